@@ -1,0 +1,1 @@
+"""The library the services stand on: contracts, bus, runtime, skills."""

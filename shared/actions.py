@@ -1,0 +1,93 @@
+"""What agents can do: methods marked as actions, found on an object, called with checked parameters."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from shared.errors import ActionError, ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action achieved: text for people, data for programs, and where it all comes from."""
+
+    output: str
+    data: dict[str, Any] = {}
+    evidence_refs: tuple[str, ...] = ()
+    output_paths: tuple[str, ...] = ()
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """A method that can be called by name; ``params`` is the struct its parameters must fit."""
+
+    name: str
+    description: str
+    param_infos: dict[str, str]
+    params: type[msgspec.Struct]
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the parameters, with their descriptions."""
+        _, components = msgspec.json.schema_components((self.params,))
+        schema: dict[str, Any] = components[self.params.__name__]
+        for name, info in self.param_infos.items():
+            schema["properties"][name]["description"] = info
+        return schema
+
+
+def register_action(description: str, param_infos: Mapping[str, str] | None = None) -> Callable[[F], F]:
+    """Mark an async method as an action; its type hints are the schema of its parameters.
+
+    It returns an Outcome, or a string where there is nothing more to tell. Raises ConfigError at
+    definition where ``param_infos`` describes a parameter the method does not have, or misses one.
+    """
+
+    def mark(method: F) -> F:
+        infos = dict(param_infos or {})
+        parameters = [name for name in inspect.signature(method).parameters if name != "self"]
+        if sorted(infos) != sorted(parameters):
+            raise ConfigError(
+                f"Action {method.__name__} has the parameters {parameters}, but describes {sorted(infos)}"
+            )
+        method.__action__ = (description, infos)  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+def collect_actions(owner: object) -> dict[str, Action]:
+    """The actions of an object by name, those of base classes and mixins included."""
+    actions = {}
+    for name in dir(type(owner)):
+        marked = getattr(getattr(type(owner), name), "__action__", None)
+        if marked is not None:
+            description, infos = marked
+            params = _params_struct(name, getattr(type(owner), name))
+            actions[name] = Action(name=name, description=description, param_infos=infos, params=params)
+    return actions
+
+
+def _params_struct(name: str, method: Callable[..., Any]) -> type[msgspec.Struct]:
+    hints = typing.get_type_hints(method)
+    fields: list[Any] = []
+    for parameter in inspect.signature(method).parameters.values():
+        if parameter.name == "self":
+            continue
+        hint = hints.get(parameter.name, Any)
+        required = parameter.default is inspect.Parameter.empty
+        fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
+    return msgspec.defstruct(name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True)
+
+
+async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> Outcome:
+    """Call the action of ``owner`` with checked parameters; raises ActionError where they do not fit."""
+    try:
+        checked = msgspec.convert(dict(params), action.params)
+    except msgspec.ValidationError as error:
+        wanted = ", ".join(action.param_infos) or "none"
+        raise ActionError(f"{action.name}: {error}", f"Its parameters are: {wanted}") from None
+    result = await getattr(owner, action.name)(**msgspec.structs.asdict(checked))
+    return result if isinstance(result, Outcome) else Outcome(output=str(result))

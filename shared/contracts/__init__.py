@@ -1,0 +1,182 @@
+"""Every envelope and body that travels on the bus, and how to read one of unknown type."""
+
+from typing import get_args
+
+import msgspec
+
+from shared.contracts.base import (
+    MAX_TEXT,
+    NAME,
+    TOKEN,
+    Contract,
+    Envelope,
+    generate_id,
+    generate_iso_timestamp,
+    generate_task_id,
+)
+from shared.contracts.checkup import (
+    DriftRule,
+    Finding,
+    HistoryReading,
+    Inspection,
+    RepositoryReading,
+    Severity,
+    Statement,
+    TestFailure,
+    TestRun,
+    ToolRun,
+    Verdict,
+)
+from shared.contracts.cognition import CognitiveContext, CognitiveMessage, MessageType
+from shared.contracts.desk import ContextItem, ContextPacket, Question, Response, RoutingDecision
+from shared.contracts.life import (
+    DeadLetter,
+    Effect,
+    Goal,
+    GoalDue,
+    GoalTask,
+    OfficeState,
+    Presence,
+    StateChanged,
+    TaskChanged,
+)
+from shared.contracts.mail import CancelGoal, Email
+from shared.contracts.memory import (
+    KINDS,
+    Briefing,
+    BriefingSection,
+    Edge,
+    GraphVersion,
+    Hit,
+    MemoryQuery,
+    MemoryWrite,
+    MemoryWritten,
+    Node,
+    Relation,
+    Source,
+)
+from shared.contracts.report import AgentReport, DiscoveryResult
+from shared.contracts.task import Task, TaskPlan, TaskPriority, TaskRequest, TaskResult, TaskStatus, TaskStep
+
+AnyEnvelope = (
+    Email
+    | CancelGoal
+    | Task
+    | TaskRequest
+    | TaskPlan
+    | TaskResult
+    | DiscoveryResult
+    | AgentReport
+    | Question
+    | Response
+    | CognitiveMessage
+    | TaskChanged
+    | StateChanged
+    | GoalDue
+    | DeadLetter
+    | Presence
+    | MemoryWrite
+    | MemoryWritten
+    | GraphVersion
+    | Briefing
+)
+"""Every type of envelope that this version reads."""
+
+ENVELOPES: dict[str, type[Envelope]] = {str(cls.__struct_config__.tag): cls for cls in get_args(AnyEnvelope)}
+"""The envelope classes by their ``type``."""
+
+_decoder: msgspec.json.Decoder[AnyEnvelope] = msgspec.json.Decoder(AnyEnvelope)
+
+
+class _Tag(msgspec.Struct):
+    type: str | None = None
+
+
+def decode(data: bytes) -> AnyEnvelope:
+    """The envelope in ``data``; raises ValueError with a reason a person understands."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(_reason(data, error)) from None
+
+
+def _reason(data: bytes, error: Exception) -> str:
+    if not data:
+        return "the message is empty"
+    try:
+        tag = msgspec.json.decode(data, type=_Tag).type
+    except msgspec.ValidationError:
+        return "not an envelope: it must be a JSON object with a 'type' such as \"task.v1\""
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as broken:
+        return f"not valid JSON: {broken}"
+    if tag is None:
+        return "not an envelope: the field 'type' is missing, such as \"task.v1\""
+    if tag not in ENVELOPES:
+        return f"unknown envelope type {tag[:60]!r}: this version reads {', '.join(sorted(ENVELOPES))}"
+    return f"{tag}: {error}"
+
+
+__all__ = [
+    "ENVELOPES",
+    "KINDS",
+    "MAX_TEXT",
+    "NAME",
+    "TOKEN",
+    "AgentReport",
+    "AnyEnvelope",
+    "Briefing",
+    "BriefingSection",
+    "CancelGoal",
+    "CognitiveContext",
+    "CognitiveMessage",
+    "ContextItem",
+    "ContextPacket",
+    "Contract",
+    "DeadLetter",
+    "DiscoveryResult",
+    "DriftRule",
+    "Edge",
+    "Effect",
+    "Email",
+    "Envelope",
+    "Finding",
+    "Goal",
+    "GoalDue",
+    "GoalTask",
+    "GraphVersion",
+    "HistoryReading",
+    "Hit",
+    "Inspection",
+    "MemoryQuery",
+    "MemoryWrite",
+    "MemoryWritten",
+    "MessageType",
+    "Node",
+    "OfficeState",
+    "Presence",
+    "Question",
+    "Relation",
+    "RepositoryReading",
+    "Response",
+    "RoutingDecision",
+    "Severity",
+    "Source",
+    "StateChanged",
+    "Statement",
+    "Task",
+    "TaskChanged",
+    "TaskPlan",
+    "TaskPriority",
+    "TaskRequest",
+    "TaskResult",
+    "TaskStatus",
+    "TaskStep",
+    "TestFailure",
+    "TestRun",
+    "ToolRun",
+    "Verdict",
+    "decode",
+    "generate_id",
+    "generate_iso_timestamp",
+    "generate_task_id",
+]

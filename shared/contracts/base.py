@@ -1,0 +1,142 @@
+"""What every contract shares: (de)serialisation, the header, identifiers and field checks."""
+
+import os
+import re
+import secrets
+import time
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import msgspec
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""An agent's name: one lower-case subject token of at most 64 characters."""
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""An identifier: one subject token of at most 128 characters."""
+
+MAX_TEXT = 100_000
+"""The longest natural-language text an envelope carries, in characters."""
+
+
+def generate_iso_timestamp() -> str:
+    """Now, in UTC, as ISO 8601 with microseconds: ``2026-01-02T14:30:22.123456+00:00``."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def generate_task_id(prefix: str = "task") -> str:
+    """``prefix_YYYYMMDD_HHMMSS_micros_tail``; the random tail tells two of one microsecond apart."""
+    return f"{prefix}_{datetime.now(UTC):%Y%m%d_%H%M%S_%f}_{secrets.token_hex(4)}"
+
+
+def generate_id() -> str:
+    """A UUID version 7 (RFC 9562, section 5.7): 48 bits of milliseconds, then random bits."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    value = value & ~(0xF << 76) | (0x7 << 76)
+    value = value & ~(0x3 << 62) | (0x2 << 62)
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def require_text(field: str, value: str, limit: int = MAX_TEXT) -> None:
+    """Raise ValueError unless ``value`` has a visible character and at most ``limit`` of them."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{field} must be a non-empty string")
+    if len(value) > limit:
+        raise ValueError(f"{field} has {len(value):,} characters; the limit is {limit:,}")
+
+
+def require_token(field: str, value: str) -> None:
+    """Raise ValueError unless ``value`` can stand as one token of a subject."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{field} must be a non-empty string")
+    if not TOKEN.fullmatch(value):
+        raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-', not {value[:40]!r}")
+
+
+def require_name(field: str, value: str) -> None:
+    """Raise ValueError unless ``value`` is an agent's name."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{field} must be a non-empty string")
+    if not NAME.fullmatch(value):
+        raise ValueError(
+            f"{field} must be a name of 1 to 64 lower-case letters, digits, '_' or '-', not {value[:40]!r}"
+        )
+
+
+def require_timestamp(field: str, value: str) -> None:
+    """Raise ValueError unless ``value`` is an ISO 8601 date and time."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{field} must be a non-empty string")
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(f"{field} must be an ISO 8601 timestamp, not {value[:40]!r}") from None
+
+
+def require_unit(field: str, value: float) -> None:
+    """Raise ValueError unless ``value`` lies between 0 and 1."""
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{field} must be between 0 and 1, not {value}")
+
+
+class Contract(msgspec.Struct, frozen=True, kw_only=True):
+    """Plain, immutable data that travels as JSON."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-compatible values, enumerations as their values."""
+        result: dict[str, Any] = msgspec.to_builtins(self)
+        return result
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Build and validate; raises msgspec.ValidationError that names the field."""
+        try:
+            return msgspec.convert(data, cls)
+        except RecursionError:
+            raise ValueError(f"{cls.__name__} is nested too deeply") from None
+
+    def to_json(self) -> bytes:
+        """UTF-8 JSON; raises ValueError where a value has no JSON form."""
+        try:
+            return msgspec.json.encode(self)
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"{type(self).__name__} has no JSON form: {error}") from None
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Decode and validate; raises ValueError for broken JSON, msgspec.ValidationError for a bad field."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ValueError(f"{cls.__name__} is not valid JSON: {error}") from None
+
+
+class Envelope(Contract, frozen=True, kw_only=True, tag_field="type"):
+    """The header that everything on the bus carries beside its ``type`` tag.
+
+    ``id`` is a UUIDv7, ``created_at`` ISO 8601 in UTC, ``cause`` the id of the envelope this one
+    answers, ``goal_id`` the tree of work it belongs to. The bus fills in ``sender`` and
+    ``recipient`` where they are empty, and receivers check both against the subject.
+    """
+
+    id: str = msgspec.field(default_factory=generate_id)
+    sender: str = ""
+    recipient: str = ""
+    created_at: str = msgspec.field(default_factory=generate_iso_timestamp)
+    cause: str = ""
+    goal_id: str = ""
+
+    def __post_init__(self) -> None:
+        require_token("id", self.id)
+        require_timestamp("created_at", self.created_at)
+        if self.sender:
+            require_name("sender", self.sender)
+        if self.recipient:
+            require_name("recipient", self.recipient)
+        if self.cause:
+            require_token("cause", self.cause)
+        if self.goal_id:
+            require_token("goal_id", self.goal_id)

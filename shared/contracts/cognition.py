@@ -1,0 +1,87 @@
+"""The workspace and the messages of one cognitive run."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from shared.contracts.base import (
+    Contract,
+    Envelope,
+    generate_id,
+    generate_iso_timestamp,
+    require_name,
+    require_text,
+    require_timestamp,
+    require_token,
+    require_unit,
+)
+
+
+class MessageType(StrEnum):
+    """The kinds of message between the parts of a cognitive run."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+    NOTIFICATION = "notification"
+    ERROR = "error"
+
+
+class CognitiveMessage(Envelope, frozen=True, kw_only=True, tag="cognitive_message.v1"):
+    """A message between cognitive parts; a higher ``priority`` is more urgent."""
+
+    sender: str
+    recipient: str
+    message_type: MessageType
+    payload: dict[str, Any] = {}
+    correlation_id: str = msgspec.field(default_factory=generate_id)
+    timestamp: str = msgspec.field(default_factory=generate_iso_timestamp)
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_name("sender", self.sender)
+        require_name("recipient", self.recipient)
+        require_token("correlation_id", self.correlation_id)
+        require_timestamp("timestamp", self.timestamp)
+
+    def create_response(
+        self, payload: dict[str, Any], message_type: MessageType = MessageType.RESPONSE
+    ) -> "CognitiveMessage":
+        """An answer to this message: parties swapped, correlation id, goal and priority kept."""
+        return CognitiveMessage(
+            sender=self.recipient,
+            recipient=self.sender,
+            message_type=message_type,
+            payload=payload,
+            correlation_id=self.correlation_id,
+            priority=self.priority,
+            cause=self.id,
+            goal_id=self.goal_id,
+        )
+
+
+class CognitiveContext(Contract, frozen=True, kw_only=True):
+    """Everything the parts of one cognitive run share; a new stage makes a new context."""
+
+    user_query: str
+    original_query: str
+    conversation_history: tuple[dict[str, Any], ...] = ()
+    accumulated_results: tuple[dict[str, Any], ...] = ()
+    current_plan: dict[str, Any] | None = None
+    memory_cache: dict[str, Any] = {}
+    episodic_memories: tuple[dict[str, Any], ...] = ()
+    processing_stage: str = "initialized"
+    iteration_count: int = 0
+    confidence: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_text("user_query", self.user_query)
+        require_text("processing_stage", self.processing_stage, 100)
+        require_unit("confidence", self.confidence)
+        if self.iteration_count < 0:
+            raise ValueError(f"iteration_count must be at least 0, not {self.iteration_count}")
+
+    def update_stage(self, stage: str) -> "CognitiveContext":
+        """The same context at another stage."""
+        return msgspec.structs.replace(self, processing_stage=stage)

@@ -1,0 +1,182 @@
+"""Work: requests, tasks, plans and results."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from shared.contracts.base import (
+    Contract,
+    Envelope,
+    generate_iso_timestamp,
+    require_name,
+    require_text,
+    require_timestamp,
+    require_token,
+)
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands; the last four are final."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    REVIEW = "review"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        """Whether no further change is allowed."""
+        return self in FINAL
+
+
+FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED})
+
+
+class TaskPriority(StrEnum):
+    """How urgent a task is; any case, and P3 (LOW) to P0 (URGENT), are accepted."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+    URGENT = "URGENT"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "TaskPriority | None":
+        aliases = {"P3": cls.LOW, "P2": cls.MEDIUM, "P1": cls.HIGH, "P0": cls.URGENT, "CRITICAL": cls.URGENT}
+        name = str(value).upper()
+        return aliases.get(name) or cls.__members__.get(name)
+
+
+class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
+    """One piece of work for one agent.
+
+    ``context`` may name an ``action`` and its ``params``, which the assignee then executes as they
+    stand. ``depends_on`` lists task ids; ``deadline`` is ISO 8601. Raises ValueError naming the field.
+    """
+
+    task_id: str
+    parent_goal_id: str = ""
+    text: str
+    assignee: str
+    status: TaskStatus = TaskStatus.PENDING
+    priority: TaskPriority = TaskPriority.MEDIUM
+    requester: str
+    context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    deadline: str = ""
+
+    def __post_init__(self) -> None:
+        require_token("task_id", self.task_id)
+        for field in ("assignee", "requester"):
+            msgspec.structs.force_setattr(self, field, str(getattr(self, field)).strip().lower())
+            require_name(field, getattr(self, field))
+        if not self.sender:
+            msgspec.structs.force_setattr(self, "sender", self.requester)
+        if not self.recipient:
+            msgspec.structs.force_setattr(self, "recipient", self.assignee)
+        super().__post_init__()
+        require_text("text", self.text)
+        if self.parent_goal_id:
+            require_token("parent_goal_id", self.parent_goal_id)
+        for other in self.depends_on:
+            require_token("depends_on", other)
+        if self.deadline:
+            require_timestamp("deadline", self.deadline)
+
+
+class TaskRequest(Envelope, frozen=True, kw_only=True, tag="task_request.v1"):
+    """Somebody asks for work, without saying who is to do it."""
+
+    task_id: str
+    requester: str
+    task_description: str
+    priority: TaskPriority
+    context: dict[str, Any] = {}
+    evidence_refs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("task_id", self.task_id)
+        require_text("requester", self.requester, 200)
+        require_text("task_description", self.task_description)
+
+
+COMPLEXITIES = ("", "low", "medium", "high")
+
+
+def require_complexity(field: str, value: str) -> None:
+    """Raise ValueError unless ``value`` is empty, low, medium or high."""
+    if value not in COMPLEXITIES:
+        raise ValueError(f"{field} must be low, medium or high, not {value[:40]!r}")
+
+
+class TaskStep(Contract, frozen=True, kw_only=True):
+    """One step of a plan; ``dependencies`` are the numbers of earlier steps it waits for."""
+
+    step_number: int
+    action: str
+    dependencies: tuple[int, ...] = ()
+    estimated_complexity: str = ""
+    success_criteria: str = ""
+    context: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if self.step_number < 1:
+            raise ValueError(f"step_number must be at least 1, not {self.step_number}")
+        require_text("action", self.action)
+        require_complexity("estimated_complexity", self.estimated_complexity)
+        if self.step_number in self.dependencies:
+            raise ValueError(f"dependencies of step {self.step_number} must not name the step itself")
+
+
+class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
+    """How an agent means to carry out a task: at least one step."""
+
+    task_id: str
+    agent: str
+    steps: tuple[TaskStep, ...]
+    overall_complexity: str = ""
+    required_tools: tuple[str, ...] = ()
+    estimated_duration: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("task_id", self.task_id)
+        require_name("agent", self.agent)
+        if not self.steps:
+            raise ValueError("steps must have at least one step")
+        require_complexity("overall_complexity", self.overall_complexity)
+        numbers = [step.step_number for step in self.steps]
+        if len(set(numbers)) != len(numbers):
+            raise ValueError("steps must not share a step_number")
+        for step in self.steps:
+            if missing := sorted(set(step.dependencies) - set(numbers)):
+                raise ValueError(f"steps: step {step.step_number} depends on {missing[0]}, which is not in the plan")
+
+
+class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
+    """What came of a task; ``error_message`` is required when the status is FAILED."""
+
+    task_id: str
+    completed_at: str = msgspec.field(default_factory=generate_iso_timestamp)
+    agent: str
+    status: TaskStatus
+    output: str
+    output_paths: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    error_message: str = ""
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("task_id", self.task_id)
+        require_name("agent", self.agent)
+        require_timestamp("completed_at", self.completed_at)
+        if self.status is TaskStatus.FAILED and not self.error_message.strip():
+            raise ValueError("error_message must be a non-empty string when status is failed")

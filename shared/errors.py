@@ -1,0 +1,72 @@
+"""Every error Mailroom raises on purpose.
+
+    MailroomError            one sentence that names the cause, and where there is one, the cure
+    ├── ConfigError          a profile, a setting or a playbook is wrong
+    ├── StartError           the office or a process of it cannot start
+    ├── BusError             the bus did not do what was asked
+    │   ├── BusUnavailable   no server, or no answer in time; trying again later can help
+    │   ├── Denied           the broker does not allow it to this identity
+    │   ├── NoRoom           the stream's store is full
+    │   └── Conflict         a commit was refused whole: something it expected has changed
+    ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
+    └── Verdict              how a handler ends other than by returning
+        ├── Retry            hand it out again after a delay
+        └── Reject           never hand it out again: bury it with the reason
+"""
+
+
+class MailroomError(Exception):
+    """The root: ``str()`` of it is one sentence for a person."""
+
+    def __init__(self, cause: str, cure: str = "") -> None:
+        super().__init__(f"{cause}. {cure}".rstrip() if cure else cause)
+        self.cause = cause
+        self.cure = cure
+
+
+class ConfigError(MailroomError):
+    """A profile, a setting or a playbook is wrong."""
+
+
+class StartError(MailroomError):
+    """The office or a process of it cannot start."""
+
+
+class BusError(MailroomError):
+    """The bus did not do what was asked."""
+
+
+class BusUnavailable(BusError):
+    """No server, or no answer in time; trying again later can help."""
+
+
+class Denied(BusError):
+    """The broker does not allow it to this identity."""
+
+
+class NoRoom(BusError):
+    """The stream's store is full."""
+
+
+class Conflict(BusError):
+    """A commit was refused whole, because something it expected has changed."""
+
+
+class ActionError(MailroomError):
+    """An action cannot be done as asked."""
+
+
+class Verdict(MailroomError):
+    """How a handler ends other than by returning."""
+
+
+class Retry(Verdict):
+    """Hand the message out again after ``delay`` seconds (None: the bus's growing delay)."""
+
+    def __init__(self, reason: str, delay: float | None = None) -> None:
+        super().__init__(reason)
+        self.delay = delay
+
+
+class Reject(Verdict):
+    """Bury the message with the reason; it is not handed out again."""

@@ -1,0 +1,48 @@
+"""Logging by structlog: one event a line, as JSON into a file and for people onto a terminal."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(service: str, *, level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
+    """Send events of ``level`` and above to ``stream`` (default standard error), bound to ``service``.
+
+    ``form`` is ``console``, ``json``, or ``auto``: console where the stream is a terminal.
+    """
+    out = stream or sys.stderr
+    console = form == "console" or (form == "auto" and out.isatty())
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=0)
+        if console
+        else structlog.processors.JSONRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([] if console else [structlog.processors.format_exc_info]),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS.get(level, logging.INFO)),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.bind_contextvars(service=service)
+
+
+def logger(name: str) -> Any:
+    """A logger whose events carry ``module=name``."""
+    return structlog.get_logger(module=name)
+
+
+def open_log(path: Path) -> TextIO:
+    """The log file at ``path``, line-buffered, appended to, its folder made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a", buffering=1, encoding="utf-8")
