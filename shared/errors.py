@@ -7,6 +7,7 @@
     │   ├── BusUnavailable   no server, or no answer in time; trying again later can help
     │   ├── Denied           the broker does not allow it to this identity
     │   ├── NoRoom           the stream's store is full
+    │   ├── Refused          a service answered with an error
     │   └── Conflict         a commit was refused whole: something it expected has changed
     ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
     └── Verdict              how a handler ends other than by returning
@@ -46,6 +47,10 @@ class Denied(BusError):
 
 class NoRoom(BusError):
     """The stream's store is full."""
+
+
+class Refused(BusError):
+    """A service answered with an error."""
 
 
 class Conflict(BusError):

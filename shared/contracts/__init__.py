@@ -96,24 +96,31 @@ def decode(data: bytes) -> AnyEnvelope:
     """The envelope in ``data``; raises ValueError with a reason a person understands."""
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise ValueError(_reason(data, error)) from None
 
 
 def _reason(data: bytes, error: Exception) -> str:
     if not data:
         return "the message is empty"
+    if isinstance(error, UnicodeError):
+        return f"not valid UTF-8: {error}"
     try:
         tag = msgspec.json.decode(data, type=_Tag).type
     except msgspec.ValidationError:
         return "not an envelope: it must be a JSON object with a 'type' such as \"task.v1\""
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as broken:
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as broken:
         return f"not valid JSON: {broken}"
     if tag is None:
         return "not an envelope: the field 'type' is missing, such as \"task.v1\""
     if tag not in ENVELOPES:
         return f"unknown envelope type {tag[:60]!r}: this version reads {', '.join(sorted(ENVELOPES))}"
-    return f"{tag}: {error}"
+    return f"{tag}: {_cut(str(error))}"
+
+
+def _cut(text: str) -> str:
+    """At most about 600 characters of a reason that may quote the message, its end with the field kept."""
+    return text if len(text) <= 600 else f"{text[:400]} ... {text[-200:]}"
 
 
 __all__ = [

@@ -4,10 +4,13 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Self
 
 import msgspec
+
+from shared.contracts.shape import Field, agree, fit, shape_of
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """An agent's name: one lower-case subject token of at most 64 characters."""
@@ -40,7 +43,7 @@ def generate_id() -> str:
 
 def require_text(field: str, value: str, limit: int = MAX_TEXT) -> None:
     """Raise ValueError unless ``value`` has a visible character and at most ``limit`` of them."""
-    if not isinstance(value, str) or not value.strip():
+    if not value or value.isspace():
         raise ValueError(f"{field} must be a non-empty string")
     if len(value) > limit:
         raise ValueError(f"{field} has {len(value):,} characters; the limit is {limit:,}")
@@ -48,17 +51,15 @@ def require_text(field: str, value: str, limit: int = MAX_TEXT) -> None:
 
 def require_token(field: str, value: str) -> None:
     """Raise ValueError unless ``value`` can stand as one token of a subject."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{field} must be a non-empty string")
     if not TOKEN.fullmatch(value):
+        require_text(field, value)
         raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-', not {value[:40]!r}")
 
 
 def require_name(field: str, value: str) -> None:
     """Raise ValueError unless ``value`` is an agent's name."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{field} must be a non-empty string")
     if not NAME.fullmatch(value):
+        require_text(field, value)
         raise ValueError(
             f"{field} must be a name of 1 to 64 lower-case letters, digits, '_' or '-', not {value[:40]!r}"
         )
@@ -66,11 +67,10 @@ def require_name(field: str, value: str) -> None:
 
 def require_timestamp(field: str, value: str) -> None:
     """Raise ValueError unless ``value`` is an ISO 8601 date and time."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{field} must be a non-empty string")
     try:
         datetime.fromisoformat(value)
     except ValueError:
+        require_text(field, value)
         raise ValueError(f"{field} must be an ISO 8601 timestamp, not {value[:40]!r}") from None
 
 
@@ -81,27 +81,47 @@ def require_unit(field: str, value: float) -> None:
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
-    """Plain, immutable data that travels as JSON."""
+    """Plain, immutable data that travels as JSON.
+
+    The constructor holds its arguments to the types that a decoder holds JSON to, so that what can be
+    made can be read: lists become tuples, the values of enumerations their members, and what does not
+    fit raises ValueError with the field's name. Free fields (``dict[str, Any]``) take what has a JSON
+    form and give back what JSON has: keys as strings, tuples as lists, NaN and infinity as null.
+    """
+
+    def __post_init__(self) -> None:
+        shape = shape_of(type(self))
+        if not agree(shape, shape.read(self)):
+            self._fit(shape.fields)
+        elif shape.others:
+            self._fit(shape.others)
+
+    def _fit(self, fields: tuple[Field, ...]) -> None:
+        for field in fields:
+            msgspec.structs.force_setattr(self, field.name, fit(field, getattr(self, field.name)))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-compatible values, enumerations as their values."""
-        result: dict[str, Any] = msgspec.to_builtins(self)
+        """The fields as JSON-compatible values, enumerations as their values.
+
+        Raises ValueError naming the field where a value has no JSON form.
+        """
+        result: dict[str, Any] = self._written(msgspec.to_builtins)
         return result
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Build and validate; raises msgspec.ValidationError that names the field."""
+        """Build and validate; raises ValueError (mostly msgspec.ValidationError) that names the field."""
         try:
             return msgspec.convert(data, cls)
         except RecursionError:
             raise ValueError(f"{cls.__name__} is nested too deeply") from None
+        except UnicodeError as error:
+            raise ValueError(f"{cls.__name__} holds text that is not Unicode: {error}") from None
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON; raises ValueError where a value has no JSON form."""
-        try:
-            return msgspec.json.encode(self)
-        except (TypeError, RecursionError) as error:
-            raise ValueError(f"{type(self).__name__} has no JSON form: {error}") from None
+        """UTF-8 JSON; raises ValueError naming the field where a value has no JSON form."""
+        result: bytes = self._written(msgspec.json.encode)
+        return result
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
@@ -110,8 +130,23 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.json.decode(data, type=cls)
         except msgspec.ValidationError:
             raise
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
             raise ValueError(f"{cls.__name__} is not valid JSON: {error}") from None
+
+    def _written(self, write: Callable[[Any], Any]) -> Any:
+        try:
+            return write(self)
+        except (TypeError, ValueError, RecursionError) as error:
+            where = next((name for name in self.__struct_fields__ if not _writable(getattr(self, name))), "")
+            raise ValueError(f"{where or type(self).__name__} has no JSON form: {error}") from None
+
+
+def _writable(value: Any) -> bool:
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 class Envelope(Contract, frozen=True, kw_only=True, tag_field="type"):
@@ -130,6 +165,7 @@ class Envelope(Contract, frozen=True, kw_only=True, tag_field="type"):
     goal_id: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_token("id", self.id)
         require_timestamp("created_at", self.created_at)
         if self.sender:

@@ -14,6 +14,7 @@ class Statement(Contract, frozen=True, kw_only=True):
     source: str
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_text("text", self.text)
         require_text("source", self.source, 2_000)
 
@@ -131,5 +132,6 @@ class Verdict(Contract, frozen=True, kw_only=True):
     redo: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.score <= 10:
             raise ValueError(f"score must be between 1 and 10, not {self.score}")

@@ -76,6 +76,7 @@ class CognitiveContext(Contract, frozen=True, kw_only=True):
     confidence: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_text("user_query", self.user_query)
         require_text("processing_stage", self.processing_stage, 100)
         require_unit("confidence", self.confidence)

@@ -1,6 +1,6 @@
 """The front desk: how a question was routed, what was known, what was answered."""
 
-from shared.contracts.base import Contract, Envelope, require_name, require_text, require_unit
+from shared.contracts.base import Contract, Envelope, require_text, require_unit
 
 
 class RoutingDecision(Contract, frozen=True, kw_only=True):
@@ -11,6 +11,7 @@ class RoutingDecision(Contract, frozen=True, kw_only=True):
     tool_name: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_text("route", self.route, 100)
 
 
@@ -31,6 +32,7 @@ class ContextPacket(Contract, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_text("query", self.query)
 
 
@@ -59,5 +61,3 @@ class Response(Envelope, frozen=True, kw_only=True, tag="response.v1"):
         require_text("text", self.text)
         require_text("route_used", self.route_used, 100)
         require_unit("confidence", self.confidence)
-        if self.sender:
-            require_name("sender", self.sender)

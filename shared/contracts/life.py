@@ -20,6 +20,7 @@ class Effect(Contract, frozen=True, kw_only=True):
     finished_at: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_text("what", self.what, 2_000)
         require_timestamp("started_at", self.started_at)
         if self.finished_at:
@@ -72,6 +73,7 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     summary: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_token("name", self.name)
         require_token("task_id", self.task_id)
         require_text("text", self.text)
@@ -105,6 +107,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     ended_at: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_token("goal_id", self.goal_id)
         require_text("text", self.text)
         require_name("requester", self.requester)

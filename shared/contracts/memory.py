@@ -70,6 +70,7 @@ class Node(Contract, frozen=True, kw_only=True):
     embedding: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_token("id", self.id)
         require_name("kind", self.kind)
         require_text("title", self.title, 256)
@@ -93,6 +94,7 @@ class Edge(Contract, frozen=True, kw_only=True):
     provenance: dict[str, Any] = msgspec.field(default_factory=lambda: {"by": "manual"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_token("from", self.from_id)
         require_token("to", self.to_id)
         require_unit("weight", self.weight)
@@ -133,6 +135,7 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
     since: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_text("text", self.text)
         if not 1 <= self.limit <= 100:
             raise ValueError(f"limit must be between 1 and 100, not {self.limit}")
@@ -170,6 +173,7 @@ class BriefingSection(Contract, frozen=True, kw_only=True):
     omitted: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_text("title", self.title, 200)
 
 

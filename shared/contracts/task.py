@@ -1,6 +1,7 @@
 """Work: requests, tasks, plans and results."""
 
 from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import msgspec
@@ -72,15 +73,14 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     deadline: str = ""
 
     def __post_init__(self) -> None:
-        require_token("task_id", self.task_id)
-        for field in ("assignee", "requester"):
-            msgspec.structs.force_setattr(self, field, str(getattr(self, field)).strip().lower())
-            require_name(field, getattr(self, field))
-        if not self.sender:
-            msgspec.structs.force_setattr(self, "sender", self.requester)
-        if not self.recipient:
-            msgspec.structs.force_setattr(self, "recipient", self.assignee)
         super().__post_init__()
+        require_token("task_id", self.task_id)
+        for field, party in (("assignee", "recipient"), ("requester", "sender")):
+            name = getattr(self, field).strip().lower()
+            require_name(field, name)
+            msgspec.structs.force_setattr(self, field, name)
+            if not getattr(self, party):
+                msgspec.structs.force_setattr(self, party, name)
         require_text("text", self.text)
         if self.parent_goal_id:
             require_token("parent_goal_id", self.parent_goal_id)
@@ -117,7 +117,7 @@ def require_complexity(field: str, value: str) -> None:
 
 
 class TaskStep(Contract, frozen=True, kw_only=True):
-    """One step of a plan; ``dependencies`` are the numbers of earlier steps it waits for."""
+    """One step of a plan; ``dependencies`` are the numbers of the steps it waits for."""
 
     step_number: int
     action: str
@@ -127,6 +127,7 @@ class TaskStep(Contract, frozen=True, kw_only=True):
     context: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.step_number < 1:
             raise ValueError(f"step_number must be at least 1, not {self.step_number}")
         require_text("action", self.action)
@@ -158,6 +159,11 @@ class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
         for step in self.steps:
             if missing := sorted(set(step.dependencies) - set(numbers)):
                 raise ValueError(f"steps: step {step.step_number} depends on {missing[0]}, which is not in the plan")
+        try:
+            TopologicalSorter({step.step_number: step.dependencies for step in self.steps}).prepare()
+        except CycleError as error:
+            circle = ", ".join(map(str, error.args[1]))
+            raise ValueError(f"steps must not wait for each other in a circle: {circle}") from None
 
 
 class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):

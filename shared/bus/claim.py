@@ -1,0 +1,166 @@
+"""A task in this process's hands: claimed, journalled and settled by compare-and-set."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from shared import subjects
+from shared.bus.connection import Bus
+from shared.bus.delivery import Delivery
+from shared.bus.entry import Entry, seal
+from shared.contracts import DeadLetter, Effect, Task, TaskChanged, TaskResult, TaskStatus, generate_iso_timestamp
+from shared.errors import Conflict, Reject
+
+CLAIM_TRIES = 3
+"""Reads of the record before a claim that keeps losing is left to the process that wins."""
+
+
+class Claim:
+    """This process's claim on a task; ``attempt`` counts the claims there were, this one included.
+
+    Whoever claims next takes the claim over, and every later write of this one is refused whole with
+    Conflict: its result mail is refused together with its state.
+    """
+
+    def __init__(self, bus: Bus, task: Task, record: TaskChanged, seq: int) -> None:
+        self.task = task
+        self.record = record
+        self._bus = bus
+        self._seq = seq
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self.record.attempt
+
+    @property
+    def interrupted(self) -> tuple[Effect, ...]:
+        """Effects that an earlier attempt began and never reported as finished."""
+        return tuple(effect for effect in self.record.journal if not effect.finished_at)
+
+    async def note(self, text: str) -> None:
+        """Tell whoever watches the task what is being done; raises Conflict when the claim is lost."""
+        await self._advance(_changed(self.record, note=text[:500]))
+
+    @asynccontextmanager
+    async def effect(self, what: str, *, repeatable: bool = False) -> AsyncIterator[None]:
+        """Journal something with an effect outside the office before it is done, and its end after.
+
+        Raises Reject when an earlier attempt began the same and never finished it, unless it is
+        ``repeatable``: it may have happened, so a person has to look.
+        """
+        if any(effect.what == what and not effect.repeatable for effect in self.interrupted):
+            raise Reject(
+                f"An earlier attempt was interrupted while it did this: {what}. It may or may not have taken "
+                "effect, so it is not repeated. Look, then submit the task again if it is still wanted"
+            )
+        kept = tuple(effect for effect in self.record.journal if effect.what != what)
+        begun = Effect(what=what, repeatable=repeatable, started_at=generate_iso_timestamp())
+        await self._advance(_changed(self.record, note=what[:500], journal=(*kept, begun)))
+        yield
+        done = msgspec.structs.replace(begun, finished_at=generate_iso_timestamp())
+        journal = tuple(done if effect == begun else effect for effect in self.record.journal)
+        # The end is stored with whatever is committed next: a crash before that reads as interrupted.
+        self.record = msgspec.structs.replace(self.record, journal=journal)
+
+    async def settle(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
+        """Store the end of the task, its result in the requester's mailbox and ``others``, all or none.
+
+        Raises Conflict when another process holds the task by now.
+        """
+        task = msgspec.structs.replace(self.task, status=result.status)
+        record = _changed(self.record, task=task, note="", result=result)
+        letter = subjects.mail(self.task.requester, self._bus.name)
+        await self._bus.commit([self._state(record), seal(letter, result), *others])
+
+    def failure(self, reason: str) -> TaskResult:
+        """The result that says the task failed."""
+        return TaskResult(
+            sender=self._bus.name,
+            recipient=self.task.requester,
+            cause=self.task.id,
+            goal_id=self.task.goal_id,
+            task_id=self.task.task_id,
+            agent=self._bus.name,
+            status=TaskStatus.FAILED,
+            output="",
+            error_message=reason[:4_000],
+        )
+
+    async def _advance(self, record: TaskChanged) -> None:
+        (self._seq,) = await self._bus.commit([self._state(record)])
+        self.record = record
+
+    def _state(self, record: TaskChanged) -> Entry:
+        subject = subjects.state(self.task.assignee, self.task.requester, self.task.task_id)
+        return seal(subject, record, expect=self._seq)
+
+
+async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
+    """Take the task for this process; None when it ended, or another process was quicker.
+
+    A requester stores the record right before the task, so the first claim needs no read.
+    """
+    subject = subjects.state(task.assignee, task.requester, task.task_id)
+    expect: int | None = delivery.seq - 1 if delivery.deliveries == 1 else None
+    previous = TaskChanged(task=task)
+    for _ in range(CLAIM_TRIES):
+        if expect is None:
+            stored = await bus.last(subjects.OFFICE, subject)
+            expect, previous = 0, TaskChanged(task=task)
+            if stored is not None:
+                expect, previous = stored.seq, TaskChanged.from_json(stored.data)
+            if previous.task.status.final:
+                return None
+        record = TaskChanged(
+            sender=bus.name,
+            recipient=task.requester,
+            cause=task.id,
+            goal_id=task.goal_id,
+            task=msgspec.structs.replace(task, status=TaskStatus.IN_PROGRESS),
+            attempt=previous.attempt + 1,
+            worker=bus.instance,
+            journal=previous.journal,
+        )
+        try:
+            (seq,) = await bus.commit([seal(subject, record, expect=expect)])
+        except Conflict:
+            expect = None
+            continue
+        return Claim(bus, task, record, seq)
+    return None
+
+
+def letter_of_death(bus: Bus, delivery: Delivery, reason: str, task: Task | None = None) -> DeadLetter:
+    """The dead letter for a delivery: the reason, and where the original is stored."""
+    original = delivery.data.decode("utf-8", "replace")
+    return DeadLetter(
+        sender=bus.name,
+        reason=reason[:4_000],
+        subject=delivery.subject,
+        stream=delivery.stream,
+        stream_seq=delivery.seq,
+        deliveries=delivery.deliveries,
+        original=original[: subjects.MAX_ORIGINAL],
+        original_size=len(delivery.data),
+        headers={key: str(value)[:500] for key, value in delivery.headers.items()},
+        goal_id=task.goal_id if task else "",
+        task_id=task.task_id if task else "",
+    )
+
+
+def pending(task: Task, sender: str) -> list[Entry]:
+    """The entries that hand ``task`` out: its record first, then the task itself."""
+    record = TaskChanged(
+        sender=sender, recipient=task.assignee, cause=task.id, goal_id=task.goal_id, task=task
+    )
+    return [
+        seal(subjects.state(task.assignee, task.requester, task.task_id), record, expect=0),
+        seal(subjects.task(task.assignee, task.requester), task),
+    ]
+
+
+def _changed(record: TaskChanged, **changes: object) -> TaskChanged:
+    fresh = TaskChanged(task=record.task)
+    return msgspec.structs.replace(record, id=fresh.id, created_at=fresh.created_at, **changes)

@@ -1,0 +1,248 @@
+"""Atomic commits, grouped: what concurrent handlers commit shares one write to disk."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from shared.bus.entry import Entry
+from shared.errors import BusError, BusUnavailable, Conflict, Denied, NoRoom
+from shared.log import logger
+from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES
+
+WRONG_LAST_SEQUENCE = (10071, 10164)
+DUPLICATE_IN_BATCH = 10201
+NO_ROOM = (10023, 10047, 10077)
+ANSWER_TIMEOUT = 5.0
+"""Seconds without an answer after which a commit is sent again under the same message ids."""
+GROUPS_IN_FLIGHT = 2
+"""A second group is filled and sent while the first waits for the disk; a third gained nothing."""
+
+log = logger(__name__)
+
+
+class _Commit:
+    """Entries of one caller, on their way."""
+
+    __slots__ = ("entries", "future", "size")
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = entries
+        self.size = sum(len(entry.payload) for entry in entries)
+        self.future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
+
+
+class Committer:
+    """Sends commits of one connection to one stream, several callers' in one atomic batch.
+
+    When a batch is refused, each caller's part is sent alone, so that one caller's conflict costs
+    another nothing but time. A part that was stored but not answered (the server died in between)
+    is recognised by its message ids and by what its subject holds.
+    """
+
+    def __init__(self, client: Client, stored_last: Callable[[str], Awaitable[tuple[int, bytes] | None]]) -> None:
+        self._client = client
+        self._stored_last = stored_last
+        self._waiting: list[_Commit] = []
+        self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(GROUPS_IN_FLIGHT)
+        self._answers: dict[str, tuple[asyncio.Future[Msg], Sequence[Entry]]] = {}
+        self._inbox = ""
+        self._serial = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pump: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Subscribe to the answers and begin to send."""
+        self._inbox = self._client.new_inbox()
+        await self._client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
+        self._pump = asyncio.create_task(self._run(), name="committer")
+
+    async def stop(self) -> None:
+        """Stop sending; callers still waiting get BusUnavailable."""
+        for task in (self._pump, *self._tasks):
+            if task is not None:
+                task.cancel()
+        for commit in self._waiting:
+            _fail(commit, BusUnavailable("The connection to the bus was closed"))
+
+    async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """Store all entries or none, and return their sequences (0 where it was stored before).
+
+        Waits for as long as the server is away. Raises Conflict, Denied, NoRoom or BusError.
+        """
+        if not entries:
+            return ()
+        if len(entries) > MAX_BATCH:
+            raise BusError(f"A commit of {len(entries)} messages is larger than the limit of {MAX_BATCH}")
+        commit = _Commit(entries)
+        self._waiting.append(commit)
+        self._wake.set()
+        return await commit.future
+
+    def on_denied(self, subject: str) -> None:
+        """Fail what waits for an answer to a publish on ``subject``, which the server refused."""
+        for future, entries in list(self._answers.values()):
+            if not future.done() and any(entry.subject == subject for entry in entries):
+                future.set_exception(Denied(f"The broker does not allow publishing on {subject!r}"))
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            await self._slots.acquire()
+            group = self._take_group()
+            if not group:
+                self._slots.release()
+                self._wake.clear()
+                continue
+            task = asyncio.create_task(self._send_group(group))
+            self._tasks.add(task)
+            task.add_done_callback(self._on_sent)
+
+    def _on_sent(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._slots.release()
+        if not task.cancelled() and (error := task.exception()):
+            log.error("commit_failed", error=str(error))
+
+    def _take_group(self) -> list[_Commit]:
+        count = size = taken = 0
+        for commit in self._waiting:
+            count += len(commit.entries)
+            size += commit.size
+            if taken and (count > MAX_BATCH or size > MAX_BATCH_BYTES):
+                break
+            taken += 1
+        group, self._waiting = self._waiting[:taken], self._waiting[taken:]
+        return [commit for commit in group if not commit.future.done()]
+
+    async def _send_group(self, group: list[_Commit]) -> None:
+        if len(group) == 1:
+            await self._send_one(group[0])
+            return
+        entries = [entry for commit in group for entry in commit.entries]
+        try:
+            last = await self._store(entries)
+        except BusError:
+            await asyncio.gather(*(self._send_one(commit) for commit in group))
+            return
+        first = last - len(entries) + 1
+        for commit in group:
+            _succeed(commit, tuple(range(first, first + len(commit.entries))))
+            first += len(commit.entries)
+
+    async def _send_one(self, commit: _Commit) -> None:
+        try:
+            last = await self._store(commit.entries)
+            count = len(commit.entries)
+            _succeed(commit, tuple(range(last - count + 1, last + 1)) if last else (0,) * count)
+        except Conflict as conflict:
+            sequences = await self._stored_before(commit.entries)
+            if sequences is None:
+                _fail(commit, conflict)
+            else:
+                _succeed(commit, sequences)
+        except BusError as error:
+            _fail(commit, error)
+
+    async def _stored_before(self, entries: Sequence[Entry]) -> tuple[int, ...] | None:
+        """The sequences, when an earlier sending of these very entries was stored after all."""
+        for position, entry in enumerate(entries):
+            stored = await self._stored_last(entry.subject) if entry.expect is not None else None
+            if stored is not None and stored[1] == entry.payload:
+                first = stored[0] - position
+                return tuple(range(first, first + len(entries)))
+        return None
+
+    async def _store(self, entries: Sequence[Entry]) -> int:
+        """Send until answered; returns the sequence of the last entry, 0 when all were stored before."""
+        while True:
+            answer = await self._send(entries)
+            if answer is None:
+                continue
+            error = answer.get("error")
+            if error is None:
+                return 0 if answer.get("duplicate") else int(answer["seq"])
+            if error.get("err_code") == DUPLICATE_IN_BATCH and len(entries) > 1:
+                return await self._store_rest(entries)
+            if error.get("err_code") == DUPLICATE_IN_BATCH:
+                return 0
+            raise _error(error)
+
+    async def _store_rest(self, entries: Sequence[Entry]) -> int:
+        """Some id is in the stream already. Batches are atomic, so unless two callers share an id all are."""
+        if any(entry.expect is not None for entry in entries):
+            raise Conflict("The commit was refused: a message of it is stored already")
+        for entry in entries:
+            await self._store([entry])
+        return 0
+
+    async def _send(self, entries: Sequence[Entry]) -> dict[str, Any] | None:
+        """One attempt: the server's answer, or None where there was none and it is to be sent again."""
+        self._serial += 1
+        token = f"{self._serial:x}"
+        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._answers[token] = (future, entries)
+        try:
+            await self._publish(entries, f"{self._inbox}.{token}", token)
+            message = await asyncio.wait_for(future, ANSWER_TIMEOUT)
+        except (TimeoutError, nats.errors.OutboundBufferLimitError):
+            log.warning("commit_unanswered", messages=len(entries), connected=self._client.is_connected)
+            await self._reconnected()
+            return None
+        except nats.errors.ConnectionClosedError:
+            raise BusUnavailable("The connection to the bus was closed") from None
+        finally:
+            del self._answers[token]
+        if not message.data:
+            raise BusUnavailable(f"No stream takes {entries[-1].subject!r}", "Provision the office: run 'mailroom up'")
+        answer: dict[str, Any] = json.loads(message.data)
+        return answer
+
+    async def _publish(self, entries: Sequence[Entry], inbox: str, token: str) -> None:
+        batch = f"{self._inbox[-12:]}-{token}" if len(entries) > 1 else ""
+        for number, entry in enumerate(entries, 1):
+            headers = {"Nats-Msg-Id": entry.id}
+            if entry.expect is not None:
+                headers["Nats-Expected-Last-Subject-Sequence"] = str(entry.expect)
+            if batch:
+                headers["Nats-Batch-Id"] = batch
+                headers["Nats-Batch-Sequence"] = str(number)
+            reply = inbox if number == len(entries) else ""
+            if batch and reply:
+                headers["Nats-Batch-Commit"] = "1"
+            await self._client.publish(entry.subject, entry.payload, reply=reply, headers=headers)
+
+    async def _reconnected(self) -> None:
+        while not self._client.is_connected:
+            if self._client.is_closed:
+                raise BusUnavailable("The connection to the bus was closed")
+            await asyncio.sleep(0.05)
+
+    async def _on_answer(self, message: Msg) -> None:
+        waiting = self._answers.get(message.subject.rpartition(".")[2])
+        if waiting is not None and not waiting[0].done():
+            waiting[0].set_result(message)
+
+
+def _succeed(commit: _Commit, sequences: tuple[int, ...]) -> None:
+    if not commit.future.done():
+        commit.future.set_result(sequences)
+
+
+def _fail(commit: _Commit, error: Exception) -> None:
+    if not commit.future.done():
+        commit.future.set_exception(error)
+
+
+def _error(error: dict[str, Any]) -> BusError:
+    code, description = error.get("err_code"), error.get("description", "unknown error")
+    if code in WRONG_LAST_SEQUENCE:
+        return Conflict(f"The commit was refused: {description}")
+    if code in NO_ROOM:
+        return NoRoom(f"The bus has no room left ({description})", "Free disk space, or raise nats_max_store")
+    return BusError(f"The bus refused a commit: {description} ({code})")

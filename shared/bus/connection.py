@@ -1,0 +1,312 @@
+"""The connection of one identity to the bus."""
+
+import asyncio
+import hmac
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from shared.bus.commit import Committer
+from shared.bus.consumer import Bury, Consumer, Handler
+from shared.bus.entry import Entry
+from shared.contracts import generate_id
+from shared.errors import BusError, BusUnavailable, Denied, Refused
+from shared.log import logger
+
+CONNECT_TIMEOUT = 2.0
+"""Seconds for one attempt to connect."""
+PING_INTERVAL = 10
+"""Seconds between pings; two unanswered ones mean that the server hangs."""
+PENDING_LIMIT = 32 * 1024 * 1024
+"""Bytes kept for the server while it is away; commits wait instead of adding to them."""
+
+log = logger(__name__)
+
+
+class Stored(NamedTuple):
+    """A message as a stream holds it."""
+
+    stream: str
+    subject: str
+    seq: int
+    data: bytes
+    headers: dict[str, str]
+    time: str
+
+
+class Bus:
+    """What a process does on the bus, under one name.
+
+    Connections are kept for ever: while the server is away, commits wait and pulls are asked again.
+    ``instance`` tells the processes of one name apart.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.instance = generate_id().replace("-", "")[-12:]
+        self._client = Client()
+        self._office = Committer(self._client, self._last_payload)
+        self._consumers: list[Consumer] = []
+        self._services: list[Any] = []
+        self._secret = b""
+
+    @classmethod
+    async def connect(cls, name: str, url: str, seed: Path, *, wait: float = 10.0) -> Self:
+        """Connect as ``name`` with the NKey seed in the file ``seed``.
+
+        Tries for ``wait`` seconds. Raises BusUnavailable where no server answers, Denied where it
+        does not take the key.
+        """
+        bus = cls(name)
+        await bus._open(url, seed, wait)
+        await bus._office.start()
+        return bus
+
+    async def _open(self, url: str, seed: Path, wait: float) -> None:
+        try:
+            seed_text = seed.read_text().strip()
+        except OSError as error:
+            raise Denied(
+                f"The key of {self.name!r} cannot be read: {error.strerror} ({seed})",
+                "'mailroom up' makes the keys; point MAILROOM_STATE_DIR or MAILROOM_KEY_DIR at them",
+            ) from None
+        self._secret = seed_text.encode()
+        deadline = asyncio.get_running_loop().time() + wait
+        while True:
+            try:
+                await self._client.connect(
+                    url,
+                    name=f"{self.name}-{self.instance}",
+                    nkeys_seed_str=seed_text,
+                    error_cb=self._on_error,
+                    disconnected_cb=self._on_disconnected,
+                    reconnected_cb=self._on_reconnected,
+                    connect_timeout=CONNECT_TIMEOUT,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.25,
+                    allow_reconnect=True,
+                    ping_interval=PING_INTERVAL,
+                    max_outstanding_pings=2,
+                    pending_size=PENDING_LIMIT,
+                )
+                return
+            except Exception as error:
+                self._require_more_time(error, url, deadline)
+                await asyncio.sleep(0.2)
+                self._client = Client()
+                self._office = Committer(self._client, self._last_payload)
+
+    def _require_more_time(self, error: Exception, url: str, deadline: float) -> None:
+        if "authorization" in str(error).lower():
+            raise Denied(
+                f"The server at {url} does not know the key of {self.name!r}",
+                "The keys and the server's configuration must come from the same state directory: "
+                "run 'mailroom down', then 'mailroom up'",
+            ) from None
+        if not isinstance(error, OSError | nats.errors.Error | TimeoutError):
+            raise BusUnavailable(f"The bus at {url!r} cannot be used: {error}") from None
+        if asyncio.get_running_loop().time() > deadline:
+            raise BusUnavailable(
+                f"No nats-server answers at {url}", "Start the office with 'mailroom up', or correct NATS_URL"
+            ) from None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server answers at present."""
+        return self._client.is_connected
+
+    @property
+    def url(self) -> str:
+        """The server this connection uses, without credentials."""
+        return self._client.connected_url.netloc if self._client.connected_url else ""
+
+    @property
+    def server_version(self) -> str:
+        """The version of the connected nats-server."""
+        return str(self._client.connected_server_version)
+
+    def derive_id(self, *parts: str) -> str:
+        """The same id for the same parts in every process of this name, that nobody else can guess."""
+        digest = hmac.digest(self._secret, "\0".join(parts).encode(), "sha256")
+        return digest.hex()[:32]
+
+    async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        """Store all entries in OFFICE or none; see Committer.commit."""
+        return await self._office.commit(entries)
+
+    async def publish(self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None) -> None:
+        """Send without waiting for anything; nobody may be listening."""
+        await self._client.publish(subject, payload, headers=dict(headers) if headers else None)
+
+    async def store(
+        self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None, timeout: float = 5.0
+    ) -> dict[str, Any]:
+        """Store one message in whatever stream takes the subject; returns the server's answer.
+
+        Send it again with the same ``Nats-Msg-Id`` after BusUnavailable: it is stored once.
+        """
+        reply = await self._request(subject, payload, timeout, headers)
+        answer: dict[str, Any] = json.loads(reply.data) if reply.data else {}
+        if error := answer.get("error"):
+            raise BusError(f"The bus refused {subject!r}: {error.get('description')} ({error.get('err_code')})")
+        if "seq" not in answer:
+            raise BusUnavailable(f"No stream takes {subject!r}", "Provision the office: run 'mailroom up'")
+        return answer
+
+    async def request(self, subject: str, payload: bytes = b"", *, timeout: float = 5.0) -> bytes:
+        """Ask and wait for the answer.
+
+        Raises BusUnavailable after ``timeout`` seconds or when nobody listens, Refused with the
+        service's own sentence when it answers with an error.
+        """
+        reply = await self._request(subject, payload, timeout)
+        if reason := (reply.headers or {}).get("Nats-Service-Error"):
+            raise Refused(reason)
+        return reply.data
+
+    async def _request(
+        self, subject: str, payload: bytes, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        try:
+            return await self._client.request(
+                subject, payload, timeout=timeout, headers=dict(headers) if headers else None
+            )
+        except nats.errors.NoRespondersError:
+            raise BusUnavailable(f"Nobody answers on {subject!r}") from None
+        except (TimeoutError, nats.errors.TimeoutError):
+            raise BusUnavailable(f"No answer on {subject!r} within {timeout:g} s") from None
+        except nats.errors.Error as error:
+            raise BusUnavailable(f"The request on {subject!r} failed: {error}") from None
+
+    async def last(self, stream: str, subject: str) -> Stored | None:
+        """The last message on ``subject``, None where there is none."""
+        reply = await self._request(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"", 5.0)
+        return None if "Status" in (reply.headers or {}) else _stored(reply)
+
+    async def _last_payload(self, subject: str) -> tuple[int, bytes] | None:
+        stored = await self.last("OFFICE", subject)
+        return None if stored is None else (stored.seq, stored.data)
+
+    async def read(self, stream: str, request: Mapping[str, Any], *, timeout: float = 5.0) -> AsyncIterator[Stored]:
+        """Messages of a stream as a direct get of several names them.
+
+        ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,
+        "next_by_subj": ">", "batch": 1000}``; what comes is at most that batch.
+        """
+        inbox = self._client.new_inbox()
+        subscription = await self._client.subscribe(inbox)
+        try:
+            await self._client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
+            while True:
+                message = await subscription.next_msg(timeout=timeout)
+                if "Status" in (message.headers or {}):
+                    if (message.headers or {})["Status"] not in ("204", "404"):
+                        raise BusError(f"Reading {stream} failed: {(message.headers or {}).get('Description')}")
+                    return
+                yield _stored(message)
+        except (TimeoutError, nats.errors.TimeoutError):
+            raise BusUnavailable(f"Reading {stream} got no answer within {timeout:g} s") from None
+        finally:
+            await subscription.unsubscribe()
+
+    async def subscribe(self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]) -> None:
+        """Call ``handler(subject, payload, headers)`` for each message that passes from now on."""
+
+        async def receive(message: Msg) -> None:
+            await handler(message.subject, message.data, dict(message.headers or {}))
+
+        await self._client.subscribe(subject, cb=receive)
+        await self._client.flush()
+
+    async def consume(
+        self,
+        stream: str,
+        durable: str,
+        handler: Handler,
+        bury: Bury,
+        *,
+        concurrency: int,
+        ack_wait: float,
+        max_attempts: int,
+    ) -> Consumer:
+        """Start to pull a durable; see Consumer."""
+        consumer = Consumer(
+            self._client,
+            stream,
+            durable,
+            handler,
+            bury,
+            concurrency=concurrency,
+            ack_wait=ack_wait,
+            max_attempts=max_attempts,
+        )
+        self._consumers.append(consumer)
+        await consumer.start()
+        return consumer
+
+    async def serve(
+        self,
+        name: str,
+        version: str,
+        description: str,
+        endpoints: Mapping[str, Callable[[bytes], Awaitable[bytes]]],
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """Be a NATS micro service (ping, info, stats) that answers on ``<name>.<endpoint>``.
+
+        An endpoint that raises ValueError or MailroomError answers with the error's sentence.
+        """
+        from shared.bus.service import start_service
+
+        self._services.append(
+            await start_service(self._client, name, version, description, endpoints, dict(metadata or {}))
+        )
+
+    async def close(self, grace: float = 0.0) -> None:
+        """Stop pulling, give handlers ``grace`` seconds, send what is left, and disconnect."""
+        await asyncio.gather(*(consumer.stop(grace) for consumer in self._consumers))
+        for service in self._services:
+            await service.stop()
+        await self._office.stop()
+        if self._client.is_connected:
+            try:
+                await self._client.flush(2)
+            except (nats.errors.Error, TimeoutError):
+                log.warning("flush_failed")
+        await self._client.close()
+
+    async def _on_error(self, error: Exception) -> None:
+        denied = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error), re.IGNORECASE)
+        if denied is None:
+            log.warning("bus_error", error=str(error) or type(error).__name__)
+            return
+        log.error("denied_by_broker", action=denied[1].lower(), subject=denied[2], identity=self.name)
+        self._office.on_denied(denied[2])
+
+    async def _on_disconnected(self) -> None:
+        if not self._client.is_closed:
+            log.warning("bus_disconnected")
+
+    async def _on_reconnected(self) -> None:
+        log.info("bus_reconnected", server=self.url)
+        for consumer in self._consumers:
+            await consumer.reconnected()
+
+
+def _stored(message: Msg) -> Stored:
+    headers = dict(message.headers or {})
+    return Stored(
+        stream=headers.pop("Nats-Stream"),
+        subject=headers.pop("Nats-Subject"),
+        seq=int(headers.pop("Nats-Sequence")),
+        data=message.data,
+        headers=headers,
+        time=headers.pop("Nats-Time-Stamp"),
+    )

@@ -1,0 +1,212 @@
+"""Who may do what: an NKey and a NATS account for each identity, written as the server's configuration.
+
+Every agent has an account of its own, which sees nothing but what is imported into it. Permissions
+alone would not do: the server does not check the *reply* subject of a request, so within one account
+an agent could have a stored message of its own delivered onto another's subject, and into the stream.
+Across accounts such a reply lands in the account of the one who asked, where no stream listens.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from shared import subjects
+from shared.errors import StartError
+from shared.settings import Settings
+
+OFFICE_ACCOUNT = "OFFICE"
+
+
+class Rights(msgspec.Struct, frozen=True, kw_only=True):
+    """What one identity may do.
+
+    ``send`` are subjects it may publish into the office, ``hear`` subjects of the office it may
+    listen to, ``ask`` subjects of memory it may send requests to, ``answer`` those it serves.
+    """
+
+    send: tuple[str, ...]
+    hear: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ()
+
+
+def rights_of(name: str) -> Rights:
+    """The rights of an identity by its name."""
+    if name == subjects.USER:
+        return _user_rights()
+    send = [
+        *_own_subjects(name),
+        subjects.event(name, ">"),
+        subjects.dead(name),
+        subjects.presence(name, "*"),
+        *_pulls(subjects.OFFICE, name),
+        _direct_get(subjects.OFFICE, subjects.state(name, "*", "*")),
+        _direct_get(subjects.OFFICE, subjects.state("*", name, "*")),
+        _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
+    ]
+    if name == subjects.CONDUCTOR:
+        send += [subjects.goal("*"), subjects.OFFICE_STATE, subjects.timer(name, "*")]
+        send += [_direct_get(subjects.OFFICE, subjects.goal("*")), _direct_get(subjects.OFFICE, subjects.OFFICE_STATE)]
+        send += _pulls(subjects.TIMERS, subjects.timers_durable(name))
+    if name == subjects.NEXUS:
+        send.append(subjects.SUBMIT)
+    if name == subjects.MEMORY_DAEMON:
+        leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
+        send += [subjects.lease(name), _direct_get(leases, subjects.lease(name)), *_pulls(subjects.MEMORY, name)]
+        return Rights(send=tuple(send), answer=_memory_verbs())
+    return Rights(send=tuple(send), hear=(subjects.GRAPH_VERSION,), ask=_memory_verbs())
+
+
+def _user_rights() -> Rights:
+    """People submit, write, and read everything; what they read they cannot change."""
+    name = subjects.USER
+    streams = (subjects.OFFICE, subjects.MEMORY, subjects.AUDIT, subjects.AUDIT_MEMORY)
+    reads = [f"$JS.API.{verb}.{stream}" for stream in streams for verb in ("STREAM.INFO", "DIRECT.GET")]
+    return Rights(
+        send=(
+            subjects.SUBMIT,
+            *_own_subjects(name),
+            *reads,
+            f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
+            f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
+            f"$JS.API.CONSUMER.INFO.{subjects.OFFICE}.*",
+            f"$JS.API.CONSUMER.INFO.{subjects.MEMORY}.*",
+            "$JS.API.INFO",
+            *_pulls(subjects.OFFICE, name),
+        ),
+        hear=(subjects.AUDIT_ALL, subjects.event("*", ">")),
+        ask=_memory_verbs(),
+    )
+
+
+def _own_subjects(name: str) -> list[str]:
+    return [
+        subjects.task("*", name),
+        subjects.mail("*", name),
+        subjects.state(name, "*", "*"),
+        subjects.state("*", name, "*"),
+        subjects.memory_write(name),
+    ]
+
+
+def _pulls(stream: str, durable: str) -> list[str]:
+    return [f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}", f"$JS.ACK.{stream}.{durable}.>"]
+
+
+def _direct_get(stream: str, subject: str) -> str:
+    return f"$JS.API.DIRECT.GET.{stream}.{subject}"
+
+
+def _memory_verbs() -> tuple[str, ...]:
+    return tuple(subjects.memory(verb) for verb in subjects.MEMORY_VERBS)
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def ensure_keys(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The public key of each name, after making the seeds that are missing (files of mode 0600).
+
+    Raises StartError where the folder cannot be written or a seed cannot be read.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return {name: _public_key(folder / f"{name}.nk") for name in names}
+    except OSError as error:
+        raise StartError(
+            f"The keys in {folder} cannot be used: {error.strerror}",
+            "Make the folder writable, or set MAILROOM_STATE_DIR to one that is",
+        ) from None
+
+
+def _public_key(path: Path) -> str:
+    import nkeys
+
+    if not path.exists():
+        seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(seed)
+    try:
+        return nkeys.from_seed(bytearray(path.read_bytes().strip())).public_key.decode()
+    except (nkeys.NkeysError, ValueError):
+        raise StartError(f"The key in {path} is damaged", "Delete the file and start the office again") from None
+
+
+# --- the server's configuration ------------------------------------------------------------------
+
+
+def write_server_config(path: Path, settings: Settings, agents: Sequence[str], keys: dict[str, str], *, store: str,
+                        max_store: int) -> bool:
+    """Write accounts, permissions and limits for nats-server; returns whether the file changed.
+
+    ``keys`` are the public keys of the agents, the user and the admin; ``store`` is the folder of
+    JetStream's files as the server sees it, ``max_store`` its limit in bytes.
+    """
+    text = "\n".join(
+        [
+            "# Written by Mailroom; changes are overwritten.",
+            f"max_payload: {subjects.MAX_PAYLOAD}",
+            f"jetstream {{ store_dir: {json.dumps(store)}, max_file_store: {max_store}, "
+            f"sync_interval: {settings.nats_sync} }}",
+            "accounts {",
+            _office_account(keys[subjects.ADMIN]),
+            *(_account(name, rights_of(name), keys[name], agents) for name in (*agents, subjects.USER)),
+            "}",
+            "",
+        ]
+    )
+    if path.exists() and path.read_text() == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o644)
+    return True
+
+
+def _account_name(name: str) -> str:
+    return f"A_{name}"
+
+
+def _office_account(key: str) -> str:
+    services = ["tasks.submit", "task.*.*", "mail.*.*", "state.>", "event.>", "dead.*", "memory.write.*", "timer.>",
+                "$KV.>", "$JS.ACK.>", "$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.INFO.>", "$JS.API.INFO"]
+    streams = ["$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.DIRECT.GET.>"]
+    exports = [
+        *(f"{{ service: {json.dumps(subject)} }}" for subject in services),
+        *(f"{{ service: {json.dumps(subject)}, response_type: stream }}" for subject in streams),
+        *(f"{{ stream: {json.dumps(subject)} }}" for subject in (subjects.AUDIT_ALL, "event.>")),
+    ]
+    return f"  {OFFICE_ACCOUNT} {{\n    jetstream: enabled\n    users: [ {{ nkey: {key} }} ]\n{_list('exports', exports)}  }}"
+
+
+def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
+    memory = _account_name(subjects.MEMORY_DAEMON)
+    imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.send]
+    imports += [_import("service", memory, subject) for subject in rights.ask if subjects.MEMORY_DAEMON in agents]
+    imports += [_import("stream", OFFICE_ACCOUNT, subject) for subject in rights.hear]
+    exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.answer]
+    if name == subjects.USER:
+        exports.append('{ stream: "$SRV.>" }')
+        imports += [_import("stream", _account_name(agent), "_INBOX.>") for agent in agents]
+    else:
+        exports.append(f'{{ stream: "_INBOX.>", accounts: [ {_account_name(subjects.USER)} ] }}')
+        imports.append(_import("stream", _account_name(subjects.USER), "$SRV.>"))
+    publish = [*rights.send, *rights.ask, "_INBOX.>"]
+    if name == subjects.USER:
+        publish.append("$SRV.>")
+    subscribe = ["_INBOX.>", "$SRV.>", *rights.hear, *rights.answer]
+    permissions = f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
+    user = f"{{ nkey: {key}, permissions: {{ {permissions} }} }}"
+    return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{_list('exports', exports)}{_list('imports', imports)}  }}"
+
+
+def _import(kind: str, account: str, subject: str) -> str:
+    return f"{{ {kind}: {{ account: {account}, subject: {json.dumps(subject)} }} }}"
+
+
+def _list(name: str, items: Sequence[str]) -> str:
+    return f"    {name}: [\n" + "".join(f"      {item}\n" for item in items) + "    ]\n"

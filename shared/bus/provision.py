@@ -1,0 +1,138 @@
+"""The streams, buckets and durables of the office: made, and brought up to date, in one place."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import json
+
+from shared import subjects
+from shared.bus.connection import Bus
+from shared.errors import BusError, BusUnavailable
+from shared.log import logger
+
+SECOND = 1_000_000_000
+STREAM_NOT_FOUND = 10059
+CONSUMER_NOT_FOUND = 10014
+
+log = logger(__name__)
+
+
+async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_attempts: int) -> list[str]:
+    """Make what is missing and update what differs; returns a line for each change.
+
+    Safe to run at any time and any number of times, as the admin. Raises BusError where the server
+    refuses a change.
+    """
+    changes = []
+    for config in streams():
+        changes += await _ensure_stream(bus, config)
+    for stream, config in durables(agents, ack_wait, max_attempts):
+        changes += await _ensure_durable(bus, stream, config)
+    for change in changes:
+        log.info("provisioned", change=change)
+    return changes
+
+
+def streams() -> list[dict[str, Any]]:
+    """The configuration of every stream and bucket."""
+    window = int(subjects.DUPLICATE_WINDOW * SECOND)
+    advisories = subjects.max_deliveries(subjects.OFFICE, "*")
+    return [
+        _stream(subjects.OFFICE, [*subjects.OFFICE_SUBJECTS, advisories], duplicate_window=window, allow_atomic=True),
+        _stream(subjects.MEMORY, subjects.MEMORY_SUBJECTS, duplicate_window=window, allow_atomic=True),
+        _stream(subjects.TIMERS, subjects.TIMER_SUBJECTS, allow_msg_schedules=True, allow_msg_ttl=True,
+                allow_rollup_hdrs=True, max_age=90 * 86_400 * SECOND, discard="old"),
+        *(_audit(source, audit) for source, audit in subjects.AUDITED.items()),
+        _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL, storage="memory"),
+        _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL, storage="file"),
+    ]
+
+
+def _stream(name: str, patterns: Sequence[str], **more: Any) -> dict[str, Any]:
+    return {"name": name, "subjects": list(patterns), "storage": "file", "retention": "limits", "discard": "new",
+            "allow_direct": True, "num_replicas": 1, **more}
+
+
+def _audit(source: str, name: str) -> dict[str, Any]:
+    return {
+        "name": name, "sources": [{"name": source}], "storage": "file", "retention": "limits", "discard": "new",
+        "allow_direct": True, "num_replicas": 1, "deny_delete": True, "deny_purge": True,
+        "duplicate_window": int(subjects.AUDIT_DUPLICATE_WINDOW * SECOND),
+        "republish": {"src": ">", "dest": subjects.AUDIT_ALL},
+    }
+
+
+def _bucket(name: str, *, ttl: float, storage: str) -> dict[str, Any]:
+    return {
+        "name": subjects.bucket_stream(name), "subjects": [f"$KV.{name}.>"], "storage": storage,
+        "max_msgs_per_subject": 1, "max_age": int(ttl * SECOND), "discard": "new", "deny_delete": True,
+        "allow_rollup_hdrs": True, "allow_direct": True, "num_replicas": 1,
+        "duplicate_window": int(min(ttl, subjects.DUPLICATE_WINDOW) * SECOND),
+    }
+
+
+def durables(agents: Sequence[str], ack_wait: float, max_attempts: int) -> list[tuple[str, dict[str, Any]]]:
+    """The stream and configuration of every durable."""
+
+    def durable(name: str, filters: Sequence[str]) -> dict[str, Any]:
+        return {
+            "durable_name": name, "name": name, "filter_subjects": list(filters), "ack_policy": "explicit",
+            "deliver_policy": "all", "ack_wait": int(ack_wait * SECOND), "max_deliver": 3 * max_attempts,
+            "max_ack_pending": subjects.MAX_ACK_PENDING,
+        }
+
+    result = [(subjects.OFFICE, durable(name, subjects.mailbox(name))) for name in (*agents, subjects.USER)]
+    if subjects.CONDUCTOR in agents:
+        timers = durable(subjects.timers_durable(subjects.CONDUCTOR), [subjects.timer_due(subjects.CONDUCTOR)])
+        result.append((subjects.TIMERS, timers))
+    if subjects.MEMORY_DAEMON in agents:
+        # A batch of writes is in the daemon's hands at once, and none may be given up.
+        writes = durable(subjects.MEMORY_DAEMON, subjects.MEMORY_SUBJECTS)
+        result.append((subjects.MEMORY, {**writes, "max_ack_pending": 20_000, "max_deliver": -1}))
+    return result
+
+
+async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
+    name = config["name"]
+    info = await _api(bus, f"STREAM.INFO.{name}", allow=STREAM_NOT_FOUND)
+    if "config" not in info:
+        await _api(bus, f"STREAM.CREATE.{name}", config)
+        return [f"created stream {name}"]
+    differs = _differences(config, info["config"])
+    if differs:
+        await _api(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})
+        return [f"updated stream {name}: {', '.join(differs)}"]
+    return []
+
+
+async def _ensure_durable(bus: Bus, stream: str, config: dict[str, Any]) -> list[str]:
+    name = config["name"]
+    info = await _api(bus, f"CONSUMER.INFO.{stream}.{name}", allow=CONSUMER_NOT_FOUND)
+    differs = _differences(config, info["config"]) if "config" in info else ["created"]
+    if not differs:
+        return []
+    # Action "" creates or updates; updating keeps the position and what is in hand.
+    await _api(bus, f"CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
+    return [f"durable {name} of {stream}: {', '.join(differs)}"]
+
+
+def _differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    return [key for key, value in wanted.items() if _shape(value) != _shape(actual.get(key))]
+
+
+def _shape(value: Any) -> Any:
+    """A value as it compares: what the server leaves out is false, and a single filter is a list of one."""
+    if isinstance(value, list):
+        return sorted((json.dumps({"name": v["name"]}) if isinstance(v, dict) else v) for v in value)
+    return value or None
+
+
+async def _api(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict[str, Any]:
+    answer = await bus.request(f"$JS.API.{verb}", json.dumps(body).encode() if body else b"", timeout=10.0)
+    result: dict[str, Any] = json.loads(answer)
+    error = result.get("error")
+    if error and error.get("err_code") != allow:
+        if error.get("code") == 503:
+            raise BusUnavailable(f"The server has no JetStream for this: {error['description']}")
+        raise BusError(f"The server refused {verb}: {error['description']} ({error.get('err_code')})")
+    return result

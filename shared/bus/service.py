@@ -1,0 +1,43 @@
+"""NATS micro services: how an agent shows itself to ``nats micro ls`` and answers requests."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import nats.micro
+from nats.aio.client import Client
+from nats.micro.request import Request
+from nats.micro.service import EndpointConfig, ServiceConfig
+
+from shared.errors import MailroomError
+
+Endpoint = Callable[[bytes], Awaitable[bytes]]
+
+
+async def start_service(
+    client: Client,
+    name: str,
+    version: str,
+    description: str,
+    endpoints: Mapping[str, Endpoint],
+    metadata: dict[str, str],
+) -> Any:
+    """Start a service whose endpoints answer on ``<name>.<endpoint>``."""
+    config = ServiceConfig(name=name, version=version, description=description, metadata=metadata)
+    service = await nats.micro.add_service(client, config=config)
+    for endpoint, answer in endpoints.items():
+        await service.add_endpoint(
+            EndpointConfig(name=endpoint, subject=f"{name}.{endpoint}", queue_group=name, handler=_responder(answer))
+        )
+    return service
+
+
+def _responder(answer: Endpoint) -> Callable[[Request], Awaitable[None]]:
+    async def respond(request: Request) -> None:
+        try:
+            reply = await answer(request.data)
+        except (ValueError, MailroomError) as error:
+            await request.respond_error("400", str(error))
+            return
+        await request.respond(reply)
+
+    return respond

@@ -1,0 +1,101 @@
+"""What the fields of a contract hold, and how a value is made to fit.
+
+msgspec checks what it decodes, but not what a constructor is given. Contracts check both alike, so
+that whatever can be made can also be read by those who receive it.
+"""
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args, get_origin
+
+import msgspec
+
+
+class Field(NamedTuple):
+    """One field of a contract."""
+
+    name: str
+    wire_name: str
+    hint: Any
+    required: bool
+    kind: type | None
+    """The class a value must be of; None where a class cannot say it."""
+    member: type | None
+    """The class of a tuple's entries, or of a free field's keys."""
+
+
+class Shape(NamedTuple):
+    """The fields of a class, so arranged that one look tells whether its values fit."""
+
+    fields: tuple[Field, ...]
+    read: Callable[[Any], tuple[Any, ...]]
+    """The values of the fields that have a kind, behind the class itself."""
+    kinds: tuple[type, ...]
+    """What the values that were read must be, in the same order."""
+    members: tuple[tuple[int, type], ...]
+    """Where among these values one has members, and of which class."""
+    others: tuple[Field, ...]
+    """The fields without a kind."""
+
+
+@functools.cache
+def shape_of(cls: type[msgspec.Struct]) -> Shape:
+    """The shape of a class, worked out once from its type hints."""
+    fields = tuple(_field(info) for info in msgspec.structs.fields(cls))
+    clear = [(field, field.kind) for field in fields if field.kind is not None]
+    # The class is read first so that there are always two to read: of one, attrgetter makes no tuple.
+    read = operator.attrgetter("__class__", "__class__", *(field.name for field, _ in clear))
+    kinds = (type(cls), type(cls), *(kind for _, kind in clear))
+    members = tuple((place, field.member) for place, (field, _) in enumerate(clear, start=2) if field.member)
+    return Shape(fields, read, kinds, members, tuple(field for field in fields if field.kind is None))
+
+
+def _field(info: msgspec.structs.FieldInfo) -> Field:
+    hint, origin, parts = info.type, get_origin(info.type), get_args(info.type)
+    kind = member = None
+    if origin is None and isinstance(hint, type) and hint is not float:
+        kind = hint
+    elif hint == dict[str, Any] or (origin is tuple and isinstance(parts[0], type) and parts[0] is not float):
+        kind, member = origin, parts[0]
+    return Field(info.name, info.encode_name, hint, info.required, kind, member)
+
+
+def agree(shape: Shape, values: tuple[Any, ...]) -> bool:
+    """Whether the ``values`` that were read fit as they are; every message that comes in is asked this."""
+    if tuple(map(type, values)) != shape.kinds:
+        return False
+    for place, member in shape.members:
+        for entry in values[place]:
+            if type(entry) is not member:
+                return False
+    return True
+
+
+def fit(field: Field, value: Any) -> Any:
+    """``value`` as the field's hint has it; raises ValueError that names the field."""
+    if field.hint is str and not isinstance(value, str):
+        raise ValueError(f"{field.wire_name} must be a {'non-empty ' if field.required else ''}string")
+    try:
+        fitted = msgspec.convert(_exact(field.hint, value), field.hint)
+    except (msgspec.ValidationError, UnicodeError, RecursionError) as error:
+        raise ValueError(f"{field.wire_name}: {error}") from None
+    if float in (field.hint, *get_args(field.hint)):
+        _require_finite(field.wire_name, fitted)
+    return fitted
+
+
+def _exact(hint: Any, value: Any) -> Any:
+    """The plain value where it is of a subclass, such as an enumeration's member or a numpy number."""
+    if hint is str:
+        return str.__str__(value)
+    if hint in (int, float) and isinstance(value, hint) and not isinstance(value, bool):
+        return hint(value)
+    return value
+
+
+def _require_finite(field: str, value: float | dict[str, float] | tuple[float, ...]) -> None:
+    numbers = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{field} must hold finite numbers")

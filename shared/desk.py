@@ -1,0 +1,239 @@
+"""What becomes of a message in an agent's mailbox: opened, checked, handled, committed or buried."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+
+import msgspec
+
+from shared import subjects
+from shared.actions import Outcome
+from shared.agent import BaseAgent, Replies
+from shared.bus import Claim, Delivery, Entry
+from shared.bus.claim import claim, letter_of_death, pending
+from shared.bus.entry import seal
+from shared.contracts import (
+    AgentReport,
+    AnyEnvelope,
+    CancelGoal,
+    Email,
+    Envelope,
+    GoalDue,
+    Question,
+    Response,
+    Task,
+    TaskChanged,
+    TaskResult,
+    TaskStatus,
+    decode,
+)
+from shared.errors import ActionError, Conflict, Refused, Reject
+from shared.job import Job, current_job
+from shared.log import logger
+
+WATCH_CLAIM = 2.0
+"""Seconds between looks at whether a running task was cancelled or taken over."""
+CONFLICT_TRIES = 8
+"""How often a handler whose commit lost a race is run again at once."""
+
+LETTERS = (Email, TaskResult, Question, Response, CancelGoal, AgentReport)
+"""What goes to a mailbox; other envelopes are events of their sender."""
+
+log = logger(__name__)
+
+
+class Desk:
+    """Handles the deliveries of one agent."""
+
+    def __init__(self, agent: BaseAgent) -> None:
+        self._agent = agent
+        self._bus = agent.bus
+        self._name = agent.profile.name
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Handle one delivery and commit what comes of it; raises Reject or Retry, see Consumer."""
+        if delivery.subject == subjects.SUBMIT:
+            await self._take_submission(delivery)
+            return
+        if delivery.subject.startswith("$JS.EVENT."):
+            await self._bury_given_up(delivery)
+            return
+        envelope = self._open(delivery)
+        if isinstance(envelope, Task):
+            await self._work(delivery, envelope)
+        elif not (isinstance(envelope, TaskResult) and self._agent.take_delegated(envelope)):
+            await self._answer(delivery, envelope)
+
+    async def bury(self, delivery: Delivery, reason: str) -> None:
+        """Write the dead letter; a task that is buried fails, and its requester is told in the same commit."""
+        task = _task_in(delivery)
+        letter = seal(subjects.dead(self._name), letter_of_death(self._bus, delivery, reason, task))
+        log.error("buried", subject=delivery.subject, seq=delivery.seq, reason=reason)
+        if task is None or subjects.sender_of(delivery.subject) != task.requester:
+            await self._bus.commit([letter])
+            return
+        held = await claim(self._bus, delivery, task)
+        if held is None:
+            await self._bus.commit([letter])
+        else:
+            await held.settle(held.failure(reason), [letter])
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def _open(self, delivery: Delivery) -> AnyEnvelope:
+        try:
+            envelope = decode(delivery.data)
+        except ValueError as error:
+            raise Reject(str(error)) from None
+        sender = subjects.sender_of(delivery.subject)
+        claimed = envelope.requester if isinstance(envelope, Task) else envelope.sender
+        if claimed != sender:
+            raise Reject(f"it says it is from {claimed or 'nobody'!r}, but {sender!r} sent it")
+        addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
+        if addressee and addressee != self._name:
+            raise Reject(f"it is addressed to {addressee!r}, but was left for {self._name!r}")
+        return envelope
+
+    async def _take_submission(self, delivery: Delivery) -> None:
+        await self._commit_replies(
+            delivery, lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at)
+        )
+
+    async def _answer(self, delivery: Delivery, envelope: AnyEnvelope) -> None:
+        agent = self._agent
+        match envelope:
+            case Email():
+                await self._commit_replies(delivery, lambda: agent.on_email(envelope))
+            case Question():
+                await self._commit_replies(delivery, lambda: agent.on_question(envelope))
+            case TaskResult():
+                await self._commit_replies(delivery, lambda: agent.on_result(envelope))
+            case CancelGoal():
+                await self._commit_replies(delivery, lambda: agent.on_cancel(envelope))
+            case GoalDue():
+                await self._commit_replies(delivery, lambda: agent.on_due(envelope))
+            case Response():
+                return
+            case _:
+                raise Reject(f"{self._name} has no use for a {type(envelope).__struct_config__.tag}")
+
+    async def _commit_replies(self, delivery: Delivery, handler: Callable[[], Awaitable[Replies]]) -> None:
+        for remaining in reversed(range(CONFLICT_TRIES)):
+            replies = await handler()
+            try:
+                await self._bus.commit(self._seal(delivery, replies))
+                return
+            except Conflict:
+                if not remaining:
+                    raise
+
+    def _seal(self, delivery: Delivery | None, replies: Iterable[Envelope | Entry]) -> list[Entry]:
+        """Entries for what a handler returned; ids follow from the delivery, so that a repeat is stored once."""
+        entries: list[Entry] = []
+        for position, reply in enumerate(replies):
+            if isinstance(reply, Entry):
+                entries.append(reply)
+                continue
+            envelope = reply
+            if delivery is not None and not isinstance(reply, Task):
+                envelope = msgspec.structs.replace(
+                    reply, id=self._bus.derive_id(delivery.stream, str(delivery.seq), str(position))
+                )
+            entries += address(envelope, self._name)
+        return entries
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    async def _work(self, delivery: Delivery, task: Task) -> None:
+        held = await claim(self._bus, delivery, task)
+        if held is None:
+            return
+        if held.attempt > self._agent.settings.max_attempts:
+            raise Reject(f"it was begun {held.attempt - 1} times and never finished")
+        try:
+            result = await self._perform(held)
+            await held.settle(result)
+        except Conflict:
+            log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
+        except Refused as error:
+            await held.settle(held.failure(str(error)))
+
+    async def _perform(self, held: Claim) -> TaskResult:
+        job = Job(held)
+        working = asyncio.create_task(self._do(job))
+        watching = asyncio.create_task(self._watch_claim(held))
+        try:
+            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED, timeout=_time_left(held.task))
+            if working.done():
+                return job.result(self._name, working.result())
+            if watching.done():
+                raise Conflict(watching.result())
+            return msgspec.structs.replace(
+                held.failure("its deadline passed before it was done"), status=TaskStatus.TIMEOUT
+            )
+        except ActionError as error:
+            return held.failure(str(error))
+        finally:
+            for task in (working, watching):
+                task.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+
+    async def _do(self, job: Job) -> Outcome:
+        current_job.set(job)
+        return await self._agent.on_task(job.task)
+
+    async def _watch_claim(self, held: Claim) -> str:
+        """Returns, with the reason, once the task is no longer this process's."""
+        task = held.task
+        subject = subjects.state(task.assignee, task.requester, task.task_id)
+        while True:
+            await asyncio.sleep(WATCH_CLAIM)
+            stored = await self._bus.last(subjects.OFFICE, subject)
+            record = TaskChanged.from_json(stored.data) if stored else None
+            if record is None or record.task.status.final or record.attempt != held.attempt:
+                return "the task was cancelled or taken over"
+
+    async def _bury_given_up(self, delivery: Delivery) -> None:
+        """The server stopped handing a message out: say so, and where it lies."""
+        advisory = json.loads(delivery.data)
+        reason = (
+            f"the server gave up after {advisory.get('deliveries')} deliveries; the original is message "
+            f"{advisory.get('stream_seq')} of {advisory.get('stream')}"
+        )
+        letter = msgspec.structs.replace(
+            letter_of_death(self._bus, delivery, reason),
+            id=self._bus.derive_id(delivery.stream, str(delivery.seq), "given-up"),
+            stream_seq=int(advisory.get("stream_seq", 0)),
+            deliveries=int(advisory.get("deliveries", 0)),
+        )
+        await self._bus.commit([seal(subjects.dead(self._name), letter)])
+
+
+def address(envelope: Envelope, sender: str) -> list[Entry]:
+    """The entries that send ``envelope`` as ``sender``: work, a letter, or an event."""
+    if isinstance(envelope, Task):
+        return pending(envelope, sender)
+    signed = msgspec.structs.replace(envelope, sender=sender)
+    if isinstance(envelope, LETTERS):
+        return [seal(subjects.mail(envelope.recipient, sender), signed)]
+    what = str(type(envelope).__struct_config__.tag).partition(".")[0]
+    return [seal(subjects.event(sender, what), signed)]
+
+
+def _task_in(delivery: Delivery) -> Task | None:
+    try:
+        envelope = decode(delivery.data)
+    except ValueError:
+        return None
+    return envelope if isinstance(envelope, Task) else None
+
+
+def _time_left(task: Task) -> float | None:
+    if not task.deadline:
+        return None
+    deadline = datetime.fromisoformat(task.deadline)
+    if deadline.tzinfo is None:
+        deadline = deadline.replace(tzinfo=UTC)
+    return max(0.0, deadline.timestamp() - time.time())

@@ -1,0 +1,172 @@
+"""Every subject, stream, bucket and limit of the office, each a named constant or a function."""
+
+from shared.errors import ConfigError
+
+# --- streams -------------------------------------------------------------------------------------
+OFFICE = "OFFICE"
+"""Everything that happens in the office, in one order."""
+MEMORY = "MEMORY"
+"""What agents ask memory to remember; kept for ever."""
+TIMERS = "TIMERS"
+"""Messages that the broker delivers later."""
+AUDIT = "AUDIT"
+"""The broker's own copy of OFFICE; nobody can publish, delete or purge in it."""
+AUDIT_MEMORY = "AUDIT_MEMORY"
+"""The broker's own copy of MEMORY: a second stream, because within one the id of a memory write could
+be used again to keep an office message of the same id out of it."""
+AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
+"""The audited streams and the streams that hold their copies."""
+
+OFFICE_SUBJECTS = ("tasks.submit", "task.*.*", "mail.*.*", "state.>", "event.>", "dead.*")
+MEMORY_SUBJECTS = ("memory.write.*",)
+TIMER_SUBJECTS = ("timer.set.*.*", "timer.due.*")
+
+# --- buckets -------------------------------------------------------------------------------------
+AGENTS_BUCKET = "agents"
+"""The yellow pages: a Presence for each process, gone when not renewed."""
+LEASES_BUCKET = "leases"
+"""Who alone may do a thing, such as being the memory daemon."""
+PRESENCE_TTL = 45.0
+"""Seconds after which a process that shows no sign of life leaves the yellow pages."""
+LEASE_TTL = 15.0
+"""Seconds after which a lease that is not renewed falls free."""
+
+# --- names ---------------------------------------------------------------------------------------
+CONDUCTOR = "conductor"
+NEXUS = "nexus"
+CRITIC = "critic"
+MEMORY_DAEMON = "memory"
+USER = "user"
+"""People: a mailbox and an identity like any agent's."""
+ADMIN = "admin"
+"""The operator's identity: provisions streams, and nothing runs under it."""
+RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write", "office-account"})
+"""Names no agent can have: they mean something else where an agent's name stands in a subject."""
+
+# --- limits --------------------------------------------------------------------------------------
+MAX_PAYLOAD = 8 * 1024 * 1024
+"""The largest message, in bytes: large enough that too long a text reaches the desk that refuses it."""
+MAX_BATCH = 1_000
+"""The most messages of one atomic commit (a limit of nats-server)."""
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+"""The most bytes that are grouped into one atomic commit."""
+MAX_ORIGINAL = 16_000
+"""The most characters of an original that a dead letter quotes."""
+DUPLICATE_WINDOW = 120.0
+"""Seconds in which a stream refuses a second message of the same id."""
+AUDIT_DUPLICATE_WINDOW = 0.1
+"""The same for the audit copies: as short as the server allows, since they must hold every message."""
+MAX_ACK_PENDING = 1_000
+"""How many messages of one mailbox may be in the hands of its processes."""
+
+# --- subjects ------------------------------------------------------------------------------------
+SUBMIT = "tasks.submit"
+OFFICE_STATE = "state.office"
+AUDIT_ALL = "audit.>"
+AUDIT_PREFIX = "audit."
+GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
+MEMORY_VERBS = ("written", "search", "get", "embed", "stats", "health", "traverse", "paths", "brief", "list", "linker", "reindex")
+"""What memory answers by request and reply, as ``memory.<verb>``."""
+
+
+def task(assignee: str, requester: str) -> str:
+    """Where ``requester`` leaves work for ``assignee``."""
+    return f"task.{assignee}.{requester}"
+
+
+def mail(recipient: str, sender: str) -> str:
+    """Where ``sender`` leaves letters and results for ``recipient``."""
+    return f"mail.{recipient}.{sender}"
+
+
+def state(assignee: str, requester: str, task_id: str) -> str:
+    """The record of a task; its last message is how the task stands."""
+    return f"state.{assignee}.{requester}.{task_id}"
+
+
+def goal(goal_id: str) -> str:
+    """The record of a goal."""
+    return f"state.goal.{goal_id}"
+
+
+def event(agent: str, what: str) -> str:
+    """Something that happened to ``agent``; ``what`` is a verb in the past tense."""
+    return f"event.{agent}.{what}"
+
+
+def dead(agent: str) -> str:
+    """What could not be handled for ``agent``."""
+    return f"dead.{agent}"
+
+
+def memory_write(agent: str) -> str:
+    """Where ``agent`` leaves what is to be remembered."""
+    return f"memory.write.{agent}"
+
+
+def memory(verb: str) -> str:
+    """A request to the memory daemon."""
+    return f"memory.{verb}"
+
+
+def timer(agent: str, name: str) -> str:
+    """A timer of ``agent``; setting it again replaces it."""
+    return f"timer.set.{agent}.{name}"
+
+
+def timer_due(agent: str) -> str:
+    """Where the timers of ``agent`` go off."""
+    return f"timer.due.{agent}"
+
+
+def timers_durable(agent: str) -> str:
+    """The durable that hands ``agent`` its timers."""
+    return f"{agent}_timers"
+
+
+def presence(agent: str, instance: str) -> str:
+    """The yellow-pages entry of one process."""
+    return f"$KV.{AGENTS_BUCKET}.{agent}.{instance}"
+
+
+def lease(name: str) -> str:
+    """The entry of one lease."""
+    return f"$KV.{LEASES_BUCKET}.{name}"
+
+
+def bucket_stream(bucket: str) -> str:
+    """The stream behind a bucket."""
+    return f"KV_{bucket}"
+
+
+def max_deliveries(stream: str, durable: str) -> str:
+    """Where the server says that it gave up handing a message out."""
+    return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}"
+
+
+def mailbox(agent: str) -> list[str]:
+    """Everything that lands in an agent's mailbox."""
+    subjects = [task(agent, "*"), mail(agent, "*"), max_deliveries(OFFICE, agent)]
+    return [SUBMIT, *subjects] if agent == CONDUCTOR else subjects
+
+
+def sender_of(subject: str) -> str:
+    """The identity the broker vouches for: the token of ``subject`` that names who published there.
+
+    Raises ConfigError for a subject that names nobody.
+    """
+    tokens = subject.split(".")
+    match tokens:
+        case ["tasks", "submit"] | ["$JS", *_]:
+            return ""
+        case ["task" | "mail", _, sender] | ["memory", "write", sender]:
+            return sender
+        case ["event", sender, *_] | ["timer", "set", sender, _] | ["timer", "due", sender] | ["dead", sender]:
+            return sender
+    raise ConfigError(f"The subject {subject!r} names no sender")
+
+
+def require_agent_name(name: str) -> None:
+    """Raise ConfigError where ``name`` means something else in a subject."""
+    if name in RESERVED_NAMES:
+        raise ConfigError(f"{name!r} cannot be an agent's name: it is reserved", "Choose another name")
