@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,10 @@ class BaseAgent:
     async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Replies:
         """Take what was published on tasks.submit; only the conductor gets these."""
         raise Reject(f"{self.profile.name} takes no submissions")
+
+    def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """What it answers by request and reply, as ``<name>.<endpoint>``; asked for after ``on_start``."""
+        return {}
 
     # --- what a subclass uses --------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from shared.bus import Bus
 from shared.bus.consumer import Consumer
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.desk import Desk
-from shared.errors import BusError, MailroomError
+from shared.errors import BusError, BusUnavailable, MailroomError
 from shared.profile import Profile, load_profile
 from shared.settings import Settings
 
@@ -62,8 +62,11 @@ async def _serve(agent_class: type[BaseAgent], profile: Profile, config: Setting
     office = Office(agent_class(profile, config, bus), config)
     try:
         await office.open()
-        await stopping.wait()
+        waits = [asyncio.create_task(event.wait()) for event in (stopping, bus.closed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping", handling=office.load)
+        if bus.closed.is_set():
+            raise BusUnavailable("The server ended the connection for good", "See its log; the key may be revoked")
     finally:
         await office.close()
 
@@ -93,7 +96,7 @@ class Office:
             profile.name,
             package_version(),
             profile.description,
-            {},
+            self.agent.endpoints(),
             {"instance": self._bus.instance, "actions": ",".join(self.agent.actions)},
         )
         await self._consume(subjects.OFFICE, profile.name)

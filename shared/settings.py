@@ -2,14 +2,23 @@
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from shared.errors import ConfigError
+
+PREFIX = "MAILROOM_"
+NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE")
+UNPREFIXED = (("NATS_URL", "nats_url"), ("NATS_SERVER_BIN", "nats_server_bin"))
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Sync = Annotated[str, msgspec.Meta(pattern=r"^(always|([0-9]+(ms|s|m|h))+)$")]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,11 +35,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A running nats-server to use; empty: ``mailroom up`` starts one of its own."""
     nats_server_bin: str = ""
     """The nats-server program; empty: the one of the nats-server-bin package."""
-    nats_port: int = 4222
+    nats_port: Port = 4222
     """Where the office's own nats-server listens, on 127.0.0.1; 0 takes a free port."""
-    nats_sync: str = "always"
-    """When the server syncs to disk: ``always``, or a duration such as ``2m`` (can lose what was acknowledged)."""
-    nats_max_store: int = 0
+    nats_sync: Sync = "always"
+    """When the server syncs to disk: ``always``, or how often (``2m``: can lose what was acknowledged)."""
+    nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The most bytes JetStream may store; 0 takes half of what the disk has free, at most 10 GiB."""
     key_dir: Path | None = None
     """Where the identities' seeds lie; default ``<state_dir>/keys``."""
@@ -38,27 +47,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where the embedding model lies; default ``$XDG_CACHE_HOME/mailroom/models``."""
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
-    replicas: dict[str, int] = {}
+    replicas: dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]] = {}
     """How many processes of an agent ``mailroom up`` starts, where it is not one."""
-    log_level: str = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     """debug, info, warning or error."""
-    log_format: str = "auto"
+    log_format: Literal["auto", "console", "json"] = "auto"
     """``console``, ``json``, or ``auto``: console on a terminal, JSON elsewhere."""
-    goal_timeout: float = 3600.0
+    goal_timeout: Seconds = 3600.0
     """Seconds until a goal that names no deadline of its own times out."""
-    task_ack_wait: float = 30.0
+    task_ack_wait: Seconds = 30.0
     """Seconds without a sign of life after which a message is handed out again."""
-    max_attempts: int = 5
+    max_attempts: Annotated[int, msgspec.Meta(ge=1)] = 5
     """How often a message is handed out before it is buried."""
-    drain_timeout: float = 5.0
+    drain_timeout: Seconds = 5.0
     """Seconds a stopping process gives its running handlers."""
-    command_timeout: float = 300.0
+    command_timeout: Seconds = 300.0
     """Seconds a command of an agent may take."""
     arxiv_url: str = "https://export.arxiv.org/api/query"
     """The arXiv query interface."""
     feeds: tuple[str, ...] = ("https://hnrss.org/newest?q=AI", "https://export.arxiv.org/rss/cs.AI")
     """News feeds (RSS or Atom) that frontier reads."""
-    http_timeout: float = 20.0
+    http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
     private_hosts: tuple[str, ...] = ()
     """host:port pairs on private addresses that fetches may reach all the same."""
@@ -92,17 +101,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings; raises ConfigError naming the field, where it stood and what is allowed."""
     env = dict(os.environ if environ is None else environ)
-    state_dir = Path(env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom")
-    values: dict[str, Any] = _from_file(Path(env.get("MAILROOM_CONFIG") or state_dir / "mailroom.toml"), env)
-    for name in ("NATS_URL", "NATS_SERVER_BIN"):
-        if env.get(name):
-            values[name.lower()] = env[name]
-    values.update(_from_environment(env))
-    values.setdefault("state_dir", str(state_dir))
+    state_dir = Path(
+        env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom"
+    )
+    config = Path(env.get("MAILROOM_CONFIG") or state_dir / "mailroom.toml").expanduser()
+    values = {"state_dir": str(state_dir), **_from_file(config, env)}
+    places = {name: f"{config}: {name}" for name in values}
+    for variable, name in (*UNPREFIXED, *_variables(env)):
+        if env.get(variable):
+            values[name] = _parse(name, env[variable])
+            places[name] = variable
     try:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"A setting is wrong: {error}") from None
+        raise _wrong(error, places) from None
+
+
+def _wrong(error: msgspec.ValidationError, places: Mapping[str, str]) -> ConfigError:
+    reason, _, path = str(error).partition(" - at `$.")
+    name = re.split(r"\W", path)[0]
+    hint = get_type_hints(Settings).get(name)
+    allowed = ", ".join(get_args(hint)) if get_origin(hint) is Literal else ""
+    return ConfigError(
+        f"{places.get(name, name)} is wrong: {reason}", f"Allowed are: {allowed}" if allowed else ""
+    )
+
+
+def environment(config: Settings | None = None, **overrides: object) -> dict[str, str]:
+    """This process's environment with settings overridden, for ``load`` or for a child process.
+
+    None overrides nothing. With ``config``, a child in another folder finds the folders of ``config``.
+    """
+    env = dict(os.environ)
+    if file := env.get("MAILROOM_CONFIG"):
+        env["MAILROOM_CONFIG"] = str(Path(file).absolute())
+    folders = ("state_dir", "key_dir", "model_dir", "agents_dir") if config else ()
+    chosen = {**{name: getattr(config, name) for name in folders}, **overrides}
+    return env | {f"MAILROOM_{name.upper()}": str(value) for name, value in chosen.items() if value is not None}
 
 
 def _path(kind: type, value: Any) -> Any:
@@ -130,15 +165,14 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for variable, text in env.items():
-        name = variable.removeprefix("MAILROOM_").lower()
-        if not variable.startswith("MAILROOM_") or name in ("config", "instance") or not text:
-            continue
+def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
+    mine = [
+        name for name, text in env.items() if text and name.startswith(PREFIX) and name not in NOT_SETTINGS
+    ]
+    found = [(variable, variable.removeprefix(PREFIX).lower()) for variable in mine]
+    for variable, name in found:
         _require_known(name, variable)
-        values[name] = _parse(name, text)
-    return values
+    return found
 
 
 def _parse(name: str, text: str) -> Any:

@@ -14,10 +14,14 @@ SERVICES = Path(__file__).resolve().parent.parent
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent of the roster: its profile, and the command that starts one process of it."""
+    """An agent of the roster: its profile, and the command that starts one process of it.
+
+    ``built_in`` tells those that come with Mailroom from those of ``agents_dir``.
+    """
 
     profile: Profile
     command: tuple[str, ...]
+    built_in: bool
 
     @property
     def name(self) -> str:
@@ -27,19 +31,34 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_roster(settings: Settings) -> list[Member]:
     """Every agent, memory first; raises ConfigError where a profile is wrong or a name is taken twice."""
-    folders = [*SERVICES.iterdir(), *(settings.agents_dir.iterdir() if settings.agents_dir else ())]
     members: dict[str, Member] = {}
-    for folder in sorted(folder for folder in folders if (folder / "profile.yaml").is_file()):
-        member = Member(profile=load_profile(folder / "profile.yaml"), command=_command(folder))
+    for folder in [*_folders(SERVICES), *(_folders(settings.agents_dir) if settings.agents_dir else ())]:
+        member = Member(
+            profile=load_profile(folder / "profile.yaml"),
+            command=_command(folder),
+            built_in=folder.parent == SERVICES,
+        )
         if member.name in members:
-            raise ConfigError(f"Two profiles are named {member.name!r}; one of them is {folder / 'profile.yaml'}")
+            raise ConfigError(
+                f"Two profiles are named {member.name!r}; one of them is {folder / 'profile.yaml'}"
+            )
         members[member.name] = member
     return sorted(members.values(), key=lambda member: (member.name != subjects.MEMORY_DAEMON, member.name))
 
 
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return sorted(folder for folder in parent.iterdir() if (folder / "profile.yaml").is_file())
+    except OSError as error:
+        raise ConfigError(
+            f"The agents' folder {parent} cannot be read: {error.strerror}",
+            "Correct MAILROOM_AGENTS_DIR, or unset it",
+        ) from None
+
+
 def _command(folder: Path) -> tuple[str, ...]:
+    if not (folder / "__main__.py").is_file():
+        return (sys.executable, "-m", "shared.process", str(folder / "profile.yaml"))
     if folder.parent == SERVICES:
         return (sys.executable, "-m", f"services.{folder.name}")
-    if (folder / "__main__.py").is_file():
-        return (sys.executable, str(folder))
-    return (sys.executable, "-m", "shared.process", str(folder / "profile.yaml"))
+    return (sys.executable, str(folder))

@@ -14,17 +14,19 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.identity import ensure_keys, write_server_config
 from shared.bus.provision import provision
-from shared.errors import StartError
+from shared.errors import BusUnavailable, Denied, StartError
 from shared.settings import Settings
 
 READY_TIMEOUT = 15.0
 """Seconds the server may take until it listens: a large store is checked first."""
-TEMPLATE = Path(__file__).resolve().parents[2] / "deploy" / "nats" / "nats-server.conf"
+TEMPLATES = Path(__file__).resolve().parents[2] / "deploy" / "nats"
 MIN_STORE = 64 * 1024 * 1024
 """The least room JetStream can work with, in bytes."""
 
 
-def write_config(settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = "") -> bool:
+def write_config(
+    settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = ""
+) -> bool:
     """Make the missing keys and write the server's configuration; returns whether it changed.
 
     ``folder`` is where the configuration goes (default ``<state_dir>/nats``), ``store`` the folder of
@@ -36,9 +38,15 @@ def write_config(settings: Settings, agents: Sequence[str], *, folder: Path | No
         folder.mkdir(parents=True, exist_ok=True)
         limit = settings.nats_max_store or _store_limit(folder)
         changed = write_server_config(
-            folder / "office.conf", settings, agents, keys, store=store or str(folder / "store"), max_store=limit
+            folder / "office.conf",
+            settings,
+            agents,
+            keys,
+            store=store or str(folder / "store"),
+            max_store=limit,
         )
-        shutil.copyfile(TEMPLATE, folder / "nats-server.conf")
+        for template in TEMPLATES.glob("*.conf"):
+            shutil.copyfile(template, folder / template.name)
     except OSError as error:
         raise StartError(
             f"The folder {folder} cannot be written: {error.strerror}",
@@ -63,6 +71,24 @@ def _store_limit(folder: Path) -> int:
     return limit
 
 
+def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
+    """Give each identity a folder ``<folder>/<name>`` with nothing but its own key, for containers to mount.
+
+    Raises StartError where that cannot be written.
+    """
+    for name in names:
+        target = folder / name / f"{name}.nk"
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            target.touch(mode=0o600)
+            target.write_bytes((settings.keys / target.name).read_bytes())
+        except OSError as error:
+            raise StartError(
+                f"The key {target} cannot be written: {error.strerror}", "Make its folder writable"
+            ) from None
+
+
 class NatsServer:
     """A nats-server process of our own."""
 
@@ -73,13 +99,11 @@ class NatsServer:
     @classmethod
     async def start(cls, settings: Settings, *, log: Path) -> "NatsServer":
         """Start it on 127.0.0.1; raises StartError with the cause where it does not come up."""
-        port = settings.nats_port or free_port()
-        _require_free(port)
-        folder = settings.state_dir / "nats"
-        command = [str(find_server(settings)), "-c", str(folder / "nats-server.conf"), "-a", "127.0.0.1", "-p", str(port)]
+        port = choose_port(settings)
+        command = server_command(settings, find_server(settings), port)
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: ASYNC220 - a fork takes a moment, and its end is not awaited here
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         server = cls(process, f"nats://127.0.0.1:{port}")
@@ -90,11 +114,13 @@ class NatsServer:
         for _ in range(int(READY_TIMEOUT / 0.02)):
             if self.process.poll() is not None:
                 raise StartError(f"nats-server ended at once: {_last_error(log)}", f"Its log is {log}")
-            if _listens(port):
+            if listens(port):
                 return
             await asyncio.sleep(0.02)
         self.stop()
-        raise StartError(f"nats-server did not listen on port {port} within {READY_TIMEOUT:g} s", f"Its log is {log}")
+        raise StartError(
+            f"nats-server did not listen on port {port} within {READY_TIMEOUT:g} s", f"Its log is {log}"
+        )
 
     def stop(self, timeout: float = 10.0) -> None:
         """Stop it, so that it writes everything down first."""
@@ -116,15 +142,34 @@ async def provision_office(settings: Settings, url: str, agents: Sequence[str]) 
     """Make or update streams, buckets and durables as the admin; returns what changed."""
     bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
     try:
-        return await provision(bus, agents, ack_wait=settings.task_ack_wait, max_attempts=settings.max_attempts)
+        return await provision(
+            bus, agents, ack_wait=settings.task_ack_wait, max_attempts=settings.max_attempts
+        )
     finally:
         await bus.close()
+
+
+async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str]:
+    """The same on the server that NATS_URL names; raises StartError with the cure where it is of no use."""
+    try:
+        return await provision_office(settings, settings.nats_url, agents)
+    except Denied:
+        include = settings.state_dir / "nats" / "office.conf"
+        raise StartError(
+            f"The server at {settings.nats_url} does not know the office's keys",
+            f"Add the line 'include {include}' to its configuration and reload it",
+        ) from None
+    except BusUnavailable as error:
+        raise StartError(
+            f"NATS_URL names a server that cannot be used: {error.cause}",
+            "Start that server, correct NATS_URL, or unset it and have the office start a server of its own",
+        ) from None
 
 
 def find_server(settings: Settings) -> Path:
     """The nats-server program; raises StartError where there is none."""
     if settings.nats_server_bin:
-        path = Path(settings.nats_server_bin)
+        path = Path(settings.nats_server_bin).expanduser().absolute()
         if os.access(path, os.X_OK):
             return path
         raise StartError(f"NATS_SERVER_BIN names {path}, which is no program", "Correct it, or unset it")
@@ -135,6 +180,19 @@ def find_server(settings: Settings) -> Path:
     return Path(found)
 
 
+def server_command(settings: Settings, program: Path, port: int) -> list[str]:
+    """What runs the server on 127.0.0.1 with the configuration in the state directory."""
+    return [
+        str(program),
+        "-c",
+        str(settings.state_dir / "nats" / "nats-server.conf"),
+        "-a",
+        "127.0.0.1",
+        "-p",
+        str(port),
+    ]
+
+
 def free_port() -> int:
     """A port on 127.0.0.1 that nobody listens on."""
     with socket.socket() as probe:
@@ -142,20 +200,27 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _require_free(port: int) -> None:
-    if _listens(port):
+def choose_port(settings: Settings) -> int:
+    """Where the server is to listen; raises StartError where somebody else listens there."""
+    port = settings.nats_port or free_port()
+    if listens(port):
         raise StartError(
             f"Port {port} is taken by another program",
-            "Stop it, set MAILROOM_NATS_PORT to another port (0 takes a free one), or use it through NATS_URL",
+            "Stop it, choose another with --port or MAILROOM_NATS_PORT (0 takes a free one), "
+            "or use the server there through NATS_URL",
         )
+    return port
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether somebody listens on ``port`` of 127.0.0.1."""
     with socket.socket() as probe:
         probe.settimeout(0.2)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _last_error(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if "[FTL]" in line or "[ERR]" in line]
+    lines = [
+        line for line in log.read_text(errors="replace").splitlines() if "[FTL]" in line or "[ERR]" in line
+    ]
     return json.dumps(lines[-1].partition("] ")[2]) if lines else "see its log"

@@ -85,10 +85,11 @@ class Committer:
         return await commit.future
 
     def on_denied(self, subject: str) -> None:
-        """Fail what waits for an answer to a publish on ``subject``, which the server refused."""
+        """Fail what waits for an answer to a publish on ``subject`` (in lower case), which the server refused."""
         for future, entries in list(self._answers.values()):
-            if not future.done() and any(entry.subject == subject for entry in entries):
-                future.set_exception(Denied(f"The broker does not allow publishing on {subject!r}"))
+            refused = next((entry.subject for entry in entries if entry.subject.lower() == subject), None)
+            if refused is not None and not future.done():
+                future.set_exception(Denied(f"The broker does not allow publishing on {refused!r}"))
 
     async def _run(self) -> None:
         while True:
@@ -206,7 +207,7 @@ class Committer:
     async def _publish(self, entries: Sequence[Entry], inbox: str, token: str) -> None:
         batch = f"{self._inbox[-12:]}-{token}" if len(entries) > 1 else ""
         for number, entry in enumerate(entries, 1):
-            headers = {"Nats-Msg-Id": entry.id}
+            headers = {**(entry.headers or {}), "Nats-Msg-Id": entry.id}
             if entry.expect is not None:
                 headers["Nats-Expected-Last-Subject-Sequence"] = str(entry.expect)
             if batch:

@@ -56,6 +56,8 @@ class Bus:
         self._consumers: list[Consumer] = []
         self._services: list[Any] = []
         self._secret = b""
+        self.closed = asyncio.Event()
+        """Set once the connection is gone for good, such as when the server no longer knows the key."""
 
     @classmethod
     async def connect(cls, name: str, url: str, seed: Path, *, wait: float = 10.0) -> Self:
@@ -88,18 +90,22 @@ class Bus:
                     error_cb=self._on_error,
                     disconnected_cb=self._on_disconnected,
                     reconnected_cb=self._on_reconnected,
+                    closed_cb=self._on_closed,
                     connect_timeout=CONNECT_TIMEOUT,
-                    max_reconnect_attempts=-1,
                     reconnect_time_wait=0.25,
-                    allow_reconnect=True,
+                    allow_reconnect=False,
                     ping_interval=PING_INTERVAL,
                     max_outstanding_pings=2,
                     pending_size=PENDING_LIMIT,
                 )
+                # Only from here on: a first connection that fails is the caller's to hear of.
+                self._client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
                 return
             except Exception as error:
+                await self._client._close(Client.CLOSED, do_cbs=False)
                 self._require_more_time(error, url, deadline)
                 await asyncio.sleep(0.2)
+                self.closed.clear()
                 self._client = Client()
                 self._office = Committer(self._client, self._last_payload)
 
@@ -283,12 +289,15 @@ class Bus:
         await self._client.close()
 
     async def _on_error(self, error: Exception) -> None:
-        denied = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error), re.IGNORECASE)
+        denied = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error))
         if denied is None:
             log.warning("bus_error", error=str(error) or type(error).__name__)
             return
         log.error("denied_by_broker", action=denied[1].lower(), subject=denied[2], identity=self.name)
         self._office.on_denied(denied[2])
+
+    async def _on_closed(self) -> None:
+        self.closed.set()
 
     async def _on_disconnected(self) -> None:
         if not self._client.is_closed:

@@ -198,6 +198,9 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     publish = [*rights.send, *rights.ask, "_INBOX.>"]
     if name == subjects.USER:
         publish.append("$SRV.>")
+    if rights.answer:
+        # The subjects the server makes up for answers to requests from other accounts.
+        publish.append("_R_.>")
     subscribe = ["_INBOX.>", "$SRV.>", *rights.hear, *rights.answer]
     permissions = f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
     user = f"{{ nkey: {key}, permissions: {{ {permissions} }} }}"

@@ -117,7 +117,7 @@ async def _ensure_durable(bus: Bus, stream: str, config: dict[str, Any]) -> list
 
 
 def _differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
-    return [key for key, value in wanted.items() if _shape(value) != _shape(actual.get(key))]
+    return [key for key, value in sorted(wanted.items()) if _shape(value) != _shape(actual.get(key))]
 
 
 def _shape(value: Any) -> Any:

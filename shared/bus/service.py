@@ -1,5 +1,6 @@
 """NATS micro services: how an agent shows itself to ``nats micro ls`` and answers requests."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -32,12 +33,20 @@ async def start_service(
 
 
 def _responder(answer: Endpoint) -> Callable[[Request], Awaitable[None]]:
+    working: set[asyncio.Task[None]] = set()
+
     async def respond(request: Request) -> None:
         try:
             reply = await answer(request.data)
         except (ValueError, MailroomError) as error:
-            await request.respond_error("400", str(error))
+            await request.respond_error("400", " ".join(str(error).split()))
             return
         await request.respond(reply)
 
-    return respond
+    async def begin(request: Request) -> None:
+        # The client hands out one request of a subscription at a time; a slow one must not hold up the rest.
+        task = asyncio.create_task(respond(request))
+        working.add(task)
+        task.add_done_callback(working.discard)
+
+    return begin

@@ -4,7 +4,6 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -101,11 +100,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, field.name, fit(field, getattr(self, field.name)))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-compatible values, enumerations as their values.
-
-        Raises ValueError naming the field where a value has no JSON form.
-        """
-        result: dict[str, Any] = self._written(msgspec.to_builtins)
+        """What ``json.loads`` makes of ``to_json``: lists, enumerations as values; raises as that does."""
+        result: dict[str, Any] = msgspec.json.decode(self.to_json())
         return result
 
     @classmethod
@@ -120,8 +116,11 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> bytes:
         """UTF-8 JSON; raises ValueError naming the field where a value has no JSON form."""
-        result: bytes = self._written(msgspec.json.encode)
-        return result
+        try:
+            return msgspec.json.encode(self)
+        except (TypeError, ValueError, RecursionError) as error:
+            where = next((name for name in self.__struct_fields__ if not _writable(getattr(self, name))), "")
+            raise ValueError(f"{where or type(self).__name__} has no JSON form: {error}") from None
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
@@ -132,13 +131,6 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             raise
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
             raise ValueError(f"{cls.__name__} is not valid JSON: {error}") from None
-
-    def _written(self, write: Callable[[Any], Any]) -> Any:
-        try:
-            return write(self)
-        except (TypeError, ValueError, RecursionError) as error:
-            where = next((name for name in self.__struct_fields__ if not _writable(getattr(self, name))), "")
-            raise ValueError(f"{where or type(self).__name__} has no JSON form: {error}") from None
 
 
 def _writable(value: Any) -> bool:

@@ -3,7 +3,14 @@
 from enum import StrEnum
 from typing import Any
 
-from shared.contracts.base import Contract, Envelope, require_name, require_text, require_timestamp, require_token
+from shared.contracts.base import (
+    Contract,
+    Envelope,
+    require_name,
+    require_text,
+    require_timestamp,
+    require_token,
+)
 from shared.contracts.task import Task, TaskPriority, TaskResult, TaskStatus
 
 

@@ -31,7 +31,18 @@ class Relation(StrEnum):
     INSTANCE_OF = "instance_of"
 
 
-KINDS = ("agent", "decision", "fact", "event", "goal", "preference", "pattern", "observation", "task", "episodic")
+KINDS = (
+    "agent",
+    "decision",
+    "fact",
+    "event",
+    "goal",
+    "preference",
+    "pattern",
+    "observation",
+    "task",
+    "episodic",
+)
 """The kinds the office itself uses; any other lower-case name is a kind of the user's own."""
 
 

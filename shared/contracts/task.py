@@ -158,7 +158,9 @@ class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
             raise ValueError("steps must not share a step_number")
         for step in self.steps:
             if missing := sorted(set(step.dependencies) - set(numbers)):
-                raise ValueError(f"steps: step {step.step_number} depends on {missing[0]}, which is not in the plan")
+                raise ValueError(
+                    f"steps: step {step.step_number} depends on {missing[0]}, which is not in the plan"
+                )
         try:
             TopologicalSorter({step.step_number: step.dependencies for step in self.steps}).prepare()
         except CycleError as error:

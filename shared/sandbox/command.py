@@ -96,7 +96,7 @@ def _clean_environment(scratch: Path) -> dict[str, str]:
     temporary.mkdir()
     # The PATH is no secret and says where a person's node or cargo is; a relative entry would find programs
     # in the command's own folder.
-    path = os.pathsep.join(entry for entry in os.get_exec_path() if os.path.isabs(entry))
+    path = os.pathsep.join(entry for entry in os.get_exec_path() if entry.startswith("/"))
     return {"PATH": path, "HOME": str(home), "TMPDIR": str(temporary), "LANG": "C.UTF-8", "TERM": "dumb"}
 
 

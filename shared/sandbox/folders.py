@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all beneath it, read-only folders too; follow no link, mind nothing that is gone."""
+    """Remove a folder with all beneath it, read-only folders too; follow no link, mind nothing gone."""
     with contextlib.suppress(OSError):
         path.chmod(stat.S_IRWXU)
     for folder, names, _ in os.walk(path):

@@ -16,7 +16,9 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+HANDLED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PR_SET_CHILD_SUBREAPER = 36
 KILL_PATIENCE = 5.0
 """Seconds after SIGKILL until processes the kernel does not let go of are left to it."""
@@ -31,9 +33,12 @@ def main(arguments: list[str]) -> None:
     )
     _adopt_orphans()
     bell = _hear_signals()
+    # Until it has shed our handlers the child would swallow a stop signal, so that waits for it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     child = os.fork()
     if child == 0:
         _become(arguments[5:], cpu, file_bytes, processes)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     _let_go_of_output()
     status = _wait(child, bell)
     status = _end_tree(child, status, stop_signal, grace)
@@ -50,7 +55,7 @@ def _hear_signals() -> int:
     bell, ring = os.pipe()
     os.set_blocking(ring, False)
     signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in HANDLED:
         signal.signal(number, lambda *_: None)
     return bell
 
@@ -60,8 +65,9 @@ def _become(argv: list[str], cpu: int, file_bytes: int, processes: int) -> None:
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         # Python ignores SIGPIPE and SIGXFSZ, and what is ignored stays so in the program.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        for number in (*HANDLED, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         _limit(resource.RLIMIT_CORE, 0)
         for kind, bound in (
             (resource.RLIMIT_CPU, cpu),
@@ -70,7 +76,7 @@ def _become(argv: list[str], cpu: int, file_bytes: int, processes: int) -> None:
         ):
             if bound:
                 _limit(kind, bound)
-        os.execvp(argv[0], argv)
+        os.execvp(argv[0], argv)  # noqa: S606 - a shell would read the arguments anew
     except OSError as error:
         os.write(2, f"cannot run {argv[0]}: {error.strerror}\n".encode())
     finally:
@@ -112,12 +118,13 @@ def _reap(child: int) -> int | None:
 def _end_tree(child: int, status: int | None, stop_signal: int, grace: float) -> int:
     told: set[int] = set()
     for number, patience in ((stop_signal, grace), (signal.SIGKILL, KILL_PATIENCE)):
-        until = time.monotonic() + patience
+        until, pause = time.monotonic() + patience, 0.01
         while (alive := _remaining(child)) and time.monotonic() < until:
             for pid in alive if number == signal.SIGKILL else alive - told:
                 _signal(pid, number)
             told |= alive
-            time.sleep(0.01)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
             status = _first(status, _reap(child))
     status = _first(status, _reap(child))
     return signal.SIGKILL if status is None else status
@@ -164,19 +171,16 @@ def descendants(ancestor: int) -> set[int]:
 def _parents() -> dict[int, tuple[int, str]]:
     """Every process of the machine: its parent and its state."""
     if sys.platform != "linux":
-        listing = subprocess.run(["/bin/ps", "-axo", "pid=,ppid=,state="], capture_output=True, text=True)
+        command = ["/bin/ps", "-axo", "pid=,ppid=,state="]
+        listing = subprocess.run(command, capture_output=True, text=True, check=False)
         rows = [line.split() for line in listing.stdout.splitlines()]
         return {int(pid): (int(parent), state[0]) for pid, parent, state, *_ in rows}
     parents = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    # The program's name stands in parentheses and may hold any character.
-                    state, parent = file.read().rpartition(")")[2].split()[:2]
-            except OSError:
-                continue
-            parents[int(name)] = (int(parent), state)
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            # The program's name stands in parentheses and may hold any character.
+            state, parent = (process / "stat").read_bytes().rpartition(b")")[2].decode().split()[:2]
+            parents[int(process.name)] = (int(parent), state)
     return parents
 
 

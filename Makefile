@@ -1,0 +1,85 @@
+# What there is to do here. `make` alone lists it.
+
+PYTHON ?= python3
+REPO ?=
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+UV = "$$(command -v uv || echo $(BIN)/uv)"
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test test-docker bench demo up down lock clean
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+help: ## List what there is to do
+	@echo "make TARGET, where TARGET is one of:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMPS)/model ## Make the virtual environment, install what the lock names, fetch the embedding model
+
+check: setup ## Lint, check the format, the types and the import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+test: setup ## Run the tests: unit, contracts, bus, flow (ARGS="-k word" narrows them)
+	$(BIN)/python -m pytest $(ARGS)
+
+test-docker: setup ## Run the tests of the containers; skipped where no engine runs
+	$(BIN)/python -m pytest tests/docker $(ARGS)
+
+bench: setup ## Measure, and print the ratios as a table and as JSON
+	$(BIN)/python -m pytest tests/bench --capture=no --timeout=0 $(ARGS)
+
+demo: setup ## Check up on the repository at REPO=path (default: this one) with an office of its own
+	@$(BIN)/mailroom demo $(if $(REPO),"$(REPO)")
+
+up: setup ## Start the office
+	@$(BIN)/mailroom up
+
+down: setup ## Stop the office
+	@$(BIN)/mailroom down
+
+lock: $(STAMPS)/venv ## Write both locks anew from pyproject.toml (ARGS=--upgrade takes newer versions)
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
+
+clean: ## Remove the virtual environment, caches and builds; the office's state stays
+	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find services shared tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Each stamp says that a step is done; it is done again when what it depends on has changed.
+
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+
+$(STAMPS)/venv:
+	@$(PYTHON) $(NEW_ENOUGH) 2>/dev/null || { \
+		echo "Mailroom needs Python 3.11 or newer, but $(PYTHON) is $$(command -v $(PYTHON) >/dev/null && $(PYTHON) -V 2>&1 || echo missing):" \
+			"install one and name it, as in: make PYTHON=python3.13 $(or $(MAKECMDGOALS),setup)" >&2; exit 1; }
+	@if $(BIN)/python $(NEW_ENOUGH) 2>/dev/null; then :; \
+	elif command -v uv >/dev/null; then $(PYTHON) -m venv --clear --without-pip $(VENV); \
+	else $(PYTHON) -m venv --clear $(VENV); fi
+	@command -v uv >/dev/null || test -x $(BIN)/uv || $(PIP) install 'uv>=0.9'
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/locked: requirements-dev.lock $(STAMPS)/venv
+	@echo "Installing what requirements-dev.lock names"
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock || { \
+		test -x $(BIN)/pip && echo "Trying pip, which may know another index or more certificates" && \
+		$(PIP) install --require-hashes -r requirements-dev.lock; }
+	@touch $@
+
+$(STAMPS)/project: pyproject.toml $(STAMPS)/locked
+	@$(UV) pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(STAMPS)/model: services/memory/model.py $(STAMPS)/project
+	@$(BIN)/python -m services.memory.model
+	@touch $@

@@ -1,0 +1,62 @@
+"""``mailroom agents``: the yellow pages."""
+
+import asyncio
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+
+from services.cli.connection import connect
+from services.cli.screen import clean, clean_block, json_option, open_console, print_json
+from shared.contracts import Presence
+from shared.errors import MailroomError
+
+
+@click.command()
+@click.argument("name", required=False, default="")
+@json_option
+def agents(name: str, as_json: bool) -> None:
+    """Show who is at work (or only NAME), what they can do, and how to write to them."""
+    present = asyncio.run(_read())
+    if name:
+        present = [presence for presence in present if presence.agent == name]
+        if not present:
+            raise MailroomError(
+                f"No process of {name[:64]!r} is at work", "'mailroom status' shows who should be"
+            )
+    if as_json:
+        print_json(present)
+        return
+    console = open_console()
+    for agent in dict.fromkeys(presence.agent for presence in present):
+        _print([presence for presence in present if presence.agent == agent], console)
+    if not present:
+        click.echo("Nobody is at work.")
+
+
+async def _read() -> list[Presence]:
+    from services.cli.records import read_presences
+
+    async with connect() as bus:
+        return await read_presences(bus)
+
+
+def _print(processes: list[Presence], console: Console) -> None:
+    latest = processes[-1]
+    count = len(processes)
+    console.print(
+        f"{latest.agent}  {count} process{'es' * (count != 1)}, version {clean(latest.version)}", style="bold"
+    )
+    _print_indented(clean(latest.description), console)
+    for line in clean_block(latest.instructions).splitlines():
+        _print_indented(line, console)
+    for action, description in sorted(latest.actions.items()):
+        _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
+    if latest.skills:
+        _print_indented(f"skills: {clean(', '.join(latest.skills))}", console)
+    console.print()
+
+
+def _print_indented(text: str, console: Console, hang: int = 0) -> None:
+    if text.strip():
+        console.print(Padding(text, (0, 0, 0, 2 + hang)))

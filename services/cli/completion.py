@@ -1,0 +1,22 @@
+"""``mailroom completion``: the script that completes commands and options in a shell."""
+
+import click
+from click.shell_completion import get_completion_class
+
+PLACES = {
+    "bash": 'eval "$(mailroom completion bash)"   in ~/.bashrc',
+    "zsh": 'eval "$(mailroom completion zsh)"   in ~/.zshrc',
+    "fish": "mailroom completion fish | source   in ~/.config/fish/config.fish",
+}
+"""Where each shell wants it."""
+
+
+@click.command(epilog="Put it where your shell starts: " + "; ".join(PLACES.values()))
+@click.argument("shell", type=click.Choice(list(PLACES)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that completes 'mailroom' in SHELL."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    root = ctx.find_root()
+    click.echo(kind(root.command, {}, "mailroom", "_MAILROOM_COMPLETE").source())

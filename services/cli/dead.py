@@ -1,0 +1,155 @@
+"""``mailroom dead``: what could not be handled: look at it, send it again, or drop it."""
+
+import asyncio
+import json
+
+import click
+from rich.text import Text
+
+from services.cli.connection import connect
+from services.cli.moment import format_date, format_span, seconds_between
+from services.cli.screen import clean, clean_block, json_option, make_table, open_console, print_json, shorten
+from shared import subjects
+from shared.contracts import DeadLetter
+from shared.errors import MailroomError
+
+
+@click.group()
+def dead() -> None:
+    """Look at what could not be handled, send it again, or drop it."""
+
+
+@dead.command(name="list")
+@click.option("--agent", default="*", metavar="NAME", help="Only what lay in this agent's mailbox.")
+@json_option
+def list_letters(agent: str, as_json: bool) -> None:
+    """List the dead letters, the latest last."""
+    found = asyncio.run(_read(agent))
+    if as_json:
+        print_json([_as_data(seq, letter) for seq, letter in found])
+        return
+    if not found:
+        click.echo("There are no dead letters.")
+        return
+    table = make_table("number", "age", "agent", "what", "reason", fold=("reason",), right=("number", "age"))
+    for seq, letter in found:
+        age = format_span(seconds_between(letter.created_at))
+        table.add_row(
+            str(seq), age, shorten(letter.sender, 12), shorten(letter.subject, 24), Text(clean(letter.reason))
+        )
+    open_console().print(table)
+    click.echo("\nmailroom dead show|retry|drop NUMBER")
+
+
+async def _read(agent: str) -> list[tuple[int, DeadLetter]]:
+    from services.cli.records import scan
+
+    async with connect() as bus:
+        letters = scan(bus, subjects.OFFICE, subjects.dead(agent))
+        return [(stored.seq, DeadLetter.from_json(stored.data)) async for stored in letters]
+
+
+def _as_data(seq: int, letter: DeadLetter) -> dict[str, object]:
+    return {"number": seq, **letter.to_dict()}
+
+
+@dead.command()
+@click.argument("number", type=click.IntRange(min=1))
+@json_option
+def show(number: int, as_json: bool) -> None:
+    """Show the dead letter NUMBER: the reason, and the message it is about."""
+    letter = asyncio.run(_find(number))
+    if as_json:
+        print_json(_as_data(number, letter))
+        return
+    facts = {
+        "reason": letter.reason,
+        "agent": letter.sender,
+        "buried": format_date(letter.created_at),
+        "message": f"{letter.subject}, number {letter.stream_seq} of {letter.stream}",
+        "size": f"{letter.original_size:,} bytes",
+        "deliveries": str(letter.deliveries),
+        "goal": letter.goal_id,
+        "task": letter.task_id,
+        **letter.headers,
+    }
+    for name, fact in facts.items():
+        if fact:
+            click.echo(f"{click.style(clean(name), bold=True)}: {clean(fact)}")
+    click.echo(f"\n{clean_block(_pretty(letter))}")
+
+
+async def _find(number: int) -> DeadLetter:
+    from services.cli.dead_letters import read_letter
+
+    async with connect() as bus:
+        return await read_letter(bus, number)
+
+
+def _pretty(letter: DeadLetter) -> str:
+    try:
+        return json.dumps(json.loads(letter.original), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        cut = len(letter.original.encode()) < letter.original_size
+        return letter.original + (" ... (cut)" if cut else "")
+
+
+@dead.command()
+@click.argument("numbers", metavar="NUMBER...", nargs=-1, type=click.IntRange(min=1))
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@json_option
+def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
+    """Send the message of each dead letter NUMBER again, and take the letter off the list.
+
+    A task is set back to pending together with it. Needs the admin's key.
+    """
+    done = asyncio.run(_retry(_chosen(numbers, everything)))
+    if as_json:
+        print_json([{"number": number, "resent_as": seq} for number, seq in done])
+    else:
+        for number, seq in done:
+            click.echo(f"{number}: sent again as message {seq}")
+
+
+@dead.command()
+@click.argument("numbers", metavar="NUMBER...", nargs=-1, type=click.IntRange(min=1))
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@json_option
+def drop(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
+    """Take each dead letter NUMBER off the list; the audit trail keeps it. Needs the admin's key."""
+    done = asyncio.run(_drop(_chosen(numbers, everything)))
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(f"Dropped: {', '.join(map(str, done)) or 'nothing'}")
+
+
+def _chosen(numbers: tuple[int, ...], everything: bool) -> list[int]:
+    if bool(numbers) == everything:
+        raise click.UsageError("Name the dead letters by number, or all with --all")
+    return list(numbers) if numbers else [seq for seq, _ in asyncio.run(_read("*"))]
+
+
+async def _retry(numbers: list[int]) -> list[tuple[int, int]]:
+    from services.cli.dead_letters import resend
+
+    done: list[tuple[int, int]] = []
+    async with connect(subjects.ADMIN) as bus:
+        for number in numbers:
+            try:
+                done.append((number, await resend(bus, number)))
+            except MailroomError as error:
+                before = f" (sent again before it: {', '.join(str(seq) for seq, _ in done)})" if done else ""
+                raise MailroomError(f"Dead letter {number}{before}: {error.cause}", error.cure) from None
+    return done
+
+
+async def _drop(numbers: list[int]) -> list[int]:
+    from services.cli.dead_letters import delete_letter, read_letter
+
+    async with connect(subjects.ADMIN) as bus:
+        for number in numbers:
+            await read_letter(bus, number)
+        for number in numbers:
+            await delete_letter(bus, number)
+    return numbers

@@ -1,0 +1,39 @@
+"""``mailroom doctor``: whether everything the office needs is there, and what to do where it is not."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from services.cli.screen import clean, json_option, print_json
+
+if TYPE_CHECKING:
+    from services.cli.checks import Check
+
+STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Check bus, streams, keys, disk, embedding model, memory, brain and sandbox.
+
+    Exits with 1 where a check fails.
+    """
+    from services.cli.checks import examine
+
+    checks = asyncio.run(examine())
+    if as_json:
+        print_json(checks)
+    else:
+        for check in checks:
+            _print(check)
+    if any(check.verdict == "fail" for check in checks):
+        raise SystemExit(1)
+
+
+def _print(check: "Check") -> None:
+    verdict = click.style(f"{check.verdict:<5}", fg=STYLES[check.verdict])
+    click.echo(f"{verdict}{check.name:<11}{clean(check.finding)}")
+    if check.fix:
+        click.echo(f"{'':16}fix: {clean(check.fix)}")

@@ -1,0 +1,241 @@
+"""What a stored message says, in one line: who wrote to whom, what kind of thing it is, and its gist."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from services.cli.screen import clean
+from shared import subjects
+from shared.contracts import (
+    AgentReport,
+    AnyEnvelope,
+    Briefing,
+    CancelGoal,
+    DeadLetter,
+    DiscoveryResult,
+    Email,
+    Goal,
+    GraphVersion,
+    MemoryWrite,
+    Question,
+    Response,
+    StateChanged,
+    Task,
+    TaskChanged,
+    TaskRequest,
+    TaskResult,
+    TaskStatus,
+    decode,
+)
+
+GIST = 400
+"""The most characters of a message that a line shows."""
+
+
+class Sentence(msgspec.Struct, frozen=True, kw_only=True):
+    """A message in words; ``recipient`` is empty where it is for whoever cares."""
+
+    sender: str
+    recipient: str = ""
+    kind: str
+    text: str
+    id: str = ""
+    cause: str = ""
+    goal_id: str = ""
+    task_id: str = ""
+    status: str = ""
+
+    @property
+    def who(self) -> str:
+        """``sender → recipient``, or the sender alone."""
+        return f"{self.sender} → {self.recipient}" if self.recipient else self.sender
+
+
+def describe(subject: str, data: bytes) -> Sentence:
+    """The message in words; what is no envelope is described as such."""
+    if subject == subjects.SUBMIT:
+        return _submission(data)
+    if subject.startswith("$JS.EVENT."):
+        return _advisory(subject, data)
+    sender, recipient = _parties(subject)
+    try:
+        envelope = decode(data)
+    except ValueError as error:
+        return Sentence(sender=sender, recipient=recipient, kind="unreadable", text=clean(str(error)[:GIST]))
+    gist = _GISTS.get(type(envelope), _plain)
+    kind, text, status = gist(envelope)
+    if subject.startswith("state.") and not isinstance(envelope, StateChanged):
+        sender, recipient = envelope.sender or sender, envelope.recipient or recipient
+    return Sentence(
+        sender=sender,
+        recipient=recipient,
+        kind=kind,
+        text=clean(text[:GIST]),
+        id=envelope.id,
+        cause=envelope.cause,
+        goal_id=envelope.goal_id,
+        task_id=_task_id(envelope),
+        status=status,
+    )
+
+
+def _parties(subject: str) -> tuple[str, str]:
+    """Who the subject says wrote, which the broker vouches for, and to whom."""
+    match subject.split("."):
+        case ["task" | "mail", recipient, sender]:
+            return sender, recipient
+        case ["state", "goal" | "office", *_]:
+            return subjects.CONDUCTOR, ""
+        case ["state", assignee, requester, _]:
+            return assignee, requester
+        case ["memory", "write", sender]:
+            return sender, subjects.MEMORY_DAEMON
+        case ["event" | "dead", sender, *_]:
+            return sender, ""
+    return subject, ""
+
+
+def _submission(data: bytes) -> Sentence:
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        body = None
+    values = body if isinstance(body, dict) else {"text": data[:GIST].decode("utf-8", "replace")}
+    text = values.get("text", values.get("task_description", ""))
+    return Sentence(
+        sender=clean(str(values.get("requester") or subjects.USER)[:64]),
+        recipient=subjects.CONDUCTOR,
+        kind="submission",
+        text=clean(str(text)[:GIST]),
+        goal_id=clean(str(values.get("goal_id") or "")[:128]),
+    )
+
+
+def _advisory(subject: str, data: bytes) -> Sentence:
+    try:
+        advisory = json.loads(data)
+        text = f"gave up on message {advisory['stream_seq']} after {advisory['deliveries']} deliveries"
+    except (ValueError, KeyError, TypeError):
+        text = clean(data[:GIST].decode("utf-8", "replace"))
+    return Sentence(sender="server", recipient=subject.rpartition(".")[2], kind="given up", text=text)
+
+
+def _task_id(envelope: AnyEnvelope) -> str:
+    task = envelope.task if isinstance(envelope, TaskChanged) else envelope
+    return str(getattr(task, "task_id", ""))
+
+
+# --- the gist of each type: kind, text, status ---------------------------------------------------
+
+Gist = tuple[str, str, str]
+
+
+def _email(email: Email) -> Gist:
+    return "email", f"{email.subject}: {email.body}" if email.subject else email.body, ""
+
+
+def _task(task: Task) -> Gist:
+    action = task.context.get("action")
+    return "task", f"{task.text} [{action}]" if action else task.text, ""
+
+
+def _request(request: TaskRequest) -> Gist:
+    return "request", request.task_description, ""
+
+
+def _result(result: TaskResult) -> Gist:
+    return "result", f"{result.status}: {result.error_message or result.output}", str(result.status)
+
+
+def _changed(change: TaskChanged) -> Gist:
+    status = change.task.status
+    text = str(status)
+    if change.attempt > 1:
+        text += f" (attempt {change.attempt})"
+    if change.note:
+        text += f": {change.note}"
+    elif change.result is not None and change.result.error_message:
+        text += f": {change.result.error_message}"
+    elif status is TaskStatus.PENDING:
+        text += f": {change.task.text}"
+    return "state", text, str(status)
+
+
+def _moved(change: StateChanged) -> Gist:
+    step = str(change.state) if change.state == change.previous else f"{change.previous} → {change.state}"
+    if change.goal is None:
+        return "office", f"{change.state}, {len(change.active)} goals open", ""
+    return "goal", f"{step}; {_progress(change.goal)}", str(change.goal.status)
+
+
+def _progress(goal: Goal) -> str:
+    if goal.status.final:
+        return (
+            f"{goal.status}: {goal.reason or goal.answer}" if goal.reason or goal.answer else str(goal.status)
+        )
+    done = sum(task.status.final for task in goal.tasks)
+    return f"{done} of {len(goal.tasks)} tasks done"
+
+
+def _question(question: Question) -> Gist:
+    return "question", question.text, ""
+
+
+def _response(response: Response) -> Gist:
+    return "answer", response.text, ""
+
+
+def _cancel(request: CancelGoal) -> Gist:
+    return "cancel", request.reason or f"end goal {request.goal_id}", ""
+
+
+def _report(report: AgentReport) -> Gist:
+    return "report", report.summary, str(report.metadata.get("status", ""))
+
+
+def _discovery(found: DiscoveryResult) -> Gist:
+    return "discovery", found.summary or found.query, ""
+
+
+def _dead(letter: DeadLetter) -> Gist:
+    return "dead", f"{letter.subject}: {letter.reason}", str(TaskStatus.FAILED)
+
+
+def _write(write: MemoryWrite) -> Gist:
+    titles = "; ".join(node.title for node in write.nodes[:3])
+    counts = f"{len(write.nodes)} nodes, {len(write.edges)} edges, {len(write.retire)} retired"
+    return "memory", f"{counts}: {titles}" if titles else counts, ""
+
+
+def _version(version: GraphVersion) -> Gist:
+    return "version", f"graph version {version.version}, {len(version.ids)} nodes touched", ""
+
+
+def _briefing(briefing: Briefing) -> Gist:
+    return "briefing", f"for {briefing.agent} at graph version {briefing.version}", ""
+
+
+def _plain(envelope: AnyEnvelope) -> Gist:
+    kind = str(type(envelope).__struct_config__.tag).partition(".")[0]
+    return kind, str(getattr(envelope, "text", "") or getattr(envelope, "summary", "")), ""
+
+
+_GISTS: dict[type, Callable[[Any], Gist]] = {
+    Email: _email,
+    Task: _task,
+    TaskRequest: _request,
+    TaskResult: _result,
+    TaskChanged: _changed,
+    StateChanged: _moved,
+    Question: _question,
+    Response: _response,
+    CancelGoal: _cancel,
+    AgentReport: _report,
+    DiscoveryResult: _discovery,
+    DeadLetter: _dead,
+    MemoryWrite: _write,
+    GraphVersion: _version,
+    Briefing: _briefing,
+}

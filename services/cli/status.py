@@ -1,0 +1,168 @@
+"""``mailroom status``: who is at work, what waits, what could not be done."""
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.filesize import decimal
+from rich.text import Text
+
+from services.cli.connection import call_server, connect
+from services.cli.moment import format_span, seconds_between
+from services.cli.screen import clean, json_option, make_table, open_console, print_json, shorten
+from shared import settings, subjects
+from shared.contracts import OfficeState, Presence, StateChanged
+from shared.errors import BusError
+
+if TYPE_CHECKING:
+    from shared.bus import Bus
+
+
+class Post(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent: its processes, and its mailbox (``pending`` waits, ``in_hand`` is being handled)."""
+
+    agent: str
+    processes: tuple[Presence, ...]
+    pending: int = 0
+    in_hand: int = 0
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """The office as it stands; ``stored`` and ``free`` are bytes (``free`` of the state directory's disk)."""
+
+    url: str
+    server_version: str
+    state: OfficeState
+    active: dict[str, OfficeState]
+    agents: tuple[Post, ...]
+    memory_writes_pending: int
+    dead_letters: dict[str, int]
+    stored: int
+    state_dir: str
+    free: int
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show the agents, their load and mailboxes, dead letters, the state of the office, server and disk."""
+    overview = asyncio.run(_look())
+    if as_json:
+        print_json(overview)
+    else:
+        _print(overview, open_console())
+
+
+async def _look() -> Overview:
+    from services.cli.records import count_subjects
+
+    config = settings.load()
+    async with connect() as bus:
+        board = await bus.last(subjects.OFFICE, subjects.OFFICE_STATE)
+        change = StateChanged.from_json(board.data) if board else StateChanged(state=OfficeState.IDLE)
+        dead = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
+        account: dict[str, Any] = await call_server(bus, "INFO")
+        return Overview(
+            url=bus.url,
+            server_version=bus.server_version,
+            state=change.state,
+            active=change.active,
+            agents=await _read_posts(bus),
+            memory_writes_pending=sum(await _mailbox(bus, subjects.MEMORY, subjects.MEMORY_DAEMON)),
+            dead_letters={subject.partition(".")[2]: count for subject, count in dead.items()},
+            stored=int(account["storage"]),
+            state_dir=str(config.state_dir),
+            free=shutil.disk_usage(config.state_dir).free if config.state_dir.is_dir() else 0,
+        )
+
+
+async def _read_posts(bus: "Bus") -> tuple[Post, ...]:
+    from services.cli.records import read_presences
+
+    present: dict[str, list[Presence]] = {name: [] for name in _roster()}
+    for presence in await read_presences(bus):
+        present.setdefault(presence.agent, []).append(presence)
+    posts = []
+    for agent, processes in sorted(present.items()):
+        pending, in_hand = await _mailbox(bus, subjects.OFFICE, agent)
+        posts.append(Post(agent=agent, processes=tuple(processes), pending=pending, in_hand=in_hand))
+    return tuple(posts)
+
+
+def _roster() -> list[str]:
+    from services.cli.roster import load_roster
+
+    return [member.name for member in load_roster(settings.load())]
+
+
+async def _mailbox(bus: "Bus", stream: str, durable: str) -> tuple[int, int]:
+    """Messages that wait and messages that are being handled; none where there is no such mailbox."""
+    try:
+        info: dict[str, Any] = await call_server(bus, f"CONSUMER.INFO.{stream}.{durable}")
+    except BusError:
+        return 0, 0
+    return int(info["num_pending"]), int(info["num_ack_pending"])
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def _print(overview: Overview, console: Console) -> None:
+    console.print(Text.assemble("office  ", (str(overview.state), "bold"), f"  {_goals(overview)}"))
+    console.print(f"server  nats://{overview.url}, nats-server {overview.server_version}", soft_wrap=True)
+    disk = (
+        f"disk    {decimal(overview.stored)} stored, {decimal(overview.free)} free for {overview.state_dir}"
+    )
+    console.print(disk, soft_wrap=True)
+    console.print()
+    console.print(_table_of(overview))
+    console.print()
+    _print_dead(overview, console)
+    if overview.memory_writes_pending:
+        console.print(
+            f"{overview.memory_writes_pending} memory writes wait for the memory daemon", style="yellow"
+        )
+
+
+def _goals(overview: Overview) -> str:
+    count = len(overview.active)
+    return "no goal is open" if not count else f"{count} goal{'s' * (count != 1)} open"
+
+
+def _table_of(overview: Overview) -> Any:
+    numbers = ("load", "waiting", "in hand", "handled", "buried", "up")
+    table = make_table("agent", "processes", "version", *numbers, right=("processes", *numbers))
+    for post in overview.agents:
+        style = "" if post.processes else "red"
+        table.add_row(shorten(post.agent, 16), *_cells(post), style=style)
+    return table
+
+
+def _cells(post: Post) -> list[str]:
+    boxes = [str(post.pending), str(post.in_hand)]
+    if not post.processes:
+        return ["none", "", "", *boxes, "", "", ""]
+    processes = post.processes
+    return [
+        str(len(processes)),
+        clean(", ".join(sorted({process.version for process in processes}))),
+        f"{sum(process.load for process in processes)}/{sum(process.concurrency for process in processes)}",
+        *boxes,
+        str(sum(process.handled for process in processes)),
+        str(sum(process.failed for process in processes)),
+        format_span(max(seconds_between(process.started_at or process.created_at) for process in processes)),
+    ]
+
+
+def _print_dead(overview: Overview, console: Console) -> None:
+    count = sum(overview.dead_letters.values())
+    if not count:
+        console.print("no dead letters")
+        return
+    where = ", ".join(f"{agent} {number}" for agent, number in sorted(overview.dead_letters.items()))
+    console.print(
+        f"{count} dead letter{'s' * (count != 1)} ({where}): mailroom dead list", style="red", soft_wrap=True
+    )

@@ -1,0 +1,167 @@
+"""``mailroom submit``: give the office a goal, and watch it being done."""
+
+import asyncio
+import json
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from services.cli.connection import connect
+from services.cli.moment import FutureType, to_wire
+from services.cli.screen import json_option, open_console, print_json
+from shared import subjects
+from shared.contracts import MAX_TEXT, TaskPriority, TaskStatus, generate_task_id
+
+if TYPE_CHECKING:
+    from shared.bus import Bus
+    from shared.contracts import Goal
+
+PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
+
+
+class TextType(click.ParamType[str]):
+    """Words for the office; ``-`` reads them from standard input."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text; a usage error where it is empty or too long."""
+        text = sys.stdin.read() if value == "-" else value
+        if not text.strip():
+            self.fail("it is empty; say in a sentence what you want", param, ctx)
+        if len(text) > MAX_TEXT:
+            self.fail(
+                f"it has {len(text):,} characters and the limit is {MAX_TEXT:,}; put the rest in a file "
+                "and name its path",
+                param,
+                ctx,
+            )
+        return text
+
+
+def _parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    context = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form key=value", ctx, param)
+        context[key] = _parse_value(pair, value, ctx, param)
+    return context
+
+
+def _parse_value(pair: str, value: str, ctx: click.Context, param: click.Parameter) -> Any:
+    if not value.startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{pair[:60]!r} begins like JSON, but is not valid: {error}", ctx, param
+        ) from None
+
+
+@click.command()
+@click.argument("text", type=TextType())
+@click.option("--wait", is_flag=True, help="Show what happens until it is done; exit with 1 if it fails.")
+@click.option(
+    "-c",
+    "--context",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_parse_context,
+    help="Something the work needs to know, such as repo=PATH; an object or a list in JSON is taken as such.",
+)
+@click.option(
+    "--priority",
+    type=click.Choice(PRIORITIES, case_sensitive=False),
+    help="How urgent it is (default MEDIUM).",
+)
+@click.option(
+    "--deadline", type=FutureType(), help="When it must be done: 10m from now, or an ISO 8601 time."
+)
+@json_option
+def submit(
+    text: str,
+    wait: bool,
+    context: dict[str, Any],
+    priority: str | None,
+    deadline: datetime | None,
+    as_json: bool,
+) -> None:
+    """Give the office a goal: TEXT says what is wanted ('-' reads it from standard input)."""
+    body = {"text": text, "goal_id": generate_task_id("goal"), "requester": subjects.USER, "context": context}
+    if priority:
+        body["priority"] = TaskPriority(priority)
+    if deadline:
+        body["deadline"] = to_wire(deadline)
+    if wait:
+        _report(_wait_for(body, as_json), as_json)
+    else:
+        asyncio.run(_submit(body))
+        _confirm(str(body["goal_id"]), as_json)
+
+
+def _confirm(goal_id: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"goal_id": goal_id, "status": "submitted"})
+        return
+    click.echo(f"Submitted as {goal_id}\n{follow_hint(goal_id)}")
+
+
+def follow_hint(goal_id: str) -> str:
+    """How to see what becomes of a goal."""
+    return f"Watch it:      mailroom tail --goal {goal_id}\nHow it stands: mailroom show {goal_id}"
+
+
+async def _submit(body: dict[str, Any]) -> int:
+    async with connect() as bus:
+        return await publish(bus, body)
+
+
+async def publish(bus: "Bus", body: dict[str, Any]) -> int:
+    """Publish a submission; returns its sequence in OFFICE."""
+    payload = msgspec.json.encode(body)
+    stored = await bus.store(subjects.SUBMIT, payload, headers={"Nats-Msg-Id": str(body["goal_id"])})
+    return int(stored["seq"])
+
+
+def _wait_for(body: dict[str, Any], as_json: bool) -> "Goal":
+    try:
+        return asyncio.run(_submit_and_watch(body, as_json))
+    except KeyboardInterrupt:
+        raise SystemExit(1) from None
+
+
+async def _submit_and_watch(body: dict[str, Any], as_json: bool) -> "Goal":
+    from services.cli.progress import Follower
+    from services.cli.watching import watch
+
+    goal_id = str(body["goal_id"])
+    console = open_console(stderr=as_json)
+    console.quiet = as_json and not console.is_terminal
+    async with connect() as bus:
+        follower = Follower(bus, goal_id)
+        await follower.listen()
+        submitted = await publish(bus, body)
+        console.print(f"Submitted as {goal_id}", soft_wrap=True)
+        try:
+            goal = await watch(follower.follow(submitted), console)
+        except asyncio.CancelledError:
+            click.echo(f"\nThe goal goes on without you.\n{follow_hint(goal_id)}", err=True)
+            raise
+    assert goal is not None
+    return goal
+
+
+def _report(goal: "Goal", as_json: bool) -> None:
+    from services.cli.watching import print_outcome
+
+    if as_json:
+        print_json(goal)
+    else:
+        print_outcome(goal, open_console())
+    if goal.status is not TaskStatus.COMPLETED:
+        raise SystemExit(1)

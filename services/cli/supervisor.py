@@ -1,0 +1,146 @@
+"""The office as processes: opened in order, kept running, closed in order, and nothing left behind."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from services.cli.child import Child, Program
+from services.cli.connection import RunningOffice
+from services.cli.lifeline import Lifeline
+from services.cli.lock import OfficeLock, unusable
+from services.cli.logbook import Follower, Line, rotate
+from services.cli.programs import AGENT, MEMORY, SERVER, agent_programs, server_program
+from services.cli.roster import Member, load_roster
+from services.cli.server import choose_port, provision_named, provision_office, write_config
+from shared import subjects
+from shared.contracts import generate_iso_timestamp
+from shared.settings import Settings
+
+MARGIN = 3.0
+"""Seconds a process gets to end on top of the settings' drain_timeout."""
+LISTEN_EVERY = 0.5
+"""Seconds between looks into the logs."""
+MIN_FREE = 32 * 1024 * 1024
+"""The least room an office opens with, in bytes."""
+
+
+class Supervisor:
+    """Runs the office of one state directory, whose lock the caller holds.
+
+    ``tell`` gets a line for each event in the life of a process, and for each warning in a log.
+    """
+
+    def __init__(self, config: Settings, lock: OfficeLock, tell: Callable[[Line], None]) -> None:
+        self.config = config
+        self.url = config.nats_url
+        self.children: list[Child] = []
+        self._tell = tell
+        self._grace = config.drain_timeout + MARGIN
+        self._record = config.state_dir / "run" / "office.json"
+        self._lifeline = Lifeline(lock, self._record, self._grace)
+        self._followers: list[Follower] = []
+        self._listener: asyncio.Task[None] | None = None
+
+    async def open(self) -> RunningOffice:
+        """Start everything, and return once all of it is ready.
+
+        Raises MailroomError where something does not start; what did is for ``close`` to end.
+        """
+        members = load_roster(self.config)
+        agents = [member.name for member in members]
+        self._prepare_folders()
+        write_config(self.config, agents)
+        await self._lifeline.tie()
+        self._listener = asyncio.create_task(self._listen())
+        port = 0 if self.config.nats_url else choose_port(self.config)
+        self.url = self.config.nats_url or f"nats://127.0.0.1:{port}"
+        # Memory takes longest, most of it for imports: it starts before the server it will wait for.
+        self._start_agents(member for member in members if member.name == subjects.MEMORY_DAEMON)
+        if port:
+            await self._until_ready([self._start(server_program(self.config, port))])
+            await provision_office(self.config, self.url, agents)
+        else:
+            await provision_named(self.config, agents)
+        # An agent cannot show itself before the streams are there.
+        self._start_agents(member for member in members if member.name != subjects.MEMORY_DAEMON)
+        await self._until_ready(self.children)
+        return self._write_record()
+
+    async def close(self) -> None:
+        """Stop agents, memory and the server in this order; each has a grace, then it is killed."""
+        self._record.unlink(missing_ok=True)
+        for stage in (AGENT, MEMORY, SERVER):
+            await asyncio.gather(
+                *(child.stop(self._grace) for child in self.children if child.program.stage == stage)
+            )
+        if self._listener is not None:
+            self._listener.cancel()
+            self._read_logs()
+        await self._lifeline.untie()
+
+    def kill(self) -> None:
+        """End every process at once."""
+        for child in self.children:
+            child.kill()
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def _prepare_folders(self) -> None:
+        config, run = self.config, self._record.parent
+        try:
+            for folder in (run, config.logs, config.outputs, config.workspaces):
+                folder.mkdir(parents=True, exist_ok=True)
+            for left in run.glob("*.alive"):
+                left.unlink(missing_ok=True)
+            for log in config.logs.glob("*.log"):
+                rotate(log)
+            free = shutil.disk_usage(run).free
+        except OSError as error:
+            raise unusable(config.state_dir, error.strerror) from None
+        if free < MIN_FREE:
+            raise unusable(config.state_dir, f"the disk is full, {free // 1024**2} MB are free")
+
+    def _start_agents(self, members: Iterable[Member]) -> None:
+        for member in members:
+            for program in agent_programs(self.config, member, self.url):
+                self._start(program)
+
+    def _start(self, program: Program) -> Child:
+        self._followers.append(Follower(program.name, program.log))
+        child = Child(program, tell=self._tell, lifeline=self._lifeline)
+        self.children.append(child)
+        return child
+
+    async def _until_ready(self, children: Sequence[Child]) -> None:
+        done, _ = await asyncio.wait(
+            [child.opened for child in children], return_when=asyncio.FIRST_EXCEPTION
+        )
+        for opened in done:
+            opened.result()
+
+    def _write_record(self) -> RunningOffice:
+        office = RunningOffice(
+            pid=os.getpid(),
+            url=self.url,
+            state_dir=str(self.config.state_dir),
+            started_at=generate_iso_timestamp(),
+        )
+        temporary = self._record.with_suffix(".new")
+        temporary.write_bytes(msgspec.json.encode(office))
+        temporary.replace(self._record)
+        return office
+
+    # --- telling ---------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        while True:
+            await asyncio.sleep(LISTEN_EVERY)
+            self._read_logs()
+
+    def _read_logs(self) -> None:
+        for follower in self._followers:
+            for line in follower.read():
+                self._tell(line)

@@ -1,0 +1,125 @@
+"""``mailroom tail``: the audit trail as it grows, one line an envelope."""
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from services.cli.connection import connect
+from services.cli.moment import PastType, format_clock
+from services.cli.screen import STYLES, clean, json_option, open_console, print_json_line, print_line
+from services.cli.sentences import Sentence, describe
+
+if TYPE_CHECKING:
+    from services.cli.trail import Copy, Gap
+
+KIND_STYLES = {
+    "dead": "red",
+    "given up": "red",
+    "unreadable": "red",
+    "submission": "bold",
+    "report": "bold",
+    "answer": "bold",
+}
+"""How kinds of message look that are neither a state nor a result."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which envelopes to show; what is empty admits all."""
+
+    task: str = ""
+    agent: str = ""
+    goal: str = ""
+
+    def admits(self, copy: "Copy", sentence: Sentence) -> bool:
+        """Whether the envelope is of this task, of this goal, and from or to this agent."""
+        if self.task and self.task not in (sentence.task_id, *_ids_of(copy)):
+            return False
+        if self.goal and self.goal not in (sentence.goal_id, *_ids_of(copy)):
+            return False
+        return not self.agent or self.agent in (sentence.sender, sentence.recipient)
+
+
+def _ids_of(copy: "Copy") -> list[str]:
+    """The id in the subject of a record, else the id a submission was given."""
+    if copy.subject.startswith("state."):
+        return copy.subject.split(".")[-1:]
+    return [copy.headers.get("Nats-Msg-Id", "")]
+
+
+@click.command()
+@click.option("--task", default="", metavar="ID", help="Only what belongs to this task.")
+@click.option("--agent", default="", metavar="NAME", help="Only what this agent wrote or was sent.")
+@click.option("--goal", default="", metavar="ID", help="Only what belongs to this goal.")
+@click.option(
+    "--since",
+    type=PastType(),
+    metavar="TIME",
+    help="Begin with what came since: 10m ago, or an ISO 8601 time.",
+)
+@click.option(
+    "--no-follow", is_flag=True, help="Stop after what is stored (with --since) instead of waiting for more."
+)
+@json_option
+def tail(task: str, agent: str, goal: str, since: datetime | None, no_follow: bool, as_json: bool) -> None:
+    """Show every envelope as the broker stores it: time, who wrote to whom, kind, gist. Ctrl-C ends it."""
+    wanted = Wanted(task=task, agent=agent, goal=goal)
+    try:
+        asyncio.run(_tail(wanted, since, no_follow, as_json))
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+
+
+async def _tail(wanted: Wanted, since: datetime | None, no_follow: bool, as_json: bool) -> None:
+    from services.cli.trail import Copy, Tail, read_trail
+
+    console = open_console()
+    async with connect() as bus:
+        trail = read_trail(bus, since) if no_follow else Tail(bus).follow(since)
+        async for item in trail:
+            if not isinstance(item, Copy):
+                _warn(item)
+                continue
+            sentence = describe(item.subject, item.data)
+            if not wanted.admits(item, sentence):
+                continue
+            if as_json:
+                print_json_line(line_of(item, sentence))
+            else:
+                print_line(_render(item, sentence, console), console)
+
+
+def line_of(copy: "Copy", sentence: Sentence) -> dict[str, object]:
+    """The line as data."""
+    described = msgspec.structs.asdict(sentence)
+    return {
+        "seq": copy.source_seq,
+        "stream": copy.source,
+        "time": copy.time,
+        "subject": copy.subject,
+        **described,
+    }
+
+
+def _render(copy: "Copy", sentence: Sentence, console: Console) -> Text:
+    style = STYLES.get(sentence.status) or KIND_STYLES.get(sentence.kind, "")
+    return Text.assemble(
+        (format_clock(copy.time), "dim"),
+        " ",
+        (f"{clean(sentence.who):<22}", "bold"),
+        f" {sentence.kind:<10} ",
+        (sentence.text, style),
+    )
+
+
+def _warn(gap: "Gap") -> None:
+    missed = gap.last - gap.first + 1
+    click.secho(
+        f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read from the stream:",
+        fg="yellow",
+        err=True,
+    )

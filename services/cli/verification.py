@@ -1,0 +1,137 @@
+"""The proof that an audit stream holds all that its source holds, unchanged and in order."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from services.cli.connection import call_server
+from services.cli.records import last_sequence, scan
+from services.cli.trail import Copy, copy_of
+from shared.bus import Bus, Stored
+
+MAX_LISTED = 20
+"""The most problems that are described; the others are counted."""
+PATIENCE = 10.0
+"""Seconds the server is given to copy what was stored last."""
+TELL_EVERY = 1_000
+"""Messages between signs of progress."""
+
+
+class Finding(msgspec.Struct, kw_only=True):
+    """What comparing an audit stream with its source showed.
+
+    ``removed_count`` counts messages that are in the audit stream and not in the source any more, such as
+    dropped dead letters: that is no problem, it is what the audit stream is for.
+    """
+
+    source: str
+    audit: str
+    compared: int = 0
+    removed_count: int = 0
+    problem_count: int = 0
+    problems: list[str] = []
+
+    def object_to(self, problem: str) -> None:
+        """Note a problem."""
+        self.problem_count += 1
+        if len(self.problems) < MAX_LISTED:
+            self.problems.append(problem)
+
+
+async def verify_copies(
+    bus: Bus, source: str, audit: str, tell: Callable[[str], None] = lambda _: None
+) -> Finding:
+    """Compare every message of ``source`` stored until now with its copy in ``audit``."""
+    finding = Finding(source=source, audit=audit, problems=[])
+    end = await last_sequence(bus, source)
+    await _await_copies(bus, audit, end)
+    await _check_protection(bus, finding)
+    await _compare_all(bus, finding, end, tell)
+    return finding
+
+
+async def _compare_all(bus: Bus, finding: Finding, end: int, tell: Callable[[str], None]) -> None:
+    originals = _Originals(scan(bus, finding.source, until=end))
+    position = copied = 0
+    async with aclosing(scan(bus, finding.audit)) as copies:
+        async for stored in copies:
+            copy = copy_of(stored)
+            if copy.source_seq > end:
+                break
+            if _is_in_place(finding, copy, position, copied):
+                copied = copy.source_seq
+                _compare(finding, copy, await originals.find(copied))
+            position = copy.audit_seq
+            if finding.compared % TELL_EVERY == 0:
+                tell(f"{finding.source}: {finding.compared:,} of {end:,} messages compared")
+    if copied < end:
+        finding.object_to(f"{_range(finding.source, copied + 1, end)} no copy")
+
+
+class _Originals:
+    """The source's messages, read alongside their copies."""
+
+    def __init__(self, messages: AsyncIterator[Stored]) -> None:
+        self._messages = messages
+        self._ahead: Stored | None = None
+
+    async def find(self, seq: int) -> Stored | None:
+        """The message of this sequence, None where it was removed; sequences must be asked for in order."""
+        while self._ahead is None or self._ahead.seq < seq:
+            following = await anext(self._messages, None)
+            if following is None:
+                return None
+            self._ahead = following
+        return self._ahead if self._ahead.seq == seq else None
+
+
+def _is_in_place(finding: Finding, copy: Copy, position: int, copied: int) -> bool:
+    """Whether the copy is of a later message than the copy before; notes what is missing between them."""
+    if copy.audit_seq != position + 1:
+        finding.object_to(f"{_range(finding.audit, position + 1, copy.audit_seq - 1)} been removed")
+    if copy.source != finding.source:
+        finding.object_to(f"{finding.audit} {copy.audit_seq} is no copy of a message of {finding.source}")
+        return False
+    if copy.source_seq <= copied:
+        finding.object_to(
+            f"{finding.audit} {copy.audit_seq} repeats {finding.source} {copy.source_seq}, out of order"
+        )
+        return False
+    if copy.source_seq > copied + 1:
+        finding.object_to(f"{_range(finding.source, copied + 1, copy.source_seq - 1)} no copy")
+    return True
+
+
+def _compare(finding: Finding, copy: Copy, original: Stored | None) -> None:
+    finding.compared += 1
+    if original is None:
+        finding.removed_count += 1
+    elif (original.subject, original.data) != (copy.subject, copy.data):
+        finding.object_to(f"{finding.audit} {copy.audit_seq} differs from {finding.source} {copy.source_seq}")
+
+
+def _range(stream: str, first: int, last: int) -> str:
+    return f"{stream} {first} has" if first == last else f"{stream} {first} to {last} have"
+
+
+async def _await_copies(bus: Bus, audit: str, end: int) -> None:
+    """Wait for the copy of message ``end``: copying follows storing, and is no gap while it does."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while asyncio.get_running_loop().time() < deadline:
+        last = await last_sequence(bus, audit)
+        newest = [copy_of(stored) async for stored in scan(bus, audit, seq=last)] if last else []
+        if not end or (newest and newest[-1].source_seq >= end):
+            return
+        await asyncio.sleep(0.1)
+
+
+async def _check_protection(bus: Bus, finding: Finding) -> None:
+    info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{finding.audit}")
+    for setting in ("deny_delete", "deny_purge"):
+        if not info["config"].get(setting):
+            finding.object_to(
+                f"{finding.audit} is not protected: {setting} is off; 'mailroom provision' sets it"
+            )

@@ -1,0 +1,161 @@
+"""Showing people how a goal gets on: live on a terminal, as plain lines elsewhere."""
+
+import time
+from collections.abc import AsyncIterator
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from services.cli.moment import format_clock, format_span, seconds_between
+from services.cli.progress import Progress
+from services.cli.screen import SIGNS, STYLES, clean, clean_block, make_table, shorten
+from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
+
+PATIENCE = 3.0
+"""Seconds after which a goal that nobody takes up is remarked upon."""
+NOT_TAKEN_UP = "The conductor has not taken it up yet; 'mailroom status' shows whether it runs"
+MIN_LINES = 20
+"""Lines of a report that are shown where the screen is smaller, or none."""
+
+
+async def watch(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+    """Show every change on ``console`` until there is none left; the goal as it stands then."""
+    show = _show_live if console.is_terminal else _show_lines
+    return await show(changes, console)
+
+
+# --- on a terminal -------------------------------------------------------------------------------
+
+
+async def _show_live(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+
+    begun = time.monotonic()
+    progress = Progress()
+
+    def render() -> RenderableType:
+        return _table_of(progress, time.monotonic() - begun)
+
+    with Live(get_renderable=render, console=console, refresh_per_second=5, vertical_overflow="visible"):
+        async for progress in changes:  # noqa: B007
+            pass
+    return progress.goal
+
+
+def _table_of(progress: Progress, waited: float) -> RenderableType:
+
+    goal = progress.goal
+    if goal is None:
+        text = "waiting for the conductor" if waited < PATIENCE else NOT_TAKEN_UP
+        return Text(f"{format_span(waited)}  {text}", style="dim")
+    table = make_table("", "task", "agent", "time", "")
+    for task in progress.tasks:
+        status = _status(progress, task)
+        table.add_row(
+            Text(SIGNS[status], style=STYLES[status]),
+            Text(shorten(task.name, 20), style=STYLES[status]),
+            shorten(task.assignee, 12),
+            _took(progress, task),
+            Text(clean(progress.note(task)), style="dim"),
+        )
+    head = Text(f"{_headline(progress)}  {format_span(seconds_between(goal.submitted_at, goal.ended_at))}")
+    return Group(head, table)
+
+
+def _headline(progress: Progress) -> str:
+    goal = progress.goal
+    assert goal is not None
+    if goal.status.final:
+        return str(goal.status)
+    if not goal.tasks:
+        return "planning"
+    if goal.status is TaskStatus.REVIEW:
+        return f"review {goal.reviews}"
+    ended = sum(task.status.final for task in goal.tasks)
+    return f"working, {ended} of {len(goal.tasks)} tasks done"
+
+
+def _status(progress: Progress, task: GoalTask) -> str:
+    """A task that is handed out and not claimed yet is still pending for those who watch."""
+    record = progress.records.get(task.task_id)
+    if task.status is TaskStatus.IN_PROGRESS and (record is None or record.attempt == 0):
+        return str(TaskStatus.PENDING)
+    return str(task.status)
+
+
+def _took(progress: Progress, task: GoalTask) -> str:
+    record = progress.records.get(task.task_id)
+    started = task.started_at or (record.created_at if record else "")
+    return format_span(seconds_between(started, task.ended_at)) if started and task.issued else ""
+
+
+# --- elsewhere -----------------------------------------------------------------------------------
+
+
+async def _show_lines(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+    said: dict[str, str] = {}
+    goal: Goal | None = None
+    async for progress in changes:
+        goal = progress.goal
+        if goal is None:
+            continue
+        for task in progress.tasks:
+            line = _line_of(progress, task)
+            if said.get(task.task_id) != line:
+                said[task.task_id] = line
+                _say(console, line)
+        headline = _headline(progress)
+        if said.get("") != headline:
+            said[""] = headline
+            _say(console, headline)
+    return goal
+
+
+def _line_of(progress: Progress, task: GoalTask) -> str:
+    line = f"{task.name} ({task.assignee}) {_status(progress, task)}"
+    if task.status.final and task.issued:
+        line += f" in {_took(progress, task)}"
+    note = clean(progress.note(task))
+    return f"{line}: {note}" if note else line
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(f"{format_clock(generate_iso_timestamp())} {line}", soft_wrap=True)
+
+
+# --- the end -------------------------------------------------------------------------------------
+
+
+def print_outcome(goal: Goal, console: Console) -> None:
+    """Say how a goal ended: its state, the answer or the reason, where the report lies, its first screen."""
+    status = str(goal.status)
+    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
+    console.print(Text.assemble((f"{SIGNS[status]} {status}", STYLES[status]), f" in {took}"))
+    if goal.reason and goal.reason != goal.answer:
+        console.print(f"Reason: {clean(goal.reason)}", soft_wrap=True)
+    if goal.answer:
+        console.print(f"\n{clean_block(goal.answer).strip()}", soft_wrap=True)
+    if goal.report_path:
+        console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
+        _print_first_screen(goal.report_path, console)
+
+
+def _print_first_screen(path: str, console: Console) -> None:
+    lines = read_lines(path)
+    room = max(MIN_LINES, console.height - 8) if console.is_terminal else MIN_LINES
+    if not lines:
+        return
+    console.print()
+    for line in lines[:room]:
+        console.print(line, soft_wrap=True)
+    if len(lines) > room:
+        console.print(f"... {len(lines) - room} more lines in {clean(path)}", style="dim", soft_wrap=True)
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a report, printable; none where it lies on another machine."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return clean_block(file.read(1_000_000)).splitlines()
+    except OSError:
+        return []

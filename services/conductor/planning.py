@@ -1,0 +1,90 @@
+"""How a goal becomes tasks without a model: what its context names, else the nearest playbook."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from services.conductor.playbook import Playbook, fill_parameters, generalise, tasks_of
+from shared.contracts import Goal, GoalTask
+from shared.contracts.base import require_name
+from shared.errors import ActionError
+from shared.memory import Memory
+
+NEAR_ENOUGH = 0.72
+"""Cosine similarity from which a playbook's example counts as the same request. With bge-small-en-v1.5
+requests for something else stay below .70 and rephrasings lie above .75 (tests/flow/test_planning.py)."""
+
+
+class Planner:
+    """Chooses playbooks by example, in the embedding space of the memory daemon."""
+
+    def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory) -> None:
+        self._playbooks = playbooks
+        self._memory = memory
+        self._examples: list[tuple[Playbook, list[float]]] = []
+
+    async def plan(self, goal: Goal) -> Goal:
+        """``goal`` with its tasks; raises ActionError where it cannot be planned, with what can be done."""
+        named = goal.context
+        if named.get("action") or named.get("assignee"):
+            return msgspec.structs.replace(goal, playbook="named action", tasks=(_named_task(goal),))
+        playbook = await self._choose(goal)
+        values = fill_parameters(playbook, goal.text, goal.context)
+        tasks = tasks_of(playbook, goal.goal_id, values)
+        return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
+
+    async def _choose(self, goal: Goal) -> Playbook:
+        name = goal.context.get("playbook")
+        if name is None:
+            return await self._nearest(goal.text)
+        if name not in self._playbooks:
+            raise ActionError(f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}")
+        return self._playbooks[str(name)]
+
+    async def _nearest(self, text: str) -> Playbook:
+        if not self._examples:
+            pairs = [(book, example) for book in self._playbooks.values() for example in book.examples]
+            vectors = await self._memory.embed(*(example for _, example in pairs))
+            self._examples = [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
+        (vector,) = await self._memory.embed(generalise(text[:2_000]))
+        score, playbook = max(
+            ((_dot(vector, example), book) for book, example in self._examples), key=lambda pair: pair[0]
+        )
+        if score < NEAR_ENOUGH:
+            raise ActionError(self._cannot())
+        return playbook
+
+    def _cannot(self) -> str:
+        offers = "\n".join(f"- {book.description} For example: “{book.examples[0]}”" for book in self._playbooks.values())
+        return (
+            "No model is configured, and none of the playbooks is near enough to what was asked. "
+            f"Without a model the office can:\n{offers}\n"
+            "An action of an agent can also be named: context assignee=engineer action=git_log. "
+            "Answers to open questions need a model, which this version does not connect to yet"
+        )
+
+
+def _named_task(goal: Goal) -> GoalTask:
+    """The one task of a goal whose context says who is to do what."""
+    context = goal.context
+    try:
+        assignee = str(context.get("assignee", "")).strip().lower()
+        require_name("assignee", assignee)
+    except ValueError as error:
+        raise ActionError(f"The context names an action, but {error}", "Add assignee=AGENT") from None
+    params = context.get("params", {})
+    if not isinstance(params, dict):
+        raise ActionError("params in the context must be an object", 'Such as {"repo": "/path"}')
+    rest = {key: value for key, value in context.items() if key not in ("assignee", "action", "params")}
+    return GoalTask(
+        name="task",
+        task_id=f"{goal.goal_id}-task-1",
+        text=goal.text,
+        assignee=assignee,
+        action=str(context.get("action", "")),
+        params={**rest, **params},
+    )
+
+
+def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))

@@ -1,0 +1,128 @@
+"""Playbooks: plans that are written down, chosen by example."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from shared.contracts import GoalTask
+from shared.errors import ActionError, ConfigError
+
+FOLDER = Path(__file__).resolve().parent / "playbooks"
+PATH_IN_TEXT = re.compile(r"""(?P<quote>["'`])(?P<quoted>[/~][^"'`]*)(?P=quote)|(?<![\w/:.])(?P<bare>[/~]/?[^\s"'`]*)""")
+URL_IN_TEXT = re.compile(r"https?://[^\s\"'<>`]+")
+TRAILING = ".,;:!?)"
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a playbook has to know: a folder, a URL, or text that ``pattern`` finds in its group ``value``."""
+
+    kind: Literal["folder", "url", "text"]
+    description: str
+    pattern: str = ""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One task of a playbook; ``{parameter}`` in text and params is filled in."""
+
+    name: str
+    assignee: str
+    action: str
+    text: str
+    params: dict[str, Any] = {}
+    depends_on: tuple[str, ...] = ()
+
+
+class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A plan with the sentences that call for it; PATH, URL and TOPIC stand for what differs."""
+
+    name: str
+    description: str
+    examples: tuple[str, ...]
+    tasks: tuple[Step, ...]
+    parameters: dict[str, Parameter] = {}
+    report: Literal["plain", "checkup"] = "plain"
+
+    def __post_init__(self) -> None:
+        names = [step.name for step in self.tasks]
+        if not names or not self.examples:
+            raise ValueError("a playbook needs examples and tasks")
+        for position, step in enumerate(self.tasks):
+            if late := [name for name in step.depends_on if name not in names[:position]]:
+                raise ValueError(f"depends_on of {step.name!r}: {late[0]!r} is no earlier task")
+
+
+def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
+    """Every playbook of a folder by name; raises ConfigError with the file and what is wrong."""
+    playbooks = {}
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            playbook = msgspec.convert(yaml.safe_load(path.read_text()), Playbook)
+        except (msgspec.ValidationError, yaml.YAMLError, OSError) as error:
+            raise ConfigError(f"The playbook {path} is wrong: {' '.join(str(error).split())}") from None
+        playbooks[playbook.name] = playbook
+    return playbooks
+
+
+def generalise(text: str) -> str:
+    """``text`` with paths and addresses replaced as in examples, for comparing what is asked."""
+    return PATH_IN_TEXT.sub("PATH", URL_IN_TEXT.sub("URL", text))
+
+
+def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -> dict[str, str]:
+    """The playbook's parameters from the context, else from the text; raises ActionError where one is missing."""
+    values = {}
+    for name, parameter in playbook.parameters.items():
+        value = str(context[name]) if context.get(name) else _find(parameter, text)
+        if not value:
+            raise ActionError(
+                f"The goal does not say {parameter.description}",
+                f"Name it in the text, or give it as context {name}=...",
+            )
+        values[name] = _require_folder(value) if parameter.kind == "folder" else value
+    return values
+
+
+def _find(parameter: Parameter, text: str) -> str:
+    if parameter.kind == "url":
+        found = URL_IN_TEXT.search(text)
+        return found[0].rstrip(TRAILING) if found else ""
+    if parameter.kind == "folder":
+        found = PATH_IN_TEXT.search(text)
+        return (found["quoted"] or found["bare"].rstrip(TRAILING)) if found else ""
+    found = re.search(parameter.pattern, text, re.IGNORECASE)
+    return found["value"].strip() if found else ""
+
+
+def _require_folder(value: str) -> str:
+    path = Path(value).expanduser()
+    if not path.is_absolute():
+        raise ActionError(f"{value!r} is not an absolute path", "Give the whole path, from /")
+    if not path.is_dir():
+        raise ActionError(f"There is no folder {path}", "Correct the path; in containers it must be mounted")
+    return str(path.resolve())
+
+
+def tasks_of(playbook: Playbook, goal_id: str, values: Mapping[str, str]) -> tuple[GoalTask, ...]:
+    """The playbook's tasks with the parameters filled in."""
+    return tuple(
+        GoalTask(
+            name=step.name,
+            task_id=f"{goal_id}-{step.name}-1",
+            text=_fill(step.text, values),
+            assignee=step.assignee,
+            action=step.action,
+            params={key: _fill(value, values) for key, value in step.params.items()},
+            depends_on=step.depends_on,
+        )
+        for step in playbook.tasks
+    )
+
+
+def _fill(template: Any, values: Mapping[str, str]) -> Any:
+    if not isinstance(template, str):
+        return template
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)

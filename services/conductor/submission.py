@@ -1,0 +1,79 @@
+"""What people publish on tasks.submit."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from shared.contracts import TOKEN, Goal, TaskPriority, TaskRequest, decode
+from shared.contracts.base import require_name, require_text, require_timestamp
+from shared.errors import Reject
+
+MAX_GOAL_ID = 80
+"""Characters of a goal's id: the ids of its tasks begin with it."""
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal in words; ``{"text": "..."}`` is enough.
+
+    ``goal_id`` may be chosen by the sender, so that sending again starts nothing new.
+    """
+
+    text: str
+    goal_id: str = ""
+    requester: str = "user"
+    context: dict[str, Any] = {}
+    priority: TaskPriority = TaskPriority.MEDIUM
+    deadline: str = ""
+
+    def __post_init__(self) -> None:
+        require_text("text", self.text)
+        require_name("requester", self.requester)
+        if self.goal_id and not TOKEN.fullmatch(self.goal_id):
+            raise ValueError("goal_id must be 1 to 128 letters, digits, '_' or '-'")
+        if len(self.goal_id) > MAX_GOAL_ID:
+            raise ValueError(f"goal_id has more than {MAX_GOAL_ID} characters")
+        if self.deadline:
+            require_timestamp("deadline", self.deadline)
+
+
+def read_submission(data: bytes) -> Submission:
+    """The submission in ``data``; raises Reject with a reason a person understands."""
+    try:
+        return _read(data)
+    except msgspec.ValidationError as error:
+        raise Reject(f"the submission is wrong: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise Reject(f"the submission cannot be read: {error}. It must be JSON such as {{\"text\": \"...\"}}") from None
+
+
+def _read(data: bytes) -> Submission:
+    values = msgspec.json.decode(data)
+    if not isinstance(values, dict):
+        raise ValueError("it is no JSON object")
+    if "type" not in values:
+        return msgspec.convert(values, Submission)
+    request = decode(data)
+    if not isinstance(request, TaskRequest):
+        raise ValueError(f"a {values['type']} is no submission")
+    return Submission(
+        text=request.task_description,
+        goal_id=request.task_id if len(request.task_id) <= MAX_GOAL_ID else "",
+        context=request.context,
+        priority=request.priority,
+    )
+
+
+def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
+    """The goal a submission asks for; without an id of its own it gets one that follows from where it is stored."""
+    moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
+    deadline = submission.deadline or datetime.fromtimestamp(stored_at / 1e9 + timeout, UTC).isoformat()
+    return Goal(
+        goal_id=submission.goal_id or f"goal_{moment:%Y%m%d_%H%M%S_%f}_{seq}",
+        text=submission.text,
+        requester=submission.requester,
+        priority=submission.priority,
+        context=submission.context,
+        deadline=deadline,
+        submitted_at=moment.isoformat(timespec="microseconds"),
+    )

@@ -1,0 +1,1 @@
+"""Cortex: plans, scripts, and the overnight queue."""

@@ -1,0 +1,101 @@
+"""Overnight jobs: what a job file says, and in which order jobs are taken."""
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from shared.contracts import TaskPriority
+from shared.errors import ActionError
+
+JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+"""A job's id names its files, and with a tail its task."""
+
+PRIORITIES = {
+    "critical": TaskPriority.URGENT,
+    "high": TaskPriority.HIGH,
+    "medium": TaskPriority.MEDIUM,
+    "low": TaskPriority.LOW,
+}
+"""The priorities of jobs, the first taken first, and those their tasks get."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job file: ``id`` and ``task`` are needed; a ``run_at`` without a time zone is local time.
+
+    ``context`` may name an ``assignee``, ``action`` and ``params``, or a whole ``plan`` (a TaskPlan).
+    """
+
+    id: str
+    task: str
+    priority: str = "medium"
+    run_at: str = ""
+    created_at: str = ""
+    context: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if not JOB_ID.fullmatch(self.id):
+            raise ValueError("id must be 1 to 80 letters, digits, '_' or '-', such as job-20260102-001")
+        if not self.task.strip():
+            raise ValueError("task must be a non-empty string")
+        if self.priority.lower() not in PRIORITIES:
+            raise ValueError(f"priority must be one of {', '.join(PRIORITIES)}, not {self.priority[:40]!r}")
+        for field in ("run_at", "created_at"):
+            if value := getattr(self, field):
+                _require_moment(field, value)
+
+    @property
+    def task_priority(self) -> TaskPriority:
+        """The priority of the job's task."""
+        return PRIORITIES[self.priority.lower()]
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the job may run at ``now``."""
+        return not self.run_at or _moment(self.run_at) <= now
+
+    def rank(self, written_at: float) -> tuple[int, float, float, str]:
+        """What jobs are sorted by: priority, run_at (none first), created_at (else ``written_at``), id."""
+        run_at = _moment(self.run_at).timestamp() if self.run_at else 0.0
+        created_at = _moment(self.created_at).timestamp() if self.created_at else written_at
+        return (list(PRIORITIES).index(self.priority.lower()), run_at, created_at, self.id)
+
+
+class BrokenJson(ValueError):
+    """A text that is no JSON: damaged, or not yet written to its end."""
+
+
+def parse_job(text: bytes) -> Job:
+    """The job in a file; raises BrokenJson or another ValueError with the reason where it is none."""
+    try:
+        return msgspec.json.decode(text, type=Job)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"it is not a job: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenJson(f"it is not valid JSON: {error}") from None
+
+
+def read_job(values: dict[str, Any]) -> Job:
+    """The job in ``values``; raises ActionError with the reason where it is none."""
+    try:
+        return msgspec.convert(values, Job)
+    except msgspec.ValidationError as error:
+        raise ActionError(f"This is not a job: {error}", "A job has an id and a task") from None
+
+
+def name_task(job: Job, text: bytes, written_ns: int) -> str:
+    """The id of the task for a job file: the same whoever finds it, another for each file dropped."""
+    digest = hashlib.sha256(text + str(written_ns).encode()).hexdigest()
+    return f"{job.id}-{digest[:12]}"
+
+
+def _moment(timestamp: str) -> datetime:
+    return datetime.fromisoformat(timestamp).astimezone(UTC)
+
+
+def _require_moment(field: str, value: str) -> None:
+    try:
+        _moment(value)
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(f"{field} must be an ISO 8601 date and time, not {value[:40]!r}") from None

@@ -1,0 +1,156 @@
+"""Plans: a text with several steps, or a request, as steps that wait for each other."""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from services.cortex.call import read_call
+from services.cortex.order import sort_steps
+from shared.contracts import TaskPlan, TaskRequest, TaskStep, generate_task_id
+from shared.errors import ActionError
+
+MOST_STEPS = 200
+"""More steps than this are a mistake, not a plan."""
+
+NUMBERED = re.compile(r"\s{0,3}(?:step\s+)?(\d{1,4})\s*[.):]\s+(.*)", re.IGNORECASE)
+BULLET = re.compile(r"\s{0,3}[-*•+]\s+(?:\[[ xX]\]\s+)?(.*)")
+AFTER = re.compile(
+    r"\s*\((?:after|needs|depends\s+on)\s+(?:steps?\s+)?(?P<a>\d+(?:\s*(?:,|and|&)+\s*\d+)*)\)"
+    r"|[,\s]*\b(?:after|needs|depends\s+on)\s+steps?\s+(?P<b>\d+(?:\s*(?:,|and|&)+\s*\d+)*)",
+    re.IGNORECASE,
+)
+FREE = re.compile(r"\s*\((?:in\s+parallel|parallel|any\s+time|no\s+dependencies)\)", re.IGNORECASE)
+QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^”]*”')
+SEPARATOR = re.compile(
+    r"\s*;\s*(?:and\s+)?(?:then\s+)?"
+    r"|(?:\s*[,.])?\s+(?:and\s+)?(?:then|after\s+that|afterwards)\b,?\s+",
+    re.IGNORECASE,
+)
+NOT_NEXT = re.compile(
+    r"\b(?:if|when|whenever|once|unless|since|until|by|now|back)\b[^;]*$", re.IGNORECASE
+)
+
+
+class _Item(NamedTuple):
+    """A step as it stands in the text; ``number`` is the one it bears there, 0 for none."""
+
+    number: int
+    text: str
+    waits: bool
+
+
+def make_plan(
+    request: str | TaskRequest, *, agent: str = "cortex", own_actions: Collection[str] = ()
+) -> TaskPlan:
+    """The plan a text or request spells out, made without a model.
+
+    Numbered lists and parts joined by ";" or "then" are steps that wait for the one before; bullets wait for
+    nothing. "(after 1 and 2)" says otherwise, "(in parallel)" that a step waits for nothing. Anything else is
+    a single step. A step written as a call (see read_call) gets a context that can be executed; a request
+    whose context names an action is one step with that context. ``overall_complexity`` counts steps: low
+    up to 2, medium up to 5. Raises ActionError where the text is empty, or its steps wait for each other.
+    """
+    text = request.task_description if isinstance(request, TaskRequest) else request
+    context = request.context if isinstance(request, TaskRequest) else {}
+    if not text.strip():
+        raise ActionError("There is nothing to plan: the text is empty", "Say what is to be done")
+    if context.get("action"):
+        steps = [TaskStep(step_number=1, action=text.strip(), context=context)]
+    else:
+        steps = _make_steps(_split(text), agent, own_actions)
+    return TaskPlan(
+        task_id=request.task_id if isinstance(request, TaskRequest) else generate_task_id("plan"),
+        agent=agent,
+        steps=tuple(steps),
+        overall_complexity="low" if len(steps) <= 2 else "medium" if len(steps) <= 5 else "high",
+        required_tools=tuple(sorted({tool for step in steps if (tool := _tool(step.context))})),
+    )
+
+
+def _make_steps(items: Sequence[_Item], agent: str, own_actions: Collection[str]) -> list[TaskStep]:
+    if len(items) > MOST_STEPS:
+        raise ActionError(f"The plan has {len(items)} steps", f"Cut it into plans of at most {MOST_STEPS}")
+    named = [item.number for item in items]
+    places = {number: place for place, number in enumerate(named, start=1)}
+    if len(places) < len(items):
+        places = {place: place for place in range(1, len(items) + 1)}
+    steps = [_make_step(place, item, places, agent, own_actions) for place, item in enumerate(items, start=1)]
+    sort_steps(steps)
+    return steps
+
+
+def _make_step(
+    place: int, item: _Item, places: dict[int, int], agent: str, own_actions: Collection[str]
+) -> TaskStep:
+    after = [int(number) for found in AFTER.finditer(item.text) for number in re.findall(r"\d+", found[0])]
+    free = FREE.search(item.text)
+    text = FREE.sub("", AFTER.sub("", item.text)).strip() or item.text
+    for number in after:
+        if places.get(number, place) == place:
+            raise ActionError(
+                f"Step {place} ({text[:60]!r}) is to wait for step {number}, which is no other step"
+            )
+    waits_for = [places[number] for number in after]
+    if not waits_for and item.waits and place > 1 and not free:
+        waits_for = [place - 1]
+    call = read_call(text, agent, own_actions)
+    context: dict[str, Any] = (
+        {"assignee": call.assignee, "action": call.action, "params": call.params} if call else {}
+    )
+    return TaskStep(
+        step_number=place, action=text, dependencies=tuple(dict.fromkeys(waits_for)), context=context
+    )
+
+
+def _tool(context: dict[str, Any]) -> str:
+    return f"{context.get('assignee', '')}.{context['action']}".lstrip(".") if context.get("action") else ""
+
+
+def _split(text: str) -> list[_Item]:
+    lines = text.splitlines()
+    if any(NUMBERED.fullmatch(line) for line in lines):
+        return _read_list(lines, NUMBERED, waits=True)
+    if sum(bool(BULLET.fullmatch(line)) for line in lines) > 1:
+        return _read_list(lines, BULLET, waits=False)
+    return [_Item(0, part, True) for part in _split_sentence(text)]
+
+
+def _read_list(lines: Sequence[str], mark: re.Pattern[str], *, waits: bool) -> list[_Item]:
+    """The items of a list; what stands before it introduces it, what follows an item belongs to that."""
+    items: list[_Item] = []
+    for line in lines:
+        found = mark.fullmatch(line)
+        if found and found[found.lastindex or 0].strip():
+            number = int(found[1]) if mark is NUMBERED else 0
+            items.append(_Item(number, found[found.lastindex or 0].strip(), waits))
+        elif items and line.strip():
+            items[-1] = items[-1]._replace(text=f"{items[-1].text} {line.strip()}")
+    return items or [_Item(0, " ".join(" ".join(lines).split()), waits)]
+
+
+def _split_sentence(text: str) -> list[str]:
+    """The parts of ``text`` between ";" and "then", those in quotes and those of a condition left alone."""
+    flat = " ".join(text.split())
+    masked = QUOTED.sub(lambda found: "_" * len(found[0]), flat)
+    parts, start = [], 0
+    for found in SEPARATOR.finditer(masked):
+        if ";" in found[0] or not NOT_NEXT.search(masked[start : found.start()]):
+            parts.append(flat[start : found.start()])
+            start = found.end()
+    parts.append(flat[start:])
+    cleaned = [part.strip(" ,;") for part in parts]
+    return [
+        re.sub(r"^(?:first|finally|and)\b,?\s+", "", part, flags=re.IGNORECASE) for part in cleaned if part
+    ]
+
+
+def read_plan(values: Any, task_id: str, agent: str) -> TaskPlan:
+    """The plan in ``values``, which may leave out task_id and agent; raises ActionError where it is none."""
+    try:
+        return msgspec.convert({"task_id": task_id, "agent": agent, **values}, TaskPlan)
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise ActionError(
+            f"This is not a plan: {error}", "A plan has steps with a step_number and an action"
+        ) from None

@@ -1,0 +1,135 @@
+"""The night shift: claims jobs of the overnight queue, has them done as tasks, archives their results.
+
+A claimed job is a task of cortex for itself, under an id that follows from its file. Whoever finds the claim
+after a crash hands out the same task again, which the bus refuses where it is there already: no job is lost,
+and none is done twice.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+from services.cortex.queue import ClaimedJob, JobQueue
+from shared import subjects
+from shared.actions import Outcome
+from shared.agent import BaseAgent
+from shared.bus.claim import pending
+from shared.contracts import MAX_TEXT, Task, TaskChanged, TaskResult
+from shared.errors import BusError, Conflict
+
+PRUNE_EVERY = 86_400.0
+LISTED = 50
+"""The most jobs of a kind that the status lists."""
+
+
+class NightShift:
+    """The work on the queue in ``<state_dir>/job_queue`` for one process; ``workers`` jobs run at a time."""
+
+    def __init__(self, agent: BaseAgent, *, workers: int) -> None:
+        self.queue = JobQueue(agent.settings.state_dir / "job_queue")
+        self._agent = agent
+        self._workers = workers
+        self._handed_out: set[str] = set()
+        self._ended = asyncio.Event()
+        self._pruned_at = 0.0
+
+    async def work(self, poll: float) -> None:
+        """Look into the queue every ``poll`` seconds and whenever a job ended, for ever."""
+        while True:
+            self._ended.clear()
+            try:
+                await self._round()
+            except (BusError, OSError) as error:
+                self._agent.log.warning("queue_unworked", error=str(error))
+            try:
+                async with asyncio.timeout(poll):
+                    await self._ended.wait()
+            except TimeoutError:
+                continue
+
+    async def end(self, result: TaskResult) -> None:
+        """Archive ``result`` where it is a job's."""
+        path = await asyncio.to_thread(self.queue.store_result, result)
+        if path is not None:
+            self._agent.log.info(
+                "job_ended", task_id=result.task_id, status=result.status.value, result=str(path)
+            )
+            self._handed_out.discard(result.task_id)
+            self._ended.set()
+
+    def describe(self) -> Outcome:
+        """The state of the queue for people and programs."""
+        self.queue.make_folders()
+        counts = self.queue.count()
+        waiting, _ = self.queue.scan()
+        running = self.queue.find_claimed()
+        reasons = sorted(path.read_text().strip() for path in self.queue.failed.glob("*.reason"))
+        names = {"tonight": "waiting", "claimed": "running", "archive": "done", "failed": "failed"}
+        told = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
+        lines = [f"Overnight queue: {told}."]
+        lines += [f"- running: {claimed.job.id}: {claimed.job.task[:100]}" for claimed in running[:LISTED]]
+        lines += [
+            f"- waiting: {entry.job.id} ({_terms(entry.job.priority, entry.job.run_at)})"
+            for entry in waiting[:LISTED]
+        ]
+        lines += [f"- failed: {reason}" for reason in reasons[:LISTED]]
+        return Outcome(
+            output="\n".join(lines),
+            data={
+                "counts": counts,
+                "waiting": [entry.job.id for entry in waiting],
+                "running": [claimed.job.id for claimed in running],
+                "failed": reasons[:LISTED],
+            },
+        )
+
+    async def _round(self) -> None:
+        claimed = await asyncio.to_thread(self.queue.find_claimed)
+        for job in claimed:
+            if job.task_id not in self._handed_out:
+                await self._hand_out(job)
+        if room := max(0, self._workers - len(claimed)):
+            for job in await asyncio.to_thread(self.queue.take, room):
+                await self._hand_out(job)
+        if time.monotonic() - self._pruned_at > PRUNE_EVERY or not self._pruned_at:
+            await asyncio.to_thread(self.queue.prune_archive)
+            self._pruned_at = time.monotonic()
+
+    async def _hand_out(self, claimed: ClaimedJob) -> None:
+        task = self._task(claimed)
+        try:
+            await self._agent.bus.commit(pending(task, self._agent.profile.name))
+            self._agent.log.info("job_handed_out", job=claimed.job.id, task_id=task.task_id)
+        except Conflict:
+            await self._find_result(task)
+        self._handed_out.add(task.task_id)
+
+    async def _find_result(self, task: Task) -> None:
+        """Archive the result of a task that was handed out before and has ended."""
+        subject = subjects.state(task.assignee, task.requester, task.task_id)
+        stored = await self._agent.bus.last(subjects.OFFICE, subject)
+        record = TaskChanged.from_json(stored.data) if stored else None
+        if record is not None and record.result is not None:
+            await self.end(record.result)
+
+    def _task(self, claimed: ClaimedJob) -> Task:
+        job, name = claimed.job, self._agent.profile.name
+        seconds = float(self._agent.profile.options.get("job_timeout", 28_800))
+        return Task(
+            task_id=claimed.task_id,
+            text=job.task[:MAX_TEXT],
+            assignee=name,
+            requester=name,
+            priority=job.task_priority,
+            context={
+                "action": "process_overnight_job",
+                "params": {
+                    "job": {"id": job.id, "task": job.task, "priority": job.priority, "context": job.context}
+                },
+            },
+            deadline=(datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(),
+        )
+
+
+def _terms(priority: str, run_at: str) -> str:
+    return f"{priority}, from {run_at}" if run_at else priority

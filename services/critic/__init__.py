@@ -1,0 +1,1 @@
+"""The critic: lints, scans, checks drift, and judges results."""

@@ -1,0 +1,112 @@
+"""Findings as the tools report them: made safe to show, ranked, each once."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+import msgspec
+
+from services.critic.places import is_shown, is_test
+from shared.contracts.checkup import Finding, Severity, ToolRun
+
+LONGEST = 300
+"""Characters of a message: a sentence, not the code it is about."""
+
+WEIGHT: dict[str, int] = {"high": 0, "medium": 1, "low": 2}
+TOOLS = ("secrets", "bandit", "ruff")
+"""The order in which findings of equal severity are told."""
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool's run and all it found."""
+
+    tool: ToolRun
+    findings: tuple[Finding, ...] = ()
+
+
+def clean(text: str, limit: int = LONGEST) -> str:
+    """``text`` on one line, without control characters and broken surrogates, cut at ``limit``."""
+    words = "".join(c if c.isprintable() else " " for c in text[: limit * 4]).split()
+    line = " ".join(words).encode("utf-8", "replace").decode()
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def find(tool: str, rule: str, severity: Severity, file: str, line: int, message: str) -> Finding:
+    """A finding whose texts can be shown anywhere."""
+    return Finding(
+        tool=tool,
+        rule=clean(rule, 60),
+        severity=severity,
+        file=file,
+        line=max(line, 0),
+        message=clean(message),
+    )
+
+
+def conclude(name: str, version: str, findings: Iterable[Finding], problem: str = "") -> Check:
+    """The check of a tool that ran: its findings ranked and counted."""
+    ranked = rank(findings)
+    return Check(
+        tool=ToolRun(name=name, version=version, findings=len(ranked), problem=clean(problem)),
+        findings=ranked,
+    )
+
+
+def skip(name: str, problem: str) -> Check:
+    """The check of a tool that did not run, and why."""
+    return Check(tool=ToolRun(name=name, problem=clean(problem)))
+
+
+def installed(package: str) -> str:
+    """The version of an installed package; empty where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Worst first: by severity, then what runs before what tests or shows, then tool and place; each once.
+
+    Where a secret was found, a guess at the same line by another tool says nothing more; rules that
+    ruff took over from bandit are told by bandit.
+    """
+    keyed = _keyed(findings).values()
+    often = Counter(finding.rule for finding in keyed)
+    every = sorted(keyed, key=lambda finding: _order(finding, often))
+    secret = {finding.source for finding in every if finding.tool == "secrets"}
+    return tuple(
+        finding
+        for finding in every
+        if not (finding.source in secret and re.fullmatch(r"[BS]10[567]", finding.rule.split(" ")[0]))
+    )
+
+
+def _keyed(findings: Iterable[Finding]) -> dict[tuple[str, int, str], Finding]:
+    keyed: dict[tuple[str, int, str], Finding] = {}
+    for finding in sorted(findings, key=lambda finding: _order(finding, Counter())):
+        keyed.setdefault((finding.file, finding.line, _subject(finding)), finding)
+    return keyed
+
+
+def _subject(finding: Finding) -> str:
+    """What a finding is about: bandit's B602 is ruff's S602."""
+    if finding.tool == "bandit":
+        return f"S{finding.rule[1:4]}"
+    return finding.rule if finding.tool == "ruff" else f"{finding.tool} {finding.rule}"
+
+
+def _order(finding: Finding, often: Counter[str]) -> tuple[int, bool, int, int, str, int, str]:
+    aside = is_test(finding.file) or is_shown(finding.file)
+    tool = TOOLS.index(finding.tool) if finding.tool in TOOLS else len(TOOLS)
+    # what matters little and is everywhere is a habit of the project: the rare comes first
+    habit = often[finding.rule] if finding.severity == "low" else 0
+    return (WEIGHT[finding.severity], aside, habit, tool, finding.file, finding.line, finding.rule)
+
+
+def milder(severity: Severity) -> Severity:
+    """One step less severe."""
+    steps: dict[Severity, Literal["medium", "low"]] = {"high": "medium", "medium": "low", "low": "low"}
+    return steps[severity]

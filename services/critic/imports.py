@@ -1,0 +1,153 @@
+"""Which module imports which: read from the source, nothing is imported."""
+
+import ast
+import time
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import msgspec
+
+from services.critic.imports_elsewhere import SUFFIXES, read_go, read_script
+from services.critic.places import is_test, is_vendored
+from services.critic.syntax import parse_module
+from services.critic.tree import Tree, read_text
+
+ROOTS = ("src", "lib", "python")
+"""Folders that hold packages without being one."""
+
+
+class Import(msgspec.Struct, frozen=True, kw_only=True):
+    """One module importing another; ``internal`` says whether the imported one is in the repository.
+
+    ``typing`` is true where it happens only for a type checker.
+    """
+
+    importer: str
+    imported: str
+    internal: bool
+    file: str
+    line: int
+    typing: bool = False
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True):
+    """The modules of a repository by dotted name (tests left out), folders included, and their imports."""
+
+    modules: dict[str, str] = {}
+    folders: frozenset[str] = frozenset()
+    imports: tuple[Import, ...] = ()
+    cut: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every module and folder of modules."""
+        return self.folders | frozenset(self.modules)
+
+
+def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
+    """Read the imports of Python, JavaScript, TypeScript and Go files, for at most ``seconds``."""
+    files = [path for path in tree.files if _is_read(path)]
+    index = _index(files)
+    module_path = read_text(tree.root, "go.mod", 20_000) if "go.mod" in tree.files else ""
+    found: list[Import] = []
+    cut = ""
+    ends = time.monotonic() + seconds
+    for path in files:
+        if time.monotonic() > ends:
+            cut = f"only the imports that could be read within {seconds:g} s were checked"
+            break
+        text = read_text(tree.root, path)
+        if path.endswith(".py"):
+            found += _read_python(path, text, index)
+        elif path.endswith(".go"):
+            found += [_resolved(path, name, line, index) for line, name in read_go(text, module_path)]
+        else:
+            found += [_resolved(path, name, line, index) for line, name in read_script(path, text)]
+    modules = {canonical(path): path for path in files}
+    return Graph(modules=modules, folders=_folders(modules), imports=tuple(found), cut=cut)
+
+
+def canonical(path: str) -> str:
+    """The dotted name of a file: ``src/pkg/mod.py`` is ``pkg.mod``, ``pkg/__init__.py`` is ``pkg``."""
+    parts = list(PurePosixPath(path).with_suffix("").parts)
+    if len(parts) > 2 and parts[0] in ROOTS:
+        parts = parts[1:]
+    if len(parts) > 1 and parts[-1] in ("__init__", "index"):
+        parts = parts[:-1]
+    return ".".join(parts)
+
+
+def _is_read(path: str) -> bool:
+    return path.endswith((".py", ".go", *SUFFIXES)) and not is_test(path) and not is_vendored(path)
+
+
+def _folders(modules: dict[str, str]) -> frozenset[str]:
+    names = (name.split(".") for name in modules)
+    return frozenset(".".join(parts[:depth]) for parts in names for depth in range(1, len(parts)))
+
+
+def _index(files: list[str]) -> dict[str, str]:
+    """Every name a module can be imported by, and its dotted name."""
+    packages = {str(PurePosixPath(path).parent) for path in files if path.endswith("/__init__.py")}
+    index: dict[str, str] = {}
+    for path in files:
+        name = canonical(path)
+        parts = name.split(".")
+        index[name] = name
+        for depth in range(1, len(parts)):
+            index.setdefault(".".join(parts[:depth]), ".".join(parts[:depth]))
+        # a package that lies deeper than the root is imported by its own name
+        top = PurePosixPath(path).parent
+        while str(top) in packages and str(top.parent) in packages:
+            top = top.parent
+        if str(top) in packages and path.endswith(".py"):
+            inner = PurePosixPath(path).relative_to(top.parent).with_suffix("").parts
+            index.setdefault(".".join(inner[:-1] if inner[-1] == "__init__" else inner), name)
+    return index
+
+
+def _read_python(path: str, text: str, index: dict[str, str]) -> Iterator[Import]:
+    try:
+        tree = parse_module(text)
+    except ValueError:
+        return
+    package = path.endswith("/__init__.py")
+    importer = canonical(path)
+    typing = _typing_lines(tree)
+    for node in ast.walk(tree):
+        for name in _imported(node, importer, package, index):
+            resolved = _resolved(path, name, getattr(node, "lineno", 0), index)
+            yield msgspec.structs.replace(resolved, typing=resolved.line in typing)
+
+
+def _imported(node: ast.AST, importer: str, package: bool, index: dict[str, str]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        parts = importer.split(".")
+        kept = parts[: len(parts) - node.level + package] if node.level - package <= len(parts) else []
+        base = ".".join([*kept, *([base] if base else [])])
+    names = [f"{base}.{alias.name}" for alias in node.names]
+    # `from package import module` imports the module, `from module import name` the module it is in
+    return [name if name in index else base for name in names] if base else []
+
+
+def _resolved(path: str, name: str, line: int, index: dict[str, str]) -> Import:
+    parts = name.split(".") if "/" not in name else [name]
+    for depth in range(len(parts), 0, -1):
+        known = index.get(".".join(parts[:depth]))
+        if known is not None:
+            return Import(importer=canonical(path), imported=known, internal=True, file=path, line=line)
+    return Import(importer=canonical(path), imported=name, internal=False, file=path, line=line)
+
+
+def _typing_lines(tree: ast.Module) -> set[int]:
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for child in node.body:
+                lines.update(range(child.lineno, (child.end_lineno or child.lineno) + 1))
+    return lines

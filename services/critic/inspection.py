@@ -1,0 +1,141 @@
+"""A repository inspected by every tool that applies, at once, and the findings in one ranked list."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable
+from pathlib import Path, PurePosixPath
+
+from services.critic.drift import Drift, check_drift
+from services.critic.findings import Check, clean, rank, skip
+from services.critic.lint import lint
+from services.critic.places import is_vendored
+from services.critic.secrets import scan_secrets
+from services.critic.security import scan_security
+from services.critic.tree import Tree, read_tree
+from shared.contracts.checkup import Finding, Inspection, ToolRun
+from shared.errors import ActionError
+
+MOST = 100
+"""Findings that are handed on; the rest is counted. Nobody reads more, and a result must fit an envelope."""
+
+UNLINTED = {
+    "JavaScript": (".js", ".mjs", ".cjs", ".jsx"),
+    "TypeScript": (".ts", ".mts", ".cts", ".tsx"),
+    "Go": (".go",),
+    "Rust": (".rs",),
+    "Java": (".java",),
+    "Kotlin": (".kt",),
+    "C and C++": (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp"),
+    "C#": (".cs",),
+    "Ruby": (".rb",),
+    "PHP": (".php",),
+    "Swift": (".swift",),
+    "Shell": (".sh", ".bash"),
+}
+"""Languages that no tool here checks."""
+
+
+async def inspect_repository(root: Path, *, timeout: float) -> Inspection:
+    """Run every tool over the folder ``root``, each for at most ``timeout`` seconds; nothing is changed.
+
+    Raises ActionError where ``root`` is not the absolute path of a readable folder.
+    """
+    tree = await asyncio.to_thread(read_tree, root)
+    *checks, drift = await asyncio.gather(
+        _guard("ruff", lint(tree, timeout=timeout)),
+        _guard("bandit", scan_security(tree, timeout=timeout)),
+        _guard("secret scan", scan_secrets(tree, timeout=timeout)),
+        asyncio.to_thread(check_drift, tree),
+    )
+    return merge([check for check in checks if isinstance(check, Check)], drift, unlinted(tree), tree.cut)
+
+
+def merge(checks: list[Check], drift: Drift, others: list[ToolRun], cut: str = "") -> Inspection:
+    """One inspection of what the tools found: worst first, each once, at most MOST."""
+    ranked = rank(finding for check in checks for finding in check.findings)
+    tools = [*(check.tool for check in checks), *others]
+    if cut:
+        tools.append(ToolRun(name="reading", problem=cut))
+    return Inspection(
+        findings=ranked[:MOST],
+        total=len(ranked),
+        tools=tuple(tools),
+        drift=drift.rules,
+        drift_note=drift.note,
+    )
+
+
+def unlinted(tree: Tree) -> list[ToolRun]:
+    """What is in the repository that no tool here checks, largest first."""
+    suffixes = Counter(PurePosixPath(path).suffix.lower() for path in tree.files if not is_vendored(path))
+    counts = {language: sum(suffixes[suffix] for suffix in found) for language, found in UNLINTED.items()}
+    return [
+        ToolRun(
+            name=f"a linter for {language}", problem=f"Mailroom has none: {number:,} files were not linted"
+        )
+        for language, number in sorted(counts.items(), key=lambda item: -item[1])
+        if number
+    ]
+
+
+def describe(inspection: Inspection) -> str:
+    """The inspection as plain text: what people see as the result of the task."""
+    counts = Counter(finding.severity for finding in inspection.findings)
+    shown = ", ".join(
+        f"{counts[severity]} {severity}" for severity in ("high", "medium", "low") if counts[severity]
+    )
+    rows = [f"{inspection.total:,} findings{f' (of those listed: {shown})' if shown else ''}"]
+    rows += [_row(finding) for finding in inspection.findings[:20]]
+    if inspection.total > 20:
+        rows.append(f"- and {inspection.total - 20:,} more")
+    rows += ["", *(_tool(tool) for tool in inspection.tools), "", f"Drift: {inspection.drift_note}"]
+    for rule in inspection.drift:
+        rows.append(f"- {rule.rule} [{rule.source}]: {len(rule.violations) or 'no'} violations")
+        rows += [f"  - {finding.message} [{finding.source}]" for finding in rule.violations[:5]]
+    return "\n".join(rows)
+
+
+def describe_check(check: Check) -> str:
+    """One tool's findings as plain text."""
+    rows = [_row(finding) for finding in check.findings[:50]]
+    more = [f"- and {len(check.findings) - 50:,} more"] if len(check.findings) > 50 else []
+    return "\n".join([_tool(check.tool), *rows, *more])
+
+
+def describe_drift(drift: Drift) -> str:
+    """The drift as plain text."""
+    rows = [f"Drift: {drift.note}"]
+    for rule in drift.rules:
+        rows.append(f"- {rule.rule} [{rule.source}]: {len(rule.violations) or 'no'} violations")
+        rows += [f"  - {finding.message} [{finding.source}]" for finding in rule.violations]
+    return "\n".join(rows)
+
+
+def sources(inspection: Inspection, limit: int = 50) -> tuple[str, ...]:
+    """Where the findings and the rules stand: each source once."""
+    places = [finding.source for finding in inspection.findings]
+    places += [
+        source for rule in inspection.drift for source in (rule.source, *(v.source for v in rule.violations))
+    ]
+    return tuple(dict.fromkeys(places))[:limit]
+
+
+async def _guard(name: str, work: Awaitable[Check]) -> Check:
+    """A tool that cannot be started is told of; it does not end the others."""
+    try:
+        return await work
+    except ActionError as error:
+        return skip(name, clean(str(error)))
+
+
+def _row(finding: Finding) -> str:
+    return f"- {finding.severity}: {finding.message} ({finding.tool} {finding.rule}) [{finding.source}]"
+
+
+def _tool(tool: ToolRun) -> str:
+    head = f"{tool.name} {tool.version}".rstrip()
+    return (
+        f"{head}: {tool.findings:,} findings{f'; {tool.problem}' if tool.problem else ''}"
+        if tool.version
+        else f"{head}: not run, {tool.problem}"
+    )

@@ -1,0 +1,161 @@
+"""The names that prose gives to modules, looked up among those that exist."""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from services.critic.imports import ROOTS, Graph
+from services.critic.rules import THIRD_PARTY
+from services.critic.tree import Tree, read_text
+
+ARTICLE = re.compile(
+    r"^(?:the|a|an|any|every|each|all|our|its|either|both|no|code in|anything in|everything in|modules in"
+    r"|anything from|any of|from|inside|within|of|code under|anything under)\s+",
+    re.IGNORECASE,
+)
+KIND = re.compile(
+    r"\s+(?:layers?|packages?|modules?|code|folders?|director(?:y|ies)|components?|librar(?:y|ies)|files?|tree)$",
+    re.IGNORECASE,
+)
+ADVERB = re.compile(
+    r"\s+(?:at all|directly|itself|themselves|anywhere|either|in turn|ever|alone|at runtime|in any way)$",
+    re.IGNORECASE,
+)
+TRAILER = re.compile(
+    r"^(`[^`]+`|\S+)\s+(?:in|from|at|because|so|since|for|to|when|which|that|as|by|on|with|\()\b.*$"
+)
+OUTSIDE = re.compile(
+    r"(?:third[- ]party|external|outside)\s+(?:packages?|librar(?:y|ies)|dependenc(?:y|ies)|modules?|code)"
+    r"|third[- ]parties",
+    re.IGNORECASE,
+)
+STANDARD = re.compile(r"(?:python'?s? )?standard library|stdlib", re.IGNORECASE)
+SPLIT = re.compile(r"\s*(?:,\s*(?:and|or|nor)\s+|,|;|\band\b|\bor\b|\bnor\b|\||&|\s\+\s)\s*", re.IGNORECASE)
+NAME = re.compile(r"[@\w][\w./*@-]*", re.ASCII)
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """What a phrase names: modules of the repository, and packages from elsewhere."""
+
+    internal: tuple[str, ...] = ()
+    external: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """Both."""
+        return self.internal + self.external
+
+
+class Names:
+    """Looks up what prose calls a module."""
+
+    def __init__(self, graph: Graph, declared: frozenset[str] = frozenset()) -> None:
+        self.known = graph.names
+        self.by_last: dict[str, list[str]] = {}
+        for name in sorted(graph.names):
+            self.by_last.setdefault(name.rsplit(".", 1)[-1].lower(), []).append(name)
+        self.external = {
+            found.imported.split(".", maxsplit=1)[0] for found in graph.imports if not found.internal
+        }
+        self.external |= {found.imported for found in graph.imports if not found.internal} | declared
+
+    def look_up(self, phrase: str, *, lenient: bool = False) -> Named | None:
+        """What every part of ``phrase`` names; None where one part is not known, or could be several.
+
+        ``lenient`` takes an unknown word between backticks as a package that nothing imports yet.
+        """
+        internal: list[str] = []
+        external: list[str] = []
+        for part in split(phrase):
+            if STANDARD.fullmatch(part):
+                continue
+            if OUTSIDE.fullmatch(part):
+                external.append(THIRD_PARTY)
+                continue
+            found = self.find(part)
+            if len(found) == 1:
+                internal += found
+            elif found:
+                return None
+            elif package := self._package(part, lenient):
+                external.append(package)
+            else:
+                return None
+        if not internal and not external and not STANDARD.search(phrase):
+            return None
+        return Named(internal=tuple(internal), external=tuple(external))
+
+    def find(self, word: str) -> list[str]:
+        """The modules a single name may mean, the least deep ones; empty for none."""
+        name = word.strip("`'\"* ").removeprefix("./").rstrip("/")
+        if not NAME.fullmatch(name):
+            return []
+        name = re.sub(r"\.(?:py|[cm]?[jt]sx?|go)$|(?:[/.]\*{1,2})$", "", name).replace("/", ".").lower()
+        for form in dict.fromkeys(
+            (name, name.split(".", 1)[-1] if name.split(".")[0] in ROOTS else name, f"{name}s")
+        ):
+            found = [
+                known for known in self.by_last.get(form.rsplit(".", 1)[-1], []) if _ends(known.lower(), form)
+            ]
+            if found:
+                depth = min(known.count(".") for known in found)
+                return [known for known in found if known.count(".") == depth]
+        return []
+
+    def _package(self, part: str, lenient: bool) -> str:
+        name = part.strip("`'\" ")
+        if not NAME.fullmatch(name):
+            return ""
+        return name if name in self.external or (lenient and part.startswith("`")) else ""
+
+
+def split(phrase: str) -> list[str]:
+    """The single names of a list such as ``the `a` and `b` layers, or c at all``."""
+    parts = []
+    for part in SPLIT.split(phrase.strip(" .,:;!")):
+        text = part.strip(" .,:;!()")
+        before = ""
+        while text != before:
+            before = text
+            for pattern in (ARTICLE, ADVERB, KIND):
+                text = pattern.sub("", text).strip()
+        text = TRAILER.sub(r"\1", text)
+        if OUTSIDE.search(part):
+            text = OUTSIDE.search(part)[0]  # type: ignore[index]
+        elif STANDARD.search(part):
+            text = "stdlib"
+        if text:
+            parts.append(text)
+    return parts
+
+
+def outermost(groups: Iterable[list[str]]) -> list[str]:
+    """From groups of candidates those that are clear: where several fit, one that no other group's holds."""
+    every = [list(group) for group in groups]
+    sure = [group[0] for group in every if len(group) == 1]
+    chosen = []
+    for group in every:
+        apart = [name for name in group if not any(name.startswith(f"{other}.") for other in sure)]
+        if len(group) == 1 or len(apart) == 1:
+            chosen.append((apart or group)[0] if len(group) > 1 else group[0])
+    return chosen
+
+
+def _ends(name: str, form: str) -> bool:
+    return name == form or name.endswith(f".{form}")
+
+
+def declared_packages(tree: Tree) -> frozenset[str]:
+    """The packages that pyproject.toml and package.json name as dependencies."""
+    names: set[str] = set()
+    if "pyproject.toml" in tree.files:
+        text = read_text(tree.root, "pyproject.toml")
+        names.update(
+            re.findall(
+                r"""^\s*["']?([A-Za-z][\w.-]*)\s*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?|["'])""", text, re.MULTILINE
+            )
+        )
+    if "package.json" in tree.files:
+        names.update(re.findall(r'"(@?[\w./-]+)"\s*:\s*"[\^~<>=*\d]', read_text(tree.root, "package.json")))
+    return frozenset(names | {name.replace("-", "_") for name in names})

@@ -1,0 +1,247 @@
+"""Import rules as prose states them, read by the few forms that such sentences take."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from services.critic.findings import clean
+from services.critic.names import Named, Names, outermost, split
+from services.critic.passages import Passage, Row
+from services.critic.rules import AnyRule, Forbid, Independent, Layers, Only, Sole
+
+VERB = r"(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows? about|reach(?:es)? into)"
+MAY = r"(?:(?:may|can|must|should|shall|will|is allowed to|are allowed to)\s+)?"
+NOT = (
+    r"(?:(?:must|may|can|should|shall|do|does|will|is|are)\s?(?:not|never|n't|n’t)|cannot|never"
+    r"|(?:is|are) forbidden to)(?:\s+(?:be\s+)?(?:allowed|permitted)\s+to)?(?:\s+(?:ever|directly))?"
+)
+NOBODY = (
+    r"(?:nothing|nobody|no one|no (?:other )?(?:module|code|package|file|part|one|process)s?)(?:\s+else)?"
+)
+BESIDES = r"(?:outside(?:\s+of)?|except(?:\s+for)?|but|other than|besides|apart from)"
+OTHERS = re.compile(
+    r"^(?:from\s+)?(?:each other|one another|(?:any |an|the )?other\b.*|another\b.*"
+    r"|(?:its |their )?siblings?)",
+    re.IGNORECASE,
+)
+PRONOUN = re.compile(r"(?:it|they|this|that|these|those|which|he|she)?$", re.IGNORECASE)
+EXCEPT = re.compile(rf",?\s+(?:{BESIDES}|unless)\s+(?:through\s+|via\s+)?", re.IGNORECASE)
+
+ABOUT_IMPORTS = re.compile(r"\bimport(?:s|ed|ing|ers?)?\b(?!-)", re.IGNORECASE)
+BINDING = re.compile(
+    r"\b(?:only|sole|never|not|nothing|nobody|must|may|cannot|forbidden|allowed)\b|n['’]t\b", re.IGNORECASE
+)
+LAYERED = re.compile(r"layer|import|depend", re.IGNORECASE)
+
+
+class Sentence:
+    """One passage on its way to rules."""
+
+    def __init__(self, passage: Passage, path: str, names: Names) -> None:
+        self.passage = passage
+        self.names = names
+        self.text = clean(passage.text)
+        self.source = f"{path}:{passage.line}"
+
+    def read(self) -> list[AnyRule]:
+        """The rules it states; empty where it states none that is understood."""
+        words = re.sub(r"\*\*|__", "", self.passage.text).strip(" .")
+        if self.passage.about and not self.passage.fenced:
+            words = re.sub(r"^(?:`[^`]+`|[\w./-]+)\s*(?::|—|–|-)\s+", "", words)
+        chain = self._chain(words)
+        if chain:
+            return [chain]
+        for pattern, build in FORMS:
+            match = pattern.match(words)
+            if match:
+                rules = build(self, {key: (value or "").strip() for key, value in match.groupdict().items()})
+                if rules:
+                    return rules
+        return []
+
+    def sole(self, found: dict[str, str]) -> list[AnyRule]:
+        """Only x imports y."""
+        subject, target = self._subject(found["x"]), self.names.look_up(found["y"], lenient=True)
+        if subject is None or target is None:
+            return []
+        return [Sole(text=self.text, source=self.source, subjects=subject, objects=target.every)]
+
+    def only(self, found: dict[str, str]) -> list[AnyRule]:
+        """x imports only y, and what follows a "never" not at all."""
+        first, *never = re.split(r",?\s+(?:and\s+|but\s+)?(?:never|not)\s+", found["y"], maxsplit=1)
+        subject = self._subject(found["x"])
+        nothing = re.fullmatch(r"(?:nothing|none|-|–|—)?", first.strip(" ."), re.IGNORECASE)
+        target = Named() if nothing else self.names.look_up(first, lenient=True)
+        if subject is None or target is None:
+            return []
+        rules: list[AnyRule] = [
+            Only(
+                text=self.text,
+                source=self.source,
+                subjects=subject,
+                objects=target.every,
+                outside=bool(target.external),
+            )
+        ]
+        return [*rules, *(self.forbid({"x": found["x"], "y": never[0]}) if never else [])]
+
+    def forbid(self, found: dict[str, str]) -> list[AnyRule]:
+        """x must not import y."""
+        outside = re.match(rf"(?:.*\s)?{BESIDES}\s+(.+)", found["x"], re.IGNORECASE)
+        if outside:
+            return self.sole({"x": outside[1], "y": found["y"]})
+        subject = self._subject(found["x"])
+        if subject is None:
+            return []
+        if OTHERS.match(found["y"]):
+            return self._independent(subject)
+        wanted, *excepted = EXCEPT.split(found["y"], maxsplit=1)
+        target = self.names.look_up(wanted, lenient=True)
+        exceptions = self.names.look_up(excepted[0]) if excepted else Named()
+        if target is None or exceptions is None:
+            return []
+        ignored = tuple(("**", pattern) for name in exceptions.every for pattern in (name, f"{name}.**"))
+        return [
+            Forbid(
+                text=self.text, source=self.source, subjects=subject, objects=target.every, ignored=ignored
+            )
+        ]
+
+    def unlike(self, found: dict[str, str]) -> list[AnyRule]:
+        """x imports y, never z."""
+        return self.forbid({"x": found["x"], "y": found["z"]})
+
+    def _independent(self, subject: tuple[str, ...]) -> list[AnyRule]:
+        if len(subject) > 1:
+            return [Independent(text=self.text, source=self.source, members=subject)]
+        inner = any(name.startswith(f"{subject[0]}.") for name in self.names.known)
+        return [Independent(text=self.text, source=self.source, parent=subject[0])] if inner else []
+
+    def _subject(self, phrase: str) -> tuple[str, ...] | None:
+        if PRONOUN.fullmatch(phrase):
+            phrase = self.passage.about
+        # "a service" means each of the services, not a module that is called so
+        one = re.fullmatch(r"(?:an?|any|every|each|no)\s+(\w+)", phrase, re.IGNORECASE)
+        tries = [f"{one[1]}s", phrase] if one else [phrase]
+        # "To keep it small, agents": what is meant stands last; not so where something is taken out
+        if not re.search(rf"\b(?:{BESIDES}|not|no)\b", phrase, re.IGNORECASE):
+            tries += [re.split(r"[,:]\s+", phrase)[-1], phrase.split(" ")[-1]]
+        # in a drawn tree the folder above may be left out where a project is laid out in another way
+        tries += [phrase.rsplit("/", maxsplit=1)[-1]] if self.passage.fenced else []
+        for words in tries:
+            found = self.names.look_up(words) if words else None
+            if found and found.internal and not found.external:
+                return found.internal
+        return None
+
+    def _chain(self, words: str) -> Layers | None:
+        """``services > shared > contracts``: layers, the upper ones import the lower ones."""
+        parts = re.split(r"\s(?:>|→|⟶)\s", words)
+        layered = LAYERED.search(words)
+        if len(parts) < (2 if layered else 3) or (re.search("[→⟶]", words) and not layered):
+            return None
+        parts[0] = re.split(r":\s+|\b(?:are|is)\s+", parts[0])[-1]
+        parts[-1] = re.split(r"[.;(](?:\s|$)", parts[-1])[0]
+        items = [[self.names.find(name) for name in split(part)] for part in parts]
+        named = sum(bool(found) for level in items for found in level)
+        clear = set(outermost(found for level in items for found in level if found))
+        levels = [tuple(name for found in level for name in found if name in clear) for level in items]
+        levels = [level for level in levels if level]
+        if len(levels) < 2 or named < sum(map(len, items)) / 2:
+            return None
+        return Layers(text=self.text, source=self.source, levels=tuple(levels))
+
+
+Build = Callable[[Sentence, dict[str, str]], list[AnyRule]]
+
+
+def _form(pattern: str, build: Build) -> tuple[re.Pattern[str], Build]:
+    return re.compile(pattern, re.IGNORECASE), build
+
+
+FORMS = (
+    _form(rf"{NOBODY}(?:\s+{BESIDES}\s+(?P<x>.+?))?\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.sole),
+    _form(rf"no\s+(?P<x>\S+(?:\s+\w+)?)\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.forbid),
+    _form(rf"only\s+(?P<x>.+?)\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.sole),
+    _form(
+        r"(?:(?P<x>.+?)\s+(?:is|are)\s+|[^:]*:\s+)?(?:an? |the )(?:only|sole)\b(?:\s+\w+){0,2}?\s+"
+        r"(?:(?:that|which|to|allowed to)\s+)?(?:may\s+|can\s+)?(?:imports?|importers?\s+of)\s+(?P<y>.+)",
+        Sentence.sole,
+    ),
+    _form(
+        rf"(?P<y>.+?)\s+(?:{NOT}\s+be|(?:is|are)\s+(?:never|not))\s+imported\s+{BESIDES}\s+(?:from\s+|in\s+|by\s+)?(?P<x>.+)",
+        Sentence.sole,
+    ),
+    _form(
+        r"(?P<y>.+?)\s+(?:may|must|can|should|is|are)\s+(?:only\s+be|be\s+only|only)\s+imported\s+"
+        r"(?:by|from|in|inside|within)\s+(?P<x>.+)",
+        Sentence.sole,
+    ),
+    _form(
+        r"(?P<y>.+?)\s+(?:may\s+be|must\s+be|can\s+be|should\s+be|is|are)\s+imported\s+(?:only\s+(?:by|from|in|inside|within)"
+        r"|(?:by|from|in|inside|within)\s+only|nowhere\s+(?:else\s+)?but\s+(?:in\s+)?)\s+(?P<x>.+)",
+        Sentence.sole,
+    ),
+    _form(
+        rf"(?P<y>.+?)\s+(?:{NOT}\s+be|(?:is|are)\s+(?:never|not))\s+imported\s+(?:by|from|in|into|inside|within)\s+(?P<x>.+)",
+        Sentence.forbid,
+    ),
+    _form(rf"(?:(?P<x>.+?)\s+)?{VERB}\s+nothing\s+(?:from|of)\s+(?P<y>.+)", Sentence.forbid),
+    _form(
+        rf"(?:(?P<x>.+?)\s+)?{MAY}{VERB}\s+(?:only|just|nothing\s+{BESIDES})\s+(?:from\s+)?(?P<y>.+)",
+        Sentence.only,
+    ),
+    _form(rf"(?:(?P<x>.+?)\s+)?{MAY}only\s+{VERB}\s+(?P<y>.+)", Sentence.only),
+    _form(rf"(?:(?P<x>.+?)\s+)?{MAY}{VERB}\s+(?P<y>.+?),?\s+and\s+nothing\s+else", Sentence.only),
+    _form(rf"(?:(?P<x>.+?)\s+)?{MAY}{VERB}\s+(?P<y>nothing)(?:\s+else|\s+internal)?$", Sentence.only),
+    _form(rf"(?:(?P<x>.+?)\s+)?{NOT}\s+{VERB}\s+(?P<y>.+)", Sentence.forbid),
+    _form(
+        rf"(?P<x>.+?)\s+{MAY}{VERB}\s+(?P<y>.+?),?\s+(?:and\s+|but\s+)?(?:never|not)\s+(?:{VERB}\s+)?(?P<z>.+)",
+        Sentence.unlike,
+    ),
+    _form(
+        r"(?P<x>.+?)\s+(?:must\s+be|is|are|stays?|must\s+stay)\s+independent\s+of\s+(?P<y>.+)",
+        Sentence.forbid,
+    ),
+)
+"""The forms, the more telling ones first; x is who imports, y what is imported."""
+
+
+def read_rules(
+    passages: Sequence[Passage], rows: Sequence[Row], path: str, names: Names
+) -> tuple[list[AnyRule], list[str]]:
+    """The rules that a document states, and where it speaks of imports in words that are not understood."""
+    rules: list[AnyRule] = []
+    unread: list[str] = []
+    for passage in passages:
+        sentence = Sentence(passage, path, names)
+        found = sentence.read()
+        rules += found
+        if not found and ABOUT_IMPORTS.search(passage.text) and BINDING.search(passage.text):
+            unread.append(sentence.source)
+    for row in rows:
+        rules += _read_row(row, path, names)
+    return rules, unread
+
+
+def _read_row(row: Row, path: str, names: Names) -> list[AnyRule]:
+    """A table whose columns say what may be imported, or what must not."""
+    rules: list[AnyRule] = []
+    subject = row.cells[0][1] if row.cells else ""
+    for heading, cell in row.cells[1:]:
+        form = {"may": "imports only", "not": "must not import"}.get(_column(heading), "")
+        if form and (cell.strip() or form == "imports only"):
+            text = f"{subject} {form} {cell.strip() or 'nothing'}"
+            rules += Sentence(Passage(text=text, line=row.line), path, names).read()
+    return rules
+
+
+def _column(heading: str) -> str:
+    if re.search(r"(?:must|may|can) ?not|never|forbidden", heading):
+        return "not" if re.search(r"import|depend", heading) else ""
+    return (
+        "may"
+        if re.search(
+            r"(?:may|can) (?:import|depend on)|allowed (?:imports|dependencies)|imports only", heading
+        )
+        else ""
+    )

@@ -1,0 +1,173 @@
+"""The review of a goal's results, without a model: what was claimed is held against what can be looked up."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.critic.findings import clean
+from shared.contracts.checkup import Inspection, TestRun, Verdict
+from shared.contracts.task import TaskStatus
+
+PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
+ENDED = frozenset(str(status) for status in TaskStatus if status.final)
+SHOWN = 3
+"""Sources that cannot be found which a reason names; the rest is counted."""
+
+
+class _Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be said of one task: faults send it back, notes do not."""
+
+    faults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
+    """Judge the results of a goal's tasks by name; each is a dict as a TaskResult travels.
+
+    Approved where every task ended, none that completed is empty, every ``file:line`` it names exists
+    beneath ``repo`` (not checked without one), and counts agree with exit codes. A task that failed and
+    says why is accepted as a finding. The score starts at 10: each failed task costs 2, each fault 3.
+    """
+    if not results:
+        return Verdict(approved=False, score=1, reasons=("There are no results to review.",))
+    reasons: list[str] = []
+    redo: list[str] = []
+    score = 10
+    for name, result in results.items():
+        judged = _judge(result if isinstance(result, Mapping) else {}, repo)
+        reasons += [f"{name}: {words}" for words in (*judged.faults, *judged.notes)]
+        redo += [name] if judged.faults else []
+        score -= 3 * len(judged.faults) + 2 * len(judged.notes)
+    reasons = reasons or [f"All {len(results)} tasks ended, and what they claim can be looked up."]
+    return Verdict(
+        approved=not redo, score=max(1, score), reasons=tuple(map(clean, reasons)), redo=tuple(redo)
+    )
+
+
+def _judge(result: Mapping[str, Any], repo: Path | None) -> _Judged:
+    status = str(result.get("status", ""))
+    output = str(result.get("output") or "").strip()
+    reason = str(result.get("error_message") or "").strip() or output
+    if status not in ENDED:
+        return _Judged(faults=(f"it has not ended (it is {status or 'without a status'})",))
+    if status != TaskStatus.COMPLETED:
+        if not reason:
+            return _Judged(faults=(f"it ended as {status} and does not say why",))
+        return _Judged(notes=(f"it ended as {status}: {reason}",))
+    if not output:
+        return _Judged(faults=("it completed without any output",))
+    metadata = result.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    doubtful = set(_failing_places(metadata))
+    claimed = [*_texts(result.get("evidence_refs")), *_sources(metadata)]
+    faults = [*_unfound([claim for claim in claimed if claim not in doubtful], repo), *_miscounted(metadata)]
+    return _Judged(faults=tuple(faults))
+
+
+def _failing_places(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Where tests failed: maybe in a file that the run itself wrote, which is gone with its copy."""
+    tests = metadata.get("tests")
+    failures = tests.get("failures") if isinstance(tests, Mapping) else None
+    for failure in failures if isinstance(failures, list | tuple) else ():
+        if isinstance(failure, Mapping) and isinstance(failure.get("source"), str):
+            yield failure["source"]
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+
+
+def _sources(value: Any, depth: int = 0) -> Iterator[str]:
+    """Every ``source`` in what a task hands on, and every finding's file and line."""
+    if depth > 8:
+        return
+    if isinstance(value, Mapping):
+        if isinstance(value.get("source"), str):
+            yield value["source"]
+        if isinstance(value.get("file"), str) and "rule" in value:
+            yield f"{value['file']}:{value['line']}" if value.get("line") else value["file"]
+        for inner in value.values():
+            yield from _sources(inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _sources(inner, depth + 1)
+
+
+def _unfound(claimed: list[str], repo: Path | None) -> list[str]:
+    if repo is None or not repo.is_dir():
+        return []
+    lengths: dict[Path, int] = {}
+    root = repo.resolve()
+    missing = [claim for claim in dict.fromkeys(claimed) if not _exists(claim, root, lengths)]
+    if not missing:
+        return []
+    more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+    return [f"it names sources that cannot be found: {', '.join(missing[:SHOWN])}{more}"]
+
+
+def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool:
+    """Whether a claim's file is there and long enough; what names no file is not doubted."""
+    match = PLACE.fullmatch(claim.partition("::")[0])
+    if (
+        "://" in claim
+        or claim.startswith("git:")
+        or not match
+        or not _is_path(match["path"], match["line"], root)
+    ):
+        return True
+    path = (root / match["path"]).resolve()
+    if not path.is_relative_to(root) or not path.exists():
+        return False
+    if not match["line"] or not path.is_file():
+        return True
+    if path not in lengths:
+        with path.open("rb") as file:
+            lengths[path] = sum(1 for _ in file)
+    # an empty file has a first line too
+    return 1 <= int(match["line"]) <= max(1, lengths[path])
+
+
+def _is_path(path: str, line: str | None, root: Path) -> bool:
+    """Whether it is a path of the repository, not the name of a test, a log or a place inside a program."""
+    if path.startswith(("<", "/")):
+        return path.startswith(f"{root}/")
+    return bool(line) or ("/" in path and (root / path.split("/", maxsplit=1)[0]).exists())
+
+
+def _miscounted(metadata: Mapping[str, Any]) -> Iterator[str]:
+    for value in metadata.values():
+        if isinstance(value, Mapping) and {"exit_code", "passed", "failed"} <= set(value):
+            yield from _miscounted_tests(value)
+        elif isinstance(value, Mapping) and {"findings", "total", "tools"} <= set(value):
+            yield from _miscounted_findings(value)
+
+
+def _miscounted_tests(value: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        run = msgspec.convert(value, TestRun)
+    except (msgspec.ValidationError, ValueError):
+        yield "its account of the tests cannot be read"
+        return
+    broken = max(run.failed, 0) + max(run.errors, 0)
+    if run.exit_code == 0 and broken and not run.problem:
+        yield f"the tests ended with exit code 0, but {broken} are said to have failed"
+    if run.exit_code > 0 and run.passed > 0 and not broken and not run.timed_out and not run.problem:
+        ended = f"the tests ended with exit code {run.exit_code}"
+        yield f"{ended}, but none is said to have failed, and no reason is given"
+    if run.failed >= 0 and len(run.failures) > broken:
+        yield f"{len(run.failures)} failures are listed, but {broken} are counted"
+
+
+def _miscounted_findings(value: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        found = msgspec.convert(value, Inspection)
+    except (msgspec.ValidationError, ValueError):
+        yield "its account of the findings cannot be read"
+        return
+    if found.total < len(found.findings):
+        yield f"{len(found.findings)} findings are listed, but {found.total} are counted"
+    if found.total > sum(tool.findings for tool in found.tools):
+        yield f"{found.total} findings are counted, but the tools report fewer"

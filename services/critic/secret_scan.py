@@ -1,0 +1,176 @@
+"""Looks for secrets in files: a script that secrets.py runs in a process of its own.
+
+    python -I secret_scan.py ROOT LIST OUTPUT
+
+LIST holds paths below ROOT parted by NUL characters; OUTPUT gets one JSON array a find:
+[path, line, kind, how sure (2: a token's own form, 1: a guess), mask]. No secret is ever written.
+"""
+
+import json
+import math
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FILE_LIMIT = 1_000_000
+"""Bytes of a file that are read; what is longer is data or was generated."""
+LINE_LIMIT = 4_000
+"""Characters of a line that are read; longer ones were generated."""
+
+DETECTORS = (
+    ("artifactory", "ArtifactoryDetector"),
+    ("aws", "AWSKeyDetector"),
+    ("azure_storage_key", "AzureStorageKeyDetector"),
+    ("discord", "DiscordBotTokenDetector"),
+    ("github_token", "GitHubTokenDetector"),
+    ("gitlab_token", "GitLabTokenDetector"),
+    ("jwt", "JwtTokenDetector"),
+    ("mailchimp", "MailchimpDetector"),
+    ("npm", "NpmDetector"),
+    ("openai", "OpenAIDetector"),
+    ("pypi_token", "PypiTokenDetector"),
+    ("sendgrid", "SendGridDetector"),
+    ("slack", "SlackDetector"),
+    ("square_oauth", "SquareOAuthDetector"),
+    ("stripe", "StripeDetector"),
+    ("telegram_token", "TelegramBotTokenDetector"),
+    ("twilio", "TwilioKeyDetector"),
+)
+"""The detectors of detect-secrets whose tokens have a form of their own."""
+
+GUESSING = (("basic_auth", "BasicAuthDetector"), ("keyword", "KeywordDetector"))
+"""Those that go by a name or a place; what they find must also look random."""
+
+FORMS = {
+    "Anthropic API key": r"\bsk-ant-[a-z0-9]+-[A-Za-z0-9_-]{60,}",
+    "GitHub fine-grained token": r"\bgithub_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b",
+    "Google API key": r"\bAIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])",
+    "Hugging Face token": r"\bhf_[A-Za-z]{34}\b",
+    "npm token": r"\bnpm_[A-Za-z0-9]{36}\b",
+    "DigitalOcean token": r"\bdo[opr]_v1_[a-f0-9]{64}\b",
+    "Shopify token": r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b",
+    "Stripe restricted key": r"\brk_live_[0-9A-Za-z]{24,}\b",
+    "age secret key": r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b",
+    "NKey seed": r"\bS[AUON][A-Z2-7]{56}\b",
+}
+"""Tokens of an unmistakable form that detect-secrets does not know."""
+
+KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(.*)")
+KEY_BODY = re.compile(r"(?:\\n|\\r|[\s\"'+,\\])*[A-Za-z0-9+/=]{40,}")
+RUN = re.compile(r"[A-Za-z0-9+/_=-]{12,}")
+NAMED = re.compile(r"PRIVATE KEY|(?:pass|pwd|secret|key|token|://).*\d", re.IGNORECASE)
+"""A line without a long word that holds a digit, and without these, is not looked at further: most are not."""
+ALLOWED = re.compile(
+    r"pragma:\s*(?:allowlist|whitelist)\s+secret|gitleaks:allow|trufflehog:ignore|nosecret", re.IGNORECASE
+)
+INVENTED = re.compile(
+    r"example|sample|dummy|fake|test|changeme|change[_-]me|your[_-]|placeholder|redacted|insert|replace"
+    r"|todo|foobar|xxxx|\*\*\*|1234567|abcdef|0000|\.\.\.|password|secret",
+    re.IGNORECASE,
+)
+REFERENCE = re.compile(
+    r"^[$<{%@&]|[$%]\{|\{\{|\(|\)|\[|\]|<|>|\s|::|^\w+(?:\.\w+)+$|^[/~.]|^https?:|^[a-z]+(?:[_-][a-z]+)*$",
+    re.IGNORECASE,
+)
+
+
+def main(root: str, listing: str, output: str) -> None:
+    """Scan every listed file and write what was found."""
+    sure, guessing = _load(DETECTORS), _load(GUESSING)
+    forms = [(kind, re.compile(form)) for kind, form in FORMS.items()]
+    paths = [path for path in Path(listing).read_text("utf-8").split("\0") if path]
+    with Path(output).open("w", encoding="utf-8") as found:
+        for path in paths:
+            rows = _scan(Path(root, path), path, sure, guessing, forms)
+            found.writelines(f"{json.dumps(row)}\n" for row in rows)
+
+
+def _load(detectors: tuple[tuple[str, str], ...]) -> list[Any]:
+    from importlib import import_module
+
+    return [getattr(import_module(f"detect_secrets.plugins.{module}"), name)() for module, name in detectors]
+
+
+def _scan(
+    full: Path, path: str, sure: list[Any], guessing: list[Any], forms: list[tuple[str, re.Pattern[str]]]
+) -> Iterator[list[Any]]:
+    rows = _read(full)
+    for number, whole in enumerate(rows, start=1):
+        row = whole[:LINE_LIMIT]
+        if not NAMED.search(row) and not any(any(map(str.isdigit, run)) for run in RUN.findall(row)):
+            continue
+        if ALLOWED.search(row):
+            continue
+        if match := KEY.search(row):
+            if KEY_BODY.match("\n".join([match[1], *rows[number : number + 4]])[:LINE_LIMIT]):
+                yield [path, number, "private key", 2, "not shown"]
+            continue
+        found = {value: kind for kind, form in forms for value in form.findall(row)}
+        for detector in sure:
+            for value in detector.analyze_string(row):
+                found.setdefault(value, detector.secret_type)
+        for value, kind in found.items():
+            if not INVENTED.search(value) and _entropy(value) > 2.5:
+                yield [path, number, kind, 2, _mask(value)]
+        if not found:
+            yield from _guess(path, number, row, guessing)
+
+
+def _guess(path: str, number: int, row: str, guessing: list[Any]) -> Iterator[list[Any]]:
+    from detect_secrets.filters.heuristic import (
+        is_indirect_reference,
+        is_likely_id_string,
+        is_potential_uuid,
+        is_sequential_string,
+    )
+
+    for detector in guessing:
+        for value in detector.analyze_string(row):
+            if not _looks_random(value) or INVENTED.search(value) or REFERENCE.search(value):
+                continue
+            if is_sequential_string(value) or is_potential_uuid(value) or is_indirect_reference(row):
+                continue
+            if not is_likely_id_string(value, row):
+                yield [path, number, detector.secret_type, 1, f"{len(value)} characters, not shown"]
+
+
+def _read(full: Path) -> list[str]:
+    try:
+        handle = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    with os.fdopen(handle, "rb") as file:
+        try:
+            data = file.read(FILE_LIMIT)
+        except OSError:
+            return []
+    return [] if b"\0" in data[:8192] else data.decode("utf-8-sig", "replace").split("\n")
+
+
+def _entropy(value: str) -> float:
+    """Shannon's entropy in bits a character: random base 64 of 20 characters has about 4, hex about 3.3."""
+    counts = Counter(value)
+    return -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
+
+
+def _looks_random(value: str) -> bool:
+    """Whether a value is more likely drawn than written: long, mixed, of high entropy."""
+    mixed = bool(re.search(r"\d", value)) and bool(re.search(r"[A-Za-z]", value))
+    return (
+        12 <= len(value) <= 200
+        and mixed
+        and _entropy(value) >= (3.0 if re.fullmatch(r"[0-9a-f]+", value) else 3.3)
+    )
+
+
+def _mask(value: str) -> str:
+    """The first four characters, which name the kind of token and nothing else, and the length."""
+    return f"{value[:4]}… ({len(value)} characters)"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

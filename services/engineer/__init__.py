@@ -1,0 +1,1 @@
+"""The engineer: files, shell, git."""

@@ -1,0 +1,211 @@
+"""Working copies: a task works on a copy of a repository, never on the repository."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path, PurePath
+
+import msgspec
+
+from services.engineer.git import ENVIRONMENT, find_repository
+from services.engineer.listing import list_files
+from shared.errors import ActionError
+from shared.sandbox import remove_tree, run_command
+
+MAX_BYTES = 2 << 30
+MAX_FILES = 200_000
+STALE = 86_400.0
+"""Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
+
+
+class Workspace(msgspec.Struct, frozen=True, kw_only=True):
+    """A working copy: ``root`` is the copy, ``results`` a folder beside it, ``skipped`` what it lacks."""
+
+    root: Path
+    results: Path
+    files: int
+    size: int
+    skipped: tuple[str, ...] = ()
+
+
+def require_folder(path: str) -> Path:
+    """``path`` as an absolute existing folder; raises ActionError with the cure where it is none."""
+    folder = Path(path)
+    if not folder.is_absolute():
+        raise ActionError(f"{path!r} is not an absolute path", "Give the whole path of the folder, from / on")
+    if not folder.is_dir():
+        cause = f"{path} is a file" if folder.exists() else f"The folder {path} does not exist"
+        raise ActionError(cause, "Give the path of an existing folder on the machine the engineer runs on")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise ActionError(
+            f"The folder {path} cannot be read", "Give the engineer's user the right to read it"
+        )
+    return folder.resolve()
+
+
+@contextlib.asynccontextmanager
+async def working_copy(
+    repo: Path,
+    place: Path,
+    *,
+    keep: bool = False,
+    max_bytes: int = MAX_BYTES,
+    max_files: int = MAX_FILES,
+) -> AsyncIterator[Workspace]:
+    """A copy of ``repo`` beneath ``place`` (the folder of one attempt), removed at the end unless ``keep``.
+
+    It holds the files as they are in the work tree, uncommitted changes included, and where ``repo`` is in
+    git a history of one commit. Links that lead outside and what is neither file nor link are left out and
+    listed. Raises ActionError where ``repo`` has more than ``max_bytes`` (default 2 GiB) or ``max_files``.
+    """
+    place = (await asyncio.to_thread(_make_place, place)).resolve()
+    try:
+        root, results = place / "copy" / (repo.name or "root"), place / "results"
+        copier = _Copier(repo, root, place, max_bytes, max_files)
+        await copier.run(await list_files(repo))
+        results.mkdir()
+        if find_repository(repo):
+            await _commit(root)
+        yield Workspace(
+            root=root, results=results, files=copier.files, size=copier.size, skipped=tuple(copier.skipped)
+        )
+    finally:
+        if not keep:
+            await asyncio.to_thread(_remove_place, place)
+
+
+def clean_workspaces(workspaces: Path, older_than: float = STALE) -> int:
+    """Remove the copies that are older than ``older_than`` seconds; returns how many there were."""
+    places = [place for place in workspaces.glob("*/*") if time.time() - place.lstat().st_mtime > older_than]
+    for place in places:
+        _remove_place(place)
+    return len(places)
+
+
+def _make_place(wanted: Path) -> Path:
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 1000):
+        place = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+            return place
+    raise ActionError(f"{wanted} holds too many working copies", f"Remove the folder {wanted.parent}")
+
+
+def _remove_place(place: Path) -> None:
+    remove_tree(place)
+    with contextlib.suppress(OSError):
+        place.parent.rmdir()
+
+
+async def _commit(root: Path) -> None:
+    """Give the copy a history of its own.
+
+    A clone would read the repository's configuration and its promisor remotes, and borrowed objects get their
+    times touched by ``git add``; a commit of what was copied takes nothing from the repository. Without one
+    (git is missing, or refuses a file) the tests can still run, so a failure is left alone.
+    """
+    author = ["-c", "user.name=Mailroom", "-c", "user.email=mailroom@localhost", "-c", "core.compression=0"]
+    for arguments in (
+        ["init", "--quiet", "--template="],
+        [*author, "add", "--all"],
+        [*author, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy"],
+    ):
+        with contextlib.suppress(ActionError):
+            await run_command(["git", *arguments], cwd=root, timeout=120, env=ENVIRONMENT)
+
+
+class _Copier:
+    """Copies files below ``source`` to below ``target``, leaving out what leads outside."""
+
+    def __init__(self, source: Path, target: Path, place: Path, max_bytes: int, max_files: int) -> None:
+        self.source = source
+        self.target = target
+        self.place = place
+        self.max_bytes = max_bytes
+        self.max_files = max_files
+        self.files = 0
+        self.size = 0
+        self.skipped: list[str] = []
+        self.stopped = False
+        self._folders: dict[PurePath, bool] = {PurePath(): True}
+
+    async def run(self, names: Iterable[str]) -> None:
+        """Copy ``names`` in a thread, which has ended when this has, also when it is cancelled."""
+        copying = asyncio.ensure_future(asyncio.to_thread(self._copy_all, names))
+        try:
+            await asyncio.shield(copying)
+        except asyncio.CancelledError:
+            self.stopped = True
+            await asyncio.wait({copying})
+            raise
+
+    def _copy_all(self, names: Iterable[str]) -> None:
+        self.target.mkdir(parents=True)
+        for name in names:
+            if self.stopped:
+                return
+            try:
+                self._copy(PurePath(name))
+            except FileNotFoundError:
+                continue  # tracked, but deleted in the work tree
+            except OSError as error:
+                self.skipped.append(f"{name} ({error.strerror})")
+
+    def _copy(self, name: PurePath) -> None:
+        if not self._is_inside(name):
+            self.skipped.append(f"{name} (leads outside the folder)")
+            return
+        source, target = self.source / name, self.target / name
+        info = source.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            self._copy_link(name)
+        elif stat.S_ISREG(info.st_mode):
+            self._count(info.st_size)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target, follow_symlinks=False)
+            target.chmod(stat.S_IMODE(info.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
+            os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+        elif not stat.S_ISDIR(info.st_mode):
+            self.skipped.append(f"{name} (neither a file nor a link)")
+
+    def _is_inside(self, name: PurePath) -> bool:
+        """Whether ``name`` stays below the source and passes through no link: an index can claim anything."""
+        proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
+        itself = (self.source / name).is_relative_to(self.place)
+        return proper and not itself and self._is_real_folder(name.parent)
+
+    def _is_real_folder(self, folder: PurePath) -> bool:
+        if folder not in self._folders:
+            real = self._is_real_folder(folder.parent)
+            self._folders[folder] = real and not (self.source / folder).is_symlink()
+        return self._folders[folder]
+
+    def _copy_link(self, name: PurePath) -> None:
+        source, target = self.source / name, self.target / name
+        end = Path(os.path.realpath(source))
+        if not end.is_relative_to(self.source):
+            self.skipped.append(f"{name} (a link that leads outside the folder)")
+            return
+        self._count(0)
+        text = str(source.readlink())
+        if os.path.normpath(name.parent / text).startswith(("..", "/")):
+            text = os.path.relpath(
+                end, source.parent
+            )  # it leaves and comes back, which the copy's place would not
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(text)
+
+    def _count(self, size: int) -> None:
+        self.files += 1
+        self.size += size
+        if self.files > self.max_files or self.size > self.max_bytes:
+            limit = f"{self.max_files:,} files or {self.max_bytes / (1 << 30):.1f} GiB"
+            raise ActionError(
+                f"{self.source} holds more than the {limit} a working copy may have",
+                "Name a smaller folder, or have .gitignore leave out what the tests do not need",
+            )

@@ -1,0 +1,1 @@
+"""Frontier: papers, news, research briefs."""

@@ -1,0 +1,1 @@
+"""Nexus: the front desk."""

@@ -1,0 +1,82 @@
+"""Mood: whether a sentence wants something done, asks about the world, or is about what is known here."""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+
+
+class Mood(Enum):
+    """What a sentence is after."""
+
+    REQUEST = "something done"
+    ASK = "something about the world"
+    RECALL = "something known here"
+
+
+_GREETING = r"^(?:(?:so|and|but|well|hey|hello|hi|ok|okay)\b[,!\s]*)?"
+_SUBJECT = r"(?:i|we|you|he|she|it|they|there|any|anyone|anybody|someone|somebody)\b"
+_AUXILIARY = r"(?:is|are|am|was|were|does|did|do|has|had|have|should|shall|may|might)\b"
+
+_QUESTION = re.compile(
+    rf"{_GREETING}(?:(?:who|whose|whom|what|which|when|where|why|how)(?:['’]?(?:s|re|d|ll))?\b"
+    rf"(?!\s+(?:about\s+you|don['’]?t\s+you))|{_AUXILIARY}\s+{_SUBJECT}|{_AUXILIARY}.*\?\s*$)"
+)
+_ABOUT_KNOWN = re.compile(
+    r"^(?:please\s+)?(?:(?:can|could|would|will)\s+you\s+)?(?:please\s+)?"
+    r"(?:remember|recall|remind|note|explain|summari[sz]e|tell\s+(?:me|us))\b"
+)
+_ABOUT_US = re.compile(
+    r"\b(?:i|me|my|we|us|our|you|your|he|his|she|her|they|their|who|whose|did|was|were|had|found|remember(?:ed)?"
+    r"|in\s+memory|last|yesterday|ago|earlier|already)\b"
+)
+
+_ORDER_STARTS = (
+    r"^",
+    r"[.;:,!?—]\s*",
+    r"\b(?:and|then|also|now|next|first|finally|please)\s+",
+    r"\b(?:can|could|would|will)\s+(?:you|we|someone|somebody|anyone|the\s+team)\s+",
+    r"\b(?:i|we|you)(?:\s+(?:want|need|have)|\s+would\s+like|['’]d\s+like)(?:\s+(?:you|us|someone))?\s+to\s+",
+    r"\b(?:let['’]?s|let\s+us|help\s+(?:me|us)(?:\s+to)?|go(?:\s+ahead)?\s+and|try\s+to|make\s+sure\s+to)\s+",
+    r"\b(?:how\s+about\s+you|why\s+don['’]?t\s+you|(?:you|we)\s+(?:should|must))\s+",
+)
+_SOFTENERS = r"(?:(?:please|kindly|just|also|now|quickly|then|again),?\s+){0,3}"
+_ORDER_START = rf"(?:{'|'.join(_ORDER_STARTS)}){_SOFTENERS}"
+_BEGIN = r"\b(?:start|begin|continue|keep|finish|try)\s+"
+_WISH = (
+    r"\b(?:do|make|perform|prepare|start|need|want|like|show|find|get|give|write)\s+"
+    r"(?:(?!to\b)[\w'’-]+\s+){0,4}?"
+)
+_NOT_MEANT = (
+    r"(?!\s+(?:is|are|was|were|has|have|had|fails?|failed|passed|results?|reports?|status|logs?|outcomes?)\b)"
+    r"(?!\s+the\s+waters?\b)"
+)
+
+
+def judge_mood(sentence: str) -> Mood:
+    """What ``sentence`` is after, by how it begins and whom it names; statements count as requests."""
+    lower = sentence.lower().strip()
+    if _ABOUT_KNOWN.match(lower):
+        return Mood.RECALL
+    if not _QUESTION.match(lower):
+        return Mood.REQUEST
+    return Mood.RECALL if _ABOUT_US.search(lower) else Mood.ASK
+
+
+def inflect(phrase: str) -> str:
+    """A pattern for ``phrase``, in lower case, with its last word in any simple form: fix, fixes, fixing."""
+    *before, last = (re.escape(word) for word in phrase.lower().split())
+    if last[-1] in "ey":
+        forms = rf"{last[:-1]}(?:{last[-1]}|es|ed|ing|ies|ied|ying)"
+    else:
+        forms = rf"{last}(?:s|es|{last[-1]}?ed|{last[-1]}?ing)?"
+    return r"\b" + r"\s+".join([*before, forms]) + r"\b"
+
+
+def match_orders(words: Iterable[str]) -> re.Pattern[str]:
+    """A pattern that finds in a lower-case request the verb or noun of ``words`` that is asked for."""
+    plain = [r"\s+".join(re.escape(part) for part in word.split()) for word in words]
+    verbs, nouns = "|".join(plain), "|".join(f"{word}s?" for word in plain)
+    going = "|".join(inflect(word) for word in words)
+    return re.compile(
+        rf"{_ORDER_START}(?P<verb>{verbs})\b{_NOT_MEANT}|{_BEGIN}(?P<going>{going})|{_WISH}(?P<noun>{nouns})\b{_NOT_MEANT}"
+    )

@@ -1,0 +1,1 @@
+"""The scout: reads repositories, documents and web pages."""

@@ -1,0 +1,171 @@
+"""A document as sections of paragraphs and code, each with its line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from services.scout.tree import read_text
+from shared.errors import ActionError
+
+SUFFIXES = (".md", ".markdown", ".rst", ".txt", "")
+"""What is read as a document; a file without a suffix is plain text."""
+
+
+class Paragraph(msgspec.Struct, frozen=True, kw_only=True):
+    """Running text without markup, and the line it begins at."""
+
+    text: str
+    line: int
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of code: its text, the line of its first line, the language where one is named."""
+
+    text: str
+    line: int
+    language: str = ""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a document points at: a link's target, or what it puts between backticks."""
+
+    target: str
+    line: int
+    link: bool
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands under a heading; ``titles`` are the headings above it, outermost first, its own last."""
+
+    titles: tuple[str, ...] = ()
+    line: int = 1
+    paragraphs: tuple[Paragraph, ...] = ()
+    codes: tuple[Code, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Its own heading; empty before the first one."""
+        return self.titles[-1] if self.titles else ""
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A document beneath a folder: ``path`` is relative to it."""
+
+    path: str
+    sections: tuple[Section, ...] = ()
+    references: tuple[Reference, ...] = ()
+    text: str = ""
+
+    def paragraphs(self) -> Iterator[tuple[Section, Paragraph]]:
+        """Every paragraph with its section, in order."""
+        for section in self.sections:
+            for paragraph in section.paragraphs:
+                yield section, paragraph
+
+    @property
+    def lines(self) -> int:
+        """How many lines the text has."""
+        return len(self.text.splitlines())
+
+
+class Builder:
+    """Collects the parts of a document in the order they are met."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        self.references: list[Reference] = []
+        self._sections: list[Section] = []
+        self._titles: list[tuple[int, str]] = []
+        self._line = 1
+        self._paragraphs: list[Paragraph] = []
+        self._codes: list[Code] = []
+
+    def begin(self, level: int, title: str, line: int) -> None:
+        """A heading of ``level`` (1 is the outermost) starts a section at ``line``."""
+        self._close()
+        self._titles = [*((above, name) for above, name in self._titles if above < level), (level, title)]
+        self._line = line
+
+    def add_paragraph(self, text: str, line: int) -> None:
+        """Running text; what has nothing to read is left out."""
+        if text.strip():
+            self._paragraphs.append(Paragraph(text=" ".join(text.split()), line=line))
+
+    def add_code(self, text: str, line: int, language: str = "") -> None:
+        """A block of code; an empty one is left out."""
+        if text.strip():
+            self._codes.append(Code(text=text, line=line, language=language.lower()))
+
+    def build(self) -> Document:
+        """The document from everything added so far."""
+        self._close()
+        return Document(
+            path=self.path, sections=tuple(self._sections), references=tuple(self.references), text=self.text
+        )
+
+    def _close(self) -> None:
+        titles = tuple(name for _, name in self._titles)
+        if titles or self._paragraphs or self._codes:
+            self._sections.append(
+                Section(
+                    titles=titles,
+                    line=self._line,
+                    paragraphs=tuple(self._paragraphs),
+                    codes=tuple(self._codes),
+                )
+            )
+        self._paragraphs, self._codes = [], []
+
+
+def parse(path: str, text: str) -> Document:
+    """Read Markdown, reStructuredText or plain text, by the suffix of ``path``."""
+    suffix = Path(path).suffix.lower()
+    if suffix in (".md", ".markdown"):
+        from services.scout.markdown import parse_markdown
+
+        return parse_markdown(path, text)
+    if suffix == ".rst":
+        from services.scout.restructured import parse_restructured
+
+        return parse_restructured(path, text)
+    return parse_plain(path, text)
+
+
+def parse_plain(path: str, text: str) -> Document:
+    """Paragraphs parted by empty lines; an indented one is code."""
+    builder = Builder(path, text)
+    for line, block in blocks(text):
+        if all(row.startswith(("    ", "\t")) for row in block):
+            builder.add_code("\n".join(row.strip() for row in block), line)
+        else:
+            builder.add_paragraph(" ".join(block), line)
+    return builder.build()
+
+
+def blocks(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Runs of lines between empty ones, each with the number of its first line."""
+    block: list[str] = []
+    for number, row in enumerate([*text.splitlines(), ""], start=1):
+        if row.strip():
+            block.append(row)
+        elif block:
+            yield number - len(block), block
+            block = []
+
+
+def open_document(path: Path) -> Document:
+    """Read the document at an absolute ``path``; raises ActionError where it cannot be read as one."""
+    if not path.is_absolute():
+        raise ActionError(f"{str(path)!r} is not an absolute path", "Give the whole path of the document")
+    if path.suffix.lower() not in SUFFIXES:
+        raise ActionError(
+            f"{path.name} is not a document", "Markdown, reStructuredText and plain text can be read"
+        )
+    if path.is_symlink() or not path.is_file():
+        raise ActionError(f"{path} is not a regular file", "Check the path; links are not followed")
+    text = read_text(path.parent, path.name)
+    if not text.strip():
+        raise ActionError(f"{path} holds no text that can be read", "It is empty, binary or not readable")
+    return parse(path.name, text)

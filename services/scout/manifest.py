@@ -1,0 +1,190 @@
+"""What a project's manifest declares: name, version, licence, description, how it is built."""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from services.scout.tree import Tree, read_text
+from services.scout.wording import clean, code, count, listing, say
+from shared.contracts.checkup import Statement
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One manifest; ``version`` and ``licence`` state the bare value, None where none is declared."""
+
+    path: str
+    name: str = ""
+    description: Statement | None = None
+    version: Statement | None = None
+    licence: Statement | None = None
+    build: tuple[Statement, ...] = ()
+    entries: tuple[Statement, ...] = ()
+    scripts: tuple[str, ...] = ()
+    python: Statement | None = None
+    problem: str = ""
+
+
+class Lines:
+    """Finds where a key stands in the text of a manifest."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.rows = text.splitlines()
+
+    def find(self, pattern: str) -> int:
+        """The number of the first line that ``pattern`` matches; 1 where none does."""
+        return next((number for number, row in enumerate(self.rows, start=1) if re.search(pattern, row)), 1)
+
+    def key(self, key: str) -> int:
+        """The line of a ``key = value`` or ``"key": value``; 1 where there is none."""
+        return self.find(rf"""^\s*["']?{re.escape(key)}["']?\s*[:=]""")
+
+    def say(self, key: str, text: object) -> Statement | None:
+        """A statement of ``text`` from the line of ``key``; None where there is nothing to say."""
+        words = clean(text) if isinstance(text, str) else ""
+        return say(words, self.path, self.key(key)) if words else None
+
+
+def table(value: Any, *keys: str) -> dict[str, Any]:
+    """The mapping at ``keys`` inside ``value``; empty where there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def read_manifests(tree: Tree) -> tuple[Manifest, ...]:
+    """The manifests of the root, and of the folders right below it where the root has none (at most six)."""
+    from services.scout.python_project import read_pyproject, read_setup_cfg, read_setup_py
+
+    readers: dict[str, Callable[[str, str], Manifest]] = {
+        "pyproject.toml": read_pyproject,
+        "setup.cfg": read_setup_cfg,
+        "setup.py": read_setup_py,
+        "package.json": read_package_json,
+        "Cargo.toml": read_cargo,
+        "go.mod": read_go_mod,
+        "composer.json": read_composer,
+    }
+    found = [path for path in tree.files if path in readers]
+    if not found:
+        found = [path for path in tree.files if path.count("/") == 1 and path.split("/")[1] in readers][:6]
+    manifests = []
+    for path in sorted(found, key=lambda path: list(readers).index(path.split("/")[-1])):
+        try:
+            manifests.append(readers[path.split("/")[-1]](path, read_text(tree.root, path)))
+        except (ValueError, RecursionError) as error:
+            reason = clean(str(error), 160) or "nested too deeply"
+            manifests.append(Manifest(path=path, problem=f"{path} cannot be read: {reason}"))
+    return tuple(manifests)
+
+
+def read_package_json(path: str, text: str) -> Manifest:
+    """npm's package.json."""
+    data = _object(json.loads(text))
+    lines = Lines(path, text)
+    scripts = {name: body for name, body in table(data, "scripts").items() if isinstance(body, str)}
+    needs = {**table(data, "dependencies"), **table(data, "peerDependencies")}
+    build = [
+        say(f"{code(f'npm run {name}')}: {code(body)}", path, lines.key(name))
+        for name, body in list(scripts.items())[:12]
+    ]
+    if engine := table(data, "engines").get("node"):
+        build.append(say(f"Needs Node.js {engine}", path, lines.key("engines")))
+    if needs:
+        build.append(say(f"Depends on {listing(list(needs), 8)}", path, lines.key("dependencies")))
+    commands = data.get("bin")
+    names = list(commands) if isinstance(commands, dict) else [data.get("name", "")] if commands else []
+    entries = [
+        say(f"Installs the command {code(str(name))}", path, lines.key("bin")) for name in names if name
+    ]
+    if isinstance(data.get("main"), str):
+        entries.append(say(f"Is imported through {code(data['main'])}", path, lines.key("main")))
+    licence = data.get("license")
+    return Manifest(
+        path=path,
+        name=_text(data, "name"),
+        description=lines.say("description", data.get("description")),
+        version=lines.say("version", data.get("version")),
+        licence=lines.say("license", licence if isinstance(licence, str) else table(licence).get("type")),
+        build=tuple(build),
+        entries=tuple(entries[:8]),
+        scripts=tuple(scripts),
+    )
+
+
+def read_cargo(path: str, text: str) -> Manifest:
+    """Rust's Cargo.toml, of a package or of a workspace."""
+    data = tomllib.loads(text)
+    lines = Lines(path, text)
+    package = table(data, "package") or table(data, "workspace", "package")
+    build = [
+        say(
+            "Built and tested by Cargo: `cargo build`, `cargo test`",
+            path,
+            lines.find(r"^\[(package|workspace)"),
+        )
+    ]
+    if members := table(data, "workspace").get("members"):
+        names = [str(member) for member in members] if isinstance(members, list) else []
+        build.append(
+            say(f"A workspace of {count(len(names), 'member')}: {listing(names)}", path, lines.key("members"))
+        )
+    if isinstance(edition := package.get("edition"), str):
+        version = package.get("rust-version")
+        needs = f", needs Rust {version}" if isinstance(version, str) else ""
+        build.append(say(f"Rust edition {edition}{needs}", path, lines.key("edition")))
+    return Manifest(
+        path=path,
+        name=_text(package, "name"),
+        description=lines.say("description", package.get("description")),
+        version=lines.say("version", package.get("version")),
+        licence=lines.say("license", package.get("license")),
+        build=tuple(build),
+    )
+
+
+def read_go_mod(path: str, text: str) -> Manifest:
+    """Go's go.mod."""
+    lines = Lines(path, text)
+    module = re.search(r"^module\s+(\S+)", text, re.MULTILINE)
+    version = re.search(r"^go\s+(\S+)", text, re.MULTILINE)
+    build = [say("Built and tested by Go: `go build ./...`, `go test ./...`", path, lines.find(r"^module\s"))]
+    if version:
+        build.append(say(f"Needs Go {version[1]}", path, lines.find(r"^go\s")))
+    name = re.sub(r"/v\d+$", "", module[1]).rsplit("/", 1)[-1] if module else ""
+    return Manifest(path=path, name=name, build=tuple(build))
+
+
+def read_composer(path: str, text: str) -> Manifest:
+    """PHP's composer.json."""
+    data = _object(json.loads(text))
+    lines = Lines(path, text)
+    scripts = list(table(data, "scripts"))
+    build = [say("Installed by Composer: `composer install`", path)]
+    build += [
+        say(f"`composer {name}` is a script of the project", path, lines.key(name)) for name in scripts[:8]
+    ]
+    licence = data.get("license")
+    return Manifest(
+        path=path,
+        name=_text(data, "name"),
+        description=lines.say("description", data.get("description")),
+        version=lines.say("version", data.get("version")),
+        licence=lines.say("license", licence),
+        build=tuple(build),
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("it is not a JSON object")
+    return value
+
+
+def _text(data: dict[str, Any], key: str) -> str:
+    value = data.get(key)
+    return clean(value, 100) if isinstance(value, str) else ""

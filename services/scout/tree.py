@@ -1,0 +1,154 @@
+"""The files of a folder: bounded, respecting .gitignore, never through a symbolic link."""
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shared.errors import ActionError
+
+SKIPPED = frozenset(
+    ".git .hg .svn .bzr .jj node_modules bower_components __pycache__ .tox .nox .eggs .mypy_cache "
+    ".ruff_cache .pytest_cache .hypothesis .idea .gradle .terraform .next .nuxt .cache site-packages".split()
+)
+"""Folders that hold a tool's own state or other people's code; nobody maintains what is in them."""
+
+NO_BREAKS = {ord(sign): " " for sign in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+"""What Python takes for the end of a line and editors do not: line numbers are to be the editors'."""
+
+Rules = tuple[tuple[str, Any], ...]
+"""The .gitignore files above a place, outermost first: the folder of each, and its patterns."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the reading of a folder stops; the defaults hold for repositories of an ordinary size."""
+
+    files: int = 20_000
+    depth: int = 30
+    seconds: float = 10.0
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    """The regular files beneath ``root`` as sorted relative paths; ``cut`` says why some are missing."""
+
+    root: Path
+    files: tuple[str, ...] = ()
+    cut: str = ""
+
+
+def read_tree(root: Path, limits: Limits | None = None) -> Tree:
+    """List the files beneath ``root``, breadth first, so that a cut loses the deepest.
+
+    Ignored files, links, sockets and folders of tools are left out. Raises ActionError where
+    ``root`` is not the absolute path of a readable folder.
+    """
+    limits = limits or Limits()
+    root = _require_folder(root)
+    files: list[str] = []
+    cut = ""
+    ends = time.monotonic() + limits.seconds
+    waiting: deque[tuple[str, int, Rules]] = deque([("", 0, ())])
+    while waiting and not cut:
+        folder, depth, rules = waiting.popleft()
+        rules = _rules_of(root, folder, rules)
+        for entry in _entries(root / folder, limits.files):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            cut = _over(files, ends, limits)
+            if cut:
+                break
+            if _is_ours(entry, path, rules):
+                if not entry.is_dir(follow_symlinks=False):
+                    files.append(path)
+                elif depth < limits.depth:
+                    waiting.append((path, depth + 1, rules))
+    return Tree(root=root, files=tuple(sorted(files)), cut=cut)
+
+
+def read_text(root: Path, path: str, limit: int = 512_000) -> str:
+    """The first ``limit`` bytes of a file as text; empty where it is binary, a link or unreadable."""
+    try:
+        handle = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return ""
+        try:
+            data = file.read(limit)
+        except OSError:
+            return ""
+    if b"\0" in data[:8192]:
+        return ""
+    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").translate(NO_BREAKS)
+
+
+def _require_folder(root: Path) -> Path:
+    if not root.is_absolute():
+        raise ActionError(
+            f"{str(root)!r} is not an absolute path", "Give the whole path, such as /home/me/project"
+        )
+    if not root.is_dir():
+        raise ActionError(f"{root} is not a folder that can be read", "Check the path and its permissions")
+    return root.resolve()
+
+
+def _entries(folder: Path, limit: int) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            yield from sorted(islice(found, limit + 1), key=lambda entry: entry.name)
+    except OSError:
+        return
+
+
+def _over(files: list[str], ends: float, limits: Limits) -> str:
+    if len(files) >= limits.files:
+        return f"only the first {limits.files:,} files were read"
+    if time.monotonic() > ends:
+        return f"only the {len(files):,} files found within {limits.seconds:g} s were read"
+    return ""
+
+
+def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:
+    # a name that is not UTF-8 cannot travel in JSON, and one this long cannot stand as a source
+    if len(path) > 1_000 or not path.isprintable() or entry.is_symlink():
+        return False
+    try:
+        folder = entry.is_dir(follow_symlinks=False)
+        if not folder:
+            return entry.is_file(follow_symlinks=False) and not _is_ignored(path, False, rules)
+    except OSError:
+        return False
+    if entry.name in SKIPPED or entry.name.endswith((".egg-info", ".dist-info")):
+        return False
+    return not Path(entry.path, "pyvenv.cfg").exists() and not _is_ignored(path, True, rules)
+
+
+def _rules_of(root: Path, folder: str, rules: Rules) -> Rules:
+    text = read_text(root, f"{folder}/.gitignore" if folder else ".gitignore", 100_000)
+    if not text.strip():
+        return rules
+    from pathspec import GitIgnoreSpec
+
+    patterns = []
+    for line in text.splitlines():
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except ValueError:
+            continue
+        patterns.append(line)
+    return (*rules, (folder, GitIgnoreSpec.from_lines(patterns)))
+
+
+def _is_ignored(path: str, folder: bool, rules: Rules) -> bool:
+    for base, spec in reversed(rules):
+        below = path[len(base) + 1 :] if base else path
+        included = spec.check_file(f"{below}/" if folder else below).include
+        if included is not None:
+            return bool(included)
+    return False

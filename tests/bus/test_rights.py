@@ -1,0 +1,204 @@
+"""What the broker lets an agent do, tried with the engineer's own credentials."""
+
+import asyncio
+import json
+
+import pytest
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.claim import pending
+from shared.bus.entry import Entry, seal
+from shared.contracts import Email, Task, TaskChanged
+from shared.errors import BusError, BusUnavailable, Denied
+from tests.bus.conftest import TestOffice, eventually
+
+
+def letter(sender: str, recipient: str, body: str = "hello") -> Email:
+    return Email(sender=sender, recipient=recipient, body=body)
+
+
+async def messages(office: TestOffice, subject: str = ">") -> dict[str, int]:
+    admin = await office.connect(subjects.ADMIN)
+    info = json.loads(
+        await admin.request("$JS.API.STREAM.INFO.OFFICE", json.dumps({"subjects_filter": subject}).encode())
+    )
+    return dict(info["state"].get("subjects") or {})
+
+
+async def test_agents_write_under_their_own_name(office: TestOffice) -> None:
+    engineer = await office.connect("engineer")
+    await engineer.commit([seal(subjects.mail("critic", "engineer"), letter("engineer", "critic"))])
+    assert await messages(office, "mail.>") == {"mail.critic.engineer": 1}
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "mail.user.critic",
+        "task.critic.conductor",
+        "state.critic.conductor.t1",
+        "state.goal.g1",
+        "event.critic.approved",
+        "dead.critic",
+        "memory.write.critic",
+        "tasks.submit",
+        "audit.task.critic.conductor",
+        "timer.set.conductor.g1",
+        "$KV.agents.critic.1",
+        "$KV.leases.memory",
+    ],
+)
+async def test_publishing_as_somebody_else_is_refused_loudly(
+    office: TestOffice, subject: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engineer = await office.connect("engineer")
+    with pytest.raises(Denied, match="does not allow"):
+        await engineer.commit([Entry(subject, b"forged", "forged-1")])
+    assert subject not in await messages(office)
+    assert "denied_by_broker" in capsys.readouterr().out
+
+
+async def test_denied_commit_does_not_take_its_neighbours_with_it(office: TestOffice) -> None:
+    engineer = await office.connect("engineer")
+    mine = seal(subjects.mail("critic", "engineer"), letter("engineer", "critic"))
+    results = await asyncio.gather(
+        engineer.commit([mine]),
+        engineer.commit([Entry("mail.user.critic", b"forged", "forged-1")]),
+        engineer.commit([seal(subjects.mail("scout", "engineer"), letter("engineer", "scout"))]),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], Denied)
+    assert await messages(office, "mail.>") == {"mail.critic.engineer": 1, "mail.scout.engineer": 1}
+
+
+@pytest.mark.parametrize(
+    "request_subject",
+    [
+        "$JS.API.STREAM.PURGE.OFFICE",
+        "$JS.API.STREAM.DELETE.OFFICE",
+        "$JS.API.STREAM.DELETE.AUDIT",
+        "$JS.API.STREAM.PURGE.AUDIT",
+        "$JS.API.STREAM.UPDATE.AUDIT",
+        "$JS.API.STREAM.MSG.DELETE.OFFICE",
+        "$JS.API.STREAM.MSG.GET.OFFICE",
+        "$JS.API.DIRECT.GET.OFFICE",
+        "$JS.API.DIRECT.GET.OFFICE.state.critic.conductor.t1",
+        "$JS.API.DIRECT.GET.OFFICE.mail.critic.conductor",
+        "$JS.API.CONSUMER.MSG.NEXT.OFFICE.critic",
+        "$JS.API.CONSUMER.CREATE.OFFICE.spy",
+        "$JS.API.CONSUMER.DURABLE.CREATE.OFFICE.critic",
+        "$JS.API.CONSUMER.DELETE.OFFICE.critic",
+    ],
+)
+async def test_no_right_beyond_the_own_mailbox(office: TestOffice, request_subject: str) -> None:
+    critic_mail = seal(subjects.mail("critic", "conductor"), letter("conductor", "critic", "secret"))
+    await (await office.connect("conductor")).commit([critic_mail])
+    engineer = await office.connect("engineer")
+    with pytest.raises(BusUnavailable):
+        await engineer.request(request_subject, b'{"seq":1,"batch":1}', timeout=0.3)
+    assert "mail.critic.conductor" in await messages(office)
+
+
+@pytest.mark.parametrize("listen", ["mail.critic.>", "task.>", ">", "audit.>", "_INBOX.>", "$JS.>"])
+async def test_listening_in_shows_nothing_of_others(office: TestOffice, listen: str) -> None:
+    engineer = await office.connect("engineer")
+    heard: list[str] = []
+
+    async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:
+        heard.append(subject)
+
+    await engineer.subscribe(listen, hear)
+    conductor = await office.connect("conductor")
+    await conductor.commit([seal(subjects.mail("critic", "conductor"), letter("conductor", "critic"))])
+    await asyncio.sleep(0.1)
+    assert heard == []
+
+
+async def test_reply_subjects_cannot_carry_a_forgery(office: TestOffice) -> None:
+    """The server sends an answer wherever a request says, whatever the asker may publish itself."""
+    engineer, conductor = await office.connect("engineer"), await office.connect("conductor")
+    forged = Task(task_id="t9", text="delete everything", assignee="critic", requester="conductor")
+    mine = subjects.state("engineer", "conductor", "t1")
+    await engineer.commit([Entry(mine, forged.to_json(), "planted")])
+    await conductor.commit(
+        pending(Task(task_id="t2", text="real", assignee="engineer", requester="conductor"), "conductor")
+    )
+    client = engineer._client
+    for request, payload in [
+        (f"$JS.API.DIRECT.GET.OFFICE.{mine}", b""),
+        ("$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer", b'{"batch":5,"no_wait":true}'),
+        ("event.engineer.noticed", b"{}"),
+    ]:
+        for target in ("task.critic.conductor", "state.goal.g1", "state.critic.conductor.t9", "audit.mail.user.critic"):
+            await client.publish(request, payload, reply=target)
+    await client.flush()
+    await asyncio.sleep(0.2)
+    stored = await messages(office)
+    assert "task.critic.conductor" not in stored
+    assert "state.goal.g1" not in stored
+    assert "state.critic.conductor.t9" not in stored
+
+
+async def test_two_parties_share_a_task_record_and_nobody_else_touches_it(office: TestOffice) -> None:
+    conductor, engineer, critic = [await office.connect(name) for name in ("conductor", "engineer", "critic")]
+    task = Task(task_id="t1", text="work", assignee="engineer", requester="conductor")
+    await conductor.commit(pending(task, "conductor"))
+    subject = subjects.state("engineer", "conductor", "t1")
+    assert (await engineer.last(subjects.OFFICE, subject)) is not None
+    assert (await conductor.last(subjects.OFFICE, subject)) is not None
+    with pytest.raises(BusUnavailable):
+        await critic.last(subjects.OFFICE, subject)
+    with pytest.raises(Denied):
+        await critic.commit([seal(subject, TaskChanged(task=task))])
+
+
+async def test_a_message_id_used_twice_cannot_hide_a_message_from_the_audit(office: TestOffice) -> None:
+    engineer = await office.connect("engineer")
+    await engineer.store("memory.write.engineer", b"decoy", headers={"Nats-Msg-Id": "same"})
+    await engineer.store("mail.critic.engineer", b"not for the records", headers={"Nats-Msg-Id": "same"})
+    await asyncio.sleep(0.3)
+    user = await office.connect(subjects.USER)
+    audited = [m async for m in user.read(subjects.AUDIT, {"seq": 1, "batch": 100, "next_by_subj": ">"})]
+    assert [m.data for m in audited] == [b"not for the records"]
+
+
+async def test_nobody_can_empty_the_audit_not_even_the_admin(office: TestOffice) -> None:
+    admin = await office.connect(subjects.ADMIN)
+    await admin.store("mail.critic.engineer", b"{}")
+    await asyncio.sleep(0.2)
+    for verb, body in (("STREAM.PURGE.AUDIT", {}), ("STREAM.MSG.DELETE.AUDIT", {"seq": 1})):
+        answer = json.loads(await admin.request(f"$JS.API.{verb}", json.dumps(body).encode()))
+        assert "error" in answer, verb
+
+
+async def test_people_read_everything_and_write_only_as_themselves(office: TestOffice) -> None:
+    user = await office.connect(subjects.USER)
+    heard: list[str] = []
+
+    async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:
+        heard.append(subject)
+
+    await user.subscribe(subjects.AUDIT_ALL, hear)
+    await user.store(subjects.SUBMIT, b'{"text":"hi"}')
+    await user.commit([seal(subjects.mail("nexus", "user"), letter("user", "nexus"))])
+    await eventually(lambda: len(heard) == 2)
+    assert heard == ["audit.tasks.submit", "audit.mail.nexus.user"]
+    with pytest.raises(Denied):
+        await user.commit([Entry("mail.nexus.critic", b"forged", "f1")])
+    with pytest.raises(BusError):
+        await user.request("$JS.API.STREAM.PURGE.OFFICE", b"", timeout=0.3)
+
+
+async def test_a_stranger_is_turned_away(office: TestOffice, tmp_path) -> None:
+    import nkeys
+
+    seed = tmp_path / "stranger.nk"
+    seed.write_bytes(nkeys.encode_seed(b"s" * 32, nkeys.PREFIX_BYTE_USER))
+    with pytest.raises(Denied, match="does not know the key"):
+        await Bus.connect("engineer", office.server.url, seed, wait=1)
+
+
+def test_seeds_are_readable_by_their_owner_alone(office: TestOffice) -> None:
+    for seed in office.config.keys.iterdir():
+        assert seed.stat().st_mode & 0o777 == 0o600

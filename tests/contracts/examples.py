@@ -1,0 +1,380 @@
+"""One instance of every contract, as the golden files have it.
+
+``python -m tests.contracts.examples`` writes the golden files anew. The difference is then read by a
+person: a field that was renamed, removed or retyped needs a new version of the type, not a new file.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from shared import contracts as c
+
+GOLDEN = Path(__file__).parent / "golden"
+
+AT = "2026-01-02T14:30:22.123456+00:00"
+LATER = "2026-01-02T14:45:00.000000+00:00"
+TASK_ID = "engineer_20260102_143022_123456_9f86d081"
+OTHER_TASK_ID = "scout_20260102_143022_123999_60303ae2"
+GOAL_ID = "goal_20260102_143022_100000_fd61a03a"
+NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000a"
+OTHER_NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000b"
+
+
+def header(number: int, sender: str, recipient: str) -> dict[str, str]:
+    """The header of the envelope with this number; each answers the one before."""
+    return {
+        "id": _id(number),
+        "sender": sender,
+        "recipient": recipient,
+        "created_at": AT,
+        "cause": _id(number - 1),
+        "goal_id": GOAL_ID,
+    }
+
+
+def _id(number: int) -> str:
+    return f"019b7f0a-1c2b-7000-8000-{number:012d}"
+
+
+TASK = c.Task(
+    **header(1, "conductor", "engineer"),
+    task_id=TASK_ID,
+    parent_goal_id=GOAL_ID,
+    text="Run the tests of the repository",
+    assignee="engineer",
+    status=c.TaskStatus.IN_PROGRESS,
+    priority=c.TaskPriority.HIGH,
+    requester="conductor",
+    context={"action": "run_tests", "params": {"repo": "/srv/project", "timeout": 300.5}, "inputs": {}},
+    context_refs=(NODE_ID,),
+    evidence_refs=("README.md:12",),
+    depends_on=(OTHER_TASK_ID,),
+    deadline=LATER,
+)
+TASK_RESULT = c.TaskResult(
+    **header(2, "engineer", "conductor"),
+    task_id=TASK_ID,
+    completed_at=LATER,
+    agent="engineer",
+    status=c.TaskStatus.FAILED,
+    output="11 passed, 1 failed",
+    output_paths=("outputs/tests.log",),
+    evidence_refs=("tests/test_login.py:40",),
+    error_message="One test failed",
+    metadata={"passed": 11, "failed": 1, "coverage": 0.95, "flaky": None, "slow": [True, False]},
+)
+STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
+FINDING = c.Finding(
+    tool="bandit",
+    rule="B602",
+    severity="high",
+    file="shop/pay.py",
+    line=17,
+    message="Shell=True in a subprocess",
+)
+EFFECT = c.Effect(what="run the tests: pytest -q", repeatable=True, started_at=AT, finished_at=LATER)
+GOAL = c.Goal(
+    goal_id=GOAL_ID,
+    text="Check up on the repository at /srv/project",
+    requester="user",
+    status=c.TaskStatus.REVIEW,
+    priority=c.TaskPriority.URGENT,
+    context={"repo": "/srv/project"},
+    playbook="checkup",
+    parameters={"repo": "/srv/project"},
+    tasks=(
+        c.GoalTask(
+            name="tests",
+            task_id=TASK_ID,
+            text="Run the tests of the repository",
+            assignee="engineer",
+            action="run_tests",
+            params={"repo": "/srv/project"},
+            depends_on=("reading",),
+            status=c.TaskStatus.COMPLETED,
+            issued=True,
+            started_at=AT,
+            ended_at=LATER,
+            summary="11 passed, 1 failed",
+        ),
+    ),
+    review_task_id="critic_20260102_144000_000000_1b4f0e98",
+    reviews=2,
+    verdict={"approved": False, "score": 4},
+    report_path="outputs/checkup.md",
+    answer="The report is written",
+    reason="One test failed",
+    deadline=LATER,
+    submitted_at=AT,
+    ended_at=LATER,
+)
+SOURCE = c.Source(agent="critic", session="session-7", channel="task")
+NODE = c.Node(
+    id=NODE_ID,
+    kind="pattern",
+    title="The login test fails",
+    body="tests/test_login.py:40 fails since the session cookie was renamed.",
+    tags=("tests", "login"),
+    metadata={"repo": "/srv/project"},
+    source=SOURCE,
+    importance=0.8,
+    access_count=3,
+    last_accessed_at=LATER,
+    created_at=AT,
+    updated_at=LATER,
+    valid_from=AT,
+    valid_to=LATER,
+    created_version=41,
+    retired_version=43,
+    embedding=(0.6, -0.8),
+)
+EDGE = c.Edge(
+    from_id=NODE_ID,
+    to_id=OTHER_NODE_ID,
+    relation=c.Relation.LED_TO,
+    weight=0.6,
+    provenance={"by": "structural", "rule": "same session"},
+)
+CONTEXT_ITEM = c.ContextItem(text="The login test fails", evidence_id=NODE_ID, score=0.875)
+CONTEXT_PACKET = c.ContextPacket(
+    query="What did the check-up find?",
+    bullets=(CONTEXT_ITEM,),
+    unknowns=("Since when it fails",),
+    assumptions=("The latest check-up is meant",),
+)
+STEP = c.TaskStep(
+    step_number=2,
+    action="Implement password hashing",
+    dependencies=(1,),
+    estimated_complexity="low",
+    success_criteria="Passwords are hashed",
+    context={"action": "write_file"},
+)
+TOOL_RUN = c.ToolRun(name="bandit", version="1.9.4", findings=1, problem="2 files could not be parsed")
+DRIFT_RULE = c.DriftRule(
+    rule="shop does not import admin", source="ARCHITECTURE.md:21", violations=(FINDING,)
+)
+TEST_FAILURE = c.TestFailure(test="test_login", message="assert 401 == 200", source="tests/test_login.py:40")
+SECTION = c.BriefingSection(title="Active Context", nodes=(NODE,), omitted=2)
+
+EXAMPLES: tuple[c.Contract, ...] = (
+    c.Email(
+        **header(3, "conductor", "user"),
+        subject="Your check-up is done",
+        body="The report lies in outputs/checkup.md.\n\nOne test fails.",
+        in_reply_to=_id(2),
+        user_session_id="session-7",
+    ),
+    c.CancelGoal(**header(4, "user", "conductor"), reason="No longer needed"),
+    TASK,
+    c.TaskRequest(
+        **header(5, "nexus", "conductor"),
+        task_id=TASK_ID,
+        requester="nexus",
+        task_description="Implement user authentication",
+        priority=c.TaskPriority.LOW,
+        context={"language": "python"},
+        evidence_refs=("memory:req_001",),
+    ),
+    c.TaskPlan(
+        **header(6, "cortex", "conductor"),
+        task_id=TASK_ID,
+        agent="cortex",
+        steps=(
+            c.TaskStep(step_number=1, action="Design the database schema", estimated_complexity="medium"),
+            STEP,
+        ),
+        overall_complexity="medium",
+        required_tools=("sqlite", "pytest"),
+        estimated_duration="two hours",
+    ),
+    TASK_RESULT,
+    c.DiscoveryResult(
+        **header(7, "frontier", "conductor"),
+        task_id=OTHER_TASK_ID,
+        completed_at=LATER,
+        agent="frontier",
+        query="graph neural networks",
+        papers=({"title": "Graph networks", "arxiv_id": "2401.12345", "authors": ["A", "B"]},),
+        news_items=({"title": "A release", "link": "https://example.org/news/1"},),
+        citations=("arxiv:2401.12345",),
+        summary="One paper and one news item",
+        output_path="outputs/brief.md",
+    ),
+    c.AgentReport(
+        **header(8, "frontier", "user"),
+        report_id="report_20260102_143022",
+        agent="frontier",
+        report_type="research_brief",
+        summary="What was new this week",
+        findings=("Graph networks improve",),
+        evidence_refs=("arxiv:2401.12345",),
+        output_paths=("outputs/brief.md",),
+        metadata={"papers": 1},
+    ),
+    c.Question(**header(9, "user", "nexus"), text="What did the check-up find?", user_session_id="session-7"),
+    c.Response(
+        **header(10, "nexus", "user"),
+        text="The login test fails.",
+        citations=(NODE_ID,),
+        route_used="tool:memory",
+        context_used=CONTEXT_PACKET,
+        confidence=0.75,
+    ),
+    c.CognitiveMessage(
+        **header(11, "cortex", "memory"),
+        message_type=c.MessageType.REQUEST,
+        payload={"query": "login"},
+        correlation_id="corr-1",
+        timestamp=AT,
+        priority=5,
+    ),
+    c.TaskChanged(
+        **header(12, "engineer", "conductor"),
+        task=TASK,
+        attempt=2,
+        worker="engineer-4711",
+        note="Running the tests",
+        journal=(EFFECT,),
+        result=TASK_RESULT,
+    ),
+    c.StateChanged(
+        **header(13, "conductor", "user"),
+        state=c.OfficeState.REVIEW,
+        previous=c.OfficeState.EXECUTING,
+        goal=GOAL,
+        active={GOAL_ID: c.OfficeState.REVIEW},
+    ),
+    c.GoalDue(**header(14, "conductor", "conductor")),
+    c.DeadLetter(
+        **header(15, "engineer", "user"),
+        reason="task.v1: Object missing required field `text`",
+        subject="task.engineer.conductor",
+        stream="OFFICE",
+        stream_seq=815,
+        deliveries=5,
+        original='{"type":"task.v1"}',
+        original_size=18,
+        headers={"Nats-Msg-Id": "m-1"},
+        task_id=TASK_ID,
+    ),
+    c.Presence(
+        **header(16, "engineer", "user"),
+        agent="engineer",
+        instance="engineer-4711",
+        version="0.1.0",
+        description="Changes and runs code in a workspace",
+        instructions="Name the repository by its whole path",
+        skills=("git", "tests"),
+        actions={"run_tests": "Find and run a project's tests"},
+        load=1,
+        concurrency=4,
+        handled=12,
+        failed=1,
+        pid=4711,
+        host="office-1",
+        started_at=AT,
+    ),
+    c.MemoryWrite(
+        **header(17, "critic", "memory"), nodes=(NODE,), edges=(EDGE,), retire=(OTHER_NODE_ID,), insist=True
+    ),
+    c.MemoryWritten(**header(18, "memory", "critic"), ids=(NODE_ID,), version=42, error="The disk is full"),
+    c.GraphVersion(
+        **header(19, "memory", "user"), version=42, kinds=("fact",), agents=("critic",), ids=(NODE_ID,)
+    ),
+    c.Briefing(
+        **header(20, "memory", "engineer"),
+        agent="engineer",
+        version=42,
+        sections=(SECTION,),
+        nodes_consulted=7,
+        generated_at=LATER,
+        text="# Active Context\n- The login test fails",
+    ),
+    STEP,
+    STATEMENT,
+    FINDING,
+    c.RepositoryReading(
+        name="shop",
+        purpose=(STATEMENT,),
+        build=(c.Statement(text="make test runs the tests", source="Makefile:4"),),
+        layout=(c.Statement(text="shop holds 12 files of Python", source="shop"),),
+        questions=(c.Statement(text="TODO: which browsers?", source="README.md:40"),),
+        languages={"Python": 1200, "Markdown": 90},
+        files=14,
+    ),
+    c.HistoryReading(
+        branch="main",
+        commits=120,
+        changes=(" M shop/pay.py",),
+        latest=(c.Statement(text="Rename the cookie", source="git:1a2b3c4"),),
+        problem="The history is shallow",
+    ),
+    TEST_FAILURE,
+    c.TestRun(
+        command="pytest -q",
+        found="pyproject.toml:30",
+        exit_code=1,
+        passed=11,
+        failed=1,
+        skipped=2,
+        errors=0,
+        seconds=3.25,
+        timed_out=True,
+        failures=(TEST_FAILURE,),
+        problem="Stopped after 300 seconds",
+        log_path="outputs/tests.log",
+    ),
+    TOOL_RUN,
+    DRIFT_RULE,
+    c.Inspection(
+        findings=(FINDING,),
+        total=3,
+        tools=(TOOL_RUN,),
+        drift=(DRIFT_RULE,),
+        drift_note="One rule could be read",
+    ),
+    c.Verdict(approved=False, score=4, reasons=("The tests were not run",), redo=("tests",)),
+    c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
+    CONTEXT_ITEM,
+    CONTEXT_PACKET,
+    EFFECT,
+    GOAL.tasks[0],
+    GOAL,
+    SOURCE,
+    NODE,
+    EDGE,
+    c.MemoryQuery(text="login", limit=5, kinds=("fact",), tags=("tests",), agent="critic", since=AT),
+    c.Hit(node=NODE, score=0.875, why={"vector": 0.75, "keyword": 1.0}),
+    SECTION,
+    c.CognitiveContext(
+        user_query="Why does the login fail?",
+        original_query="why login fail",
+        conversation_history=({"role": "user", "content": "why login fail"},),
+        accumulated_results=({"tool": "memory", "hits": 1},),
+        current_plan={"steps": ["look", "answer"]},
+        memory_cache={"login": [NODE_ID]},
+        episodic_memories=({"id": NODE_ID},),
+        processing_stage="planning",
+        iteration_count=1,
+        confidence=0.5,
+    ),
+)
+"""Every field of every contract, none of them at its default."""
+
+
+def golden_path(cls: type[c.Contract]) -> Path:
+    """The golden file of a contract: named by the type of an envelope, else by the class."""
+    return GOLDEN / f"{cls.__struct_config__.tag or cls.__name__}.json"
+
+
+def rendered(instance: c.Contract) -> bytes:
+    """The JSON of a contract as the golden files have it: one field a line."""
+    return msgspec.json.format(instance.to_json(), indent=2) + b"\n"
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for example in EXAMPLES:
+        golden_path(type(example)).write_bytes(rendered(example))

@@ -1,0 +1,127 @@
+"""Any valid instance of any contract, built from its type hints."""
+
+import enum
+import functools
+from datetime import UTC
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from hypothesis import strategies as st
+
+from shared import contracts as c
+
+texts = st.text(max_size=40)
+filled = st.text(min_size=1, max_size=40).filter(lambda text: not text.isspace())
+names = st.from_regex(c.NAME, fullmatch=True)
+tokens = st.from_regex(c.TOKEN, fullmatch=True)
+moments = (st.datetimes() | st.datetimes(timezones=st.just(UTC))).map(lambda moment: moment.isoformat())
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+units = st.floats(0, 1)
+counts = st.integers(0, 2**70)
+complexities = st.sampled_from(["", "low", "medium", "high"])
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+REQUIRED = {
+    **dict.fromkeys(("sender", "recipient", "agent", "assignee", "requester", "kind"), names),
+    **dict.fromkeys(("id", "task_id", "goal_id", "report_id", "correlation_id", "instance", "name"), tokens),
+    **dict.fromkeys(("from_id", "to_id"), tokens),
+    **dict.fromkeys(("created_at", "completed_at", "started_at", "submitted_at", "timestamp"), moments),
+    **dict.fromkeys(("importance", "confidence", "weight"), units),
+    **dict.fromkeys(("attempt", "iteration_count", "version"), counts),
+    "generated_at": moments,
+    "limit": st.integers(1, 100),
+    "score": numbers,
+    "step_number": st.integers(1, 2**70),
+}
+"""What a field of this name holds, wherever it is."""
+
+OPTIONAL = {
+    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to"), tokens),
+    **dict.fromkeys(("sender", "recipient"), names),
+    **dict.fromkeys(
+        ("deadline", "since", "updated_at", "last_accessed_at", "valid_from", "valid_to", "finished_at"),
+        moments,
+    ),
+}
+"""What a field of this name holds where it is not empty and empty is its default."""
+
+SPECIAL = {
+    (c.Email, "body"): texts,
+    (c.TaskResult, "output"): texts,
+    (c.TaskRequest, "requester"): filled,
+    (c.Presence, "version"): filled,
+    (c.ToolRun, "version"): texts,
+    (c.CancelGoal, "goal_id"): tokens,
+    (c.GoalDue, "goal_id"): tokens,
+    (c.MemoryQuery, "agent"): texts,
+    (c.Source, "agent"): texts,
+    (c.Presence, "started_at"): texts,
+    (c.GoalTask, "started_at"): texts,
+    (c.RepositoryReading, "name"): filled,
+    (c.ToolRun, "name"): filled,
+    (c.Verdict, "score"): st.integers(1, 10),
+    (c.Task, "depends_on"): st.lists(tokens, max_size=3),
+    (c.TaskStep, "estimated_complexity"): complexities,
+    (c.TaskStep, "dependencies"): st.just(()),
+    (c.TaskPlan, "overall_complexity"): complexities,
+    (c.TaskResult, "error_message"): filled,
+}
+
+
+@functools.cache
+def instances(cls):
+    """A strategy of valid instances of ``cls``."""
+    fields = {field.name: _field(cls, field) for field in msgspec.structs.fields(cls)}
+    if cls is c.TaskPlan:
+        fields["steps"] = plans()
+    if cls is c.MemoryWrite:
+        fields["retire"] = st.lists(texts, min_size=1, max_size=2)
+    made = st.fixed_dictionaries(fields)
+    if cls is c.Edge:
+        made = made.filter(lambda given: given["from_id"] != given["to_id"])
+    return made.map(lambda given: cls(**given))
+
+
+@st.composite
+def plans(draw):
+    """Steps in any order whose dependencies are other steps of the plan, without a circle."""
+    numbers_ = draw(st.lists(st.integers(1, 99), min_size=1, max_size=4, unique=True))
+    steps = []
+    for place, number in enumerate(numbers_):
+        earlier = draw(st.lists(st.sampled_from(numbers_[:place]), unique=True)) if place else []
+        steps.append(c.TaskStep(step_number=number, action=draw(filled), dependencies=earlier))
+    return draw(st.permutations(steps))
+
+
+def _field(cls, field):
+    if (cls, field.name) in SPECIAL:
+        return SPECIAL[cls, field.name]
+    if field.default == "" and field.name in OPTIONAL:
+        return st.just("") | OPTIONAL[field.name]
+    if field.name in REQUIRED:
+        return REQUIRED[field.name]
+    return filled if field.type is str and field.default != "" else _hinted(field.type)
+
+
+def _hinted(hint):
+    plain = {str: texts, int: st.integers(), float: numbers, bool: st.booleans(), Any: json_values}
+    if hint in plain:
+        return plain[hint]
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return st.sampled_from(hint)
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return instances(hint)
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return st.lists(_hinted(parts[0]), max_size=2) | st.lists(_hinted(parts[0]), max_size=2).map(tuple)
+    if origin is dict:
+        return st.dictionaries(texts, _hinted(parts[1]), max_size=3)
+    if origin is Literal:
+        return st.sampled_from(parts)
+    if origin in (Union, type(int | None)):
+        return st.one_of(st.none(), *(_hinted(part) for part in parts if part is not type(None)))
+    raise NotImplementedError(hint)

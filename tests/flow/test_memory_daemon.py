@@ -1,0 +1,239 @@
+"""The memory daemon with the real model and LanceDB on disk: stored, found, updated, refused."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from services.memory.daemon import MemoryDaemon
+from services.memory.model import fetch
+from services.memory.store import Store
+from shared.contracts import Edge, MemoryQuery, MemoryWrite, MemoryWritten, Node, Source
+from shared.settings import Settings, load
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def models() -> Path:
+    """The model's files where the settings have them; fetched if they are missing."""
+    return fetch(load().models, lambda line: None)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, models: Path) -> Settings:
+    return Settings(state_dir=tmp_path / "state", model_dir=models)
+
+
+@pytest.fixture
+async def memory(settings: Settings) -> AsyncIterator[MemoryDaemon]:
+    daemon = await MemoryDaemon.open(settings)
+    yield daemon
+    await daemon.close()
+
+
+async def store_one(memory: MemoryDaemon, **fields: object) -> MemoryWritten:
+    written = await memory.write([MemoryWrite(**fields)])  # type: ignore[arg-type]
+    return written.answers[0]
+
+
+async def find(memory: MemoryDaemon, text: str, **filters: object) -> list[str]:
+    return [hit.node.title for hit in await memory.search(MemoryQuery(text=text, **filters))]  # type: ignore[arg-type]
+
+
+async def test_what_was_written_comes_back_also_after_reopening(settings: Settings) -> None:
+    node = Node(
+        id="n1",
+        kind="decision",
+        title="Use JetStream as the write-ahead log",
+        body="Losing the folder loses nothing: ümläut, 漢字, 🐈",
+        tags=("bus", "memory"),
+        metadata={"score": 0.25, "nested": {"list": [1, None, "x"]}},
+        source=Source(agent="conductor", session="s1", channel="mail"),
+        importance=0.1 + 0.2,
+        valid_from="2026-01-01T00:00:00+00:00",
+    )
+    memory = await MemoryDaemon.open(settings)
+    other = Node(id="n2", title="Sync before answering")
+    write = MemoryWrite(
+        id="w1", sender="scout", goal_id="g1", nodes=(node, other), edges=(Edge(from_id="n1", to_id="n2"),)
+    )
+    written = await memory.write([write])
+    (answer,) = written.answers
+    assert (answer.ids, answer.version, answer.error) == (("n1", "n2"), 1, "")
+    assert (answer.cause, answer.recipient, answer.goal_id) == ("w1", "scout", "g1")
+    assert written.event is not None
+    assert (written.event.version, written.event.kinds) == (1, ("decision", "fact"))
+    assert (written.event.agents, written.event.ids) == (("conductor",), ("n1", "n2"))
+    expected = msgspec.structs.replace(node, created_version=1)
+    assert await memory.get(["n1", "nobody"]) == [expected]
+    before = await memory.search(MemoryQuery(text="write-ahead log"))
+    await memory.close()
+
+    memory = await MemoryDaemon.open(settings)
+    assert await memory.get(["n1"]) == [expected]
+    assert await memory.search(MemoryQuery(text="write-ahead log")) == before
+    stats = memory.stats()
+    assert (stats["version"], stats["nodes"], stats["edges"]) == (1, 2, 1)
+    assert stats["kinds"] == {"decision": 1, "fact": 1}
+    await memory.close()
+
+
+async def test_a_write_sent_again_changes_nothing(memory: MemoryDaemon) -> None:
+    first = MemoryWrite(id="w1", nodes=(Node(id="n1", title="The port is 4222"),))
+    second = MemoryWrite(id="w2", nodes=(Node(id="n1", title="The port is 4333"),))
+    await memory.write([first])
+    await memory.write([second])
+    again = await memory.write([first, first])
+    assert [(answer.version, answer.ids) for answer in again.answers] == [(1, ("n1",))] * 2
+    assert again.event is None
+    (node,) = await memory.get(["n1"])
+    assert (node.title, node.created_version) == ("The port is 4333", 1)
+    assert memory.stats()["version"] == 2
+
+
+async def test_a_batch_is_one_version_and_its_duplicate_counts_once(memory: MemoryDaemon) -> None:
+    writes = [MemoryWrite(nodes=(Node(title=f"Thought number {index}"),)) for index in range(20)]
+    written = await memory.write([*writes, writes[0]])
+    assert {answer.version for answer in written.answers} == {1}
+    assert memory.stats()["nodes"] == 20
+    assert await find(memory, "thought number 7", limit=1) == ["Thought number 7"]
+
+
+async def test_an_update_replaces_text_vector_and_edge_weight(
+    memory: MemoryDaemon, settings: Settings
+) -> None:
+    await store_one(memory, nodes=(Node(id="a", title="The cat sleeps"), Node(id="b", title="Invoices")))
+    await store_one(memory, edges=(Edge(from_id="a", to_id="b", weight=0.2),))
+    await store_one(
+        memory, nodes=(Node(id="a", title="Taxes are due in May"),), edges=(Edge(from_id="a", to_id="b"),)
+    )
+    assert (await find(memory, "when must I pay taxes"))[0] == "Taxes are due in May"
+    assert "The cat sleeps" not in await find(memory, "cat")
+    assert memory.stats()["nodes"] == 2
+    await memory.close()
+    store = Store(settings.state_dir / "memory")
+    (edge,) = store._tables["edges"].to_arrow().to_pylist()
+    assert (edge["weight"], edge["created_version"], edge["version"]) == (1.0, 2, 3)
+    store.close()
+
+
+async def test_retiring_hides_a_node_and_marks_it(memory: MemoryDaemon) -> None:
+    await store_one(memory, nodes=(Node(id="a", title="The door code is 1234"),))
+    answer = await store_one(memory, retire=("a",))
+    assert (answer.ids, answer.version) == (("a",), 2)
+    assert await find(memory, "door code") == []
+    assert [(node.title, node.retired_version) for node in await memory.get(["a"])] == [
+        ("The door code is 1234", 2)
+    ]
+
+
+NOTES = (
+    Node(title="Lunch", body="Meals at midday are covered by the company.", tags=("money", "food")),
+    Node(title="Release train", kind="decision", body="We ship to production on Fridays.", tags=("release",)),
+    Node(
+        title="Fault ERR_4242",
+        kind="event",
+        body="It means that the disk is full.",
+        source=Source(agent="scout"),
+    ),
+    Node(
+        title="Old rule",
+        body="We ship on Mondays.",
+        created_at="2020-01-01T00:00:00+00:00",
+        tags=("release",),
+    ),
+)
+
+
+async def test_search_finds_by_meaning_and_by_exact_word(memory: MemoryDaemon) -> None:
+    await store_one(memory, nodes=NOTES)
+    hits = await memory.search(MemoryQuery(text="who pays for dinner"))
+    assert hits[0].node.title == "Lunch"
+    assert hits[0].why["vector"] > 0 == hits[0].why["keyword"]
+    hits = await memory.search(MemoryQuery(text="err_4242"))
+    assert hits[0].node.title == "Fault ERR_4242"
+    assert hits[0].why["keyword"] > 0
+    assert all(0 < hit.score <= 1 for hit in hits)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits[0].score > 2 * hits[1].score
+
+
+async def test_search_keeps_to_its_filters(memory: MemoryDaemon) -> None:
+    await store_one(memory, nodes=NOTES)
+    assert await find(memory, "when do we ship", kinds=("decision", "goal")) == ["Release train"]
+    assert set(await find(memory, "when do we ship", tags=("release",))) == {"Release train", "Old rule"}
+    assert await find(memory, "when do we ship", tags=("release",), since="2021-01-01") == ["Release train"]
+    assert await find(memory, "disk", agent="scout") == ["Fault ERR_4242"]
+    assert await find(memory, "disk", agent="nobody") == []
+    assert len(await find(memory, "when do we ship", limit=2)) == 2
+
+
+async def test_embed_gives_the_vectors_that_nodes_may_bring(memory: MemoryDaemon) -> None:
+    (vector,) = await memory.embed(["Who pays for lunch?"])
+    answer = await store_one(memory, nodes=(Node(title="Zzz", embedding=tuple(vector)),))
+    assert answer.error == ""
+    hits = await memory.search(MemoryQuery(text="Who pays for lunch?"))
+    assert [(hit.node.title, hit.why["vector"]) for hit in hits] == [("Zzz", 0.5)]
+    assert hits[0].node.embedding == ()
+
+
+async def test_a_bad_write_is_refused_and_the_others_go_on(memory: MemoryDaemon) -> None:
+    bad = MemoryWrite(nodes=(Node(id="x", title="Beside"),), edges=(Edge(from_id="x", to_id="nowhere"),))
+    good = MemoryWrite(nodes=(Node(id="fine", title="Fine"),))
+    written = await memory.write([bad, good])
+    assert [answer.error for answer in written.answers] == [
+        "edge to names nowhere, which is not in memory",
+        "",
+    ]
+    assert (written.answers[0].ids, written.answers[0].version) == ((), 0)
+    assert [node.id for node in await memory.get(["x", "fine"])] == ["fine"]
+    assert written.event is not None
+    assert written.event.ids == ("fine",)
+    only_bad = await memory.write([bad])
+    assert only_bad.event is None
+    assert memory.stats()["version"] == 1
+
+
+async def test_the_loop_stays_free_while_a_batch_is_embedded(memory: MemoryDaemon) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.005)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    start = time.monotonic()
+    nodes = tuple(Node(title=f"Note {index}", body="Some words to be embedded. " * 10) for index in range(60))
+    await store_one(memory, nodes=nodes)
+    passed = time.monotonic() - start
+    ticking.cancel()
+    assert ticks > passed / 0.05
+
+
+async def test_a_search_during_a_long_write_does_not_wait_for_it(memory: MemoryDaemon) -> None:
+    await store_one(memory, nodes=NOTES)
+    nodes = tuple(
+        Node(title=f"Note {index}", body="Some words to be embedded. " * 20) for index in range(100)
+    )
+    writing = asyncio.create_task(store_one(memory, nodes=nodes))
+    await asyncio.sleep(0.05)
+    assert (await find(memory, "who pays for dinner"))[0] == "Lunch"
+    assert not writing.done()
+    assert (await writing).error == ""
+
+
+def test_importing_the_daemon_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, services.memory.daemon, services.memory.model;"
+        "print({'numpy', 'pyarrow', 'lancedb', 'onnxruntime'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert out.stdout == "set()\n"

@@ -1,0 +1,198 @@
+"""Plans: texts become steps that wait for each other; what can never be done is refused by name."""
+
+import pytest
+
+from services.cortex.call import Call, Material, fill_params, find_call, read_call
+from services.cortex.order import group_steps
+from services.cortex.plan import make_plan, read_plan
+from shared.contracts import TaskPlan, TaskPriority, TaskRequest, TaskStep
+from shared.errors import ActionError
+
+OWN = ("run_script", "generate_plan")
+
+
+def shape(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    return [(step.action, step.dependencies) for step in make_plan(text).steps]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1. Fetch it\n2. Parse it\n3. Store it",
+        "Please do this:\n\n1) Fetch it\n2) Parse it\n3) Store it",
+        "Step 1: Fetch it\nStep 2: Parse it\nStep 3: Store it",
+        "Fetch it; Parse it; Store it",
+        "Fetch it, then Parse it and then Store it",
+        "First Fetch it. Then Parse it. After that, Store it",
+        "1. Fetch it\n1. Parse it\n1. Store it",
+    ],
+)
+def test_steps_in_order_wait_for_the_one_before(text: str) -> None:
+    assert [(action.rstrip("."), waits) for action, waits in shape(text)] == [
+        ("Fetch it", ()),
+        ("Parse it", (1,)),
+        ("Store it", (2,)),
+    ]
+
+
+def test_bullets_wait_for_nothing_unless_they_say_so() -> None:
+    text = "- fetch a\n* fetch b\n- [ ] compare (after 1 and 2)"
+    assert shape(text) == [("fetch a", ()), ("fetch b", ()), ("compare", (1, 2))]
+
+
+def test_a_list_can_say_what_its_steps_wait_for() -> None:
+    text = "10. fetch a\n20. fetch b (in parallel)\n30. compare (after 10, 20)\n40. report, after step 30"
+    assert shape(text) == [("fetch a", ()), ("fetch b", ()), ("compare", (1, 2)), ("report", (3,))]
+
+
+def test_lines_that_follow_a_step_belong_to_it() -> None:
+    text = "1. fetch\n   the page\n   - with its links\n\n2. store"
+    assert shape(text) == [("fetch the page - with its links", ()), ("store", (1,))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If the tests fail then stop",
+        "Tell me when it is done, then",
+        'Write "first this; then that" on the board',
+        "Now and then look at the log",
+        "Look at the log",
+        "- only one bullet",
+        "Wait for 5 minutes after lunch",
+    ],
+)
+def test_anything_else_is_a_single_step(text: str) -> None:
+    assert len(shape(text)) == 1
+
+
+def test_a_condition_ends_with_its_part() -> None:
+    assert shape("if it fails then stop; report") == [("if it fails then stop", ()), ("report", (1,))]
+
+
+def test_requests_and_complexity() -> None:
+    request = TaskRequest(
+        task_id="t1",
+        requester="nexus",
+        task_description="one; two; three",
+        priority=TaskPriority.HIGH,
+    )
+    plan = make_plan(request)
+    assert (plan.task_id, plan.agent, len(plan.steps), plan.overall_complexity) == (
+        "t1",
+        "cortex",
+        3,
+        "medium",
+    )
+    assert make_plan("one").overall_complexity == "low"
+    assert make_plan(";".join("abcdef")).overall_complexity == "high"
+    named = TaskRequest(
+        task_id="t2",
+        requester="nexus",
+        task_description="one; two",
+        priority=TaskPriority.LOW,
+        context={"assignee": "scout", "action": "read_page", "params": {"url": "https://example.org"}},
+    )
+    (step,) = make_plan(named).steps
+    assert step.context["action"] == "read_page"
+
+
+def test_steps_written_as_calls_can_be_executed() -> None:
+    plan = make_plan(
+        'frontier.find_papers topic="graph memory" max_results=3; think about it', own_actions=OWN
+    )
+    assert plan.steps[0].context == {
+        "assignee": "frontier",
+        "action": "find_papers",
+        "params": {"topic": "graph memory", "max_results": 3},
+    }
+    assert plan.steps[1].context == {}
+    assert plan.required_tools == ("frontier.find_papers",)
+
+
+def test_calls() -> None:
+    assert read_call('run_script path=/x/y.py args=\'["a", "b c"]\'', "cortex", OWN) == Call(
+        assignee="cortex", action="run_script", params={"path": "/x/y.py", "args": ["a", "b c"]}
+    )
+    assert read_call("scout.read_page url=https://example.org/?a=b", "cortex", OWN) == Call(
+        assignee="scout", action="read_page", params={"url": "https://example.org/?a=b"}
+    )
+    for prose in (
+        "run_script is useful",
+        "test",
+        "scout.read_page 'unclosed",
+        "Look at it",
+        "find_papers topic=x",
+    ):
+        assert read_call(prose, "cortex", OWN) is None, prose
+
+
+def test_a_step_that_names_nothing_is_answered_honestly() -> None:
+    step = TaskStep(step_number=2, action="Design the database schema")
+    with pytest.raises(
+        ActionError, match=r"Step 2 \('Design the database schema'\) names nothing executable"
+    ):
+        find_call(step, "cortex", OWN)
+    wrong = TaskStep(step_number=1, action="x", context={"action": "y", "params": "z"})
+    with pytest.raises(ActionError, match=r"The context of step 1 is wrong: .*params"):
+        find_call(wrong, "cortex", OWN)
+
+
+def test_params_can_refer_to_earlier_steps() -> None:
+    inputs = {1: Material(output="found", output_paths=("/a", "/b")), 2: Material()}
+    assert fill_params({"a": ["${1} it", 3], "b": "${1.path}", "c": "${x}"}, inputs) == {
+        "a": ["found it", 3],
+        "b": "/a",
+        "c": "${x}",
+    }
+    with pytest.raises(ActionError, match="does not depend on"):
+        fill_params("${3}", inputs)
+    with pytest.raises(ActionError, match="left none"):
+        fill_params("${2.path}", inputs)
+
+
+def test_groups_are_what_can_be_done_at_once() -> None:
+    plan = make_plan("- a\n- b\n- c (after 1)\n- d (after 1 and 2)\n- e (after 3, 4)")
+    assert group_steps(plan.steps) == ((1, 2), (3, 4), (5,))
+
+
+def test_circles_are_refused_by_name() -> None:
+    with pytest.raises(ActionError) as caught:
+        make_plan("1. dig (after 3)\n2. fill\n3. plant (after 2)\n4. water")
+    text = str(caught.value)
+    assert "can never be done" in text
+    assert "1 ('dig') waits for 3 ('plant')" in text
+    assert "water" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "nothing to plan"),
+        (" \n ", "nothing to plan"),
+        ("1. a\n2. b (after 7)", "wait for step 7, which is no other step"),
+        ("1. a (after 1)\n2. b", "wait for step 1, which is no other step"),
+        (";".join("x" * 201), "201 steps"),
+    ],
+)
+def test_texts_that_make_no_plan(text: str, words: str) -> None:
+    with pytest.raises(ActionError, match=words):
+        make_plan(text)
+
+
+def test_plans_as_data() -> None:
+    values = {"steps": [{"step_number": 1, "action": "look"}]}
+    plan = read_plan(values, "t1", "cortex")
+    assert plan.steps == (TaskStep(step_number=1, action="look"),)
+    assert read_plan(plan.to_dict(), "t2", "cortex").task_id == "t1"
+    for broken in (
+        {},
+        {"steps": []},
+        {"steps": [{"step_number": 0, "action": "x"}]},
+        {"steps": "x"},
+        [],
+        None,
+    ):
+        with pytest.raises(ActionError, match="This is not a plan"):
+            read_plan(broken, "t1", "cortex")
+    assert isinstance(plan, TaskPlan)

@@ -1,0 +1,282 @@
+"""Reading repositories, hostile ones included: real git, real folders."""
+
+import asyncio
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.engineer.git import borrow, find_repository
+from services.engineer.history import read_history
+from services.engineer.listing import list_files
+from shared.errors import ActionError
+
+
+def git(repo: Path, *arguments: str) -> str:
+    """Git as the owner of the repository would use it, but with nothing of this machine's settings."""
+    env = {
+        **os.environ,
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "Ada",
+        "GIT_AUTHOR_EMAIL": "ada@example.org",
+        "GIT_COMMITTER_NAME": "Ada",
+        "GIT_COMMITTER_EMAIL": "ada@example.org",
+        "GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z",
+    }
+    command = ["git", "-C", str(repo), *arguments]
+    return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def repo(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=trunk")
+    write(folder, {".gitignore": "ignored/\n*.log\n", "a.py": "a = 1\n", "sub/b.py": "b = 1\n"})
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Begin")
+    return folder
+
+
+def fingerprint(folder: Path) -> str:
+    """Everything about a tree that could change: names, kinds, rights, times, contents, .git included."""
+    digest = hashlib.sha256()
+    for path in sorted([folder, *folder.rglob("*")]):
+        info = path.lstat()
+        digest.update(f"{path}\0{info.st_mode}\0{info.st_mtime_ns}\0{info.st_size}\0".encode())
+        if path.is_symlink():
+            digest.update(str(path.readlink()).encode())
+        elif path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def plant(repo: Path, canary: Path) -> None:
+    """Have the repository run something by every way git offers that is known."""
+    trap = repo.parent / "trap.sh"
+    trap.write_text(f'#!/bin/sh\necho "$0 $*" >> {canary}\ncat\n')
+    trap.chmod(0o755)
+    for name in ("post-checkout", "post-index-change", "pre-commit", "post-commit", "reference-transaction"):
+        hook = repo / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_bytes(trap.read_bytes())
+        hook.chmod(0o755)
+    # Textconv and filters are named in .gitattributes and defined in the configuration.
+    (repo / ".gitattributes").write_text("* filter=trap diff=trap merge=trap\n")
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "attributes").write_text("* filter=trap diff=trap\n")
+    included = repo.parent / "included.cfg"
+    included.write_text(f'[filter "trap"]\n\tprocess = {trap}\n\trequired = true\n')
+    settings = {
+        "core.fsmonitor": trap,
+        "core.hooksPath": repo / ".git" / "hooks",
+        "core.pager": trap,
+        "core.editor": trap,
+        "core.sshCommand": trap,
+        "core.gitProxy": trap,
+        "core.alternateRefsCommand": trap,
+        "core.askPass": trap,
+        "filter.trap.clean": trap,
+        "filter.trap.smudge": trap,
+        "diff.external": trap,
+        "diff.trap.textconv": trap,
+        "diff.trap.command": trap,
+        "gpg.program": trap,
+        "log.showSignature": "true",
+        "uploadpack.packObjectsHook": trap,
+        "credential.helper": trap,
+        "alias.status": f"!{trap}",
+        "alias.log": f"!{trap}",
+        "pager.log": trap,
+        "pager.status": trap,
+        "include.path": included,
+        "extensions.partialClone": "origin",
+        "remote.origin.url": f"ext::{trap}",
+        "remote.origin.promisor": "true",
+        "protocol.ext.allow": "always",
+        "status.submoduleSummary": "true",
+    }
+    text = ""  # written by hand: git itself would run some of it from the first setting on
+    for key, value in settings.items():
+        section, _, rest = key.partition(".")
+        middle, _, last = rest.rpartition(".")
+        text += f'[{section} "{middle}"]\n' if middle else f"[{section}]\n"
+        text += f'\t{last} = "{value}"\n'
+    with (repo / ".git" / "config").open("a") as config:
+        config.write(text)
+
+
+async def test_tells_branch_changes_and_commits(repo):
+    write(repo, {"a.py": "a = 2\n", "new.py": "", "ignored/x": "", "c.py": "c = 1\n", "ä.py": ""})
+    git(repo, "add", "c.py")
+    git(repo, "rm", "--quiet", "sub/b.py")
+    history = await read_history(repo)
+    assert history.problem == ""
+    assert (history.branch, history.commits) == ("trunk", 1)
+    assert sorted(history.changes) == [
+        "added c.py",
+        "deleted sub/b.py",
+        "modified a.py",
+        "untracked new.py",
+        "untracked ä.py",
+    ]
+    (commit,) = history.latest
+    assert commit.text == "2026-01-02 Begin (Ada)"
+    assert commit.source == f"git:{git(repo, 'rev-parse', '--short', 'HEAD')}"
+
+
+async def test_tells_the_latest_commits_first_and_no_more_than_asked_for(repo):
+    for number in range(12):
+        git(repo, "commit", "--quiet", "--allow-empty", "--message", f"Step {number}")
+    history = await read_history(repo)
+    assert history.commits == 13
+    assert [commit.text.split(" ", 1)[1] for commit in history.latest] == [
+        f"Step {number} (Ada)" for number in range(11, 1, -1)
+    ]
+    assert len((await read_history(repo, 3)).latest) == 3
+
+
+async def test_many_changes_are_counted(repo):
+    for number in range(250):
+        (repo / f"{number}.txt").touch()
+    history = await read_history(repo)
+    assert len(history.changes) == 201
+    assert history.changes[-1] == "and 50 more"
+
+
+async def test_a_repository_without_commits_and_a_folder_without_git(tmp_path):
+    git(tmp_path, "init", "--quiet", "--initial-branch=trunk", "new")
+    history = await read_history(tmp_path / "new")
+    assert (history.branch, history.commits, history.latest, history.problem) == ("trunk", 0, (), "")
+    (tmp_path / "plain").mkdir()
+    assert "is not in a git repository" in (await read_history(tmp_path / "plain")).problem
+
+
+async def test_a_detached_head_a_worktree_a_subfolder_and_packed_refs(repo, tmp_path):
+    git(repo, "worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
+    git(repo, "pack-refs", "--all")
+    git(repo, "gc", "--quiet")
+    side = await read_history(tmp_path / "side")
+    assert (side.branch, side.commits, side.changes, side.problem) == ("side", 1, (), "")
+    write(repo, {"sub/c.py": "", "d.py": ""})
+    inner = await read_history(repo / "sub")
+    assert (inner.branch, inner.changes) == ("trunk", ("untracked sub/c.py",))
+    git(repo, "checkout", "--quiet", "--detach")
+    assert (await read_history(repo)).branch.startswith("detached at ")
+
+
+async def test_a_shallow_clone(repo, tmp_path):
+    git(repo, "commit", "--quiet", "--allow-empty", "--message", "Go on")
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "shallow")
+    history = await read_history(tmp_path / "shallow")
+    assert (history.commits, history.changes, history.problem) == (1, (), "")
+
+
+async def test_a_broken_repository_is_a_finding(repo):
+    (repo / ".git" / "HEAD").write_text("nonsense\n")
+    problem = (await read_history(repo)).problem
+    assert problem.startswith("git ")
+    assert "failed in" in problem
+
+
+async def test_git_missing_is_a_finding(repo, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "git is not installed" in (await read_history(repo)).problem
+
+
+async def test_a_hostile_repository_runs_nothing_and_is_not_changed(repo, tmp_path):
+    canary = tmp_path / "canary"
+    plant(repo, canary)
+    (repo / "a.py").write_text("a = 3\n")
+    os.utime(repo / "sub" / "b.py", (1, 1))  # git must look into it to see whether it changed
+    before = fingerprint(repo)
+    history = await read_history(repo)
+    names = sorted(await list_files(repo))
+    assert fingerprint(repo) == before
+    assert not canary.exists(), canary.read_text()
+    assert history.problem == ""
+    assert history.changes == ("modified a.py", "untracked .gitattributes")
+    assert names == [".gitattributes", ".gitignore", "a.py", "sub/b.py"]
+    # The trap is a real one: plain git walks into it.
+    await asyncio.to_thread(subprocess.run, ["git", "-C", str(repo), "status"], capture_output=True)
+    assert canary.exists()
+
+
+async def test_a_hostile_submodule_runs_nothing(repo, tmp_path):
+    git(tmp_path, "init", "--quiet", "part")
+    write(tmp_path / "part", {"p.py": ""})
+    git(tmp_path / "part", "add", "--all")
+    git(tmp_path / "part", "commit", "--quiet", "--message", "Part")
+    git(
+        repo,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "--quiet",
+        str(tmp_path / "part"),
+        "part",
+    )
+    git(repo, "commit", "--quiet", "--message", "Add a part")
+    canary, trap = tmp_path / "canary", tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\necho trapped >> {canary}\n")
+    trap.chmod(0o755)
+    git(repo / "part", "config", "core.fsmonitor", str(trap))
+    write(repo, {"part/new.py": ""})
+    history = await read_history(repo)
+    assert (history.changes, history.problem) == ((), "")
+    assert sorted(await list_files(repo)) == [
+        *(".gitignore", ".gitmodules", "a.py", "part/new.py", "part/p.py", "sub/b.py")
+    ]
+    assert not canary.exists()
+
+
+async def test_lists_what_is_tracked_or_could_be(repo):
+    odd = os.fsdecode(b"\xff/d") if sys.platform == "linux" else "d"  # macOS wants names in UTF-8
+    new = ("new file.py", "ä\tb", '"q"', "sub/ö/c", odd)
+    write(repo, dict.fromkeys(("ignored/x", "x.log", *new), ""))
+    names = set(await list_files(repo))
+    assert names == {".gitignore", "a.py", "sub/b.py", *new}
+    assert set(await list_files(repo / "sub")) == {"b.py", "ö/c"}
+
+
+async def test_lists_installed_node_modules_and_nested_repositories(repo):
+    files = {"package.json": "{}", "node_modules/m/index.js": "", "nested/n.py": ""}
+    write(repo, {**files, ".gitignore": "node_modules\n"})
+    git(repo / "nested", "init", "--quiet")
+    names = set(await list_files(repo))
+    assert names == {
+        *(".gitignore", "a.py", "sub/b.py", "package.json", "node_modules/m/index.js", "nested/n.py")
+    }
+
+
+async def test_a_folder_without_git_is_listed_without_junk(tmp_path):
+    write(tmp_path, {"a.py": "", ".venv/x": "", "__pycache__/a.pyc": "", "sub/c.py": ""})
+    (tmp_path / "link").symlink_to(tmp_path / "sub")
+    names = set(await list_files(tmp_path))
+    assert names == {"a.py", "sub/c.py", "link"}
+
+
+async def test_a_borrowed_repository_has_no_settings_that_name_a_program(repo, tmp_path):
+    plant(repo, tmp_path / "canary")
+    repository = find_repository(repo)
+    assert repository is not None
+    async with borrow(repository) as lent:
+        settings = await lent.read("config", "--list", cwd=repo)
+        folder = lent.folder
+        with pytest.raises(ActionError, match="git log failed"):
+            await lent.read("log", "--no-such-option", cwd=repo)
+    assert "trap" not in settings
+    assert "core.filemode=true" in settings
+    assert not folder.exists()

@@ -1,0 +1,476 @@
+"""Reading what test runners print: recorded output of each."""
+
+import time
+from pathlib import Path
+
+from services.engineer.compiled_results import read_cargo, read_ctest, read_go, read_gradle, read_maven
+from services.engineer.javascript_results import read_jest, read_mocha, read_tap, read_vitest
+from services.engineer.python_results import find_interrupt, read_junit, read_pytest, read_unittest
+from services.engineer.results import MAX_FAILURES, MAX_MESSAGE, Results, distinct, failure, place
+from services.engineer.testing import READERS, tidy
+
+ROOT = Path("/copy/project")
+
+
+def counts(results: Results | None) -> tuple[int, int, int, int]:
+    assert results is not None
+    return (results.passed, results.failed, results.skipped, results.errors)
+
+
+def failures(results: Results | None) -> list[tuple[str, str, str]]:
+    assert results is not None
+    return [(each.test, each.message, each.source) for each in results.failures]
+
+
+PYTEST = """\
+FsE.x                                                                    [100%]
+=================================== FAILURES ===================================
+tests/test_a.py:5: in test_bad
+    assert 1 == 2
+E   assert 1 == 2
+=========================== short test summary info ============================
+SKIPPED [1] tests/test_a.py:6: unconditional skip
+FAILED tests/test_a.py::TestX::test_bad - assert 1 == 2
+ERROR tests/test_b.py
+1 failed, 1 passed, 1 skipped, 1 xfailed, 1 error in 0.05s
+"""
+
+
+def test_pytest_text():
+    results = read_pytest(PYTEST, ROOT)
+    assert counts(results) == (1, 1, 2, 1)
+    assert failures(results) == [
+        ("tests/test_a.py::TestX::test_bad", "assert 1 == 2", "tests/test_a.py::TestX::test_bad"),
+        ("tests/test_b.py", "", "tests/test_b.py"),
+    ]
+    assert counts(read_pytest("======= 3 passed, 1 warning in 61.20s (0:01:01) =======\n", ROOT)) == (
+        3,
+        0,
+        0,
+        0,
+    )
+
+
+def test_pytest_stopped_on_its_way():
+    assert counts(read_pytest("..F..s.E [ 50%]\n...\n", ROOT)) == (8, 1, 1, 1)
+    assert counts(read_pytest("tests/test_a.py ..F\n", ROOT)) == (2, 1, 0, 0)
+    assert read_pytest("nothing\nof the kind.\n...\x00", ROOT) is None
+    assert find_interrupt("/copy/project/tests/test_a.py:7: KeyboardInterrupt\n", ROOT) == "tests/test_a.py:7"
+    assert find_interrupt("/usr/lib/python3/x.py:7: KeyboardInterrupt\n", ROOT) == ""
+
+
+JUNIT = """<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest" \
+errors="2" failures="1" skipped="1" tests="5" time="0.1">\
+<testcase classname="tests.test_a.TestX" name="test_ok" file="tests/test_a.py" line="2" time="0.0" />\
+<testcase classname="tests.test_a.TestX" name="test_bad[1-a b]" file="tests/test_a.py" line="4" time="0.0">\
+<failure message="assert 1 == 2">tests/test_a.py:8: in test_bad
+    check(1)
+tests/checks.py:3: in check
+    assert 1 == 2
+/usr/lib/python3/site-packages/x.py:9: in y
+E   assert 1 == 2</failure></testcase>\
+<testcase classname="tests.test_a" name="test_skip" file="tests/test_a.py" line="9">\
+<skipped type="pytest.skip" message="no">x</skipped></testcase>\
+<testcase classname="tests.test_a" name="test_setup" file="tests/test_a.py" line="19">\
+<error message="failed on setup with &quot;ValueError: no&quot;">raise ValueError</error></testcase>\
+<testcase classname="" name="tests.test_b" file="tests/test_b.py">\
+<error message="collection failure">tests/test_b.py:1: in &lt;module&gt;
+E   ModuleNotFoundError: No module named 'x'</error></testcase>\
+<testcase classname="tests.test_a" name="test_hanging" file="tests/test_a.py" line="30" />\
+</testsuite></testsuites>"""
+
+
+def test_junit_report(tmp_path):
+    (tmp_path / "junit.xml").write_text(JUNIT)
+    results = read_junit(tmp_path / "junit.xml", ROOT)
+    assert counts(results) == (1, 1, 1, 2)
+    assert failures(results) == [
+        ("tests/test_a.py::TestX::test_bad[1-a b]", "assert 1 == 2", "tests/checks.py:3"),
+        ("tests/test_a.py::test_setup", 'failed on setup with "ValueError: no"', "tests/test_a.py:20"),
+        ("tests/test_b.py::tests.test_b", "ModuleNotFoundError: No module named 'x'", "tests/test_b.py:1"),
+    ]
+
+
+def test_junit_reports_that_are_not_to_be_read(tmp_path):
+    report = tmp_path / "junit.xml"
+    assert read_junit(report, ROOT) is None
+    report.write_text("<testsuites><broken")
+    assert read_junit(report, ROOT) is None
+    bomb = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><x>&b;</x>'
+    report.write_text(bomb)
+    assert read_junit(report, ROOT) is None
+
+
+UNITTEST = """\
+test_bad (test_a.T.test_bad) ... FAIL
+test_ok (test_a.T.test_ok)
+What it shows ... ok
+test_s (test_a.T.test_s) ... skipped 'no'
+test_z (pkg.test_a.T) ... ERROR
+
+======================================================================
+ERROR: test_z (pkg.test_a.T)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File "/copy/project/pkg/test_a.py", line 6, in test_z
+    json.loads("x")
+  File "/usr/lib/python3.11/json/decoder.py", line 337, in decode
+    raise JSONDecodeError
+json.decoder.JSONDecodeError: Expecting value
+
+======================================================================
+FAIL: test_bad (test_a.T.test_bad)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File "/copy/project/test_a.py", line 5, in test_bad
+    self.assertEqual(1, 2)
+AssertionError: 1 != 2
+
+----------------------------------------------------------------------
+"""
+
+
+def test_unittest_text():
+    results = read_unittest(
+        UNITTEST + "Ran 6 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n", ROOT
+    )
+    assert counts(results) == (3, 1, 1, 1)
+    assert failures(results) == [
+        ("pkg.test_a.T.test_z", "json.decoder.JSONDecodeError: Expecting value", "pkg/test_a.py:6"),
+        ("test_a.T.test_bad", "AssertionError: 1 != 2", "test_a.py:5"),
+    ]
+    closing = "Ran 4 tests in 0.1s\n\nOK (expected failures=1, unexpected successes=1)\n"
+    assert counts(read_unittest(closing, ROOT)) == (2, 1, 1, 0)
+    assert counts(read_unittest("Ran 0 tests in 0.000s\n\nNO TESTS RAN\n", ROOT)) == (0, 0, 0, 0)
+
+
+def test_unittest_stopped_on_its_way():
+    assert counts(read_unittest(UNITTEST.partition("\n\n")[0], ROOT)) == (1, 1, 1, 1)
+    assert read_unittest("hello\n", ROOT) is None
+
+
+TAP = """\
+TAP version 13
+# Subtest: ok one
+ok 1 - ok one
+  ---
+  duration_ms: 1.5
+  ...
+# Subtest: bad one
+not ok 2 - bad one
+  ---
+  duration_ms: 1.3
+  location: '/copy/project/a.test.js:2:24'
+  failureType: 'testCodeFailure'
+  error: |-
+    Expected values to be equal
+  stack: |-
+    TestContext.<anonymous> (/copy/project/a.test.js:3:51)
+    Test.run (node:internal/test_runner/test:796:25)
+  ...
+# Subtest: suite
+    # Subtest: inner bad
+    not ok 1 - inner bad
+      ---
+      location: '/copy/project/a.test.js:7:34'
+      failureType: 'testCodeFailure'
+      error: 'boom'
+      ...
+    1..1
+not ok 3 - suite
+  ---
+  type: 'suite'
+  failureType: 'subtestsFailed'
+  error: '1 subtest failed'
+  ...
+1..3
+"""
+
+
+def test_node_in_tap():
+    summary = "# tests 4\n# suites 1\n# pass 1\n# fail 2\n# cancelled 0\n# skipped 1\n# todo 0\n"
+    results = read_tap(TAP + summary, ROOT)
+    assert counts(results) == (1, 2, 1, 0)
+    assert failures(results) == [
+        ("bad one", "Expected values to be equal", "a.test.js:3"),
+        ("inner bad", "boom", "a.test.js:7"),
+    ]
+    assert counts(read_tap(TAP, ROOT)) == (1, 2, 0, 0)
+    assert counts(read_tap("1..3\nok 1 - a\nok 2 # SKIP no\nnot ok 3 - c # TODO later\n", ROOT)) == (
+        1,
+        0,
+        2,
+        0,
+    )
+    assert read_tap("all ok\n", ROOT) is None
+
+
+def test_node_in_the_form_for_people():
+    text = """\
+✔ ok one (1.4ms)
+✖ bad one (1.1ms)
+ℹ tests 3
+ℹ pass 1
+ℹ fail 1
+ℹ cancelled 0
+ℹ skipped 1
+ℹ todo 0
+
+✖ failing tests:
+
+test at test/a.test.js:2:24
+✖ bad one (1.181286ms)
+  AssertionError [ERR_ASSERTION]: 1 == 2
+      at TestContext.<anonymous> (/copy/project/test/a.test.js:5:51)
+"""
+    results = read_tap(text, ROOT)
+    assert counts(results) == (1, 1, 1, 0)
+    assert failures(results) == [("bad one", "AssertionError [ERR_ASSERTION]: 1 == 2", "test/a.test.js:5")]
+
+
+def test_jest():
+    text = """\
+FAIL j/a.test.js
+  ● sum › fails here
+
+    expect(received).toBe(expected) // Object.is equality
+
+    > 1 | describe('sum', () => {
+      at Object.toBe (j/a.test.js:1:86)
+
+  ● throws
+
+    boom
+
+      at Object.<anonymous> (j/a.test.js:2:30)
+
+FAIL j/b.test.js
+  ● Test suite failed to run
+
+    Cannot find module 'not-there' from 'j/b.test.js'
+
+      at Resolver._throwModNotFoundError (node_modules/jest-resolve/build/resolver.js:427:11)
+
+Test Suites: 2 failed, 2 total
+Tests:       2 failed, 1 skipped, 1 passed, 4 total
+Snapshots:   0 total
+"""
+    results = read_jest(text, ROOT)
+    assert counts(results) == (1, 2, 1, 1)
+    assert failures(results) == [
+        (
+            "j/a.test.js › sum › fails here",
+            "expect(received).toBe(expected) // Object.is equality",
+            "j/a.test.js:1",
+        ),
+        ("j/a.test.js › throws", "boom", "j/a.test.js:2"),
+        (
+            "j/b.test.js › Test suite failed to run",
+            "Cannot find module 'not-there' from 'j/b.test.js'",
+            "j/b.test.js",
+        ),
+    ]
+
+
+def test_vitest():
+    text = """\
+ FAIL  v/b.test.js [ v/b.test.js ]
+Error: Failed to load url not-there
+ ❯ loadAndTransform node_modules/vite/dist/node/chunks/dep.js:51969:17
+
+ FAIL  v/a.test.js > sum > fails here
+AssertionError: expected 1 to be 2 // Object.is equality
+
+ ❯ v/a.test.js:2:86
+      1| import {test} from 'vitest';
+
+ Test Files  2 failed (2)
+      Tests  1 failed | 1 passed | 1 skipped (3)
+   Duration  652ms (transform 28ms, setup 0ms)
+"""
+    results = read_vitest(text, ROOT)
+    assert counts(results) == (1, 1, 1, 1)
+    assert failures(results) == [
+        ("v/b.test.js", "Error: Failed to load url not-there", "v/b.test.js"),
+        (
+            "v/a.test.js > sum > fails here",
+            "AssertionError: expected 1 to be 2 // Object.is equality",
+            "v/a.test.js:2",
+        ),
+    ]
+
+
+def test_mocha():
+    text = """\
+  1) throws
+  sum
+    ✔ adds
+    2) fails here
+    - later
+
+
+  1 passing (5ms)
+  1 pending
+  2 failing
+
+  1) throws:
+     Error: boom
+      at Context.<anonymous> (m/a.js:3:28)
+      at process.processImmediate (node:internal/timers:483:21)
+
+  2) sum
+       fails here:
+
+      AssertionError [ERR_ASSERTION]: 1 == 2
+      at Context.<anonymous> (m/a.js:2:79)
+"""
+    results = read_mocha(text, ROOT)
+    assert counts(results) == (1, 2, 1, 0)
+    assert failures(results) == [
+        ("throws", "Error: boom", "m/a.js:3"),
+        ("sum fails here", "AssertionError [ERR_ASSERTION]: 1 == 2", "m/a.js:2"),
+    ]
+
+
+def test_cargo():
+    text = """\
+running 3 tests
+test tests::ig ... ignored
+test tests::ok ... ok
+test tests::bad ... FAILED
+test tests::old ... FAILED
+
+---- tests::bad stdout ----
+
+thread 'tests::bad' (2817) panicked at src/lib.rs:4:22:
+assertion `left == right` failed
+  left: 1
+thread 'tests::old' panicked at 'boom', src/old.rs:9:5
+
+test result: FAILED. 1 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+   Doc-tests x
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+"""
+    results = read_cargo(text, ROOT)
+    assert counts(results) == (3, 2, 1, 0)
+    assert failures(results) == [
+        ("tests::bad", "assertion `left == right` failed", "src/lib.rs:4"),
+        ("tests::old", "boom", "src/old.rs:9"),
+    ]
+    assert read_cargo("error[E0425]: cannot find value\n", ROOT) is None
+
+
+def test_go():
+    text = """\
+=== RUN   TestSum
+=== RUN   TestSum/small
+=== RUN   TestSum/big
+    sum_test.go:15: got 3, want 4
+--- FAIL: TestSum (0.00s)
+    --- PASS: TestSum/small (0.00s)
+    --- FAIL: TestSum/big (0.00s)
+=== RUN   TestLater
+    sum_test.go:20: not now
+--- SKIP: TestLater (0.00s)
+FAIL
+FAIL\texample.org/x\t0.002s
+FAIL\texample.org/x/broken [build failed]
+?   \texample.org/x/none\t[no test files]
+FAIL
+"""
+    results = read_go(text, ROOT)
+    assert counts(results) == (1, 1, 1, 1)
+    assert failures(results) == [
+        ("TestSum/big", "got 3, want 4", "sum_test.go:15"),
+        ("example.org/x/broken", "build failed", "example.org/x/broken"),
+    ]
+
+
+def test_ctest():
+    text = """\
+67% tests passed, 1 tests failed out of 3
+
+The following tests FAILED:
+\t  2 - parser (Failed)
+Errors while running CTest
+"""
+    results = read_ctest(text, ROOT)
+    assert counts(results) == (2, 1, 0, 0)
+    assert failures(results) == [("parser", "Failed", "parser")]
+
+
+def test_maven():
+    text = """\
+[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.05 s <<< FAILURE! -- in AppTest
+[ERROR] Failures:
+[ERROR]   AppTest.adds:15 expected: <1> but was: <2>
+[ERROR] Tests run: 3, Failures: 1, Errors: 1, Skipped: 1
+[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0
+"""
+    results = read_maven(text, ROOT)
+    assert counts(results) == (2, 1, 1, 1)
+    assert failures(results) == [("AppTest.adds", "expected: <1> but was: <2>", "AppTest.java:15")]
+
+
+def test_gradle():
+    text = """\
+AppTest > adds() FAILED
+    org.opentest4j.AssertionFailedError at AppTest.java:12
+
+4 tests completed, 1 failed, 1 skipped
+"""
+    results = read_gradle(text, ROOT)
+    assert counts(results) == (2, 1, 1, 0)
+    assert failures(results)[0][:2] == (
+        "AppTest.adds()",
+        "org.opentest4j.AssertionFailedError at AppTest.java:12",
+    )
+
+
+def test_the_output_of_an_unknown_runner_is_read_by_who_can():
+    for text, passed in (
+        ("make: x\n===== 3 passed in 0.10s =====\n", 3),
+        ("ok 1 - a\nok 2 - b\n", 2),
+        ("Ran 4 tests in 0.1s\n\nOK\n", 4),
+        ("test result: ok. 5 passed; 0 failed; 0 ignored; x\n", 5),
+        ("  6 passing (5ms)\n", 6),
+        ("100% tests passed, 0 tests failed out of 7\n", 7),
+    ):
+        results = [results for read in READERS["any"] if (results := read(text, ROOT))]
+        assert [each.passed for each in results] == [passed]
+
+
+def test_places_are_those_of_the_project():
+    assert place("/copy/project/a/b.py", 3, ROOT) == "a/b.py:3"
+    assert place("file:///copy/project/b.mjs", "3", ROOT) == "b.mjs:3"
+    assert place("a/b.py", 3, ROOT) == "a/b.py:3"
+    assert place("/usr/lib/b.py", 3, ROOT) == ""
+    assert place("../b.py", 3, ROOT) == ""
+    assert place("node_modules/x/b.js", 3, ROOT) == ""
+
+
+def test_failures_are_few_short_and_distinct():
+    long = failure("t", "x \n" * 1000, "")
+    assert len(long.message) == MAX_MESSAGE
+    assert long.source == "t"
+    assert len(distinct(failure(str(number % 300), "", "") for number in range(900))) == MAX_FAILURES
+
+
+def test_no_reader_takes_long_over_hostile_output():
+    lines = [
+        "not ok 1 - x\n  ---\n",
+        "test_x (a) ... \n",
+        "FAIL  x\n",
+        "  1) x\n",
+        "======\n",
+        "● x\n",
+        "\n",
+        " ",
+    ]
+    for line in lines:
+        text = line * (400_000 // len(line))
+        for read in READERS["any"]:
+            started = time.process_time()
+            read(tidy(text), ROOT)
+            assert time.process_time() - started < 5, f"{read.__name__} over {line!r}"

@@ -1,0 +1,74 @@
+"""Research briefs: every number leads to a source, and text from outside stays text."""
+
+import re
+from pathlib import Path
+
+from services.frontier.brief import compose_brief, cut_sentences, escape, judge_confidence, save_brief
+
+PAPER = {
+    "title": "Attention Is All You Need",
+    "authors": ["Ashish Vaswani", "Noam Shazeer", "Niki Parmar", "Jakob Uszkoreit"],
+    "abstract": "The dominant models are recurrent. We propose another.",
+    "arxiv_id": "1706.03762v7",
+    "published": "2017-06-12T17:57:34+00:00",
+    "pdf_url": "https://arxiv.org/pdf/1706.03762v7",
+    "categories": ["cs.CL"],
+}
+OTHER = PAPER | {"title": "A [trap](https://evil.example) <b>_x_", "arxiv_id": "2005.11401v4", "authors": []}
+ITEM = {
+    "title": "News of the day",
+    "link": "https://news.example/a b>c",
+    "published": "2026-01-06T08:30:00+00:00",
+    "source": "Model & Machine",
+    "summary": "",
+}
+
+
+def test_every_citation_resolves_to_one_source() -> None:
+    text = compose_brief("Discovery", {"attention": [PAPER, OTHER], "memory": [PAPER]}, [ITEM])
+    body, _, sources = text.partition("## Sources")
+    cited = set(re.findall(r"(?<!\\)\[(\d+)\]", body))
+    assert cited == {"1", "2", "3"}
+    assert dict(re.findall(r"^\[(\d+)\]: <(.+)>$", sources, re.MULTILINE)) == {
+        "1": "https://arxiv.org/abs/1706.03762v7",
+        "2": "https://arxiv.org/abs/2005.11401v4",
+        "3": "https://news.example/a%20b%3Ec",
+    }
+    assert re.findall(r"^- \[(\d+)\]", sources, re.MULTILINE) == ["1", "2", "3"]
+    assert body.count("**Attention Is All You Need** [1]") == 2
+    assert "By Ashish Vaswani and 3 others, 2017-06-12, cs.CL" in body
+    assert "2 papers (confidence: medium) and 1 news item, looked up 20" in body
+
+
+def test_text_from_outside_makes_no_markup() -> None:
+    text = compose_brief("x", {"t": [OTHER]}, problems=["The feed <b> is broken\n# Heading"])
+    assert "](https://evil.example)" not in text.replace("\\]", "")
+    assert "\\[trap\\](https://evil.example) \\<b\\>\\_x\\_" in text
+    assert "\n# Heading" not in text
+    assert escape("a\n\n# b") == "a \\# b"
+
+
+def test_nothing_found_is_said() -> None:
+    text = compose_brief("Research brief: nothing", {"nothing": []}, problems=["arXiv cannot be reached."])
+    assert "0 papers (confidence: low)" in text
+    assert "None found." in text
+    assert "- arXiv cannot be reached." in text
+    assert "## Sources" not in text
+
+
+def test_confidence() -> None:
+    assert [judge_confidence(count) for count in (0, 1, 2, 3)] == ["low", "medium", "medium", "high"]
+
+
+def test_a_brief_is_saved_under_a_plain_name(tmp_path: Path) -> None:
+    path = save_brief("text\n", tmp_path / "outputs" / "goal_1", "Research brief: ../../Größe & more")
+    assert path == tmp_path / "outputs" / "goal_1" / "research-brief-gr-e-more.md"
+    assert path.read_text(encoding="utf-8") == "text\n"
+    assert save_brief("again\n", path.parent, "???").name == "brief.md"
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["brief.md", path.name]
+
+
+def test_excerpts_end_with_a_sentence_where_they_can() -> None:
+    assert cut_sentences("One. Two is longer. Three.", 20) == "One. Two is longer."
+    assert cut_sentences("No end in this sentence at all", 12) == "No end in…"
+    assert cut_sentences("Short", 12) == "Short"

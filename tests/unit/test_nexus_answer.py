@@ -1,0 +1,149 @@
+"""Context packets and answers: only what was remembered, each statement with its node."""
+
+import re
+
+from services.nexus.answer import QUOTE, answer, excerpt
+from services.nexus.context import build_context, cut, find_unknowns, state
+from services.nexus.wording import find_terms, stem
+from shared.contracts import Hit, Node, Response, Source
+
+CHECK_UP = Node(
+    id="n1",
+    kind="observation",
+    title="Check-up of shop: 3 of 41 tests fail",
+    body="tests/test_cart.py::test_empty fails with AssertionError. Linting found 12 weaknesses.",
+    source=Source(agent="conductor"),
+    created_at="2026-11-01T10:00:00+00:00",
+)
+KEY = Node(
+    id="n2", title="The office key hangs beside the kitchen door", created_at="2026-11-02T10:00:00+00:00"
+)
+PLAN = Node(id="n3", title="Version 2.0 of shop is planned for spring", body="Its documents come first.")
+
+
+def hit(node: Node, score: float, vector: float | None = None) -> Hit:
+    return Hit(node=node, score=score, why={"vector": score / 2 if vector is None else vector})
+
+
+def ask(question: str, *hits: Hit) -> Response:
+    return answer(question, build_context(question, hits), hits)
+
+
+def test_an_answer_quotes_what_is_near_and_names_its_node() -> None:
+    response = ask("Which tests fail in the shop?", hit(KEY, 0.05), hit(CHECK_UP, 0.5), hit(PLAN, 0.1))
+    assert response.citations == ("n1",)
+    assert "[1] Check-up of shop: 3 of 41 tests fail: tests/test_cart.py::test_empty fails" in response.text
+    assert "[1] observation of 2026-11-01 by conductor, memory node n1" in response.text
+    assert "kitchen" not in response.text
+    assert response.confidence == 1.0
+    assert response.context_used is not None
+
+
+def test_every_citation_mark_has_its_source_and_the_nearest_comes_first() -> None:
+    response = ask("What about tests and version of the shop?", hit(PLAN, 0.3), hit(CHECK_UP, 0.35))
+    quotes, sources = response.text.split("Sources:")
+    mark = re.compile(r"^\[(\d)\]", re.MULTILINE)
+    assert mark.findall(quotes) == mark.findall(sources) == ["1", "2"]
+    assert response.citations == ("n1", "n3")
+
+
+def test_what_is_not_covered_is_said_and_lowers_confidence() -> None:
+    whole = ask("Do tests fail?", hit(CHECK_UP, 0.3))
+    partly = ask("Do tests fail on Windows?", hit(CHECK_UP, 0.3, vector=0.2))
+    assert "Memory says nothing about" not in whole.text
+    assert partly.confidence < whole.confidence
+    partly = ask("Do tests fail slowly?", hit(CHECK_UP, 0.3, vector=0.2))
+    assert "Memory says nothing about: slowly." in partly.text
+    assert 0 < partly.confidence < whole.confidence
+
+
+def test_nothing_near_enough_is_said_with_what_can_be_done() -> None:
+    response = ask("Where is the 'dentist'?", hit(KEY, 0.12, vector=0.05))
+    assert response.text.startswith("Memory holds nothing that answers this.")
+    assert (
+        "The nearest it holds is 'The office key hangs beside the kitchen door' (memory node n2)"
+        in response.text
+    )
+    assert """mailroom submit 'Where is the '"'"'dentist'"'"'?'""" in response.text
+    assert response.citations == ()
+    assert response.confidence == 0.0
+    assert "nearest" not in ask("Where is the dentist?").text
+
+
+def test_likeness_without_common_words_is_enough_only_when_it_is_great() -> None:
+    assert ask("How do I get into the building?", hit(KEY, 0.25, vector=0.25)).citations == ("n2",)
+    assert ask("How do I get into the building?", hit(KEY, 0.15, vector=0.15)).citations == ()
+
+
+def test_a_question_about_somebody_is_not_answered_with_somebody_else() -> None:
+    ada = Node(id="n4", title="Ada prefers short answers")
+    assert ask("What does Ada prefer?", hit(ada, 0.4)).citations == ("n4",)
+    assert ask("What does Bob prefer?", hit(ada, 0.4)).citations == ()
+
+
+def test_a_retired_node_is_not_quoted() -> None:
+    retired = Node(id="n5", title="The key hangs in the hall", retired_version=7)
+    assert ask("Where is the key?", hit(retired, 0.9)).citations == ()
+    assert build_context("key", [hit(retired, 0.9)]).bullets == ()
+
+
+def test_a_long_node_is_quoted_where_it_bears_on_the_question() -> None:
+    filler = " ".join(f"Sentence number {number} is about the weather." for number in range(40))
+    node = Node(title="Minutes of Monday", body=f"{filler}\nThe budget was cut to half. {filler}")
+    quoted = excerpt(node, find_terms("what happened to the budget?"))
+    assert quoted == "Minutes of Monday: The budget was cut to half."
+    assert len(excerpt(Node(title="x" * 200, body="y" * 5_000), {})) <= QUOTE
+
+
+def test_a_context_packet_keeps_the_best_within_limit_and_budget() -> None:
+    nodes = [Node(id=f"n{number}", title=f"Note {number}", body="word " * 200) for number in range(20)]
+    hits = [hit(node, number / 20) for number, node in enumerate(nodes)]
+    packet = build_context("word", [*hits, hits[3]], limit=8)
+    assert [item.evidence_id for item in packet.bullets] == ["n19", "n18", "n17", "n16", "n15"]
+    assert sum(len(item.text) for item in packet.bullets) <= 1200 * 4 + 20
+    assert packet.bullets[0].score == 0.95
+    short = build_context("word", [hit(Node(title=f"N{n}"), 0.5) for n in range(20)], limit=8)
+    assert len(short.bullets) == 8
+    tight = build_context("word", hits, budget_tokens=100)
+    assert len(tight.bullets) == 1
+    assert tight.bullets[0].text.endswith("…")
+
+
+def test_unknowns_are_the_telling_words_that_nothing_holds() -> None:
+    packet = build_context("When were the failing tests of the Windows port fixed?", [hit(CHECK_UP, 0.5)])
+    assert packet.unknowns == ("Windows", "port", "fixed")
+    assert find_unknowns("What is it?", []) == ()
+
+
+def test_assumptions_name_what_is_old_or_expired() -> None:
+    old = Node(title="The desk is by the window", created_at="2020-01-01T00:00:00+00:00")
+    expired = Node(title="The trial runs", valid_to="2021-01-01T00:00:00")
+    fresh = Node(title="Fresh")
+    packet = build_context("x", [hit(old, 0.9), hit(expired, 0.8), hit(fresh, 0.7)])
+    assert packet.assumptions == (
+        "'The desk is by the window', remembered on 2020-01-01, still holds",
+        "'The trial runs' was valid until 2021-01-01",
+    )
+
+
+def test_a_node_is_stated_once() -> None:
+    assert state(Node(title="A fact", body="A fact")) == "A fact"
+    assert (
+        state(Node(title="A fact that is cut…", body="A fact that is cut off here"))
+        == "A fact that is cut off here"
+    )
+    assert state(Node(title="Done?", body="Yes\n  indeed")) == "Done? Yes indeed"
+    assert cut("one two three", 9) == "one two…"
+
+
+def test_forms_of_a_word_are_one() -> None:
+    for forms in (
+        "test tests testing tested",
+        "run runs running",
+        "fix fixes fixed",
+        "city cities",
+        "release releases",
+    ):
+        assert len({stem(word) for word in forms.split()}) == 1, forms
+    assert stem("class") == "class"
+    assert list(find_terms("What's the latest on Ada's test?").values()) == ["latest", "Ada", "test"]

@@ -1,0 +1,129 @@
+"""Settings come from the environment, else from mailroom.toml; a wrong one is named with its place."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shared.errors import ConfigError
+from shared.settings import Settings, load
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Load settings whose state directory is tmp_path; ``toml`` is written there first."""
+
+    def read(toml: str = "", **environ: str) -> Settings:
+        if toml:
+            (tmp_path / "mailroom.toml").write_text(toml)
+        return load({"MAILROOM_STATE_DIR": str(tmp_path), **environ})
+
+    return read
+
+
+def test_defaults_lie_under_the_state_directory(read, tmp_path):
+    settings = read()
+    assert settings.state_dir == tmp_path
+    assert settings.keys == tmp_path / "keys"
+    assert settings.outputs == tmp_path / "outputs"
+    assert settings.workspaces == tmp_path / "workspaces"
+    assert settings.logs == tmp_path / "logs"
+    assert settings.nats_port == 4222
+    assert settings.nats_sync == "always"
+
+
+def test_the_state_directory_follows_xdg(tmp_path):
+    assert load({"XDG_STATE_HOME": str(tmp_path)}).state_dir == tmp_path / "mailroom"
+    assert load({}).state_dir == Path.home() / ".local/state/mailroom"
+
+
+def test_the_model_lies_in_the_cache_unless_it_is_told_otherwise(read, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert read().models == tmp_path / "cache" / "mailroom" / "models"
+    assert read(MAILROOM_MODEL_DIR=str(tmp_path / "own")).models == tmp_path / "own"
+
+
+def test_the_environment_wins_over_the_file(read):
+    toml = 'nats_port = 4333\nlog_level = "debug"\nfeeds = ["https://a.example"]\nreplicas = { engineer = 2 }'
+    settings = read(toml, MAILROOM_NATS_PORT="4444")
+    assert settings.nats_port == 4444
+    assert settings.log_level == "debug"
+    assert settings.feeds == ("https://a.example",)
+    assert settings.replicas == {"engineer": 2}
+
+
+def test_the_file_may_lie_elsewhere(read, tmp_path):
+    other = tmp_path / "other.toml"
+    other.write_text("nats_port = 4555")
+    assert read("nats_port = 4333", MAILROOM_CONFIG=str(other)).nats_port == 4555
+
+
+def test_lists_and_pairs_are_written_with_commas(read):
+    settings = read(
+        MAILROOM_FEEDS="https://a.example, https://b.example,", MAILROOM_REPLICAS="engineer=2, scout=3"
+    )
+    assert settings.feeds == ("https://a.example", "https://b.example")
+    assert settings.replicas == {"engineer": 2, "scout": 3}
+
+
+def test_paths_are_absolute_and_know_the_home_directory(read):
+    assert read(MAILROOM_KEY_DIR="~/keys").keys == Path.home() / "keys"
+    assert read(MAILROOM_KEY_DIR="keys").keys == Path.cwd() / "keys"
+
+
+def test_the_usual_variables_of_nats_work_and_the_own_ones_win(read):
+    assert read(NATS_URL="nats://a:4222").nats_url == "nats://a:4222"
+    assert read(NATS_URL="nats://a:4222", MAILROOM_NATS_URL="nats://b:4222").nats_url == "nats://b:4222"
+    assert read(NATS_SERVER_BIN="/opt/nats-server").nats_server_bin == "/opt/nats-server"
+
+
+def test_empty_variables_and_those_of_others_are_passed_over(read):
+    assert (
+        read(MAILROOM_NATS_PORT="", MAILROOM_XYZZY="", MAILROOM_INSTANCE="engineer-1", NATS_PORT="1")
+        == read()
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("MAILROOM_NATS_PROT", "1", "MAILROOM_NATS_PROT is not a setting. Did you mean 'nats_port'?"),
+        ("MAILROOM_XYZZY", "1", "MAILROOM_XYZZY is not a setting. Known settings: state_dir, "),
+        ("MAILROOM_NATS_PORT", "many", "MAILROOM_NATS_PORT is wrong: Expected `int`, got `str`"),
+        ("MAILROOM_NATS_PORT", "70000", "MAILROOM_NATS_PORT is wrong: Expected `int` <= 65535"),
+        ("MAILROOM_NATS_SYNC", "often", "MAILROOM_NATS_SYNC is wrong: Expected `str` matching"),
+        ("MAILROOM_REPLICAS", "engineer", "MAILROOM_REPLICAS is wrong: Expected `int`"),
+        ("MAILROOM_REPLICAS", "engineer=-1", "MAILROOM_REPLICAS is wrong: Expected `int` >= 0"),
+        ("MAILROOM_LOG_LEVEL", "loud", "Invalid enum value 'loud'. Allowed are: debug, info, warning, error"),
+        ("MAILROOM_GOAL_TIMEOUT", "-5", "MAILROOM_GOAL_TIMEOUT is wrong: Expected `float` > 0"),
+        ("MAILROOM_GOAL_TIMEOUT", "nan", "MAILROOM_GOAL_TIMEOUT is wrong: Expected `float` > 0"),
+        ("MAILROOM_MAX_ATTEMPTS", "0", "MAILROOM_MAX_ATTEMPTS is wrong: Expected `int` >= 1"),
+        ("MAILROOM_CONFIG", "/no/such.toml", "MAILROOM_CONFIG names /no/such.toml, which does not exist"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_is_allowed(read, variable, value, message):
+    with pytest.raises(ConfigError) as caught:
+        read(**{variable: value})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("nats_prot = 1", "mailroom.toml: nats_prot is not a setting. Did you mean 'nats_port'?"),
+        ('nats_port = "many"', "mailroom.toml: nats_port is wrong: Expected `int`, got `str`"),
+        ("nats_port =", "mailroom.toml cannot be read: Invalid value"),
+    ],
+)
+def test_a_wrong_line_of_the_file_is_named_with_the_file(read, tmp_path, toml, message):
+    with pytest.raises(ConfigError) as caught:
+        read(toml)
+    assert str(caught.value).startswith(str(tmp_path))
+    assert message in str(caught.value)
+
+
+def test_settings_do_not_change(read):
+    with pytest.raises(AttributeError):
+        read().nats_port = 1
+    assert Settings.__struct_config__.forbid_unknown_fields
+    assert msgspec.structs.replace(read(), nats_port=1).nats_port == 1
