@@ -59,4 +59,4 @@ def _print(processes: list[Presence], console: Console) -> None:
 
 def _print_indented(text: str, console: Console, hang: int = 0) -> None:
     if text.strip():
-        console.print(Padding(text, (0, 0, 0, 2 + hang)))
+        console.print(Padding(text, (0, 0, 0, 2 + hang), expand=False))

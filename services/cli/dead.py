@@ -4,11 +4,12 @@ import asyncio
 import json
 
 import click
+from rich.padding import Padding
 from rich.text import Text
 
 from services.cli.connection import connect
 from services.cli.moment import format_date, format_span, seconds_between
-from services.cli.screen import clean, clean_block, json_option, make_table, open_console, print_json, shorten
+from services.cli.screen import clean, clean_block, json_option, open_console, print_json, print_line
 from shared import subjects
 from shared.contracts import DeadLetter
 from shared.errors import MailroomError
@@ -31,13 +32,12 @@ def list_letters(agent: str, as_json: bool) -> None:
     if not found:
         click.echo("There are no dead letters.")
         return
-    table = make_table("number", "age", "agent", "what", "reason", fold=("reason",), right=("number", "age"))
+    console = open_console()
     for seq, letter in found:
         age = format_span(seconds_between(letter.created_at))
-        table.add_row(
-            str(seq), age, shorten(letter.sender, 12), shorten(letter.subject, 24), Text(clean(letter.reason))
-        )
-    open_console().print(table)
+        head = Text.assemble((str(seq), "bold"), f"  {letter.sender}  {clean(letter.subject)}  {age} ago")
+        print_line(head, console)
+        console.print(Padding(clean(letter.reason), (0, 0, 0, 4), expand=False))
     click.echo("\nmailroom dead show|retry|drop NUMBER")
 
 

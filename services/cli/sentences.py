@@ -167,7 +167,7 @@ def _moved(change: StateChanged) -> Gist:
     step = str(change.state) if change.state == change.previous else f"{change.previous} → {change.state}"
     if change.goal is None:
         return "office", f"{change.state}, {len(change.active)} goals open", ""
-    return "goal", f"{step}; {_progress(change.goal)}", str(change.goal.status)
+    return "goal", "; ".join(filter(None, (step, _progress(change.goal)))), str(change.goal.status)
 
 
 def _progress(goal: Goal) -> str:
@@ -175,8 +175,8 @@ def _progress(goal: Goal) -> str:
         return (
             f"{goal.status}: {goal.reason or goal.answer}" if goal.reason or goal.answer else str(goal.status)
         )
-    done = sum(task.status.final for task in goal.tasks)
-    return f"{done} of {len(goal.tasks)} tasks done"
+    ended = sum(task.status.final for task in goal.tasks)
+    return f"{ended} of {len(goal.tasks)} tasks ended" if goal.tasks else ""
 
 
 def _question(question: Question) -> Gist:

@@ -101,9 +101,17 @@ def _add(tree: Tree, row: Union["TaskStory", "Moment"], begin: str) -> None:
         tree.add(_moment_line(row, begin))
         return
     branch = tree.add(_task_line(row), style="")
-    inside: list[TaskStory | Moment] = [*row.moments, *row.parts]
+    inside: list[TaskStory | Moment] = [*_without_echoes(row.moments), *row.parts]
     for part in sorted(inside, key=_position):
         _add(branch, part, begin)
+
+
+def _without_echoes(moments: "list[Moment]") -> "list[Moment]":
+    """The messages but for records that say no more than the task or the result stored with them."""
+    kinds = {moment.said.kind for moment in moments}
+    echoes = {"pending"} if "task" in kinds else set()
+    echoes |= {moment.said.status for moment in moments if moment.said.kind == "result"}
+    return [moment for moment in moments if moment.said.kind != "state" or moment.said.status not in echoes]
 
 
 def _task_line(story: "TaskStory") -> Text:

@@ -13,9 +13,8 @@ from services.cli.lifeline import Lifeline
 from services.cli.lock import OfficeLock, unusable
 from services.cli.logbook import Follower, Line, rotate
 from services.cli.programs import AGENT, MEMORY, SERVER, agent_programs, server_program
-from services.cli.roster import Member, load_roster
+from services.cli.roster import load_roster
 from services.cli.server import choose_port, provision_named, provision_office, write_config
-from shared import subjects
 from shared.contracts import generate_iso_timestamp
 from shared.settings import Settings
 
@@ -57,15 +56,20 @@ class Supervisor:
         self._listener = asyncio.create_task(self._listen())
         port = 0 if self.config.nats_url else choose_port(self.config)
         self.url = self.config.nats_url or f"nats://127.0.0.1:{port}"
+        programs = [
+            program for member in members for program in agent_programs(self.config, member, self.url)
+        ]
         # Memory takes longest, most of it for imports: it starts before the server it will wait for.
-        self._start_agents(member for member in members if member.name == subjects.MEMORY_DAEMON)
+        for program in programs:
+            if program.stage == MEMORY:
+                self._start(program)
         if port:
             await self._until_ready([self._start(server_program(self.config, port))])
             await provision_office(self.config, self.url, agents)
         else:
             await provision_named(self.config, agents)
         # An agent cannot show itself before the streams are there.
-        self._start_agents(member for member in members if member.name != subjects.MEMORY_DAEMON)
+        await self._start_in_turns(program for program in programs if program.stage == AGENT)
         await self._until_ready(self.children)
         return self._write_record()
 
@@ -103,10 +107,15 @@ class Supervisor:
         if free < MIN_FREE:
             raise unusable(config.state_dir, f"the disk is full, {free // 1024**2} MB are free")
 
-    def _start_agents(self, members: Iterable[Member]) -> None:
-        for member in members:
-            for program in agent_programs(self.config, member, self.url):
-                self._start(program)
+    async def _start_in_turns(self, programs: Iterable[Program]) -> None:
+        """Start as many at once as there are cores beside memory's: more would only slow memory down."""
+        turns = asyncio.Semaphore(int(os.environ.get("TURNS", 2)))
+
+        async def start(program: Program) -> None:
+            async with turns:
+                await asyncio.wait([self._start(program).opened])
+
+        await asyncio.gather(*map(start, programs))
 
     def _start(self, program: Program) -> Child:
         self._followers.append(Follower(program.name, program.log))

@@ -119,7 +119,7 @@ def _render(copy: "Copy", sentence: Sentence, console: Console) -> Text:
 def _warn(gap: "Gap") -> None:
     missed = gap.last - gap.first + 1
     click.secho(
-        f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read from the stream:",
+        f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read now:",
         fg="yellow",
         err=True,
     )

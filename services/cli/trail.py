@@ -62,7 +62,7 @@ def copy_of(stored: Stored) -> Copy:
 async def read_trail(
     bus: Bus, since: datetime | None = None, until: Mapping[str, int] | None = None
 ) -> AsyncGenerator[Copy, None]:
-    """Both audit streams, merged by time of storing, from a moment on and up to the sequences in ``until``."""
+    """Both audit streams, merged by time of storing, from a moment on, up to the sequences in ``until``."""
     until = until if until is not None else await positions(bus)
     streams = [scan(bus, audit, since=since, until=end) for audit, end in until.items() if end]
     heads = [(await anext(stream, None), stream) for stream in streams]

@@ -72,7 +72,7 @@ def _headline(progress: Progress) -> str:
     if goal.status is TaskStatus.REVIEW:
         return f"review {goal.reviews}"
     ended = sum(task.status.final for task in goal.tasks)
-    return f"working, {ended} of {len(goal.tasks)} tasks done"
+    return f"working, {ended} of {len(goal.tasks)} tasks ended"
 
 
 def _status(progress: Progress, task: GoalTask) -> str:

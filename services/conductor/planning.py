@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.conductor.playbook import Playbook, fill_parameters, generalise, tasks_of
+from services.conductor.playbook import Playbook, fill_parameters, load_counterexamples, tasks_of, variants
 from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name
 from shared.errors import ActionError
 from shared.memory import Memory
 
 NEAR_ENOUGH = 0.72
-"""Cosine similarity from which a playbook's example counts as the same request. With bge-small-en-v1.5
-requests for something else stay below .70 and rephrasings lie above .75 (tests/flow/test_planning.py)."""
+"""Cosine similarity from which a playbook's example counts as the same request, provided that no
+counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_planning.py: rephrasings
+lie above .73, requests for something else below .70 or nearer to a counterexample."""
 
 
 class Planner:
@@ -21,7 +22,7 @@ class Planner:
     def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory) -> None:
         self._playbooks = playbooks
         self._memory = memory
-        self._examples: list[tuple[Playbook, list[float]]] = []
+        self._examples: list[tuple[Playbook | None, list[float]]] = []
 
     async def plan(self, goal: Goal) -> Goal:
         """``goal`` with its tasks; raises ActionError where it cannot be planned, with what can be done."""
@@ -43,16 +44,29 @@ class Planner:
 
     async def _nearest(self, text: str) -> Playbook:
         if not self._examples:
-            pairs = [(book, example) for book in self._playbooks.values() for example in book.examples]
-            vectors = await self._memory.embed(*(example for _, example in pairs))
-            self._examples = [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
-        (vector,) = await self._memory.embed(generalise(text[:2_000]))
-        score, playbook = max(
-            ((_dot(vector, example), book) for book, example in self._examples), key=lambda pair: pair[0]
+            self._examples = await self._embed_examples()
+        asked = variants(text[:2_000], self._playbooks)
+        vectors = await self._memory.embed(*(sentence for sentence, _ in asked))
+        score, nearest = max(
+            (
+                (_dot(vector, example), book)
+                for vector, (_, only) in zip(vectors, asked, strict=True)
+                for book, example in self._examples
+                if only is None or book is None or book is only
+            ),
+            key=lambda pair: pair[0],
         )
-        if score < NEAR_ENOUGH:
+        if nearest is None or score < NEAR_ENOUGH:
             raise ActionError(self._cannot())
-        return playbook
+        return nearest
+
+    async def _embed_examples(self) -> list[tuple[Playbook | None, list[float]]]:
+        pairs: list[tuple[Playbook | None, str]] = [
+            (book, example) for book in self._playbooks.values() for example in book.examples
+        ]
+        pairs += [(None, sentence) for sentence in load_counterexamples()]
+        vectors = await self._memory.embed(*(sentence for _, sentence in pairs))
+        return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
 
     def _cannot(self) -> str:
         offers = "\n".join(f"- {book.description} For example: “{book.examples[0]}”" for book in self._playbooks.values())

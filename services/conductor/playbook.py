@@ -67,9 +67,27 @@ def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
     return playbooks
 
 
-def generalise(text: str) -> str:
-    """``text`` with paths and addresses replaced as in examples, for comparing what is asked."""
-    return PATH_IN_TEXT.sub("PATH", URL_IN_TEXT.sub("URL", text))
+def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") -> list[str]:
+    """Requests that read like a playbook's, and that none carries out; raises ConfigError."""
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text()), list[str])
+    except (msgspec.ValidationError, yaml.YAMLError, OSError) as error:
+        raise ConfigError(f"The counterexamples in {path} are wrong: {error}") from None
+
+
+def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
+    """``text`` as it compares with examples: paths and addresses as PATH and URL, and, for each playbook
+    that takes a topic, once more with its topic as TOPIC."""
+    general = URL_IN_TEXT.sub("URL", text)
+    general = PATH_IN_TEXT.sub("PATH", general)
+    asked: list[tuple[str, Playbook | None]] = [(general, None)]
+    for playbook in playbooks.values():
+        for parameter in playbook.parameters.values():
+            found = re.search(parameter.pattern, general, re.IGNORECASE) if parameter.kind == "text" else None
+            if found:
+                start, end = found.span("value")
+                asked.append((general[:start] + "TOPIC" + general[end:], playbook))
+    return asked
 
 
 def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -> dict[str, str]:

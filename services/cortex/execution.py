@@ -43,8 +43,7 @@ async def execute_plan(
     """Do the steps of ``plan``, up to ``at_once`` at a time; the results stand in the order of the plan.
 
     What depends on a step that failed is skipped with the reason; everything else is done all the same.
-    Raises ActionError before anything is done where steps wait for each other, and what the bus raises: a
-    plan whose task was lost to another process goes no further.
+    Raises what the bus raises: a plan whose task was lost to another process goes no further.
     """
     sorter = sort_steps(plan.steps)
     steps = {step.step_number: step for step in plan.steps}

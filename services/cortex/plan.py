@@ -29,7 +29,7 @@ SEPARATOR = re.compile(
     re.IGNORECASE,
 )
 NOT_NEXT = re.compile(
-    r"\b(?:if|when|whenever|once|unless|since|until|by|now|back)\b[^;]*$", re.IGNORECASE
+    r"\b(?:if|when|whenever|once|unless)\b[^;]*$|\b(?:since|until|by|now|back)\s*$", re.IGNORECASE
 )
 
 
@@ -149,7 +149,10 @@ def _split_sentence(text: str) -> list[str]:
 def read_plan(values: Any, task_id: str, agent: str) -> TaskPlan:
     """The plan in ``values``, which may leave out task_id and agent; raises ActionError where it is none."""
     try:
-        return msgspec.convert({"task_id": task_id, "agent": agent, **values}, TaskPlan)
+        whole = {"task_id": task_id, "agent": agent, **values}
+        # Of a circle the contract knows the numbers; this names the steps.
+        sort_steps(msgspec.convert(whole.get("steps", ()), tuple[TaskStep, ...]))
+        return msgspec.convert(whole, TaskPlan)
     except (msgspec.ValidationError, ValueError, TypeError) as error:
         raise ActionError(
             f"This is not a plan: {error}", "A plan has steps with a step_number and an action"

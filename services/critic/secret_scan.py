@@ -111,13 +111,20 @@ def _scan(
             continue
         found = {value: kind for kind, form in forms for value in form.findall(row)}
         for detector in sure:
-            for value in detector.analyze_string(row):
+            for value in _values(detector, row):
                 found.setdefault(value, detector.secret_type)
         for value, kind in found.items():
             if not INVENTED.search(value) and _entropy(value) > 2.5:
                 yield [path, number, kind, 2, _mask(value)]
         if not found:
             yield from _guess(path, number, row, guessing)
+
+
+def _values(detector: Any, row: str) -> Iterator[str]:
+    """What a detector finds; where that is a mere part of the token, such as its prefix, the whole of it."""
+    for value in detector.analyze_string(row):
+        matches = (form.search(row) for form in detector.denylist) if len(value) < 12 else ()
+        yield next((match[0] for match in matches if match and value in match[0]), value)
 
 
 def _guess(path: str, number: int, row: str, guessing: list[Any]) -> Iterator[list[Any]]:

@@ -51,12 +51,12 @@ def _find_hint(folder: Path) -> TestCommand | None:
     if isinstance(mailroom, dict) and "test" in mailroom:
         header = find_line(text, r"^\[tool\.mailroom\]")
         within = "\n" * header + "\n".join(text.splitlines()[header:])
-        line = find_line(within, r"^\s*test\s*=") or header or find_line(text, r"mailroom")
+        line = find_line(within, r"^ *test *=") or header or find_line(text, r"mailroom")
         return _hint(mailroom["test"], f"pyproject.toml:{line}", "[tool.mailroom] test")
     text = read(folder / ".mailroom.yaml")
     hints = parse(text, yaml.safe_load)
     if "test" in hints:
-        line = find_line(text, r"^test\s*:")
+        line = find_line(text, r"^test *:")
         return _hint(hints["test"], f".mailroom.yaml:{line}", "test")
     return None
 

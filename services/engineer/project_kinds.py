@@ -15,7 +15,7 @@ def find_node(folder: Path) -> TestCommand | None:
     script = scripts.get("test") if isinstance(scripts, dict) else None
     if not isinstance(script, str) or not script.strip() or "no test specified" in script:
         return None
-    line = find_line(text, r'^\s*"test"\s*:') or find_line(text, r'"scripts"')
+    line = find_line(text, r'^[ \t]*"test" *:') or find_line(text, r'"scripts"')
     wanted = next((tool for lock, tool in NODE_LOCKS.items() if (folder / lock).exists()), "npm")
     manager = wanted if shutil.which(wanted) else "npm"
     instead = "" if manager == wanted else f"; {wanted} is not installed, so npm runs it"
@@ -47,7 +47,7 @@ def find_make(folder: Path) -> TestCommand | None:
     for name in ("GNUmakefile", "makefile", "Makefile"):
         text = read(folder / name)
         for target in ("test", "check"):
-            if line := find_line(text, rf"^{target}\s*:(?!=)"):
+            if line := find_line(text, rf"^{target} *:(?!=)"):
                 return TestCommand(
                     runner="any", argv=("make", target), found=f"{name}:{line} (the target {target})"
                 )
@@ -56,7 +56,7 @@ def find_make(folder: Path) -> TestCommand | None:
 
 def find_cmake(folder: Path) -> TestCommand | None:
     """Configure, build and run CTest where CMakeLists.txt enables tests."""
-    line = find_line(read(folder / "CMakeLists.txt"), r"(?i)^\s*(enable_testing\s*\(|include\s*\(\s*CTest\b)")
+    line = find_line(read(folder / "CMakeLists.txt"), r"(?i)^[ \t]*(enable_testing *\(|include *\( *CTest\b)")
     build = "cmake -S . -B build-test && cmake --build build-test"
     steps = f"{build} && ctest --test-dir build-test --output-on-failure"
     found = f"CMakeLists.txt:{line} (tests of CTest)"

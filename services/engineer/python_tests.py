@@ -38,9 +38,9 @@ def find_loose_python(folder: Path) -> TestCommand | None:
     unittest = None
     for path in _test_files(folder):
         text, place = read(path), path.relative_to(folder)
-        if line := find_line(text, r"^\s*(import|from) pytest\b"):
+        if line := find_line(text, r"^ *(import .*\bpytest\b|from pytest\b)"):
             return _pytest(f"{place}:{line} (imports pytest)")
-        if unittest is None and (line := find_line(text, r"^\s*(import|from) unittest\b(?!\.mock)")):
+        if unittest is None and (line := find_line(text, r"^ *(import .*|from )\bunittest\b(?!\.mock)")):
             unittest = _unittest(folder, path, f"{place}:{line} (imports unittest)")
     if unittest:
         return unittest

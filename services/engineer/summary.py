@@ -46,7 +46,12 @@ def tell_changes(history: HistoryReading) -> str:
     """The branch and the uncommitted changes."""
     if not history.changes:
         return f"On branch {history.branch}, with no uncommitted changes."
-    head = f"On branch {history.branch}, with {len(history.changes):,} uncommitted changes:"
+    changes = (
+        "1 uncommitted change"
+        if len(history.changes) == 1
+        else f"{len(history.changes):,} uncommitted changes"
+    )
+    head = f"On branch {history.branch}, with {changes}:"
     return "\n".join([head, *_list(history.changes)])
 
 
@@ -54,7 +59,8 @@ def tell_log(history: HistoryReading) -> str:
     """The number of commits and the latest of them."""
     if not history.commits:
         return "There are no commits yet."
-    head = f"{history.commits:,} commits, the latest {len(history.latest):,}:"
+    head = "1 commit" if history.commits == 1 else f"{history.commits:,} commits"
+    head += ", the latest:"
     return "\n".join([head, *(f"- {commit.text} ({commit.source})" for commit in history.latest)])
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from shared.contracts import Edge, MemoryWrite, Node
+from shared.contracts import Edge, MemoryWrite, MemoryWritten, Node
 
 EdgeKey = tuple[str, str, str]
 """from, to, relation."""
@@ -75,6 +75,24 @@ def fold(
         taken.append(write.id)
         errors.append("")
     return Change(version=version, nodes=nodes, edges=edges, writes=tuple(taken)), errors
+
+
+def embedded_text(node: Node) -> str:
+    """What a node's vector is made of: title, then body; tags and metadata tell little of meaning."""
+    return f"{node.title}\n{node.body}" if node.body else node.title
+
+
+def answer(write: MemoryWrite, error: str, version: int) -> MemoryWritten:
+    """What is sent back: the ids of its nodes and the version, or why nothing of it was stored."""
+    ids = tuple(dict.fromkeys((*(node.id for node in write.nodes), *write.retire)))
+    return MemoryWritten(
+        recipient=write.sender,
+        cause=write.id,
+        goal_id=write.goal_id,
+        ids=() if error else ids,
+        version=0 if error else version,
+        error=error,
+    )
 
 
 def _take(

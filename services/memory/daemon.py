@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from services.memory.batch import Change, Known, fold
+from services.memory.batch import Change, Known, answer, embedded_text, fold
 from shared.contracts import GraphVersion, Hit, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import ActionError
 from shared.log import logger
@@ -61,9 +61,17 @@ class MemoryDaemon:
         or open in another process.
         """
         path = settings.state_dir / "memory"
-        embedder, (store, index) = await asyncio.gather(
-            asyncio.to_thread(_load_embedder, settings.models), asyncio.to_thread(_load_store, path)
+        embedder, loaded = await asyncio.gather(
+            asyncio.to_thread(_load_embedder, settings.models),
+            asyncio.to_thread(_load_store, path),
+            return_exceptions=True,
         )
+        if isinstance(loaded, BaseException):
+            raise loaded
+        store, index = loaded
+        if isinstance(embedder, BaseException):
+            store.close()
+            raise embedder
         return cls(path, store, index, embedder)
 
     async def write(self, writes: Sequence[MemoryWrite]) -> Written:
@@ -155,8 +163,7 @@ class MemoryDaemon:
         self._counts["refused"] += sum(map(bool, errors))
         verdicts = dict(zip(new, errors, strict=True))
         answers = [
-            _answer(write, verdicts.get(write.id, ""), earlier[write.id] or change.version)
-            for write in writes
+            answer(write, verdicts.get(write.id, ""), earlier[write.id] or change.version) for write in writes
         ]
         return Written(answers=answers, event=event)
 
@@ -212,23 +219,6 @@ class MemoryDaemon:
                 self._index = _load_index(self._store)
         except ActionError as error:
             log.warning("not tidied", reason=str(error))
-
-
-def embedded_text(node: Node) -> str:
-    """What a node's vector is made of: title, then body; tags and metadata tell little of meaning."""
-    return f"{node.title}\n{node.body}" if node.body else node.title
-
-
-def _answer(write: MemoryWrite, error: str, version: int) -> MemoryWritten:
-    ids = tuple(dict.fromkeys((*(node.id for node in write.nodes), *write.retire)))
-    return MemoryWritten(
-        recipient=write.sender,
-        cause=write.id,
-        goal_id=write.goal_id,
-        ids=() if error else ids,
-        version=0 if error else version,
-        error=error,
-    )
 
 
 def _load_embedder(directory: Path) -> "Embedder":

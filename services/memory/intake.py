@@ -57,7 +57,9 @@ class Intake:
 
     async def bury(self, delivery: Delivery, reason: str) -> None:
         """Write the dead letter of a write that cannot be read."""
-        await self._bus.commit([seal(subjects.dead(self._bus.name), letter_of_death(self._bus, delivery, reason))])
+        await self._bus.commit(
+            [seal(subjects.dead(self._bus.name), letter_of_death(self._bus, delivery, reason))]
+        )
 
     async def answer(self, write_id: str) -> MemoryWritten:
         """What became of a write, once that is known; raises ActionError where it takes too long."""
@@ -69,7 +71,9 @@ class Intake:
         try:
             return await asyncio.wait_for(future, ANSWER_WAIT)
         except TimeoutError:
-            raise ActionError("The write is still in line", "Ask again, or see 'mailroom memory health'") from None
+            raise ActionError(
+                "The write is still in line", "Ask again, or see 'mailroom memory health'"
+            ) from None
         finally:
             self._asked.pop(write_id, None)
 

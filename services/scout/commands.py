@@ -32,10 +32,11 @@ def read_commands(document: Document, limit: int = 8) -> list[Statement]:
         if not any(HEADINGS.search(title) for title in section.titles):
             continue
         for block in section.codes:
-            found = [words for _, words in commands_of(block)][:4]
+            found = commands_of(block)[:4]
             if found:
                 title = clean(section.title, 60)
-                statements.append(say(f"{title}: {', '.join(map(code, found))}", document.path, block.line))
+                shown = ", ".join(code(words) for _, words in found)
+                statements.append(say(f"{title}: {shown}", document.path, found[0][0]))
     return statements[:limit]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -135,8 +135,9 @@ class Bus:
 
     @property
     def server_version(self) -> str:
-        """The version of the connected nats-server."""
-        return str(self._client.connected_server_version)
+        """The version of the connected nats-server, such as ``2.15.1``."""
+        version = self._client.connected_server_version
+        return f"{version.major}.{version.minor}.{version.patch}"
 
     def derive_id(self, *parts: str) -> str:
         """The same id for the same parts in every process of this name, that nobody else can guess."""
@@ -200,7 +201,7 @@ class Bus:
         stored = await self.last("OFFICE", subject)
         return None if stored is None else (stored.seq, stored.data)
 
-    async def read(self, stream: str, request: Mapping[str, Any], *, timeout: float = 5.0) -> AsyncIterator[Stored]:
+    async def read(self, stream: str, request: Mapping[str, Any], *, timeout: float = 5.0) -> AsyncGenerator[Stored, None]:
         """Messages of a stream as a direct get of several names them.
 
         ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import time
@@ -143,19 +144,38 @@ async def test_what_the_ledger_does_not_name_did_not_happen(settings: Settings) 
     await memory.close()
 
 
+async def test_a_commit_that_fails_half_way_is_taken_back(
+    memory: MemoryDaemon, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    await store_one(memory, nodes=(Node(id="a", title="Before"),))
+    with monkeypatch.context() as broken:
+        broken.setattr(memory._store._ledger, "commit", fail)
+        write = MemoryWrite(id="w", nodes=(Node(id="b", title="Now"),), edges=(Edge(from_id="a", to_id="b"),))
+        (answer,) = (await memory.write([write])).answers
+    assert answer.error.startswith("Memory cannot be written: the disk of")
+    assert await memory.get(["b"]) == []
+    assert (await memory.write([write])).answers[0].version == 2
+    await memory.close()
+    store = Store(settings.state_dir / "memory")
+    assert store.load_nodes().column("id").to_pylist() == ["a", "b"]
+    assert store.count_edges() == 1
+    store.close()
+
+
 async def test_many_single_writes_leave_few_files(memory: MemoryDaemon, settings: Settings) -> None:
     (vector,) = await memory.embed(["the same"])
     most = 0
-    for index in range(TIDY_AFTER * 3):
+    for index in range(150):
         await store_one(memory, nodes=(Node(id=f"n{index}", title=f"Note {index}", embedding=tuple(vector)),))
         most = max(most, count_files(settings.state_dir / "memory"))
     assert most < 200
-    assert memory.stats()["nodes"] == TIDY_AFTER * 3
+    assert memory.stats()["nodes"] == 150
     await memory.close()
     store = Store(settings.state_dir / "memory")
-    assert sorted(store.load_nodes().column("id").to_pylist()) == sorted(
-        f"n{i}" for i in range(TIDY_AFTER * 3)
-    )
+    assert sorted(store.load_nodes().column("id").to_pylist()) == sorted(f"n{i}" for i in range(150))
     store.close()
 
 

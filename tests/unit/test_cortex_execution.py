@@ -92,31 +92,30 @@ async def test_a_lost_claim_ends_the_plan() -> None:
 async def test_cancelling_ends_the_steps_at_work() -> None:
     worker = Worker(seconds=30)
     running = asyncio.create_task(execute_plan(make_plan("- a\n- b"), worker))
-    while worker.at_work < 2:
-        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.05)
+    assert worker.at_work == 2
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_a_circle_is_refused_before_anything_is_done() -> None:
+def test_a_circle_is_refused_by_name() -> None:
     steps = [
         {"step_number": 1, "action": "a"},
         {"step_number": 2, "action": "b", "dependencies": [3]},
         {"step_number": 3, "action": "c", "dependencies": [2]},
     ]
-    worker = Worker()
     with pytest.raises(ActionError, match=r"2 \('b'\) waits for 3 \('c'\)"):
-        await execute_plan(read_plan({"steps": steps}, "t1", "cortex"), worker)
-    assert worker.events == []
+        read_plan({"steps": steps}, "t1", "cortex")
 
 
 async def test_the_report_tells_of_every_step(tmp_path: Path) -> None:
     plan = make_plan("a; b; c")
     results = await execute_plan(plan, Worker(failing={"b": ActionError("No such page", "Try another")}))
     assert summarise(results) == (
-        "1 of 3 steps completed; step 2 ('b') failed: No such page. Try another; step 3 ('c') skipped: step 2 failed"
+        "1 of 3 steps completed; step 2 ('b') failed: No such page. Try another; "
+        "step 3 ('c') skipped: step 2 failed"
     )
     path = save_report(compose_report(plan, results), tmp_path / "outputs", "t1")
     text = path.read_text()

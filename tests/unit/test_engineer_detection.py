@@ -23,9 +23,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
     ("files", "argv", "found"),
     [
         (
-            {
-                "pyproject.toml": '[project]\nname = "x"\n\n[tool.mailroom]\nmodel = "y"\ntest = "pytest -k fast"\n'
-            },
+            {"pyproject.toml": '[project]\n\n[tool.mailroom]\nmodel = "y"\n\ntest = "pytest -k fast"\n'},
             "python -m pytest -k fast",
             "pyproject.toml:6 ([tool.mailroom] test)",
         ),
@@ -48,9 +46,9 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
         ),
         ({"tox.ini": "[tox]\n[pytest]\n"}, "python -m pytest", "tox.ini:2 (settings of pytest)"),
         (
-            {"setup.py": "", "tests/unit/test_a.py": "import os\nimport pytest\n"},
+            {"setup.py": "", "tests/unit/test_a.py": "import os\n\n\nimport sys, pytest\n"},
             "python -m pytest",
-            "tests/unit/test_a.py:2 (imports pytest)",
+            "tests/unit/test_a.py:4 (imports pytest)",
         ),
         (
             {"setup.py": "", "tests/test_a.py": "def test_a(): pass\n"},

@@ -39,7 +39,15 @@ def find(index: Index, text: str, direction: Vectors | None = None, **filters: A
 THREE = (
     (node("a", "apples", kind="fact", tags=("fruit", "red"), source=Source(agent="scout")), vector(1)),
     (node("b", "pears", kind="goal", tags=("fruit",), source=Source(agent="nexus")), vector(0, 1)),
-    (node("c", "apples again, in more words than before", kind="goal", created_at="2026-06-01T00:00:00+02:00"), vector(1, 0.1)),
+    (
+        node(
+            "c",
+            "apples again, in more words than before",
+            kind="goal",
+            created_at="2026-06-01T00:00:00+02:00",
+        ),
+        vector(1, 0.1),
+    ),
 )
 
 

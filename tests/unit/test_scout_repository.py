@@ -41,7 +41,7 @@ build-backend = "hatchling.build"
 [project]
 name = "kettle"
 version = "1.2.0"
-description = "Boils water over HTTP."
+description = "A kettle for the network."
 license = "MIT"
 requires-python = ">=3.11"
 dependencies = ["click>=8", "httpx[http2]"]
@@ -82,7 +82,7 @@ def test_purpose(kettle: RepositoryReading) -> None:
     assert said(kettle.purpose) == {
         "Kettle boils water over HTTP, and tells you when it is done.": "README.md:5",
         "It needs Python 3.9+ and patience.": "README.md:7",
-        "Boils water over HTTP.": "pyproject.toml:8",
+        "A kettle for the network.": "pyproject.toml:8",
     }
 
 
@@ -105,7 +105,7 @@ def test_layout(kettle: RepositoryReading) -> None:
     assert layout["`tests/` holds 1 file, mostly Python: tests"] == "tests/"
     assert layout["`kettle/__main__.py` is an entry point: Starts `kettle`."] == "kettle/__main__.py:1"
     assert layout["Installs the command `kettle` (`kettle.cli:main`)"] == "pyproject.toml:14"
-    assert kettle.languages["Python"] == 12
+    assert kettle.languages == {"Markdown": 24, "Python": 13}
     assert kettle.files == 12
 
 
@@ -280,6 +280,6 @@ def test_a_cut_reading_says_so(tmp_path: Path) -> None:
 
 def test_description_names_every_source(kettle: RepositoryReading) -> None:
     text = describe(kettle)
-    assert text.startswith("kettle: 12 files; lines of Python 12")
+    assert text.startswith("kettle: 12 files; lines of Markdown 24, Python 13")
     for statement in (*kettle.purpose, *kettle.build, *kettle.layout, *kettle.questions):
         assert f"- {statement.text} [{statement.source}]" in text

@@ -1,0 +1,108 @@
+"""Which playbook a sentence calls for, with the real embedding model."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from services.conductor.planning import Planner
+from services.conductor.playbook import load_playbooks
+from services.memory.embedder import Embedder
+from shared import settings
+from shared.contracts import Goal
+from shared.errors import ActionError
+
+REQUESTS = {
+    "checkup": [
+        "Check up on the repository at {path}",
+        "please look over my project in {path} and report its health",
+        "do a health check of {path}",
+        "How good is the code in {path}?",
+        "review {path}",
+        "Audit repository {path}",
+        "give me a report on the repo at {path}",
+        "I inherited the code base in '{path}'. What shape is it in?",
+    ],
+    "tests": ["run tests in {path}", "please run pytest for the project {path}", "are the tests of {path} green?"],
+    "inspect": ["check {path} for leaked secrets", "any security holes in {path}?", "run the linter on {path}"],
+    "read": ["what is {path}?", "explain how to build {path}", "summarise the readme of {path}"],
+    "page": ["fetch https://example.org/a", "summarise https://example.org/news?id=1"],
+    "research": [
+        "find recent papers about graph neural networks",
+        "research retrieval augmented generation",
+        "write me a brief on diffusion models",
+        "latest publications on protein folding",
+    ],
+    "discovery": ["what's new in machine learning this week", "do the daily discovery", "any AI news?"],
+    None: [
+        "paint my house blue",
+        "what is the weather tomorrow",
+        "write a poem about autumn",
+        "book a flight to Paris",
+        "implement user authentication",
+        "remind me to call my sister",
+        "hello",
+        "delete the repository at {path}",
+        "how many planets are there",
+        "translate this to French: good morning",
+        "plan my week",
+        "deploy the app to production",
+        "rename all files in {path}",
+        "refactor the auth module of {path}",
+        "write unit tests for {path}",
+        "commit and push {path}",
+        "find a restaurant nearby",
+        "buy milk",
+        "find me a cheap laptop",
+        "send the report in {path} to my boss",
+        "compress the folder {path}",
+        "make the tests in {path} pass",
+    ],
+}
+
+
+class Embedding:
+    """The memory client's ``embed``, on the model itself."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    async def embed(self, *texts: str) -> list[Sequence[float]]:
+        vectors: list[Sequence[float]] = self._embedder.embed(list(texts)).tolist()
+        return vectors
+
+
+@pytest.fixture(scope="module")
+def planner() -> Planner:
+    embedder = Embedder(settings.load().models)
+    return Planner(load_playbooks(), Embedding(embedder))  # type: ignore[arg-type]
+
+
+def goal(text: str) -> Goal:
+    return Goal(goal_id="g", text=text, requester="user", submitted_at="2026-01-02T03:04:05+00:00")
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in REQUESTS.items() for text in texts])
+async def test_a_sentence_finds_its_playbook_or_none(planner: Planner, tmp_path, name: str | None, text: str) -> None:
+    asked = goal(text.format(path=tmp_path))
+    if name is None:
+        with pytest.raises(ActionError, match="Without a model the office can"):
+            await planner.plan(asked)
+        return
+    planned = await planner.plan(asked)
+    assert planned.playbook == name
+    assert planned.tasks
+
+
+async def test_a_folder_that_is_not_there_is_said_at_once(planner: Planner) -> None:
+    with pytest.raises(ActionError, match="There is no folder /no/such/place"):
+        await planner.plan(goal("Check up on the repository at /no/such/place."))
+
+
+async def test_a_missing_parameter_is_asked_for(planner: Planner) -> None:
+    with pytest.raises(ActionError, match="does not say the folder of the repository"):
+        await planner.plan(goal("Check up on the repository"))
+
+
+async def test_a_topic_is_taken_from_the_sentence(planner: Planner) -> None:
+    planned = await planner.plan(goal("Write a research brief on graph neural networks."))
+    assert planned.parameters == {"topic": "graph neural networks"}

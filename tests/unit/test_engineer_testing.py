@@ -1,0 +1,291 @@
+"""Running the tests of real little projects."""
+
+import asyncio
+import re
+import shutil
+import sys
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.engineer import testing
+from services.engineer.summary import cite_tests, tell_tests
+from services.engineer.testing import NOTHING_FOUND, plan_tests, run_tests
+from services.engineer.workspace import working_copy
+from shared.contracts import TestRun
+
+
+def lay_out(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    async def run(files: dict[str, str], seconds: float = 60.0) -> TestRun:
+        repo = lay_out(tmp_path / "project", files)
+        before = {path: path.stat().st_mtime_ns for path in (repo, *repo.rglob("*"))}
+        async with working_copy(repo, tmp_path / "place") as workspace:
+            plan = await plan_tests(repo, workspace)
+            done = isinstance(plan, TestRun)
+            result = (
+                plan if done else await run_tests(plan, workspace, tmp_path / "out" / "tests.log", seconds)
+            )
+        assert {path: path.stat().st_mtime_ns for path in (repo, *repo.rglob("*"))} == before
+        assert TestRun.from_json(result.to_json()) == result
+        return result
+
+    return run
+
+
+# Without the plugins that happen to be installed here pytest starts quickly.
+QUICK = "[pytest]\naddopts = --disable-plugin-autoload\n"
+PROJECT = {
+    "pyproject.toml": '[tool.pytest.ini_options]\naddopts = ["--disable-plugin-autoload"]\n',
+    "src/adder/__init__.py": "def add(a, b):\n    return a + b\n",
+    "tests/test_add.py": """\
+import os
+
+import pytest
+
+import adder
+
+
+def test_adds():
+    assert adder.add(1, 2) == 3
+
+
+class TestMore:
+    def test_is_wrong(self):
+        assert adder.add(1, 2) == 4, "one and two"
+
+
+@pytest.mark.skip
+def test_later():
+    pass
+
+
+@pytest.fixture
+def broken():
+    raise ValueError("no")
+
+
+def test_not_set_up(broken):
+    pass
+
+
+def test_copy():
+    assert "canary" not in str(dict(os.environ))
+    assert "/place/" in adder.__file__
+    open("rubbish", "w").close()
+""",
+}
+
+
+async def test_pytest_exactly_counted(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("MAILROOM_CANARY", "canary")
+    result = await run(PROJECT)
+    assert (result.passed, result.failed, result.skipped, result.errors) == (2, 1, 1, 1)
+    assert (result.exit_code, result.timed_out, result.problem) == (1, False, "")
+    assert result.command == "python -m pytest"
+    assert result.found == "pyproject.toml:1 (settings of pytest)"
+    assert [(each.test, each.source) for each in result.failures] == [
+        ("tests/test_add.py::TestMore::test_is_wrong", "tests/test_add.py:14"),
+        ("tests/test_add.py::test_not_set_up", "tests/test_add.py:24"),
+    ]
+    assert "one and two" in result.failures[0].message
+    log = Path(result.log_path)
+    assert log == tmp_path / "out" / "tests.log"
+    assert "1 failed, 2 passed, 1 skipped, 1 error in" in log.read_text()
+    assert not (tmp_path / "project" / "rubbish").exists()
+    told = tell_tests(result, ("escape (a link that leads outside the folder)",))
+    assert told.startswith("Tests: 2 passed, 1 failed, 1 error, 1 skipped in ")
+    assert "tests/test_add.py:14" in told
+    assert "escape" in told
+    assert cite_tests(result) == (
+        "pyproject.toml:1",
+        "tests/test_add.py:14",
+        "tests/test_add.py:24",
+        str(log),
+    )
+
+
+async def test_a_module_that_is_missing_is_a_finding_with_its_cure(run):
+    result = await run({"pytest.ini": QUICK, "test_a.py": "import os\nimport adder_not_there.x\n"})
+    assert (result.passed, result.errors, result.exit_code) == (0, 1, 2)
+    assert result.failures[0].source == "test_a.py:2"
+    assert "need the Python module adder_not_there" in result.problem
+    assert "pip install adder_not_there" in result.problem
+
+
+async def test_a_plugin_that_is_missing_is_a_finding_with_its_cure(run):
+    result = await run(
+        {"pytest.ini": "[pytest]\naddopts = --cov=adder --reruns 2\n", "test_a.py": "def test_a(): ...\n"}
+    )
+    assert (result.passed, result.exit_code) == (-1, 4)
+    assert "pip install pytest-cov pytest-rerunfailures" in result.problem
+
+
+async def test_what_hangs_is_stopped_in_time_and_what_passed_is_told(run):
+    sleep = 1000 + uuid.uuid4().int % 1_000_000_000
+    text = f"""\
+import subprocess, time
+def test_one(): pass
+def test_two(): pass
+def test_bad(): assert 0
+def test_hangs():
+    subprocess.Popen(["sleep", "{sleep}"], start_new_session=True)
+    time.sleep(100)
+def test_never(): pass
+"""
+    result = await run({"pytest.ini": QUICK, "test_a.py": text}, seconds=5.0)
+    assert result.timed_out
+    assert (result.passed, result.failed) == (2, 1)
+    assert result.seconds < 20
+    assert re.fullmatch(
+        r"The tests were stopped after \d+ seconds at test_a.py:7; until then 2 had passed", result.problem
+    )
+    assert str(sleep) not in str([process.info["cmdline"] for process in psutil.process_iter(["cmdline"])])
+
+
+async def test_no_tests_in_what_pytest_finds(run):
+    result = await run({"pytest.ini": QUICK, "a.py": ""})
+    assert (result.passed, result.failed, result.exit_code) == (0, 0, 5)
+    assert result.problem == "The command found no tests to run"
+
+
+async def test_no_way_to_test_and_no_sense_in_the_way_stated(run):
+    result = await run({"README.md": "# x"})
+    assert (result.problem, result.command, result.passed) == (NOTHING_FOUND, "", -1)
+    result = await run({".mailroom.yaml": "test: 5\n"})
+    assert result.problem.startswith(".mailroom.yaml:1: test must be a command")
+    assert cite_tests(result) == ()
+
+
+async def test_the_projects_own_environment_is_used_where_it_lies(run, tmp_path):
+    python = lay_out(
+        tmp_path / "project", {".venv/bin/python": f'#!/bin/sh\nUSED=own exec {sys.executable} "$@"\n'}
+    )
+    (python / ".venv" / "bin" / "python").chmod(0o755)
+    test = """\
+import os, unittest
+class T(unittest.TestCase):
+    def test_a(self): self.assertEqual(os.environ['USED'], 'own')
+"""
+    result = await run({"test_a.py": test})
+    assert (result.command, result.passed) == (".venv/bin/python -m unittest discover -v", 1)
+    assert result.problem == ""
+
+
+async def test_pytest_missing_is_a_finding_with_its_cure(run, tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(testing, "_interpreters", lambda repo, folder: [str(python)])
+    result = await run({"pytest.ini": "[pytest]\n"})
+    assert result.problem.startswith(f"The tests need pytest, which {python} lacks")
+    assert result.found == "pytest.ini:1 (settings of pytest)"
+
+
+async def test_unittest(run):
+    test = """\
+import unittest
+class T(unittest.TestCase):
+    def test_good(self): pass
+    def test_bad(self): self.assertEqual(1, 2)
+    @unittest.skip("no")
+    def test_later(self): pass
+"""
+    result = await run({"tests/__init__.py": "", "tests/test_a.py": test})
+    assert (result.passed, result.failed, result.skipped, result.errors) == (1, 1, 1, 0)
+    assert result.failures[0].source == "tests/test_a.py:4"
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+async def test_node(run):
+    test = """\
+const test = require('node:test');
+const assert = require('assert');
+test('good', () => {});
+test('later', { skip: true }, () => {});
+test('bad', () => {
+  assert.equal(1, 2);
+});
+"""
+    package = '{\n  "scripts": {\n    "test": "node --test"\n  }\n}\n'
+    result = await run({"package.json": package, "a.test.js": test})
+    assert (result.passed, result.failed, result.skipped) == (1, 1, 1)
+    assert result.found == "package.json:3 (scripts.test: node --test)"
+    assert [(each.test, each.source) for each in result.failures] == [("bad", "a.test.js:6")]
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+async def test_node_without_its_packages(run):
+    package = '{"scripts": {"test": "mocha-not-there"}, "devDependencies": {"mocha-not-there": "*"}}'
+    result = await run({"package.json": package})
+    assert (result.passed, result.exit_code) == (-1, 127)
+    assert result.problem.startswith("The program mocha-not-there is not installed")
+    result = await run(
+        {"package.json": '{"scripts": {"test": "node t.js"}}', "t.js": "require('@x/left-pad')"}
+    )
+    assert (
+        result.problem == "The Node package @x/left-pad is not installed. Run npm install in the repository"
+    )
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+async def test_cargo(run):
+    code = "#[cfg(test)]\nmod tests {\n#[test]\nfn good() {}\n#[test]\nfn bad() { assert!(false); }\n}\n"
+    result = await run({"Cargo.toml": '[package]\nname = "x"\nversion = "0.1.0"\n', "src/lib.rs": code})
+    assert (result.passed, result.failed) == (1, 1)
+    assert result.failures[0].source == "src/lib.rs:6"
+    broken = await run({"src/lib.rs": "fn x( {}\n"})
+    assert broken.passed == -1
+    assert "exit code 101: error: could not compile" in broken.problem
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+async def test_output_that_tells_no_counts(run):
+    result = await run({"Makefile": "test:\n\t@echo fine\n"})
+    assert (result.exit_code, result.passed) == (0, -1)
+    assert result.problem == "The command succeeded, but its output does not tell how many tests ran"
+    result = await run({"Makefile": "test:\n\t@echo bad; exit 3\n"})
+    assert result.exit_code == 2
+    assert result.problem.startswith("Nothing was counted: the command ended with exit code 2: make: ***")
+    result = await run({"Makefile": "test:\n\t@echo '3 passed in 0.10s'; exit 1\n"})
+    assert (result.passed, result.failed) == (3, 0)
+    assert result.problem.startswith("No test failed, but the command ended with exit code 2")
+
+
+async def test_a_program_that_is_not_there(run):
+    result = await run({".mailroom.yaml": "test: no-such-runner --all\n"})
+    assert result.problem.startswith("no-such-runner is not installed")
+    assert result.command == "no-such-runner --all"
+
+
+async def test_output_without_end_is_in_the_log(run):
+    script = "import sys\nfor _ in range(60_000): print('x' * 100)\nprint('7 passed in 0.10s')\n"
+    result = await run({".mailroom.yaml": "test: python3 big.py\n", "big.py": script})
+    assert (result.passed, result.problem) == (7, "")
+    assert Path(result.log_path).stat().st_size == 60_000 * 101 + 18
+
+
+async def test_cancelling_leaves_nothing_behind(run, tmp_path):
+    sleep = f"{1000 + uuid.uuid4().int % 1_000_000_000}"
+    running = asyncio.create_task(run({".mailroom.yaml": f"test: sleep {sleep}\n"}))
+
+    def asleep() -> bool:
+        return ["sleep", sleep] in [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(asleep):  # noqa: ASYNC110 - a process that starts sets no event
+            await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not asleep()
+    assert not (tmp_path / "place").exists()
