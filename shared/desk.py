@@ -71,7 +71,7 @@ class Desk:
         task = _task_in(delivery)
         letter = seal(subjects.dead(self._name), letter_of_death(self._bus, delivery, reason, task))
         log.error("buried", subject=delivery.subject, seq=delivery.seq, reason=reason)
-        if task is None or subjects.sender_of(delivery.subject) != task.requester:
+        if task is None or delivery.subject != subjects.task(task.assignee, task.requester):
             await self._bus.commit([letter])
             return
         held = await claim(self._bus, delivery, task)

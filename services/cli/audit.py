@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,8 @@ def export(since: datetime | None) -> None:
 async def _export(since: datetime | None) -> None:
     from services.cli.trail import read_trail
 
-    async with connect() as bus:
-        async for copy in read_trail(bus, since):
+    async with connect() as bus, aclosing(read_trail(bus, since)) as trail:
+        async for copy in trail:
             print_json_line(line_of(copy))
 
 

@@ -84,13 +84,16 @@ class Child:
         self._report = tell
         self._lifeline = lifeline
         self._backoff = Backoff()
-        self._stopping = False
+        self._ready = self._stopping = False
         self._keeper = asyncio.create_task(self._keep(), name=program.name)
 
     async def stop(self, grace: float) -> None:
-        """SIGTERM, and SIGKILL for its whole group where it still runs after ``grace`` seconds."""
+        """SIGTERM, and SIGKILL for its whole group where it still runs after ``grace`` seconds.
+
+        What is not ready yet is killed at once: it has nothing to finish.
+        """
         self._stopping = True
-        if self.process is not None and self.process.returncode is None:
+        if self._ready and self.process is not None and self.process.returncode is None:
             self._signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self._keeper), grace)
@@ -119,6 +122,7 @@ class Child:
     async def _run_once(self) -> float:
         """Start it and wait for its end; returns the seconds to wait before the next start."""
         started = time.monotonic()
+        self._ready = False
         try:
             process = self.process = await self._spawn()
         except OSError as error:
@@ -127,7 +131,7 @@ class Child:
             )
         self._lifeline.enroll(process.pid, self.program.stage)
         try:
-            ready = await self._await_ready(process, started)
+            await self._await_ready(process, started)
             code = await process.wait()
         finally:
             self._end_stragglers(process)
@@ -135,7 +139,7 @@ class Child:
             return 0.0
         how = f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
         complaint = self.program.complaint(self.program.log) if code > 0 else ""
-        return self._note_end(how, complaint, time.monotonic() - started, was_ready=ready)
+        return self._note_end(how, complaint, time.monotonic() - started, was_ready=self._ready)
 
     async def _spawn(self) -> Process:
         with self.program.log.open("ab") as output:
@@ -149,17 +153,17 @@ class Child:
                 start_new_session=True,
             )
 
-    async def _await_ready(self, process: Process, started: float) -> bool:
+    async def _await_ready(self, process: Process, started: float) -> None:
         while process.returncode is None:
             seconds = time.monotonic() - started
             if self.program.ready(process.pid):
                 self._tell("info", f"ready after {seconds:.1f} s")
                 self._open(None)
-                return True
+                self._ready = True
+                return
             if seconds > READY_TIMEOUT:
                 self._open(self._error(f"it was not ready within {READY_TIMEOUT:g} s"))
             await asyncio.sleep(POLL)
-        return False
 
     def _end_stragglers(self, process: Process) -> None:
         with contextlib.suppress(OSError):

@@ -37,9 +37,10 @@ def ask(text: str, timeout: float, as_json: bool) -> None:
         print_json(answer)
         return
     click.echo(clean_block(answer.text).strip())
-    if answer.citations:
+    unnamed = [citation for citation in answer.citations if citation not in answer.text]
+    if unnamed:
         click.echo("\nSources:")
-        for citation in answer.citations:
+        for citation in unnamed:
             click.echo(f"  {clean(citation)}")
 
 

@@ -66,8 +66,8 @@ def describe(subject: str, data: bytes) -> Sentence:
         return Sentence(sender=sender, recipient=recipient, kind="unreadable", text=clean(str(error)[:GIST]))
     gist = _GISTS.get(type(envelope), _plain)
     kind, text, status = gist(envelope)
-    if subject.startswith("state.") and not isinstance(envelope, StateChanged):
-        sender, recipient = envelope.sender or sender, envelope.recipient or recipient
+    if isinstance(envelope, TaskChanged) and _is_handed_out(envelope, recipient):
+        sender, recipient = recipient, sender
     return Sentence(
         sender=sender,
         recipient=recipient,
@@ -95,6 +95,11 @@ def _parties(subject: str) -> tuple[str, str]:
         case ["event" | "dead", sender, *_]:
             return sender, ""
     return subject, ""
+
+
+def _is_handed_out(change: TaskChanged, requester: str) -> bool:
+    """Whether a record was written by the requester: the broker lets both parties of a task write it."""
+    return change.sender == requester or change.task.status is TaskStatus.PENDING
 
 
 def _submission(data: bytes) -> Sentence:

@@ -12,13 +12,15 @@ from pathlib import Path
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.identity import ensure_keys, write_server_config
+from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, StartError
 from shared.settings import Settings
 
 READY_TIMEOUT = 15.0
 """Seconds the server may take until it listens: a large store is checked first."""
+NAMED_WAIT = 5.0
+"""Seconds the server that NATS_URL names may take to answer."""
 TEMPLATES = Path(__file__).resolve().parents[2] / "deploy" / "nats"
 MIN_STORE = 64 * 1024 * 1024
 """The least room JetStream can work with, in bytes."""
@@ -152,6 +154,8 @@ async def provision_office(settings: Settings, url: str, agents: Sequence[str]) 
 async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str]:
     """The same on the server that NATS_URL names; raises StartError with the cure where it is of no use."""
     try:
+        if not await _enforces_rights(settings):
+            raise Denied("It takes anybody")
         return await provision_office(settings, settings.nats_url, agents)
     except Denied:
         include = settings.state_dir / "nats" / "office.conf"
@@ -164,6 +168,17 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
             f"NATS_URL names a server that cannot be used: {error.cause}",
             "Start that server, correct NATS_URL, or unset it and have the office start a server of its own",
         ) from None
+
+
+async def _enforces_rights(settings: Settings) -> bool:
+    """Whether the server has the office's accounts; one without any lets everybody do everything."""
+    key = settings.keys / f"{subjects.ADMIN}.nk"
+    bus = await Bus.connect(subjects.ADMIN, settings.nats_url, key, wait=NAMED_WAIT)
+    try:
+        answer = json.loads(await bus.request("$SYS.REQ.USER.INFO"))
+        return bool(answer["data"]["account"] == OFFICE_ACCOUNT)
+    finally:
+        await bus.close()
 
 
 def find_server(settings: Settings) -> Path:

@@ -13,6 +13,7 @@ from services.cli.moment import format_clock, format_date, format_span, seconds_
 from services.cli.screen import SIGNS, STYLES, clean, json_option, open_console, print_json
 
 if TYPE_CHECKING:
+    from services.cli.sentences import Sentence
     from services.cli.story import GoalStory, Moment, TaskStory
 
 
@@ -106,23 +107,30 @@ def _add(tree: Tree, row: Union["TaskStory", "Moment"], begin: str) -> None:
         _add(branch, part, begin)
 
 
-def _without_echoes(moments: "list[Moment]") -> "list[Moment]":
+def _without_echoes(moments: list["Moment"]) -> list["Moment"]:
     """The messages but for records that say no more than the task or the result stored with them."""
-    kinds = {moment.said.kind for moment in moments}
-    echoes = {"pending"} if "task" in kinds else set()
-    echoes |= {moment.said.status for moment in moments if moment.said.kind == "result"}
-    return [moment for moment in moments if moment.said.kind != "state" or moment.said.status not in echoes]
+    given = [moment.said.text for moment in moments if moment.said.kind == "task"]
+    ended = {moment.said.status for moment in moments if moment.said.kind == "result"}
+
+    def is_echo(said: "Sentence") -> bool:
+        handed_out = said.text.removeprefix("pending: ")
+        return said.kind == "state" and (
+            said.status in ended or any(text.startswith(handed_out) for text in given)
+        )
+
+    return [moment for moment in moments if not is_echo(moment.said)]
 
 
 def _task_line(story: "TaskStory") -> Text:
     status = str(story.status)
+    name = story.task.task_id.removeprefix(f"{story.task.goal_id}-")
     spans = [f"waited {format_span(story.waited)}"] if story.waited is not None else []
     spans += [f"worked {format_span(story.worked)}"] if story.worked is not None else []
     spans += [f"{story.attempts} attempts"] if story.attempts > 1 else []
     return Text.assemble(
-        (f"{SIGNS[status]} {story.task.task_id}", STYLES[status]),
-        f" {story.task.requester} → {story.task.assignee}",
-        (f" ({', '.join(spans)})" if spans else "", "dim"),
+        (f"{SIGNS[status]} {name}", STYLES[status]),
+        f"  {story.task.requester} → {story.task.assignee}  ",
+        (", ".join(spans), "dim"),
     )
 
 

@@ -184,9 +184,11 @@ def _stories(
 def _story(task: Task, history: list[tuple[str, TaskChanged]]) -> TaskStory:
     if not history:
         return TaskStory(task=task, status=task.status, moments=[], parts=[])
-    issued, last = history[0][0], history[-1][1]
-    claimed = next((time for time, change in history if change.attempt), "")
-    ended = next((time for time, change in history if change.task.status.final), "")
+    # Sent again by a person, a task begins anew.
+    begin = max((at for at, (_, change) in enumerate(history) if not change.attempt), default=0)
+    issued, last = history[begin][0], history[-1][1]
+    claimed = next((time for time, change in history[begin:] if change.attempt), "")
+    ended = next((time for time, change in history[begin:] if change.task.status.final), "")
     return TaskStory(
         task=task,
         status=last.task.status,

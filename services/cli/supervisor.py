@@ -56,9 +56,9 @@ class Supervisor:
         self._listener = asyncio.create_task(self._listen())
         port = 0 if self.config.nats_url else choose_port(self.config)
         self.url = self.config.nats_url or f"nats://127.0.0.1:{port}"
-        programs = [
-            program for member in members for program in agent_programs(self.config, member, self.url)
-        ]
+        if not port:
+            await provision_named(self.config, agents)
+        programs = [each for member in members for each in agent_programs(self.config, member, self.url)]
         # Memory takes longest, most of it for imports: it starts before the server it will wait for.
         for program in programs:
             if program.stage == MEMORY:
@@ -66,8 +66,6 @@ class Supervisor:
         if port:
             await self._until_ready([self._start(server_program(self.config, port))])
             await provision_office(self.config, self.url, agents)
-        else:
-            await provision_named(self.config, agents)
         # An agent cannot show itself before the streams are there.
         await self._start_in_turns(program for program in programs if program.stage == AGENT)
         await self._until_ready(self.children)
@@ -108,8 +106,8 @@ class Supervisor:
             raise unusable(config.state_dir, f"the disk is full, {free // 1024**2} MB are free")
 
     async def _start_in_turns(self, programs: Iterable[Program]) -> None:
-        """Start as many at once as there are cores beside memory's: more would only slow memory down."""
-        turns = asyncio.Semaphore(int(os.environ.get("TURNS", 2)))
+        """Start as many at once as there are cores: more would only take memory's from it."""
+        turns = asyncio.Semaphore(os.cpu_count() or 1)
 
         async def start(program: Program) -> None:
             async with turns:

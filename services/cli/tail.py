@@ -1,6 +1,8 @@
 """``mailroom tail``: the audit trail as it grows, one line an envelope."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -79,18 +81,25 @@ async def _tail(wanted: Wanted, since: datetime | None, no_follow: bool, as_json
 
     console = open_console()
     async with connect() as bus:
-        trail = read_trail(bus, since) if no_follow else Tail(bus).follow(since)
-        async for item in trail:
-            if not isinstance(item, Copy):
-                _warn(item)
-                continue
-            sentence = describe(item.subject, item.data)
-            if not wanted.admits(item, sentence):
-                continue
-            if as_json:
-                print_json_line(line_of(item, sentence))
-            else:
-                print_line(_render(item, sentence, console), console)
+        trail: AsyncGenerator[Copy | Gap, None] = (
+            read_trail(bus, since) if no_follow else Tail(bus).follow(since)
+        )
+        async with aclosing(trail) as items:
+            async for item in items:
+                if isinstance(item, Copy):
+                    _show(item, wanted, console, as_json)
+                else:
+                    _warn(item)
+
+
+def _show(copy: "Copy", wanted: Wanted, console: Console, as_json: bool) -> None:
+    sentence = describe(copy.subject, copy.data)
+    if not wanted.admits(copy, sentence):
+        return
+    if as_json:
+        print_json_line(line_of(copy, sentence))
+    else:
+        print_line(_render(copy, sentence), console)
 
 
 def line_of(copy: "Copy", sentence: Sentence) -> dict[str, object]:
@@ -105,7 +114,7 @@ def line_of(copy: "Copy", sentence: Sentence) -> dict[str, object]:
     }
 
 
-def _render(copy: "Copy", sentence: Sentence, console: Console) -> Text:
+def _render(copy: "Copy", sentence: Sentence) -> Text:
     style = STYLES.get(sentence.status) or KIND_STYLES.get(sentence.kind, "")
     return Text.assemble(
         (format_clock(copy.time), "dim"),

@@ -1,8 +1,8 @@
 """The audit trail: what was stored, in order, and what is being stored now."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, aclosing
 from datetime import datetime
 from typing import NamedTuple
 
@@ -64,18 +64,21 @@ async def read_trail(
 ) -> AsyncGenerator[Copy, None]:
     """Both audit streams, merged by time of storing, from a moment on, up to the sequences in ``until``."""
     until = until if until is not None else await positions(bus)
-    streams = [scan(bus, audit, since=since, until=end) for audit, end in until.items() if end]
-    heads = [(await anext(stream, None), stream) for stream in streams]
-    waiting = [(stored, stream) for stored, stream in heads if stored is not None]
-    while waiting:
-        # The server leaves out zeros at the end of a fraction.
-        earliest = min(waiting, key=lambda pair: pair[0].time.rstrip("Z"))
-        stored, stream = earliest
-        yield copy_of(stored)
-        following = await anext(stream, None)
-        waiting.remove(earliest)
-        if following is not None:
-            waiting.append((following, stream))
+    async with AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(aclosing(scan(bus, audit, since=since, until=end)))
+            for audit, end in until.items()
+            if end
+        ]
+        waiting = [(stored, stream) for stream in streams if (stored := await anext(stream, None))]
+        while waiting:
+            # The server leaves out zeros at the end of a fraction.
+            earliest = min(waiting, key=lambda pair: pair[0].time.rstrip("Z"))
+            stored, stream = earliest
+            yield copy_of(stored)
+            waiting.remove(earliest)
+            if following := await anext(stream, None):
+                waiting.append((following, stream))
 
 
 async def positions(bus: Bus) -> dict[str, int]:
@@ -94,7 +97,7 @@ class Tail:
         self._bus = bus
         self._heard: asyncio.Queue[Copy] = asyncio.Queue()
 
-    async def follow(self, since: datetime | None = None) -> AsyncIterator[Copy | Gap]:
+    async def follow(self, since: datetime | None = None) -> AsyncGenerator[Copy | Gap, None]:
         """What was stored from ``since`` on (None: from now on), and then what comes."""
         await self._bus.subscribe(subjects.AUDIT_ALL, self._hear)
         reached = await positions(self._bus)
@@ -109,8 +112,11 @@ class Tail:
                 continue
             if copy.audit_seq > last + 1:
                 yield Gap(copy.audit, last + 1, copy.audit_seq - 1)
-                async for missed in scan(self._bus, copy.audit, seq=last + 1, until=copy.audit_seq - 1):
-                    yield copy_of(missed)
+                async with aclosing(
+                    scan(self._bus, copy.audit, seq=last + 1, until=copy.audit_seq - 1)
+                ) as missed:
+                    async for stored in missed:
+                        yield copy_of(stored)
             reached[copy.audit] = copy.audit_seq
             yield copy
 

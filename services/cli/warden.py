@@ -4,8 +4,8 @@
 
 Standard input is a lifeline. On it come lines ``+ PROCESS STAGE`` and ``- PROCESS``: a process, the leader
 of its group, that runs now or that ended. When the other end closes, because its holder ended or was killed,
-what still runs is ended, the lowest stage first: SIGTERM, and GRACE seconds later SIGKILL for the group.
-Then the record that says that an office runs is removed.
+the record that says that an office runs is removed, and what still runs is ended, the lowest stage first:
+SIGTERM, and GRACE seconds later SIGKILL for the group.
 """
 
 import contextlib
@@ -24,9 +24,10 @@ def main(record: Path, grace: float) -> None:
     stages = _listen(sys.stdin)
     if not stages:
         return
+    with contextlib.suppress(OSError):
+        record.unlink()
     for stage in sorted(set(stages.values())):
         _end([process for process, its in stages.items() if its == stage], grace)
-    record.unlink(missing_ok=True)
 
 
 def _listen(lines: Iterable[str]) -> dict[int, int]:

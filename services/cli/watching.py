@@ -48,17 +48,20 @@ def _table_of(progress: Progress, waited: float) -> RenderableType:
     if goal is None:
         text = "waiting for the conductor" if waited < PATIENCE else NOT_TAKEN_UP
         return Text(f"{format_span(waited)}  {text}", style="dim")
-    table = make_table("", "task", "agent", "time", "")
+    table = make_table("", "task", "agent", "   time", "")
     for task in progress.tasks:
         status = _status(progress, task)
         table.add_row(
             Text(SIGNS[status], style=STYLES[status]),
             Text(shorten(task.name, 20), style=STYLES[status]),
             shorten(task.assignee, 12),
-            _took(progress, task),
+            f"{_took(progress, task):>7}",
             Text(clean(progress.note(task)), style="dim"),
         )
-    head = Text(f"{_headline(progress)}  {format_span(seconds_between(goal.submitted_at, goal.ended_at))}")
+    ended = f"{sum(task.status.final for task in goal.tasks)} of {len(goal.tasks)} tasks ended"
+    head = Text(
+        f"{_headline(progress)}, {ended}, {format_span(seconds_between(goal.submitted_at, goal.ended_at))}"
+    )
     return Group(head, table)
 
 
@@ -71,8 +74,7 @@ def _headline(progress: Progress) -> str:
         return "planning"
     if goal.status is TaskStatus.REVIEW:
         return f"review {goal.reviews}"
-    ended = sum(task.status.final for task in goal.tasks)
-    return f"working, {ended} of {len(goal.tasks)} tasks ended"
+    return "working"
 
 
 def _status(progress: Progress, task: GoalTask) -> str:

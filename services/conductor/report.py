@@ -75,7 +75,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     tasks = {task.name: task for task in goal.tasks}
     names = [*(name for name in tasks if name in results), *(name for name in results if name not in tasks)]
     done = [name for name in names if _status(results[name]) == TaskStatus.COMPLETED]
-    first = _output(results[names[0]]).partition("\n")[0] if len(names) == 1 else ""
+    first = headline(_output(results[names[0]])) if len(names) == 1 else ""
     summary = first or f"{len(done)} of {_count(len(names), 'task')} completed."
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     for name in names:
@@ -121,7 +121,11 @@ def _summary(
         if inspection and broken
         else ""
     )
-    rows = [f"**{escape(name)}: {state[0].lower()}{state[1:]}; {found}{drift}.**", "", f"- Tests: {_first_failure(tests) or f'{state}.'}"]
+    rows = [
+        f"**{escape(name)}: {state[0].lower()}{state[1:]}; {found}{drift}.**",
+        "",
+        f"- Tests: {_first_failure(tests) or f'{state}.'}",
+    ]
     if inspection:
         worst = "; ".join(_brief(finding) for finding in inspection.findings[:2] if finding.severity != "low")
         rows.append(f"- Findings: {inspection.total:,} in all{f', the worst: {worst}' if worst else ''}.")

@@ -52,7 +52,8 @@ def find_call(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Ca
 def read_call(text: str, own_name: str, own_actions: Collection[str]) -> Call | None:
     """``agent.action name=value ...``, or an own action without the agent; None where it is anything else.
 
-    Values are JSON where they can be, else text; one with blanks stands in quotes.
+    Values are JSON where they can be, else text. One with blanks stands in quotes, a number that is meant
+    as text in both kinds: ``year='"2026"'``.
     """
     found = LINE.fullmatch(text.strip())
     if found is None or (not found["assignee"] and found["action"] not in own_actions):

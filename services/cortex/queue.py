@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -211,21 +211,24 @@ def _read(path: Path) -> WaitingJob:
 
 def _read_bytes(path: Path) -> tuple[bytes, os.stat_result]:
     """The content of a regular file; raises ValueError for anything else that stands under its name."""
-    try:
-        # Without NONBLOCK a pipe dropped here would stop the queue.
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        reason = "it is a link, not a file" if path.is_symlink() else f"it cannot be read: {error.strerror}"
-        raise ValueError(reason) from None
-    with os.fdopen(number, "rb") as file:
+    with ExitStack() as stack:
+        try:
+            # Without NONBLOCK a pipe dropped here would stop the queue.
+            number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            reason = (
+                "it is a link, not a file" if path.is_symlink() else f"it cannot be read: {error.strerror}"
+            )
+            raise ValueError(reason) from None
+        stack.callback(os.close, number)
         written = os.fstat(number)
         if not stat.S_ISREG(written.st_mode):
             raise ValueError("it is not a regular file")
         if written.st_size > LARGEST:
             raise ValueError(f"it has {written.st_size:,} bytes; the limit is {LARGEST:,}")
-        return file.read(LARGEST), written
+        return os.read(number, LARGEST), written
 
 
 def _write(path: Path, content: bytes) -> None:

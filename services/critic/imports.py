@@ -7,13 +7,10 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from services.critic.imports_elsewhere import SUFFIXES, read_go, read_script
+from services.critic.imports_elsewhere import ROOTS, SUFFIXES, read_go, read_script
 from services.critic.places import is_test, is_vendored
 from services.critic.syntax import parse_module
 from services.critic.tree import Tree, read_text
-
-ROOTS = ("src", "lib", "python")
-"""Folders that hold packages without being one."""
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +67,7 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
 def canonical(path: str) -> str:
     """The dotted name of a file: ``src/pkg/mod.py`` is ``pkg.mod``, ``pkg/__init__.py`` is ``pkg``."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
-    if len(parts) > 2 and parts[0] in ROOTS:
+    if len(parts) > 1 and parts[0] in ROOTS and parts[1] not in ("__init__", "index"):
         parts = parts[1:]
     if len(parts) > 1 and parts[-1] in ("__init__", "index"):
         parts = parts[:-1]

@@ -4,6 +4,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 
+ROOTS = ("src", "lib", "python")
+"""Folders that hold packages without being one."""
+
 SUFFIXES = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 
 SCRIPT = re.compile(
@@ -34,7 +37,7 @@ def _script_name(path: str, name: str) -> str:
         return name
     stem = next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
     parts = stem.removesuffix("/index").split("/")
-    return ".".join(parts[1:] if parts[0] in ("src", "lib") and len(parts) > 2 else parts)
+    return ".".join(parts[1:] if parts[0] in ROOTS and len(parts) > 1 else parts)
 
 
 def read_go(text: str, go_mod: str) -> Iterator[tuple[int, str]]:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from services.critic.imports import ROOTS, Graph
+from services.critic.imports import Graph
+from services.critic.imports_elsewhere import ROOTS
 from services.critic.rules import THIRD_PARTY
 from services.critic.tree import Tree, read_text
 

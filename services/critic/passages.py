@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DOCUMENT = re.compile(r"(?:(?:docs?|\.github)/)?architecture\.(?:md|markdown)", re.IGNORECASE)
-SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"“(*]|import-linter)|;\s+|\n{2,}")
+SENTENCE = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)\s+(?=\S)|;\s+|\n{2,}")
 LISTED = re.compile(
     r"^([\s│├└─|`+-]*)([\w@.-]+(?:/[\w@.-]+)*/?)((?:<\w+>/?)?)(?:\s{2,}|\s+[#—–-]\s+|:\s+)(\S.*)$"
 )

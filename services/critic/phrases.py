@@ -15,7 +15,8 @@ NOT = (
     r"|(?:is|are) forbidden to)(?:\s+(?:be\s+)?(?:allowed|permitted)\s+to)?(?:\s+(?:ever|directly))?"
 )
 NOBODY = (
-    r"(?:nothing|nobody|no one|no (?:other )?(?:module|code|package|file|part|one|process)s?)(?:\s+else)?"
+    r"(?:nothing|nobody|no one|no (?:other )?(?:module|code|package|file|part|one|process)s?)"
+    r"(?P<else>\s+else)?"
 )
 BESIDES = r"(?:outside(?:\s+of)?|except(?:\s+for)?|but|other than|besides|apart from)"
 OTHERS = re.compile(
@@ -39,7 +40,9 @@ class Sentence:
     def __init__(self, passage: Passage, path: str, names: Names) -> None:
         self.passage = passage
         self.names = names
-        self.text = clean(passage.text)
+        self.text = clean(
+            f"{passage.about}: {passage.text}" if passage.fenced and passage.about else passage.text
+        )
         self.source = f"{path}:{passage.line}"
 
     def read(self) -> list[AnyRule]:
@@ -64,6 +67,13 @@ class Sentence:
         if subject is None or target is None:
             return []
         return [Sole(text=self.text, source=self.source, subjects=subject, objects=target.every)]
+
+    def nobody(self, found: dict[str, str]) -> list[AnyRule]:
+        """Nothing but x, or what the passage is about, imports y; or nothing at all does."""
+        if found["x"] or found["else"]:
+            return self.sole(found)
+        target = self.names.look_up(found["y"], lenient=True)
+        return [Sole(text=self.text, source=self.source, subjects=(), objects=target.every)] if target else []
 
     def only(self, found: dict[str, str]) -> list[AnyRule]:
         """x imports only y, and what follows a "never" not at all."""
@@ -146,7 +156,8 @@ class Sentence:
         clear = set(outermost(found for level in items for found in level if found))
         levels = [tuple(name for found in level for name in found if name in clear) for level in items]
         levels = [level for level in levels if level]
-        if len(levels) < 2 or named < sum(map(len, items)) / 2:
+        # a chain that does not speak of layers must name little else than modules
+        if len(levels) < 2 or named < sum(map(len, items)) * (1 / 2 if layered else 2 / 3):
             return None
         return Layers(text=self.text, source=self.source, levels=tuple(levels))
 
@@ -159,7 +170,7 @@ def _form(pattern: str, build: Build) -> tuple[re.Pattern[str], Build]:
 
 
 FORMS = (
-    _form(rf"{NOBODY}(?:\s+{BESIDES}\s+(?P<x>.+?))?\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.sole),
+    _form(rf"{NOBODY}(?:\s+{BESIDES}\s+(?P<x>.+?))?\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.nobody),
     _form(rf"no\s+(?P<x>\S+(?:\s+\w+)?)\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.forbid),
     _form(rf"only\s+(?P<x>.+?)\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.sole),
     _form(

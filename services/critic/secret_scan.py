@@ -63,7 +63,7 @@ KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(.*)")
 KEY_BODY = re.compile(r"(?:\\n|\\r|[\s\"'+,\\])*[A-Za-z0-9+/=]{40,}")
 RUN = re.compile(r"[A-Za-z0-9+/_=-]{12,}")
 NAMED = re.compile(r"PRIVATE KEY|(?:pass|pwd|secret|key|token|://).*\d", re.IGNORECASE)
-"""A line without a long word that holds a digit, and without these, is not looked at further: most are not."""
+"""A line without a long word that holds a digit, and without these, is not looked at further."""
 ALLOWED = re.compile(
     r"pragma:\s*(?:allowlist|whitelist)\s+secret|gitleaks:allow|trufflehog:ignore|nosecret", re.IGNORECASE
 )
@@ -165,13 +165,12 @@ def _entropy(value: str) -> float:
 
 
 def _looks_random(value: str) -> bool:
-    """Whether a value is more likely drawn than written: long, mixed, of high entropy."""
+    """Whether a value is more likely drawn than written: long, mixed, of high entropy, not made of words."""
+    words = [part for part in re.split(r"[-_./: ]", value) if len(part) > 2 and part.isalpha()]
     mixed = bool(re.search(r"\d", value)) and bool(re.search(r"[A-Za-z]", value))
-    return (
-        12 <= len(value) <= 200
-        and mixed
-        and _entropy(value) >= (3.0 if re.fullmatch(r"[0-9a-f]+", value) else 3.3)
-    )
+    if not mixed or not 12 <= len(value) <= 200 or sum(map(len, words)) > len(value) / 2:
+        return False
+    return _entropy(value) >= (3.0 if re.fullmatch(r"[0-9a-f]+", value) else 3.3)
 
 
 def _mask(value: str) -> str:

@@ -80,10 +80,13 @@ async def working_copy(
 
 def clean_workspaces(workspaces: Path, older_than: float = STALE) -> int:
     """Remove the copies that are older than ``older_than`` seconds; returns how many there were."""
-    places = [place for place in workspaces.glob("*/*") if time.time() - place.lstat().st_mtime > older_than]
-    for place in places:
-        _remove_place(place)
-    return len(places)
+    removed = 0
+    for place in list(workspaces.glob("*/*")):
+        with contextlib.suppress(FileNotFoundError):  # another engineer may be at the same
+            if time.time() - place.lstat().st_mtime > older_than:
+                _remove_place(place)
+                removed += 1
+    return removed
 
 
 def _make_place(wanted: Path) -> Path:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 READERS = 4
 """Threads for reading: more than cores, since they wait for one another's short locks."""
 
+MAX_EVENT_IDS = 1_000
+"""The most ids a version event names; whoever needs more asks what changed since."""
+
 T = TypeVar("T")
 log = logger(__name__)
 
@@ -86,6 +89,11 @@ class MemoryDaemon:
         if self._store.untidy and (self._tidying is None or self._tidying.done()):
             self._tidying = asyncio.create_task(self._in(self._writer, self._tidy))
         return written
+
+    async def written(self, write_id: str) -> MemoryWritten | None:
+        """The answer to a write that was applied, at whatever time; None where it was not."""
+        version = await self._in(self._writer, self._store.find_write, write_id)
+        return None if version is None else MemoryWritten(cause=write_id, version=version)
 
     async def get(self, ids: Sequence[str]) -> list[Node]:
         """The nodes of these ids in their order, without embeddings; a retired one tells by
@@ -209,7 +217,7 @@ class MemoryDaemon:
             version=change.version,
             kinds=tuple(sorted({node.kind for node in touched})),
             agents=tuple(sorted({node.source.agent for node in touched if node.source.agent})),
-            ids=ids,
+            ids=ids[:MAX_EVENT_IDS],
         )
 
     def _tidy(self) -> None:

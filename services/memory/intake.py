@@ -28,7 +28,7 @@ class Intake:
         self._waiting: list[tuple[MemoryWrite, asyncio.Future[MemoryWritten]]] = []
         self._arrived = asyncio.Event()
         self._answers: OrderedDict[str, MemoryWritten] = OrderedDict()
-        self._asked: dict[str, list[asyncio.Future[MemoryWritten]]] = {}
+        self._asked: dict[str, set[asyncio.Future[MemoryWritten]]] = {}
 
     async def run(self) -> None:
         """Store batch after batch until cancelled."""

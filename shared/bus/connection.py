@@ -221,7 +221,8 @@ class Bus:
         except (TimeoutError, nats.errors.TimeoutError):
             raise BusUnavailable(f"Reading {stream} got no answer within {timeout:g} s") from None
         finally:
-            await subscription.unsubscribe()
+            if not self._client.is_closed:
+                await subscription.unsubscribe()
 
     async def subscribe(self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]) -> None:
         """Call ``handler(subject, payload, headers)`` for each message that passes from now on."""

@@ -136,6 +136,11 @@ class Consumer:
         else:
             self._held[delivery.seq] = delivery
             self._queue.put_nowait(delivery)
+        if not message.data and not message.headers:
+            # Between accounts the server takes an empty message for the end of an answer, and sends
+            # nothing more for this request.
+            await self._open_inbox()
+            await self._top_up()
 
     async def _on_status(self, status: str, message: Msg) -> None:
         if status == "100":

@@ -129,6 +129,7 @@ class _Run:
         try:
             environment = {**_clean_environment(scratch), **env}
             _require_runnable(self.argv, self.cwd, environment["PATH"])
+            self.order.insert(0, str(scratch))
             with self.closing:
                 return await self._supervise(environment, seconds)
         finally:

@@ -1,10 +1,11 @@
 """Runs one program within limits and ends whatever it leaves behind: a script that command.py starts.
 
-    python -I -S launcher.py STOP_SIGNAL GRACE CPU_SECONDS FILE_BYTES PROCESSES PROGRAM [ARGUMENT...]
+    python -I -S launcher.py SCRATCH STOP_SIGNAL GRACE CPU_SECONDS FILE_BYTES PROCESSES PROGRAM [ARGUMENT...]
 
 Standard input is a lifeline: when its other end closes, because the caller wants an end or has died itself,
 the program and its descendants get STOP_SIGNAL and, GRACE seconds later, SIGKILL. The launcher ends as the
 program ended, with the same exit code or by the same signal. A limit of 0 is no limit.
+If the caller has died, nobody else removes SCRATCH, its folder for this command.
 """
 
 import contextlib
@@ -13,7 +14,6 @@ import os
 import resource
 import select
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,22 +26,24 @@ KILL_PATIENCE = 5.0
 
 def main(arguments: list[str]) -> None:
     """Run the program, end its tree, and end as it did."""
-    stop_signal, grace, cpu, file_bytes, processes = (
-        int(arguments[0]),
-        float(arguments[1]),
-        *map(int, arguments[2:5]),
-    )
+    caller, scratch = os.getppid(), arguments[0]
+    stop_signal, grace = int(arguments[1]), float(arguments[2])
+    cpu, file_bytes, processes = map(int, arguments[3:6])
     _adopt_orphans()
     bell = _hear_signals()
     # Until it has shed our handlers the child would swallow a stop signal, so that waits for it.
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     child = os.fork()
     if child == 0:
-        _become(arguments[5:], cpu, file_bytes, processes)
+        _become(arguments[6:], cpu, file_bytes, processes)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     _let_go_of_output()
     status = _wait(child, bell)
     status = _end_tree(child, status, stop_signal, grace)
+    if os.getppid() != caller:
+        import shutil  # here, and subprocess below, because every command waits for what is imported above
+
+        shutil.rmtree(scratch, ignore_errors=True)
     _end_as(status)
 
 
@@ -171,6 +173,8 @@ def descendants(ancestor: int) -> set[int]:
 def _parents() -> dict[int, tuple[int, str]]:
     """Every process of the machine: its parent and its state."""
     if sys.platform != "linux":
+        import subprocess
+
         command = ["/bin/ps", "-axo", "pid=,ppid=,state="]
         listing = subprocess.run(command, capture_output=True, text=True, check=False)
         rows = [line.split() for line in listing.stdout.splitlines()]

@@ -162,7 +162,7 @@ async def test_who_hears_the_stop_signal_may_say_goodbye(tmp_path):
 async def test_a_daemon_that_left_the_session_dies_with_the_command(tmp_path):
     sleep = unique_sleep()
     daemon = f"setsid sh -c 'setsid {sleep} & {sleep}' & "
-    deaf = daemon.replace("sh -c '", "sh -c 'trap \"\" TERM HUP; ")
+    deaf = daemon.replace("sh -c '", 'sh -c \'trap "" TERM HUP; ')
     ended = await shell(deaf + "sleep 0.3; echo done", tmp_path)
     assert (ended.exit_code, ended.output, ended.timed_out) == (0, "done\n", False)
     assert not alive(sleep)
@@ -226,11 +226,13 @@ def test_a_caller_killed_outright_takes_the_command_with_it(tmp_path):
         "import asyncio, pathlib\nfrom shared.sandbox import run_command\n"
         f"asyncio.run(run_command({argv!r}, cwd=pathlib.Path('/'), timeout=99))"
     )
-    caller = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    caller = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2], env=env)
     wait_until(lambda: len(alive(sleep)) == 2)
     caller.kill()
     caller.wait()
     wait_until(lambda: not alive(sleep))
+    wait_until(lambda: not list(tmp_path.iterdir()))
 
 
 async def test_output_without_end_is_cut_in_the_middle_and_the_log_has_it_all(tmp_path):

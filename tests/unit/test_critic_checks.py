@@ -44,10 +44,10 @@ def shell(command):
 def snapshot(root: Path) -> dict[str, tuple[int, int]]:
     """Every file and folder beneath ``root`` with its size and time of change."""
     return {
-        os.path.join(folder, name): (status.st_size, status.st_mtime_ns)
+        f"{folder}/{name}": (status.st_size, status.st_mtime_ns)
         for folder, folders, files in os.walk(root)
         for name in (".", *folders, *files)
-        for status in [os.lstat(os.path.join(folder, name))]
+        for status in [os.lstat(f"{folder}/{name}")]
     }
 
 
@@ -93,7 +93,8 @@ async def test_ruff_finds_likely_bugs_where_a_project_has_no_rules(tmp_path: Pat
 async def test_a_projects_own_rules_hold(tmp_path: Path) -> None:
     files = {
         "a.py": BUGGY,
-        "ruff.toml": 'fix = true\nfix-only = true\nunsafe-fixes = true\ncache-dir = "cache"\n[lint]\nselect = ["D100"]\n',
+        "ruff.toml": "fix = true\nfix-only = true\nunsafe-fixes = true\n"
+        'cache-dir = "cache"\n[lint]\nselect = ["D100"]\n',
     }
     listed = tree(tmp_path, files)
     before = snapshot(tmp_path)
@@ -106,7 +107,8 @@ async def test_a_projects_own_rules_hold(tmp_path: Path) -> None:
 async def test_a_project_that_only_sets_a_line_length_selects_no_rules(tmp_path: Path) -> None:
     files = {
         "a.py": BUGGY + "x = dict()\n",
-        "pyproject.toml": '[tool.ruff]\nline-length = 40\n[tool.ruff.lint]\nextend-select = ["E501", "oops;"]\n',
+        "pyproject.toml": "[tool.ruff]\nline-length = 40\n"
+        '[tool.ruff.lint]\nextend-select = ["E501", "oops;"]\n',
     }
     check = await lint(tree(tmp_path, files), timeout=60)
     rules = {finding.rule for finding in check.findings}

@@ -143,7 +143,8 @@ def test_odd_documents_do_not_break_the_reader(name: str, text: str) -> None:
 
 
 def test_ci_commands_have_their_lines() -> None:
-    text = "jobs:\n  test:\n    steps:\n      - run: pytest -q\n      - name: x\n        run: |\n          make lint\n          echo y\n"
+    text = "jobs:\n  test:\n    steps:\n      - run: pytest -q\n"
+    text += "      - name: x\n        run: |\n          make lint\n          echo y\n"
     assert commands_in_yaml(".github/workflows/t.yml", text) == [
         (4, "pytest -q"),
         (7, "make lint"),

@@ -14,12 +14,13 @@ from services.scout.address import parse_place, require_public, resolve
 from services.scout.page import SIZE, fetch_page
 from shared.errors import ActionError
 
-ARTICLE = """<html><head><title>Of  Kettles</title><style>x{}</style></head><body><nav><a href="/home#top">Home</a></nav>
-<article><h1>Of Kettles</h1><p>%s</p><p>Second paragraph about boiling water, long enough to be kept by the reader.</p>
-<a href="https://example.org/more">more</a> <a href="mailto:x@y.z">mail</a> <a href="javascript:alert(1)">no</a>
-</article><script>alert('x')</script></body></html>""" % (
-    "Water boils at one hundred degrees at sea level. " * 6
-)
+ARTICLE = f"""<html><head><title>Of  Kettles</title><style>x</style></head>
+<body><nav><a href="/home#top">Home</a></nav><article><h1>Of Kettles</h1>
+<p>{"Water boils at one hundred degrees at sea level. " * 6}</p>
+<p>Second paragraph about boiling water, long enough to be kept by the reader.</p>
+<a href="https://example.org/more">more</a> <a href="mailto:x@y.z">mail</a>
+<a href="javascript:alert(1)">no</a>
+</article><script>alert('x')</script></body></html>"""
 
 Answer = tuple[int, dict[str, str], bytes]
 

@@ -64,7 +64,8 @@ PYTHON = {
     "docs/guide.md": "# Guide\n",
     "Dockerfile": 'FROM --platform=linux/amd64 python:3.13-slim AS base\nCMD ["kettle"]\n',
     "compose.yaml": "name: x\nservices:\n  web: {}\n  db: {}\n",
-    ".github/workflows/test.yml": "on: push\njobs:\n  t:\n    steps:\n      - run: pip install -e .\n      - run: make test\n",
+    ".github/workflows/test.yml": "on: push\njobs:\n  t:\n    steps:\n"
+    "      - run: pip install -e .\n      - run: make test\n",
 }
 
 
@@ -111,15 +112,15 @@ def test_layout(kettle: RepositoryReading) -> None:
 
 def test_questions(kettle: RepositoryReading) -> None:
     assert said(kettle.questions) == {
-        "Which version is this? The files disagree: 1.2.0 (pyproject.toml:7) and 1.1.0 (kettle/__init__.py:5)": "pyproject.toml:7",
+        "Which version is this? The files disagree: "
+        "1.2.0 (pyproject.toml:7) and 1.1.0 (kettle/__init__.py:5)": "pyproject.toml:7",
         "Which licence holds? pyproject.toml:9 declares MIT, LICENSE is Apache": "pyproject.toml:9",
         "Which Python is needed? The README says Python 3.9+, pyproject.toml:10 says >=3.11": "README.md:7",
         "The README names `docs/missing.md`, which does not exist": "README.md:17",
         "The README names `kettle/gone.py`, which does not exist": "README.md:18",
         "The README says `make polish`, which the Makefile does not know": "README.md:22",
-        "The authors left 1 TODO and 1 FIXME in the code: kettle/boil.py:2 (descale) and kettle/boil.py:4 ((bob) leaks)": (
-            "kettle/boil.py:2"
-        ),
+        "The authors left 1 TODO and 1 FIXME in the code: "
+        "kettle/boil.py:2 (descale) and kettle/boil.py:4 ((bob) leaks)": "kettle/boil.py:2",
     }
 
 
@@ -144,8 +145,9 @@ def test_a_healthy_repository_leaves_no_question(tmp_path: Path) -> None:
 
 
 def test_a_javascript_project(tmp_path: Path) -> None:
-    package = '{\n "name": "left",\n "version": "2.0.0",\n "description": "Pads on the left, always.",\n "license": "ISC",\n'
-    package += ' "bin": {"left": "cli.js"},\n "engines": {"node": ">=20"},\n "scripts": {\n  "test": "node --test",\n  "build": "tsc | tee x"\n }\n}\n'
+    package = '{\n "name": "left",\n "version": "2.0.0",\n "description": "Pads on the left, always.",\n'
+    package += ' "license": "ISC",\n "bin": {"left": "cli.js"},\n "engines": {"node": ">=20"},\n'
+    package += ' "scripts": {\n  "test": "node --test",\n  "build": "tsc | tee x"\n }\n}\n'
     files = {
         "package.json": package,
         "src/index.ts": "export {}\n",
@@ -231,7 +233,8 @@ def test_a_strange_manifest_does_not_break_the_reader(tmp_path: Path, text: str)
 
 
 def test_package_json_of_strange_types(tmp_path: Path) -> None:
-    text = '{"name": 1, "description": "\\ud800 a\\u001b[31m", "scripts": {"a": 1}, "bin": 3, "engines": 1, "license": {"type": "MIT"}}'
+    text = '{"name": 1, "description": "\\ud800 a\\u001b[31m", "scripts": {"a": 1}, "bin": 3, '
+    text += '"engines": 1, "license": {"type": "MIT"}}'
     reading = read_repository(plant(tmp_path, {"package.json": text}))
     assert RepositoryReading.from_json(reading.to_json()) == reading
     assert "\x1b" not in describe(reading)

@@ -1,0 +1,271 @@
+"""Single faults, each against real processes: frozen, killed, malformed, cancelled, overdue."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shared import subjects
+from shared.bus.claim import pending
+from shared.bus.entry import seal
+from shared.contracts import CancelGoal, DeadLetter, Task, TaskChanged, TaskStatus
+from tests.flow.conftest import Office, eventually_async
+
+SLOW_AGENT = '''"""An agent for tests: appends a line to a file, slowly."""
+import asyncio
+from pathlib import Path
+from shared.actions import register_action
+from shared.agent import BaseAgent, run
+
+class Slow(BaseAgent):
+    """Writes slowly."""
+
+    @register_action("Append a line after some seconds", {"path": "the file", "seconds": "how long it takes"})
+    async def append(self, path: str, seconds: float = 0.0) -> str:
+        await asyncio.sleep(seconds)
+        return f"attempt {self.job.attempt}"
+
+    @register_action("Do something that must not be done twice", {"path": "the file", "seconds": "how long it takes"})
+    async def pay(self, path: str, seconds: float = 0.0) -> str:
+        async with self.effect("pay the bill"):
+            with open(path, "a") as file:
+                file.write("paid\\n")
+            await asyncio.sleep(seconds)
+        return "paid"
+
+if __name__ == "__main__":
+    run(Slow, __file__)
+'''
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    """The conductor, the critic, and an agent of our own: one folder with a profile and a few lines."""
+    folder = tmp_path / "agents" / "slow"
+    folder.mkdir(parents=True)
+    (folder / "profile.yaml").write_text("name: slow\ndescription: Writes slowly.\nconcurrency: 2\n")
+    (folder / "__main__.py").write_text(SLOW_AGENT)
+    running = Office(
+        tmp_path, MAILROOM_AGENTS_DIR=str(tmp_path / "agents"), MAILROOM_MAX_ATTEMPTS="3", PYTHONPATH=str(Path.cwd())
+    )
+    try:
+        await running.open(["conductor", "critic", "slow"])
+        yield running
+    finally:
+        await running.close()
+
+
+def task(action: str, path: Path, seconds: float, task_id: str = "t1", **more: str) -> Task:
+    params = {"path": str(path), "seconds": seconds}
+    return Task(
+        task_id=task_id,
+        text=action,
+        assignee="slow",
+        requester="user",
+        context={"action": action, "params": params},
+        **more,
+    )
+
+
+async def record(office: Office, task_id: str = "t1") -> TaskChanged:
+    stored = await office.user.last(subjects.OFFICE, subjects.state("slow", "user", task_id))
+    assert stored is not None
+    return TaskChanged.from_json(stored.data)
+
+
+async def in_progress(office: Office) -> bool:
+    return (await record(office)).task.status is TaskStatus.IN_PROGRESS
+
+
+async def ended(office: Office) -> bool:
+    return (await record(office)).task.status.final
+
+
+async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office, tmp_path: Path) -> None:
+    await office.user.commit(pending(task("append", tmp_path / "f", 1.0), "user"))
+    await eventually_async(lambda: in_progress(office))
+    office.signal("slow", signal.SIGSTOP)
+    office.start("slow", "-2")
+    await office.ready("slow", "-2")
+    await eventually_async(lambda: ended(office), 15)
+    assert (await record(office)).attempt == 2
+    office.signal("slow", signal.SIGCONT)
+    await asyncio.sleep(3)
+    final = await record(office)
+    assert (final.attempt, final.result and final.result.output) == (2, "attempt 2")
+    results = [data for _, _, data in await office.stored("mail.user.slow")]
+    assert len(results) == 1
+
+
+async def test_a_killed_agent_s_task_is_done_by_the_next(office: Office, tmp_path: Path) -> None:
+    await office.user.commit(pending(task("append", tmp_path / "f", 1.0), "user"))
+    await eventually_async(lambda: in_progress(office))
+    office.kill("slow")
+    office.start("slow")
+    await eventually_async(lambda: ended(office), 20)
+    assert (await record(office)).task.status is TaskStatus.COMPLETED
+    assert len(await office.stored("mail.user.slow")) == 1
+
+
+async def test_an_interrupted_effect_is_reported_and_not_repeated(office: Office, tmp_path: Path) -> None:
+    bill = tmp_path / "bill"
+    await office.user.commit(pending(task("pay", bill, 30.0), "user"))
+    await eventually_async(lambda: asyncio.to_thread(bill.exists))
+    office.kill("slow")
+    office.start("slow")
+    await eventually_async(lambda: ended(office), 20)
+    final = await record(office)
+    assert final.task.status is TaskStatus.FAILED
+    assert final.result is not None
+    assert "interrupted while it did this: pay the bill" in final.result.error_message
+    assert bill.read_text() == "paid\n"
+    letters = [DeadLetter.from_json(data) for _, _, data in await office.stored("dead.slow")]
+    assert [letter.task_id for letter in letters] == ["t1"]
+
+
+async def test_a_task_that_kills_its_agent_every_time_is_buried_and_fails(office: Office, tmp_path: Path) -> None:
+    await office.user.commit(pending(task("append", tmp_path / "f", 60.0), "user"))
+    for attempt in range(1, 4):
+        await eventually_async(lambda n=attempt: at_attempt(office, n), 20)
+        office.kill("slow")
+        office.start("slow")
+    await eventually_async(lambda: ended(office), 20)
+    final = await record(office)
+    assert final.task.status is TaskStatus.FAILED
+    assert final.result is not None
+    assert "begun 3 times and never finished" in final.result.error_message
+
+
+async def at_attempt(office: Office, number: int) -> bool:
+    now = await record(office)
+    return now.attempt == number and now.task.status is TaskStatus.IN_PROGRESS
+
+
+async def test_a_deadline_ends_a_task_as_timeout(office: Office, tmp_path: Path) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    await office.user.commit(pending(task("append", tmp_path / "f", 60.0, deadline=soon), "user"))
+    await eventually_async(lambda: ended(office), 10)
+    assert (await record(office)).task.status is TaskStatus.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"text": 5}', "Expected `str`, got `int` - at `$.text`"),
+        (b'{"text": "', "JSON"),
+        (b'{"text": "  "}', "text must be a non-empty string"),
+        (b'{"text": "' + b"x" * 2_000_000 + b'"}', "text has 2,000,000 characters; the limit is 100,000"),
+        (b"[1, 2]", "no JSON object"),
+        (b"", "JSON"),
+        (b'{"text": "x", "priority": "soon"}', "priority"),
+        (b'{"text": "x", "goal_id": "a.b"}', "goal_id"),
+        (b'{"type": "email.v1", "sender": "user", "recipient": "conductor", "body": "x"}', "no submission"),
+        (b'{"type": "letter.v9"}', "unknown envelope type 'letter.v9'"),
+    ],
+    ids=["number", "broken", "blank", "long", "list", "empty", "priority", "id", "email", "unknown"],
+)
+async def test_bad_submissions_are_buried_with_a_reason_and_the_office_goes_on(
+    office: Office, tmp_path: Path, body: bytes, reason: str
+) -> None:
+    await office.submit(body)
+    await office.submit({"text": "do it", "goal_id": "g1", "context": context(tmp_path, 0)})
+    assert (await office.finished("g1")).status is TaskStatus.COMPLETED
+    letters = [DeadLetter.from_json(data) for _, _, data in await office.stored("dead.conductor")]
+    assert len(letters) == 1
+    assert reason in letters[0].reason
+    assert letters[0].original_size == len(body)
+
+
+def context(tmp_path: Path, seconds: float) -> dict[str, object]:
+    params = {"path": str(tmp_path / "f"), "seconds": seconds}
+    return {"assignee": "slow", "action": "append", "params": params}
+
+
+async def test_mail_that_cannot_be_read_is_buried(office: Office) -> None:
+    await office.user.store("mail.slow.user", b'{"type":"email.v1","sender":"conductor","recipient":"slow","body":"x"}')
+    await office.user.store("mail.slow.user", b"\xff\x00 no json")
+    await office.user.store("task.slow.user", b'{"type":"task.v1","task_id":"t","text":"x","assignee":"critic","requester":"user"}')
+
+    async def buried() -> bool:
+        return len(await office.stored("dead.slow")) == 3
+
+    await eventually_async(buried)
+    reasons = [DeadLetter.from_json(data).reason for _, _, data in await office.stored("dead.slow")]
+    assert "it says it is from 'conductor', but 'user' sent it" in reasons[0]
+    assert "not valid JSON" in reasons[1]
+    assert "addressed to 'critic'" in reasons[2]
+
+
+async def test_a_goal_can_be_cancelled_while_it_runs(office: Office, tmp_path: Path) -> None:
+    await office.submit({"text": "do it", "goal_id": "g1", "context": context(tmp_path, 60)})
+    subject = subjects.state("slow", "conductor", "g1-task-1")
+
+    async def running() -> bool:
+        stored = await office.user.last(subjects.OFFICE, subject)
+        return bool(stored and TaskChanged.from_json(stored.data).task.status is TaskStatus.IN_PROGRESS)
+
+    await eventually_async(running)
+    letter = CancelGoal(sender="user", recipient="conductor", goal_id="g1", reason="changed my mind")
+    await office.user.commit([seal(subjects.mail("conductor", "user"), letter)])
+    goal = await office.finished("g1")
+    assert goal.status is TaskStatus.CANCELLED
+    assert "changed my mind" in goal.reason
+    stored = await office.user.last(subjects.OFFICE, subject)
+    assert stored is not None
+    assert TaskChanged.from_json(stored.data).task.status is TaskStatus.CANCELLED
+    # The worker notices, stops, and is free for the next task.
+    await office.submit({"text": "again", "goal_id": "g2", "context": context(tmp_path, 0)})
+    assert (await office.finished("g2")).status is TaskStatus.COMPLETED
+    assert await office.stored("mail.conductor.slow") != []
+    assert {json.loads(data)["task_id"] for _, _, data in await office.stored("mail.conductor.slow")} == {"g2-task-1"}
+
+
+async def test_a_goal_s_deadline_survives_the_conductor(office: Office, tmp_path: Path) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    deadline = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
+    office.kill("slow")
+    await office.submit({"text": "x", "goal_id": "g1", "deadline": deadline, "context": context(tmp_path, 0)})
+
+    async def begun() -> bool:
+        return (await office.goal("g1")) is not None
+
+    await eventually_async(begun)
+    office.kill("conductor")
+    office.start("conductor")
+    goal = await office.finished("g1", 20)
+    assert goal.status is TaskStatus.TIMEOUT
+    assert "deadline" in goal.reason
+
+
+async def test_the_server_killed_in_the_middle_loses_no_goal(office: Office, tmp_path: Path) -> None:
+    from services.cli.server import NatsServer
+    from shared import settings
+
+    for number in range(30):
+        await office.submit({"text": "do it", "goal_id": f"g{number}", "context": context(tmp_path, 0.2)})
+    for _ in range(2):
+        await asyncio.sleep(0.4)
+        office.server.process.kill()
+        office.server.process.wait()
+        port = office.server.url.rpartition(":")[2]
+        again = settings.load({**office.environment, "MAILROOM_NATS_PORT": port})
+        office.server = await NatsServer.start(again, log=office.config.logs / "nats.log")
+    for number in range(30):
+        assert (await office.finished(f"g{number}", 60)).status is TaskStatus.COMPLETED
+    assert await office.stored("dead.*") == []
+    results = [json.loads(data)["task_id"] for _, _, data in await office.stored("mail.conductor.slow")]
+    assert sorted(results) == sorted(f"g{number}-task-1" for number in range(30))
+
+
+async def test_the_same_submission_twice_is_one_goal(office: Office, tmp_path: Path) -> None:
+    for _ in range(3):
+        await office.submit({"text": "do it", "goal_id": "g1", "context": context(tmp_path, 0)})
+    await office.finished("g1")
+    await asyncio.sleep(0.5)
+    assert len(await office.stored("task.slow.conductor")) == 1

@@ -1,0 +1,70 @@
+"""Many goals at once while every process in turn is killed and started again."""
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from shared import subjects
+from shared.contracts import StateChanged, TaskChanged, TaskStatus
+from tests.flow.conftest import Office
+
+GOALS = 200
+
+
+@pytest.mark.timeout(240)
+async def test_every_goal_ends_once_whatever_is_killed(office: Office, tmp_path: Path) -> None:
+    document = tmp_path / "note.md"
+    document.write_text("# A note\n\nAll is well.\n")
+    for number in range(GOALS):
+        await office.submit(
+            {
+                "text": f"Read note {number}",
+                "goal_id": f"g{number}",
+                "context": {"assignee": "scout", "action": "read_document", "params": {"path": str(document)}},
+            }
+        )
+    for name in office.members:
+        office.kill(name)
+        office.start(name)
+        await office.ready(name)
+    await asyncio.gather(*(office.finished(f"g{number}", timeout=120) for number in range(GOALS)))
+
+    goals = [await office.goal(f"g{number}") for number in range(GOALS)]
+    assert Counter(goal.status for goal in goals if goal) == {TaskStatus.COMPLETED: GOALS}
+    await assert_each_task_ended_once(office)
+    assert [data for _, _, data in await office.stored("dead.*")] == []
+    await assert_audit_has_no_gap(office)
+
+
+async def assert_each_task_ended_once(office: Office) -> None:
+    endings: Counter[str] = Counter()
+    results: Counter[str] = Counter()
+    for _, subject, data in await office.stored("state.*.conductor.*"):
+        if TaskChanged.from_json(data).task.status.final:
+            endings[subject] += 1
+    for _, _, data in await office.stored("mail.conductor.*"):
+        results[json.loads(data)["task_id"]] += 1
+    assert len(endings) == 2 * GOALS
+    assert set(endings.values()) == {1}
+    assert set(results.values()) == {1}
+    ends = Counter(
+        subject for _, subject, data in await office.stored("state.goal.*")
+        if (goal := StateChanged.from_json(data).goal) and goal.status.final
+    )
+    assert set(ends.values()) == {1}
+
+
+async def assert_audit_has_no_gap(office: Office) -> None:
+    for source, copy in subjects.AUDITED.items():
+        original = await office.stored(stream=source)
+        for _ in range(100):
+            audited = await office.stored(stream=copy)
+            if len(audited) >= len(original):
+                break
+            await asyncio.sleep(0.1)
+        assert [(subject, data) for _, subject, data in audited][: len(original)] == [
+            (subject, data) for _, subject, data in original
+        ]

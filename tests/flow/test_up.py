@@ -1,0 +1,345 @@
+"""``mailroom up`` as people run it: real processes in a state directory of their own."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from services.cli.roster import load_roster
+from services.cli.server import find_server, free_port
+from shared import settings
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60.0
+AGENTS = {member.name for member in load_roster(settings.load({"HOME": "/nonexistent"}))}
+
+
+def environment(state_dir: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAILROOM_", "NATS_"))}
+    quick = {"MAILROOM_NATS_MAX_STORE": str(1 << 28), "MAILROOM_NATS_PORT": "0"}
+    return {**kept, **quick, "MAILROOM_STATE_DIR": str(state_dir), **more}
+
+
+def mailroom(state_dir: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "services.cli", *arguments],
+        cwd=ROOT,
+        env=environment(state_dir, **more),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def processes_of(state_dir: Path) -> dict[int, str]:
+    """Everything that runs for the office of ``state_dir``, wherever it was started from."""
+    found = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            command = process.cmdline()
+            mine = process.environ().get("MAILROOM_STATE_DIR") == str(state_dir)
+            if process.status() != psutil.STATUS_ZOMBIE and (mine or str(state_dir) in " ".join(command)):
+                found[process.pid] = " ".join(command)
+    return found
+
+
+def wait_for(what: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    deadline = time.monotonic() + patience
+    while not (value := what()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert value, "it did not come about in time"
+    return value
+
+
+class Office:
+    """A ``mailroom up --json`` in the foreground."""
+
+    def __init__(self, state_dir: Path, **more: str) -> None:
+        self.state_dir = state_dir
+        self.events: list[dict[str, Any]] = []
+        self.up = subprocess.Popen(
+            [sys.executable, "-m", "services.cli", "up", "--json"],
+            cwd=ROOT,
+            env=environment(state_dir, **more),
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.up.stdout is not None
+        with self.up.stdout:
+            self.events.extend(map(json.loads, self.up.stdout))
+
+    def said(self, name: str, text: str) -> bool:
+        return any(event.get("name") == name and text in event["text"] for event in list(self.events))
+
+    def record(self) -> dict[str, Any]:
+        return wait_for(lambda: next((event for event in list(self.events) if "url" in event), None))
+
+    def process(self, part: str) -> int:
+        """The one process whose command line holds ``part``."""
+        found = [pid for pid, command in processes_of(self.state_dir).items() if part in command]
+        return found[0] if len(found) == 1 else 0
+
+    def signs_of_life(self) -> dict[str, int]:
+        paths = (self.state_dir / "run").glob("*.alive")
+        return {path.stem.split("-")[0]: int(path.stem.rpartition("-")[2]) for path in paths}
+
+    def close(self) -> None:
+        if self.up.poll() is None:
+            self.up.send_signal(signal.SIGINT)
+        self.up.wait(PATIENCE)
+        self._reader.join()
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    office = Office(tmp_path_factory.mktemp("office") / "state")
+    try:
+        yield office
+    finally:
+        office.close()
+
+
+def test_everything_is_ready_when_it_says_where_it_is(office: Office) -> None:
+    record = office.record()
+    assert record["pid"] == office.up.pid
+    assert json.loads((office.state_dir / "run" / "office.json").read_text()) == record
+    signs = office.signs_of_life()
+    assert set(signs) == AGENTS
+    commands = processes_of(office.state_dir)
+    assert all(f"services.{name}" in commands[pid] for name, pid in signs.items())
+    assert {path.stem for path in (office.state_dir / "logs").glob("*.log")} == {*AGENTS, "nats"}
+    assert '"event":"ready"' in (office.state_dir / "logs" / "scout.log").read_text().replace(" ", "")
+
+
+def test_a_second_up_says_what_runs_and_breaks_nothing(office: Office) -> None:
+    record = office.record()
+    before = processes_of(office.state_dir)
+    again = mailroom(office.state_dir, "up")
+    assert again.returncode == 0
+    assert f"running already: process {record['pid']}" in again.stdout
+    assert f"--server {record['url']} --nkey {office.state_dir}/keys/user.nk" in again.stdout
+    assert json.loads(mailroom(office.state_dir, "up", "--json").stdout) == record
+    assert processes_of(office.state_dir) == before
+
+
+def test_a_killed_agent_is_started_again(office: Office) -> None:
+    office.record()
+    first = office.signs_of_life()["scout"]
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: office.signs_of_life().get("scout", first) != first)
+    assert office.said("scout", "was killed by SIGKILL; started again in 0.5 s")
+
+
+def test_a_killed_server_is_started_again_on_its_port(office: Office) -> None:
+    url = office.record()["url"]
+    first = office.process("nats-server.conf")
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: office.process("nats-server.conf") not in {0, first})
+    port = int(url.rpartition(":")[2])
+    wait_for(lambda: listens(port))
+    assert office.said("nats", "was killed by SIGKILL")
+
+
+def test_a_killed_warden_is_replaced(office: Office) -> None:
+    office.record()
+    first = office.process("warden.py")
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: office.process("warden.py") not in {0, first})
+
+
+def test_the_keys_of_another_office_are_of_no_use(office: Office, tmp_path: Path) -> None:
+    done = mailroom(tmp_path / "state", "up", NATS_URL=office.record()["url"])
+    assert done.returncode == 1
+    assert (
+        f"does not know the office's keys. Add the line 'include {tmp_path}/state/nats/office.conf'"
+        in done.stderr
+    )
+    assert_one_sentence(done.stderr)
+    assert not processes_of(tmp_path / "state")
+
+
+def test_a_second_ctrl_c_ends_at_once_what_does_not_end(office: Office) -> None:
+    # The last of those that share this office: it ends it.
+    office.record()
+    os.kill(office.signs_of_life()["scout"], signal.SIGSTOP)
+    office.up.send_signal(signal.SIGINT)
+    wait_for(lambda: office.said("office", "closing"))
+    time.sleep(0.5)
+    assert office.up.poll() is None
+    begun = time.monotonic()
+    office.up.send_signal(signal.SIGINT)
+    assert office.up.wait(PATIENCE) == 0
+    assert time.monotonic() - begun < 5
+    assert not processes_of(office.state_dir)
+    assert not (office.state_dir / "run" / "office.json").exists()
+
+
+def test_ctrl_c_while_it_opens_leaves_nothing(tmp_path: Path) -> None:
+    office = Office(tmp_path / "state")
+    wait_for(lambda: office.said("nats", "ready"))
+    office.close()
+    assert office.up.returncode == 0
+    assert not processes_of(tmp_path / "state")
+
+
+def test_up_killed_leaves_nothing_and_the_next_one_opens(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    opened = mailroom(state, "up", "--detach", "--json")
+    assert opened.returncode == 0, opened.stderr
+    first = json.loads(opened.stdout)
+    assert len(processes_of(state)) >= len(AGENTS) + 3
+    os.kill(first["pid"], signal.SIGKILL)
+    again = mailroom(state, "up", "--detach", "--json")
+    assert again.returncode == 0, again.stderr
+    second = json.loads(again.stdout)
+    assert second["pid"] != first["pid"]
+    os.kill(second["pid"], signal.SIGKILL)
+    wait_for(lambda: not processes_of(state))
+    assert not (state / "run" / "office.json").exists()
+    closed = mailroom(state, "down")
+    assert (closed.returncode, closed.stdout) == (0, f"No office is running in {state}.\n")
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def assert_one_sentence(text: str) -> None:
+    assert text.startswith("Error: ")
+    assert len(text.splitlines()) == 1
+    assert "Traceback" not in text
+
+
+def fails(state_dir: Path, *arguments: str, **more: str) -> str:
+    """The one sentence with which ``up`` fails, nothing left running."""
+    done = mailroom(state_dir, "up", *arguments, **more)
+    assert done.returncode == 1
+    assert_one_sentence(done.stderr)
+    assert not processes_of(state_dir)
+    return done.stderr
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        said = fails(tmp_path / "state", "--port", str(port))
+    assert f"Port {port} is taken by another program. Stop it, choose another with --port" in said
+
+
+def test_a_state_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    assert "cannot be used: it is a file" in fails(tmp_path / "state").replace(
+        "Not a directory", "it is a file"
+    )
+
+
+def test_a_state_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    # Root may write everywhere but into the kernel's own file systems.
+    state = Path("/sys/mailroom") if os.geteuid() == 0 else tmp_path / "state"
+    said = fails(state, "--state-dir", str(state))
+    assert f"The state directory {state} cannot be used: " in said
+    assert "name another with --state-dir or MAILROOM_STATE_DIR" in said
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]
+    if sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no small disk can be mounted here: that takes root on Linux")
+    try:
+        assert "the disk is full, 7 MB are free. Make it writable or make room" in fails(disk / "state")
+        with contextlib.suppress(OSError):
+            (disk / "fill").write_bytes(bytes(1 << 23))
+        assert "cannot be used: " in fails(disk / "state")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_no_nats_server(tmp_path: Path) -> None:
+    said = fails(tmp_path / "state", NATS_SERVER_BIN="/nonexistent/nats-server")
+    assert (
+        "NATS_SERVER_BIN names /nonexistent/nats-server, which is no program. Correct it, or unset it" in said
+    )
+
+
+def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    url = f"nats://127.0.0.1:{free_port()}"
+    said = fails(tmp_path / "state", NATS_URL=url)
+    assert f"NATS_URL names a server that cannot be used: No nats-server answers at {url}" in said
+
+
+def test_a_server_that_takes_anybody(tmp_path: Path) -> None:
+    port = free_port()
+    command = [find_server(settings.load({"HOME": "/nonexistent"})), "-a", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen([*command, "-js", "-sd", str(tmp_path / "js")], stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: listens(port))
+        said = fails(tmp_path / "state", NATS_URL=f"nats://127.0.0.1:{port}")
+    finally:
+        server.terminate()
+        server.wait()
+    assert "does not know the office's keys" in said
+
+
+def test_a_damaged_key(tmp_path: Path) -> None:
+    keys = tmp_path / "state" / "keys"
+    keys.mkdir(parents=True)
+    (keys / "scout.nk").write_text("nonsense")
+    assert "scout.nk is damaged. Delete the file" in fails(tmp_path / "state")
+
+
+def test_a_profile_with_an_unknown_field(tmp_path: Path) -> None:
+    path = write_profile(tmp_path, "descripton: typed in haste")
+    said = fails(tmp_path / "state", MAILROOM_AGENTS_DIR=str(tmp_path / "agents"))
+    assert f"{path}:3: unknown field 'descripton'. Did you mean 'description'?" in said
+
+
+def test_a_skill_that_does_not_exist(tmp_path: Path) -> None:
+    write_profile(tmp_path, "mixins: [shared.skills.juggling.JugglingSkillMixin]")
+    said = fails(tmp_path / "state", MAILROOM_AGENTS_DIR=str(tmp_path / "agents"))
+    assert "clerk does not start: The profile of 'clerk' names the skill 'shared.skills.juggling" in said
+
+
+def write_profile(tmp_path: Path, more: str) -> Path:
+    path = tmp_path / "agents" / "clerk" / "profile.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"name: clerk\ndescription: Files things.\n{more}\n")
+    return path
+
+
+def test_provision_alone_makes_keys_and_deals_them(tmp_path: Path) -> None:
+    state, dealt = tmp_path / "state", tmp_path / "dealt"
+    done = mailroom(
+        state, "provision", "--config-dir", str(tmp_path / "nats"), "--store", "/data", "--deal", str(dealt)
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"/data"' in (tmp_path / "nats" / "office.conf").read_text()
+    assert {path.name for path in dealt.iterdir()} == {*AGENTS, "user", "admin"}
+    key = dealt / "scout" / "scout.nk"
+    assert [key] == list(key.parent.iterdir())
+    assert key.read_bytes() == (state / "keys" / "scout.nk").read_bytes()
+    assert key.stat().st_mode & 0o777 == 0o600
+    again = mailroom(state, "provision", "--only", "keys", "--json")
+    assert json.loads(again.stdout)["config_changed"] is True

@@ -1,0 +1,96 @@
+"""Messages in words."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.cli.sentences import GIST, describe
+from shared import contracts as c
+from shared.contracts import Envelope
+from tests.contracts.examples import EXAMPLES
+
+ENVELOPES = [example for example in EXAMPLES if isinstance(example, Envelope)]
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES, ids=lambda envelope: type(envelope).__name__)
+def test_every_envelope_has_a_line(envelope: Envelope) -> None:
+    said = describe("mail.scout.nexus", envelope.to_json())
+    assert (said.sender, said.recipient) == ("nexus", "scout")
+    assert said.kind != "unreadable"
+    assert said.id == envelope.id
+    assert "\n" not in said.text
+    assert len(said.text) <= GIST
+
+
+@pytest.mark.parametrize(
+    ("subject", "who"),
+    [
+        ("task.engineer.conductor", "conductor → engineer"),
+        ("mail.user.nexus", "nexus → user"),
+        ("state.goal.g1", "conductor"),
+        ("state.office", "conductor"),
+        ("event.memory.graph_version", "memory"),
+        ("dead.scout", "scout"),
+        ("memory.write.critic", "critic → memory"),
+    ],
+)
+def test_who_wrote_is_what_the_broker_vouches_for(subject: str, who: str) -> None:
+    """The envelope may claim what it likes."""
+    forged = c.Email(sender="admin", recipient="nobody", body="x")
+    assert describe(subject, forged.to_json()).who == who
+
+
+def test_a_record_names_the_one_who_wrote_it() -> None:
+    task = c.Task(task_id="t1", text="run the tests", assignee="engineer", requester="conductor")
+    given_out = c.TaskChanged(sender="conductor", recipient="engineer", task=task)
+    working = msgspec.structs.replace(task, status=c.TaskStatus.IN_PROGRESS)
+    worked_on = c.TaskChanged(sender="engineer", recipient="conductor", task=working, attempt=2, note="copies it")
+    forged = c.TaskChanged(sender="admin", recipient="nobody", task=working)
+    subject = "state.engineer.conductor.t1"
+    assert describe(subject, given_out.to_json()).who == "conductor → engineer"
+    said = describe(subject, worked_on.to_json())
+    assert (said.who, said.task_id) == ("engineer → conductor", "t1")
+    assert said.text == "in_progress (attempt 2): copies it"
+    assert describe(subject, forged.to_json()).who == "engineer → conductor"
+
+
+def test_a_failed_result_says_why() -> None:
+    result = c.TaskResult(task_id="t1", agent="scout", status="failed", output="", error_message="no such page")  # type: ignore[arg-type]
+    said = describe("mail.conductor.scout", result.to_json())
+    assert (said.kind, said.text, said.status) == ("result", "failed: no such page", "failed")
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "sender", "goal_id"),
+    [
+        (b'{"text": "do it", "goal_id": "g1", "requester": "nexus"}', "do it", "nexus", "g1"),
+        (b'{"text": 5}', "5", "user", ""),
+        (b"no json \xff", "no json \ufffd", "user", ""),
+        (b"[1]", "[1]", "user", ""),
+        (b"", "", "user", ""),
+    ],
+)
+def test_submissions_are_shown_as_they_are(data: bytes, text: str, sender: str, goal_id: str) -> None:
+    said = describe("tasks.submit", data)
+    assert (said.text, said.sender, said.goal_id, said.recipient) == (text, sender, goal_id, "conductor")
+
+
+def test_what_the_server_gave_up_on() -> None:
+    subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.OFFICE.scout"
+    said = describe(subject, b'{"stream_seq": 7, "deliveries": 15}')
+    assert (said.who, said.text) == ("server → scout", "gave up on message 7 after 15 deliveries")
+    assert describe(subject, b"{}").kind == "given up"
+
+
+def test_nothing_can_steer_the_terminal() -> None:
+    email = c.Email(sender="scout", recipient="user", body="\x1b]0;title\x07\x1b[31mred\n\rover\u202ewritten\x9b1m")
+    said = describe("mail.user.scout", email.to_json())
+    assert said.text.isprintable()
+    assert said.text == "]0;title[31mred overwritten1m"
+    assert describe("tasks.submit", b'{"text": "x", "requester": "\\u001b[2J"}').sender == "[2J"
+
+
+@given(st.binary(max_size=200), st.sampled_from(["tasks.submit", "mail.a.b", "state.goal.g", "dead.x", "odd"]))
+def test_whatever_is_stored_has_a_line(data: bytes, subject: str) -> None:
+    assert describe(subject, data).text.replace(" ", "x").isprintable()

@@ -1,0 +1,298 @@
+"""Cortex at work: plans handed out over the bus, scripts, and the overnight queue across kill -9."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.cortex.__main__ import Cortex
+from shared import subjects
+from shared.actions import Outcome, register_action
+from shared.agent import BaseAgent
+from shared.contracts import TaskPlan, TaskResult, TaskStatus
+from shared.errors import ActionError
+from shared.profile import Profile
+from tests.unit.team import Team, open_team
+
+ROOT = Path(__file__).parents[2]
+CORTEX = Profile(name="cortex", description="Plans.", options={"queue_poll": 0.05, "step_timeout": 5})
+HELPER = Profile(name="helper", description="Helps.", concurrency=8)
+
+
+class Helper(BaseAgent):
+    """Repeats what it is told, and can fail."""
+
+    @register_action("Repeat", {"text": "What to repeat", "seconds": "How long that takes"})
+    async def repeat(self, text: str, seconds: float = 0.0) -> Outcome:
+        await asyncio.sleep(seconds)
+        return Outcome(output=f"<{text}>", evidence_refs=(f"heard:{text}",))
+
+    @register_action("Fail")
+    async def fail(self) -> Outcome:
+        raise ActionError("It is broken", "Mend it")
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(tmp_path, ["cortex", "helper"], MAILROOM_COMMAND_TIMEOUT="2") as team:
+        await team.join(Helper, HELPER)
+        await team.join(Cortex, CORTEX)
+        yield team
+
+
+def step(number: int, action: str, *, after: tuple[int, ...] = (), **params: Any) -> dict[str, Any]:
+    context = {"assignee": "helper", "action": action, "params": params}
+    return {"step_number": number, "action": f"{action} {number}", "dependencies": after, "context": context}
+
+
+def script(tmp_path: Path, text: str, name: str = "job.py") -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def drop(team: Team, job_id: str, task: str, **fields: object) -> None:
+    queue = team.config.state_dir / "job_queue" / "tonight"
+    draft = queue / f".{job_id}"
+    draft.write_text(json.dumps({"id": job_id, "task": task, **fields}))
+    draft.rename(queue / f"{job_id}.json")
+
+
+async def archived(team: Team, job_id: str) -> TaskResult:
+    path = team.config.state_dir / "job_queue" / "archive" / f"{job_id}.json"
+    while not path.exists():
+        await asyncio.sleep(0.02)
+    return TaskResult.from_json(path.read_bytes())
+
+
+async def test_a_text_becomes_a_plan(team: Team) -> None:
+    result = await team.perform(
+        "cortex", "generate_plan", text="- helper.repeat text=a\n- b\n- c (after 1, 2)"
+    )
+    plan = TaskPlan.from_dict(result.metadata["plan"])
+    assert plan.steps[0].context["action"] == "repeat"
+    assert result.metadata["groups"] == [[1, 2], [3]]
+    assert result.output.endswith("3. c (after 1, 2)")
+
+
+async def test_a_plan_is_carried_out_by_those_it_names(team: Team) -> None:
+    plan = {
+        "steps": [
+            *(step(number, "repeat", text=str(number)) for number in range(1, 7)),
+            step(7, "repeat", after=(2, 3), text="${2} and ${3}"),
+        ]
+    }
+    result = await team.perform("cortex", "execute_plan", plan=plan)
+    assert result.status is TaskStatus.COMPLETED, result.error_message
+    assert [entry["output"] for entry in result.metadata["steps"]] == [
+        *(f"<{number}>" for number in range(1, 7)),
+        "<<2> and <3>>",
+    ]
+    assert result.evidence_refs[0] == "heard:1"
+    assert Path(result.output_paths[0]).read_text().startswith("# Execution of ")
+
+
+async def test_the_tasks_of_steps_are_named_after_them(team: Team) -> None:
+    """Steps side by side end in any order; a second attempt must find each step's own task."""
+    steps = [
+        step(1, "repeat", text="a", seconds=0.2),
+        step(2, "repeat", text="b"),
+        step(3, "repeat", after=(2,), text="c"),
+    ]
+    result = await team.perform("cortex", "execute_plan", plan={"steps": steps})
+    for number, text in enumerate("abc", start=1):
+        delegated = await team.result("helper", "cortex", f"{result.task_id}-{number}")
+        assert delegated.output == f"<{text}>"
+
+
+async def test_a_failed_step_fails_the_plan_and_only_its_dependents_are_skipped(team: Team) -> None:
+    steps = [step(1, "fail"), step(2, "repeat", after=(1,), text="never"), step(3, "repeat", text="still")]
+    result = await team.perform("cortex", "execute_plan", plan={"steps": steps})
+    assert result.status is TaskStatus.FAILED
+    assert (
+        "1 of 3 steps completed; step 1 ('fail 1') failed: helper: It is broken. Mend it"
+        in result.error_message
+    )
+    assert "step 2 ('repeat 2') skipped: step 1 failed" in result.error_message
+    report = team.config.outputs / result.task_id / f"execution-{result.task_id}.md"
+    assert str(report) in result.error_message
+    assert "<still>" in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"steps": [{"step_number": 1, "action": "Design it"}]}, "names nothing executable without a model"),
+        ({"steps": []}, "This is not a plan"),
+        ({"steps": [{"step_number": 1, "action": "x", "context": {"action": "dance"}}]}, "cannot be a step"),
+        (
+            {
+                "steps": [
+                    {
+                        "step_number": 1,
+                        "action": "x",
+                        "context": {"action": "execute_plan", "params": {"plan": {}}},
+                    }
+                ]
+            },
+            "'execute_plan' cannot be a step of a plan",
+        ),
+        ({"steps": [step(1, "dance")]}, "helper has no action 'dance'"),
+    ],
+)
+async def test_what_cannot_be_carried_out_is_said(team: Team, plan: dict[str, Any], words: str) -> None:
+    result = await team.perform("cortex", "execute_plan", plan=plan)
+    assert result.status is TaskStatus.FAILED
+    assert words in result.error_message
+
+
+async def test_an_agent_that_does_not_answer_fails_the_step(tmp_path: Path) -> None:
+    quick = Profile(name="cortex", description="Plans.", options={"step_timeout": 0.2})
+    async with open_team(tmp_path, ["cortex", "helper"]) as team:
+        await team.join(Cortex, quick)
+        result = await team.perform("cortex", "execute_plan", plan={"steps": [step(1, "repeat", text="a")]})
+    assert "helper did not answer within 0.2 s" in result.error_message
+
+
+async def test_scripts(team: Team, tmp_path: Path) -> None:
+    good = script(tmp_path, "import os, sys; print(sys.argv[1:], os.getcwd())")
+    result = await team.perform("cortex", "run_script", path=good, args=["a b", "c"])
+    assert result.status is TaskStatus.COMPLETED, result.error_message
+    assert result.output == f"['a b', 'c'] {team.config.workspaces / result.task_id}"
+    assert result.metadata["exit_code"] == 0
+    assert Path(result.output_paths[0]).read_text().strip() == result.output
+    shell = script(tmp_path, "echo from the shell; exit 3", "job.sh")
+    failed = await team.perform("cortex", "run_script", path=shell)
+    assert failed.error_message.startswith("job.sh ended with exit code 3: from the shell. Its output is in ")
+    slow = script(tmp_path, "import time; print('begun', flush=True); time.sleep(30)", "slow.py")
+    stopped = await team.perform("cortex", "run_script", path=slow)
+    assert stopped.error_message.startswith("slow.py was stopped after 2 s.")
+    for path, words in (
+        (str(tmp_path / "no.py"), "There is no script"),
+        (script(tmp_path, "x", "x.dat"), "How to run"),
+    ):
+        assert words in (await team.perform("cortex", "run_script", path=path)).error_message
+
+
+async def test_an_executable_runs_by_its_own_first_line(team: Team, tmp_path: Path) -> None:
+    path = Path(script(tmp_path, "#!/bin/sh\necho own", "own"))
+    path.chmod(0o755)
+    assert (await team.perform("cortex", "run_script", path=str(path))).output == "own"
+
+
+async def test_steps_side_by_side_share_the_record_of_their_task(team: Team, tmp_path: Path) -> None:
+    path = script(tmp_path, "import sys; print(sys.argv[1])")
+    steps = [
+        {
+            "step_number": number,
+            "action": "run it",
+            "context": {"action": "run_script", "params": {"path": path, "args": [str(number)]}},
+        }
+        for number in range(1, 5)
+    ]
+    result = await team.perform("cortex", "execute_plan", plan={"steps": steps})
+    assert [entry["output"] for entry in result.metadata["steps"]] == ["1", "2", "3", "4"]
+
+
+async def test_jobs_of_the_night_are_done_and_archived(team: Team, tmp_path: Path) -> None:
+    path = script(tmp_path, "print('ran')")
+    drop(team, "job-1", f"run_script path={path}; helper.repeat text=${{1}}")
+    drop(team, "job-2", "Think about life")
+    drop(team, "job-3", "repeat", context={"assignee": "helper", "action": "repeat", "params": {"text": "x"}})
+    drop(
+        team,
+        "job-4",
+        "a plan",
+        context={"plan": {"steps": [step(1, "repeat", text="y")]}},
+        priority="critical",
+    )
+    results = [await archived(team, f"job-{number}") for number in range(1, 5)]
+    assert [result.status.value for result in results] == ["completed", "failed", "completed", "completed"]
+    assert results[0].output == "2 of 2 steps completed\n\nran\n\n<ran>"
+    assert "names nothing executable without a model" in results[1].error_message
+    assert [result.metadata["job"]["id"] for result in results] == [f"job-{number}" for number in range(1, 5)]
+    assert results[0].task_id.startswith("job-1-")
+    status = await team.perform("cortex", "queue_status")
+    assert status.metadata["counts"] == {"tonight": 0, "claimed": 0, "archive": 4, "failed": 0}
+
+
+async def test_the_state_of_the_queue(team: Team) -> None:
+    drop(team, "later", "look", run_at="2099-01-01T00:00:00Z", priority="low")
+    drop(team, "wrong", " ")
+    drop(team, "now", "helper.repeat text=a seconds=1")
+    claimed = team.config.state_dir / "job_queue" / "claimed"
+    while not list(claimed.glob("now-*")):
+        await asyncio.sleep(0.02)
+    status = await team.perform("cortex", "queue_status")
+    assert status.output.startswith("Overnight queue: 1 waiting, 1 running, 0 done, 1 failed.")
+    assert status.metadata["waiting"] == ["later"]
+    assert status.metadata["running"] == ["now"]
+    assert "task must be a non-empty string" in status.metadata["failed"][0]
+    assert "- waiting: later (low, from 2099-01-01T00:00:00Z)" in status.output
+
+
+async def test_two_cortex_processes_do_each_job_once(team: Team) -> None:
+    await team.join(Cortex, CORTEX)
+    for number in range(6):
+        drop(team, f"job-{number}", f"helper.repeat text=n{number}")
+    for number in range(6):
+        assert (await archived(team, f"job-{number}")).output.endswith(f"<n{number}>")
+    request = {"seq": 1, "next_by_subj": subjects.task("cortex", "cortex"), "batch": 100}
+    handed_out = [stored async for stored in team.user.read(subjects.OFFICE, request)]
+    assert len(handed_out) == 6
+
+
+async def test_a_job_taken_but_not_handed_out_is_found_at_the_next_start(tmp_path: Path) -> None:
+    async with open_team(tmp_path, ["cortex", "helper"]) as team:
+        claimed = team.config.state_dir / "job_queue" / "claimed"
+        claimed.mkdir(parents=True)
+        (claimed / "left-0123456789ab.json").write_text('{"id": "left", "task": "helper.repeat text=a"}')
+        await team.join(Helper, HELPER)
+        await team.join(Cortex, CORTEX)
+        assert (await archived(team, "left")).output.endswith("<a>")
+        assert list(claimed.iterdir()) == []
+
+
+async def test_a_job_survives_kill_9_of_cortex(tmp_path: Path) -> None:
+    async with open_team(tmp_path, ["cortex", "helper"]) as team:
+        await team.join(Helper, HELPER)
+        first = start_cortex(team)
+        try:
+            queue = team.config.state_dir / "job_queue"
+            while not (queue / "tonight").is_dir():
+                await asyncio.sleep(0.02)
+            drop(team, "job-1", "helper.repeat text=a seconds=1.5; helper.repeat text=b")
+            while not list((queue / "claimed").glob("job-1-*.json")):
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.5)
+        finally:
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        second = start_cortex(team)
+        try:
+            result = await archived(team, "job-1")
+        finally:
+            second.terminate()
+            second.wait()
+    assert result.output == "2 of 2 steps completed\n\n<a>\n\n<b>"
+    assert {path.name for path in queue.iterdir() if any(path.iterdir())} == {"archive"}
+
+
+def start_cortex(team: Team) -> subprocess.Popen[bytes]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "NATS_URL": team.server.url,
+        "MAILROOM_STATE_DIR": str(team.config.state_dir),
+        "MAILROOM_TASK_ACK_WAIT": "2",
+    }
+    with (team.config.logs / "cortex.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "services.cortex"], cwd=ROOT, env=environment, stdout=log, stderr=log
+        )

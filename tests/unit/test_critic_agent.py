@@ -1,0 +1,62 @@
+"""The critic at work: its actions as tasks."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from services.critic.__main__ import Critic
+from shared.contracts import Inspection, TaskStatus, Verdict
+from shared.profile import load_profile
+from tests.unit.team import Team, open_team
+from tests.unit.test_critic_checks import AWS, BUGGY
+from tests.unit.test_scout_tree import plant
+
+PROFILE = Path(__file__).parents[2] / "services" / "critic" / "profile.yaml"
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(tmp_path, ["critic"]) as team:
+        await team.join(Critic, load_profile(PROFILE))
+        yield team
+
+
+async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tmp_path: Path) -> None:
+    files = {
+        "web.py": BUGGY,
+        "db.py": f"import web\nKEY = '{AWS}'\n",
+        "ARCHITECTURE.md": "`db` must not import `web`.\n",
+    }
+    repo = str(plant(tmp_path / "shop", files))
+    result = await team.perform("critic", "inspect_repository", repo=repo)
+    assert result.status is TaskStatus.COMPLETED
+    inspection = Inspection.from_dict(result.metadata["inspection"])
+    assert inspection.drift[0].violations[0].source == "db.py:1"
+    assert AWS not in result.to_json().decode()
+
+    results = {"inspection": result.to_dict(), "tests": {"status": "failed", "error_message": "no runner"}}
+    reviewed = await team.perform("critic", "review", results=results, repo=repo)
+    verdict = Verdict.from_dict(reviewed.metadata["verdict"])
+    assert (verdict.approved, verdict.score) == (True, 8)
+    assert reviewed.output == "Approved, 8 of 10.\n- tests: it ended as failed: no runner"
+    (tmp_path / "shop" / "web.py").unlink()
+    again = await team.perform("critic", "review", results=results, repo=repo)
+    assert Verdict.from_dict(again.metadata["verdict"]).redo == ("inspection",)
+
+    linted = await team.perform("critic", "lint", repo=repo)
+    assert linted.metadata["tool"]["name"] == "ruff"
+    scanned = await team.perform("critic", "scan_security", repo=repo)
+    assert (scanned.metadata["total"], scanned.metadata["tool"]["version"] > "") == (0, True)
+    leaks = await team.perform("critic", "scan_secrets", repo=repo)
+    assert leaks.evidence_refs == ("db.py:2",)
+    drift = await team.perform("critic", "check_drift", repo=repo)
+    assert drift.evidence_refs == ("ARCHITECTURE.md:1", "db.py:1")
+    assert "- `db` must not import `web`. [ARCHITECTURE.md:1]: 1 violations" in drift.output
+
+
+async def test_a_folder_that_is_none_fails_with_a_sentence(team: Team) -> None:
+    for action in ("inspect_repository", "lint", "scan_security", "scan_secrets", "check_drift"):
+        result = await team.perform("critic", action, repo="shop")
+        assert result.status is TaskStatus.FAILED
+        assert "'shop' is not an absolute path" in result.error_message

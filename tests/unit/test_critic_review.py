@@ -1,0 +1,188 @@
+"""The review: what holds is approved, what does not is sent back with its reason."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.critic.review import review
+from shared.contracts import Finding, Inspection, RepositoryReading, Statement, TestFailure, TestRun, ToolRun
+from tests.unit.test_scout_tree import plant
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return plant(tmp_path / "repo", {"README.md": "one\ntwo\n", "src/a.py": "x\n", "empty.py": ""})
+
+
+def done(**changes: Any) -> dict[str, Any]:
+    return {"status": "completed", "output": "It is so.", "metadata": {}, "evidence_refs": [], **changes}
+
+
+def run_of(**changes: Any) -> dict[str, Any]:
+    run = TestRun(
+        **{
+            "command": "pytest",
+            "exit_code": 0,
+            "passed": 2,
+            "failed": 0,
+            "skipped": 0,
+            "errors": 0,
+            **changes,
+        }
+    )
+    return done(
+        metadata={"tests": run.to_dict(), "not_copied": []}, evidence_refs=[f.source for f in run.failures]
+    )
+
+
+FAILURE = TestFailure(test="t", message="m", source="gone.py:4")
+
+
+def test_what_holds_is_approved(repo: Path) -> None:
+    reading = RepositoryReading(
+        name="x",
+        purpose=(Statement(text="a", source="README.md:2"),),
+        layout=(
+            Statement(text="b", source="src/"),
+            Statement(text="c", source="."),
+            Statement(text="d", source="empty.py:1"),
+        ),
+    )
+    finding = Finding(tool="ruff", rule="F1", severity="low", file="src/a.py", line=1, message="m")
+    inspection = Inspection(
+        findings=(finding,), total=1, tools=(ToolRun(name="ruff", version="1", findings=1),)
+    )
+    results = {
+        "reading": done(metadata={"reading": reading.to_dict()}, evidence_refs=["README.md:2", "src/"]),
+        "inspection": done(metadata={"inspection": inspection.to_dict()}, evidence_refs=["src/a.py:1"]),
+        "tests": run_of(exit_code=1, passed=1, failed=1, failures=(FAILURE,)),
+        "history": done(
+            evidence_refs=[
+                "git:1234567",
+                "https://example.org/a:1",
+                "arxiv:1706.03762v7",
+                "/elsewhere/tests.log",
+            ]
+        ),
+    }
+    verdict = review(results, repo)
+    assert (verdict.approved, verdict.score, verdict.redo) == (True, 10, ())
+    assert verdict.reasons == ("All 4 tasks ended, and what they claim can be looked up.",)
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (done(status="in_progress"), "it has not ended (it is in_progress)"),
+        ({}, "it has not ended (it is without a status)"),
+        ("not a result", "it has not ended (it is without a status)"),
+        (done(output=" \n"), "it completed without any output"),
+        (done(status="failed", output=""), "it ended as failed and does not say why"),
+        (done(evidence_refs=["README.md:3"]), "it names sources that cannot be found: README.md:3"),
+        (done(evidence_refs=["README.md:0"]), "it names sources that cannot be found: README.md:0"),
+        (done(evidence_refs=["gone.md:1"]), "it names sources that cannot be found: gone.md:1"),
+        (done(evidence_refs=["src/gone.py"]), "it names sources that cannot be found: src/gone.py"),
+        (done(evidence_refs=["../outside.md:1"]), "it names sources that cannot be found: ../outside.md:1"),
+        (
+            done(evidence_refs=[f"g{n}.md:1" for n in range(5)]),
+            "it names sources that cannot be found: g0.md:1, g1.md:1, g2.md:1 and 2 more",
+        ),
+        (
+            done(metadata={"reading": {"purpose": [{"text": "a", "source": "no.md:1"}]}}),
+            "it names sources that cannot be found: no.md:1",
+        ),
+        (
+            done(metadata={"i": {"findings": [{"rule": "r", "file": "no.py", "line": 3}]}}),
+            "it names sources that cannot be found: no.py:3",
+        ),
+        (run_of(failed=2), "the tests ended with exit code 0, but 2 are said to have failed"),
+        (
+            run_of(exit_code=1),
+            "the tests ended with exit code 1, but none is said to have failed, and no reason is given",
+        ),
+        (
+            run_of(exit_code=1, passed=1, failed=1, failures=(FAILURE,) * 3),
+            "3 failures are listed, but 1 are counted",
+        ),
+        (
+            done(metadata={"tests": {"exit_code": "x", "passed": 1, "failed": 0}}),
+            "its account of the tests cannot be read",
+        ),
+        (
+            done(metadata={"inspection": {"findings": [], "total": 3, "tools": []}}),
+            "3 findings are counted, but the tools report fewer",
+        ),
+    ],
+)
+def test_what_does_not_hold_is_sent_back(repo: Path, result: Any, reason: str) -> None:
+    verdict = review({"good": done(), "bad": result}, repo)
+    assert verdict.redo == ("bad",)
+    assert verdict.reasons == (f"bad: {reason}",)
+    assert not verdict.approved
+    assert verdict.score == 7
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout", "cancelled"])
+def test_an_honest_failure_is_a_finding_and_not_sent_back(status: str) -> None:
+    verdict = review(
+        {"good": done(), "tests": done(status=status, output="", error_message="There is no Python here.")}
+    )
+    assert (verdict.approved, verdict.redo, verdict.score) == (True, (), 8)
+    assert verdict.reasons == (f"tests: it ended as {status}: There is no Python here.",)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"exit_code": 5, "passed": 0, "problem": "no tests"},
+        {"exit_code": 1, "problem": "coverage is below 90 %"},
+        {"exit_code": -9, "timed_out": True},
+        {"exit_code": 2, "passed": -1, "failed": -1, "errors": -1, "skipped": -1},
+        {"exit_code": -1, "passed": -1, "failed": -1, "problem": "not run"},
+    ],
+)
+def test_runs_that_explain_themselves_are_accepted(run: dict[str, Any]) -> None:
+    assert review({"tests": run_of(**run)}).approved
+
+
+def test_without_a_repository_no_place_is_looked_up(tmp_path: Path) -> None:
+    results = {"a": done(evidence_refs=["gone.md:1"])}
+    assert review(results).approved
+    assert review(results, tmp_path / "none").approved
+    assert not review(results, tmp_path).approved
+
+
+def test_names_of_tests_are_no_places(repo: Path) -> None:
+    claims = [
+        "example.org/mod/pkg.TestX",
+        "suite > works",
+        "<string>:3",
+        "TestA.test_b",
+        "src/a.py::test_x",
+        "README.md",
+    ]
+    assert review({"a": done(evidence_refs=claims)}, repo).approved
+
+
+def test_nothing_to_review_is_not_approved() -> None:
+    verdict = review({})
+    assert (verdict.approved, verdict.score) == (False, 1)
+
+
+def test_the_score_has_a_floor_and_the_same_results_the_same_verdict(repo: Path) -> None:
+    results = {str(number): done(output="") for number in range(9)}
+    assert review(results, repo) == review(results, repo)
+    assert review(results, repo).score == 1
+
+
+def test_odd_shapes_do_not_break_the_review(repo: Path) -> None:
+    deep: Any = {"source": "README.md:1"}
+    for _ in range(500):
+        deep = {"x": [deep]}
+    odd = (
+        done(metadata=[1], evidence_refs="x"),
+        done(metadata={"x": deep}, evidence_refs=[1, None, ":", "a\nb:1"]),
+        done(metadata={"tests": {"failures": 3}}),
+    )
+    assert review({str(at): result for at, result in enumerate(odd)}, repo).approved

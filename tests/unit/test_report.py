@@ -1,0 +1,457 @@
+"""Reports: everything is said with its source, what is missing is said, and it stays valid Markdown."""
+
+import re
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from services.conductor.report import code, compose_checkup, compose_plain, escape, headline, prose
+from shared.contracts import (
+    DriftRule,
+    Finding,
+    Goal,
+    GoalTask,
+    HistoryReading,
+    Inspection,
+    RepositoryReading,
+    Statement,
+    TaskStatus,
+    TestFailure,
+    TestRun,
+    ToolRun,
+    Verdict,
+)
+
+START, END = "2026-03-04T05:06:07+00:00", "2026-03-04T05:06:09.500000+00:00"
+TASK = GoalTask(
+    name="tests",
+    task_id="t",
+    text="Run the tests",
+    assignee="engineer",
+    status=TaskStatus.COMPLETED,
+    started_at=START,
+    ended_at=END,
+)
+GOAL = Goal(
+    goal_id="goal_1",
+    text="Check up on the repository at /home/x/kettle",
+    requester="user",
+    parameters={"repo": "/home/x/kettle"},
+    tasks=(TASK,),
+    submitted_at=START,
+)
+READING = RepositoryReading(
+    name="kettle",
+    purpose=(Statement(text="Boils water.", source="README.md:3"),),
+    build=(Statement(text="`make test`: Run the tests", source="Makefile:2"),),
+    layout=(Statement(text="`src/` holds 3 files", source="src/"),),
+    questions=(Statement(text="No licence is declared: may others use this?", source="."),),
+    languages={"Python": 1_200, "Shell": 3},
+    files=42,
+)
+TESTS = TestRun(
+    command="pytest -q",
+    found="pyproject.toml:20",
+    exit_code=1,
+    passed=10,
+    failed=2,
+    skipped=1,
+    errors=0,
+    seconds=3.25,
+    failures=(
+        TestFailure(
+            test="tests/test_a.py::test_x[a|b]", message="assert `1` == 2 | <b>", source="tests/test_a.py:5"
+        ),
+        TestFailure(test="test_y", message="boom", source="tests/test_a.py:9"),
+    ),
+    log_path="/out/tests.log",
+)
+HISTORY = HistoryReading(
+    branch="main",
+    commits=7,
+    changes=("modified a.py",),
+    latest=(Statement(text="2026 Fix #1", source="git:abc"),),
+)
+
+
+def finding(severity: Any = "high", **changes: Any) -> Finding:
+    return Finding(
+        **{
+            "tool": "bandit",
+            "rule": "B602 shell",
+            "severity": severity,
+            "file": "src/a.py",
+            "line": 12,
+            "message": "shell=True | `x`",
+            **changes,
+        }
+    )
+
+
+INSPECTION = Inspection(
+    findings=(finding(), finding("medium", rule="B301 pickle", line=3, message="Pickle")),
+    total=2,
+    tools=(
+        ToolRun(name="ruff", version="0.17", findings=0),
+        ToolRun(name="bandit", version="1.9", findings=2),
+        ToolRun(name="a linter for Shell", problem="Mailroom has none"),
+    ),
+    drift=(
+        DriftRule(
+            rule="`a` must not import `b`",
+            source="ARCHITECTURE.md:4",
+            violations=(
+                finding("medium", tool="drift", rule="r", file="src/a.py", line=1, message="a imports b"),
+            ),
+        ),
+        DriftRule(rule="c > d", source="ARCHITECTURE.md:6"),
+    ),
+    drift_note="9 imports were checked",
+)
+VERDICT = Verdict(approved=True, score=9, reasons=("All is well.",))
+
+
+def report(**changes: Any) -> str:
+    parts: dict[str, Any] = {
+        "goal": GOAL,
+        "reading": READING,
+        "tests": TESTS,
+        "history": HISTORY,
+        "inspection": INSPECTION,
+        "verdict": VERDICT,
+        "failures": {},
+    }
+    return compose_checkup(**(parts | changes))
+
+
+def parsed(text: str) -> list[Token]:
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+
+
+def headings(text: str) -> list[str]:
+    tokens = parsed(text)
+    return [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]
+
+
+def shown(text: str) -> list[str]:
+    """What a reader sees of each paragraph, heading and cell."""
+    blocks = [token.children or [] for token in parsed(text) if token.type == "inline"]
+    return ["".join(child.content for child in children if child.type != "softbreak") for children in blocks]
+
+
+SECTIONS = [
+    "What it is",
+    "How it is built",
+    "How it is laid out",
+    "Tests",
+    "Lint, security and secrets",
+    "Drift from its own rules",
+    "Open questions",
+    "History",
+    "How this was found",
+]
+
+
+def test_a_whole_report() -> None:
+    text = report()
+    assert headings(text) == ["Check-up of kettle", *SECTIONS]
+    for expected in (
+        "**kettle: 2 of 12 tests fail; 1 high and 1 medium findings; 1 of 2 import rules broken.**",
+        "- Tests: `tests/test_a.py::test_x[a|b]` fails: assert `1` == 2 \\| \\<b\\> "
+        "(`tests/test_a.py:5`), and 1 more.",
+        "- Findings: 2 in all, the worst: shell=True \\| `x` (`src/a.py:12`); Pickle (`src/a.py:3`).",
+        "- Drift: a imports b (`src/a.py:1`).",
+        "- Do first: mend the failing tests, `tests/test_a.py::test_x[a|b]` first.",
+        "- Boils water. (`README.md:3`)",
+        "- 42 files; lines: Python 1,200, Shell 3 (counted)",
+        "- `make test`: Run the tests (`Makefile:2`)",
+        "- `src/` holds 3 files (`src/`)",
+        "- `pytest -q`, found in `pyproject.toml:20`",
+        "- 10 passed, 2 failed, 0 errors, 1 skipped; exit code 1 after 3.2 s",
+        "- The whole output: `/out/tests.log`",
+        "- `test_y` (`tests/test_a.py:9`): boom",
+        "| high | `src/a.py:12` | shell=True \\| `x` | bandit B602 shell |",
+        "- **Broken** 1 time: `a` must not import `b` (`ARCHITECTURE.md:4`)",
+        "  - `src/a.py:1`: a imports b",
+        "- Kept: c \\> d (`ARCHITECTURE.md:6`)",
+        "- No licence is declared: may others use this? (the repository as a whole)",
+        "- Branch `main`, 7 commits",
+        "- 1 uncommitted change: `modified a.py`",
+        "- 2026 Fix #1 (`git:abc`)",
+        "- bandit 1.9: 2 findings",
+        "- a linter for Shell: not run, Mailroom has none",
+        "- Task `tests` by engineer: completed in 2.5 s",
+        "- The review approved (9 of 10): All is well",
+        "- Goal `goal_1`, submitted 2026-03-04 05:06:07 UTC by user",
+        "- Repository: `/home/x/kettle`",
+    ):
+        assert expected in text.splitlines(), expected
+    assert report() == text
+
+
+def test_the_summary_is_short_and_first() -> None:
+    lines = report().split("## What it is")[0].strip().splitlines()
+    assert 3 <= len([line for line in lines[1:] if line]) <= 6
+
+
+def test_headline() -> None:
+    assert (
+        headline(report())
+        == "kettle: 2 of 12 tests fail; 1 high and 1 medium findings; 1 of 2 import rules broken."
+    )
+    assert headline("# T\n\n**a \\* b** `c`\n\nmore") == "a * b c"
+    assert headline("# T\n\n" + "word " * 100).endswith("word…")
+    assert headline("") == headline("# only a title") == ""
+
+
+def test_nothing_at_all_is_said_part_by_part() -> None:
+    failures = {"reading": "no folder", "tests": "pytest is | not installed", "inspection": "it timed out"}
+    text = report(reading=None, tests=None, history=None, inspection=None, verdict=None, failures=failures)
+    assert headings(text) == ["Check-up of kettle", *SECTIONS]
+    assert (
+        headline(text)
+        == "kettle: the tests were not run (pytest is | not installed); the code could not be inspected."
+    )
+    assert text.count("Not known: no folder.") == 4
+    for said in (
+        "Not run: pytest is \\| not installed.",
+        "Not inspected: it timed out.",
+        "Not known: it gave no data.",
+    ):
+        assert said in text
+    assert "- Not done, inspection: it timed out" in text
+    assert "- Do first: make the tests run" in text
+
+
+@pytest.mark.parametrize(
+    ("run", "state"),
+    [
+        ({"passed": 3, "failed": 0, "errors": 0, "exit_code": 0}, "all 3 tests pass"),
+        ({"passed": 1, "failed": 0, "errors": 0, "exit_code": 0}, "all 1 test pass"),
+        ({"passed": 0, "failed": 1, "errors": 0, "exit_code": 1}, "1 of 1 test fails"),
+        ({"passed": 5, "failed": 1, "errors": 1, "exit_code": 1}, "2 of 7 tests fail"),
+        (
+            {"passed": 3, "failed": 0, "errors": 0, "exit_code": 2},
+            "no test fails, but the run ended with exit code 2",
+        ),
+        ({"passed": 0, "failed": 0, "errors": 0, "exit_code": 0}, "there are no tests to run"),
+        (
+            {"passed": 0, "failed": 0, "errors": 0, "exit_code": 5, "problem": "None found."},
+            "the tests say nothing (None found)",
+        ),
+        ({"exit_code": 3}, "the tests say nothing (exit code 3, no counts)"),
+        ({"timed_out": True, "passed": 1}, "the tests did not end in time"),
+        ({"problem": "There is no runner."}, "the tests say nothing (There is no runner)"),
+    ],
+)
+def test_the_state_of_the_tests(run: dict[str, Any], state: str) -> None:
+    text = report(tests=TestRun(command="make test", **run), inspection=Inspection())
+    assert headline(text) == f"kettle: {state}; no finding of high or medium severity."
+
+
+@pytest.mark.parametrize(
+    ("parts", "advice"),
+    [
+        (
+            {"inspection": Inspection(findings=(finding(tool="secrets", rule="AWS"),), total=1)},
+            "revoke the secret at `src/a.py:12` and take it out, also of the history.",
+        ),
+        (
+            {"tests": TestRun(passed=1, failed=0, errors=0, exit_code=0)},
+            "look at `src/a.py:12`: shell=True \\| `x`.",
+        ),
+        (
+            {
+                "tests": TestRun(passed=1, failed=0, errors=0, exit_code=0),
+                "inspection": Inspection(drift=INSPECTION.drift),
+            },
+            "decide whether the code or the rule is right at `src/a.py:1`.",
+        ),
+        (
+            {"tests": TestRun(passed=1, failed=0, errors=0, exit_code=0), "inspection": Inspection()},
+            "answer the first open question: No licence is declared: may others use this? "
+            "(the repository as a whole)",
+        ),
+        (
+            {
+                "tests": TestRun(passed=1, failed=0, errors=0, exit_code=0),
+                "inspection": Inspection(),
+                "reading": RepositoryReading(name="k"),
+            },
+            "nothing.",
+        ),
+    ],
+)
+def test_what_to_do_first(parts: dict[str, Any], advice: str) -> None:
+    assert f"- Do first: {advice}" in report(**parts).splitlines()
+
+
+def test_habits_share_a_row_and_the_rest_is_counted() -> None:
+    findings = [finding(line=line, message=f"m{line}") for line in range(1, 6)]
+    findings += [finding("medium", rule="B019", line=line) for line in range(1, 8)]
+    findings += [finding("low", rule=f"L{rule}", line=line) for rule in range(20) for line in range(4)]
+    text = report(inspection=Inspection(findings=tuple(findings), total=300))
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| -")][1:]
+    assert [row.split(" | ")[0] for row in rows] == ["| high"] * 5 + ["| medium"] + ["| low"] * 2
+    assert "`src/a.py:1`, `src/a.py:2`, `src/a.py:3` and 4 more" in rows[5]
+    assert "bandit L9 (4)" in text
+    assert "6 other rules, 208 that were counted but not listed." in text
+
+
+NASTY = (
+    "a | b",
+    "`code | x` and ``two``",
+    "unbalanced ` tick",
+    "# heading",
+    "- item",
+    "1. item",
+    "2) item",
+    "> quote",
+    "+ plus",
+    "---",
+    "===",
+    "```\nfence",
+    "~~~",
+    "<script>alert(1)</script>",
+    "<!-- comment",
+    "[x](javascript:alert(1))",
+    "![x](http://y/z.png)",
+    "<http://x.org>",
+    "&lt; &#65;",
+    "*a* **b** _c_ __d__ ~~e~~",
+    "snake_case_name and _private",
+    "`a`_b_",
+    "back\\slash \\` \\",
+    "line\nbreak\r\n\n# new",
+    "tab\tand\x1b[31mescape",
+    "[ref]: http://x.org",
+    "| --- | --- |",
+    "trailing  ",
+    " `` ` `` ",
+    "`",
+    "|",
+    "né — ünï",
+)
+
+
+def visible(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_escaped_text_shows_exactly_itself(text: str) -> None:
+    assert shown(escape(text)) == [visible(text)]
+    assert shown(f"- {escape(text)} end") == [f"{visible(text)} end"]
+    assert shown(f"| h |\n| --- |\n| {escape(text)} |") == ["h", visible(text)]
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_code_shows_exactly_itself(text: str) -> None:
+    spans = [child for token in parsed(code(text)) for child in token.children or []]
+    assert [(child.type, child.content) for child in spans] == [("code_inline", visible(text))]
+    assert shown(f"| h |\n| --- |\n| {code(text, table=True)} |") == ["h", visible(text)]
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_prose_keeps_single_backticks_as_code_and_the_rest_as_it_is(text: str) -> None:
+    for table in (False, True):
+        said = prose(text, table=table)
+        block = f"| h |\n| --- |\n| {said} |" if table else said
+        blocks = [token for token in parsed(block) if token.type == "inline"]
+        kinds = {child.type for token in blocks for child in token.children or []}
+        assert kinds <= {"text", "code_inline", "text_special"}
+        bare = "".join(shown(block)).removeprefix("h" * table)
+        assert re.sub(r"[`\s]", "", bare) == re.sub(r"[`\s]", "", visible(text))
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_the_report_stays_valid_whatever_stands_in_it(text: str) -> None:
+    line = visible(text) or "x"
+    nasty = finding(file=line, rule=line, message=line, tool=line)
+    text = report(
+        goal=Goal(goal_id="g", text=text, requester="user", parameters={"repo": text}, submitted_at=START),
+        reading=RepositoryReading(
+            name=text,
+            purpose=(Statement(text=text, source=text),),
+            questions=(Statement(text=text, source=text),),
+            languages={text: 1},
+        ),
+        tests=TestRun(
+            command=text,
+            found=text,
+            passed=0,
+            failed=1,
+            errors=0,
+            exit_code=1,
+            problem=text,
+            log_path=text,
+            failures=(TestFailure(test=text, message=text, source=text),),
+        ),
+        history=HistoryReading(branch=text, changes=(text,), latest=(Statement(text=text, source=text),)),
+        inspection=Inspection(
+            findings=(nasty, finding("low")),
+            total=2,
+            tools=(ToolRun(name=text, version=text, problem=text), ToolRun(name=text, problem=text)),
+            drift=(DriftRule(rule=text, source=text, violations=(nasty,)),),
+            drift_note=text,
+        ),
+        verdict=Verdict(approved=False, score=1, reasons=(text,)),
+        failures={"history": text},
+    )
+    assert headings(text)[1:] == SECTIONS
+    tokens = parsed(text)
+    assert [
+        token.type
+        for token in tokens
+        if token.type in ("html_block", "fence", "code_block", "hr", "blockquote_open")
+    ] == []
+    rows = [token for token in tokens if token.type == "tr_open"]
+    cells = [token for token in tokens if token.type in ("td_open", "th_open")]
+    assert (len(rows), len(cells)) == (3, 12)
+    inline = {child.type for token in tokens for child in token.children or []}
+    assert inline <= {"text", "text_special", "code_inline", "strong_open", "strong_close", "softbreak"}
+    assert tokens[-1].level == 0
+
+
+def plain(results: dict[str, Any], tasks: tuple[GoalTask, ...] = (TASK,)) -> str:
+    goal = Goal(
+        goal_id="g", text="What does it *say*?\nmore", requester="user", tasks=tasks, submitted_at=START
+    )
+    return compose_plain(goal, results)
+
+
+def test_a_plain_report_of_one_task() -> None:
+    result = {
+        "status": "completed",
+        "output": "It says: **yes**.\n\n# Why\n\nBecause.\n\n```py\n# code",
+        "evidence_refs": ["https://x.org/a|b", "."],
+        "output_paths": ["/out/a.md"],
+    }
+    text = plain({"tests": result})
+    assert headings(text) == ["What does it \\*say\\*?", "tests", "Why"]
+    assert headline(text) == "It says: yes."
+    assert "completed by engineer" in text
+    assert "- `https://x.org/a|b`" in text
+    assert "- `/out/a.md`" in text
+    assert [token.content for token in parsed(text) if token.type == "fence"] == ["# code\n"]
+    assert "- Goal `g`, submitted 2026-03-04 05:06:07 UTC by user" in text
+
+
+def test_a_plain_report_of_several_tasks() -> None:
+    results = {
+        "late": {"status": "failed", "output": "", "error_message": "There was no time."},
+        "tests": {"status": "completed", "output": "Done."},
+        "odd": {},
+    }
+    text = plain(results)
+    assert headings(text)[1:] == ["tests", "late", "odd"]
+    assert headline(text) == "1 of 3 tasks completed."
+    assert "There was no time." in text
+    assert "It gave no output." in text
+    assert "not ended" in text
+
+
+def test_a_plain_report_of_nothing() -> None:
+    assert headline(plain({})) == "0 of 0 tasks completed."
