@@ -137,7 +137,9 @@ class BaseAgent:
         self._background.add(task)
         task.add_done_callback(self._on_background_end)
 
-    async def submit(self, text: str, context: Mapping[str, Any] | None = None, *, requester: str = "user") -> str:
+    async def submit(
+        self, text: str, context: Mapping[str, Any] | None = None, *, requester: str = "user"
+    ) -> str:
         """Submit a goal on somebody's behalf; returns its id."""
         goal_id = generate_task_id("goal")
         body = {"text": text, "goal_id": goal_id, "requester": requester, "context": dict(context or {})}

@@ -29,12 +29,16 @@ from shared.contracts import (
     TaskStatus,
     decode,
 )
-from shared.errors import ActionError, Conflict, Refused, Reject
+from shared.errors import ActionError, BusError, Conflict, Refused, Reject
 from shared.job import Job, current_job
 from shared.log import logger
 
-WATCH_CLAIM = 2.0
-"""Seconds between looks at whether a running task was cancelled or taken over."""
+WATCH_CLAIMS = 2.0
+"""Seconds between looks at whether long-running tasks were cancelled or taken over."""
+LOST = "the task was cancelled or taken over"
+OVERDUE = "its deadline passed before it was done"
+FAR_FUTURE = 1e7
+"""Seconds that a task without a deadline has: four months."""
 CONFLICT_TRIES = 8
 """How often a handler whose commit lost a race is run again at once."""
 
@@ -44,6 +48,21 @@ LETTERS = (Email, TaskResult, Question, Response, CancelGoal, AgentReport)
 log = logger(__name__)
 
 
+class Work:
+    """A task being done; ``stopped`` is why it was told to stop, if it was."""
+
+    __slots__ = ("_task", "stopped")
+
+    def __init__(self, task: asyncio.Task[Outcome]) -> None:
+        self._task = task
+        self.stopped = ""
+
+    def stop(self, reason: str) -> None:
+        """Cancel it."""
+        self.stopped = reason
+        self._task.cancel()
+
+
 class Desk:
     """Handles the deliveries of one agent."""
 
@@ -51,6 +70,7 @@ class Desk:
         self._agent = agent
         self._bus = agent.bus
         self._name = agent.profile.name
+        self._works: dict[Claim, Work] = {}
 
     async def handle(self, delivery: Delivery) -> None:
         """Handle one delivery and commit what comes of it; raises Reject or Retry, see Consumer."""
@@ -67,7 +87,7 @@ class Desk:
             await self._answer(delivery, envelope)
 
     async def bury(self, delivery: Delivery, reason: str) -> None:
-        """Write the dead letter; a task that is buried fails, and its requester is told in the same commit."""
+        """Write the dead letter; a buried task fails, and its requester is told in the same commit."""
         task = _task_in(delivery)
         letter = seal(subjects.dead(self._name), letter_of_death(self._bus, delivery, reason, task))
         log.error("buried", subject=delivery.subject, seq=delivery.seq, reason=reason)
@@ -130,7 +150,7 @@ class Desk:
                     raise
 
     def _seal(self, delivery: Delivery | None, replies: Iterable[Envelope | Entry]) -> list[Entry]:
-        """Entries for what a handler returned; ids follow from the delivery, so that a repeat is stored once."""
+        """Entries for what a handler returned; ids follow from the delivery: a repeat is stored once."""
         entries: list[Entry] = []
         for position, reply in enumerate(replies):
             if isinstance(reply, Entry):
@@ -153,47 +173,60 @@ class Desk:
         if held.attempt > self._agent.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:
-            result = await self._perform(held)
-            await held.settle(result)
+            await held.settle(await self._perform(held))
         except Conflict:
             log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
         except Refused as error:
             await held.settle(held.failure(str(error)))
 
     async def _perform(self, held: Claim) -> TaskResult:
+        """Do the task, unless its deadline passes or the claim is lost before it is done."""
         job = Job(held)
         working = asyncio.create_task(self._do(job))
-        watching = asyncio.create_task(self._watch_claim(held))
+        work = self._works[held] = Work(working)
+        overdue = asyncio.get_running_loop().call_later(_time_left(held.task), work.stop, OVERDUE)
         try:
-            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED, timeout=_time_left(held.task))
-            if working.done():
-                return job.result(self._name, working.result())
-            if watching.done():
-                raise Conflict(watching.result())
-            return msgspec.structs.replace(
-                held.failure("its deadline passed before it was done"), status=TaskStatus.TIMEOUT
-            )
+            return job.result(self._name, await working)
         except ActionError as error:
             return held.failure(str(error))
+        except asyncio.CancelledError:
+            if work.stopped == OVERDUE:
+                return msgspec.structs.replace(held.failure(OVERDUE), status=TaskStatus.TIMEOUT)
+            if work.stopped:
+                raise Conflict(work.stopped) from None
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            raise
         finally:
-            for task in (working, watching):
-                task.cancel()
-            await asyncio.gather(working, watching, return_exceptions=True)
+            overdue.cancel()
+            del self._works[held]
 
     async def _do(self, job: Job) -> Outcome:
         current_job.set(job)
         return await self._agent.on_task(job.task)
 
-    async def _watch_claim(self, held: Claim) -> str:
-        """Returns, with the reason, once the task is no longer this process's."""
-        task = held.task
-        subject = subjects.state(task.assignee, task.requester, task.task_id)
+    async def watch_claims(self) -> None:
+        """Stop work whose task was cancelled or taken over meanwhile; runs until cancelled."""
+        before: set[Claim] = set()
         while True:
-            await asyncio.sleep(WATCH_CLAIM)
-            stored = await self._bus.last(subjects.OFFICE, subject)
-            record = TaskChanged.from_json(stored.data) if stored else None
-            if record is None or record.task.status.final or record.attempt != held.attempt:
-                return "the task was cancelled or taken over"
+            await asyncio.sleep(WATCH_CLAIMS)
+            for held in before & self._works.keys():
+                try:
+                    lost = await self._is_lost(held)
+                except BusError as error:
+                    log.warning("claim_unseen", task_id=held.task.task_id, reason=str(error))
+                    continue
+                if lost and held in self._works:
+                    self._works[held].stop(LOST)
+            before = set(self._works)
+
+    async def _is_lost(self, held: Claim) -> bool:
+        task = held.task
+        stored = await self._bus.last(
+            subjects.OFFICE, subjects.state(task.assignee, task.requester, task.task_id)
+        )
+        record = TaskChanged.from_json(stored.data) if stored else None
+        return record is None or record.task.status.final or record.attempt != held.attempt
 
     async def _bury_given_up(self, delivery: Delivery) -> None:
         """The server stopped handing a message out: say so, and where it lies."""
@@ -230,10 +263,10 @@ def _task_in(delivery: Delivery) -> Task | None:
     return envelope if isinstance(envelope, Task) else None
 
 
-def _time_left(task: Task) -> float | None:
+def _time_left(task: Task) -> float:
     if not task.deadline:
-        return None
+        return FAR_FUTURE
     deadline = datetime.fromisoformat(task.deadline)
     if deadline.tzinfo is None:
         deadline = deadline.replace(tzinfo=UTC)
-    return max(0.0, deadline.timestamp() - time.time())
+    return min(FAR_FUTURE, max(0.0, deadline.timestamp() - time.time()))

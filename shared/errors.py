@@ -1,18 +1,18 @@
 """Every error Mailroom raises on purpose.
 
-    MailroomError            one sentence that names the cause, and where there is one, the cure
-    ├── ConfigError          a profile, a setting or a playbook is wrong
-    ├── StartError           the office or a process of it cannot start
-    ├── BusError             the bus did not do what was asked
-    │   ├── BusUnavailable   no server, or no answer in time; trying again later can help
-    │   ├── Denied           the broker does not allow it to this identity
-    │   ├── NoRoom           the stream's store is full
-    │   ├── Refused          a service answered with an error
-    │   └── Conflict         a commit was refused whole: something it expected has changed
-    ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
-    └── Verdict              how a handler ends other than by returning
-        ├── Retry            hand it out again after a delay
-        └── Reject           never hand it out again: bury it with the reason
+MailroomError            one sentence that names the cause, and where there is one, the cure
+├── ConfigError          a profile, a setting or a playbook is wrong
+├── StartError           the office or a process of it cannot start
+├── BusError             the bus did not do what was asked
+│   ├── BusUnavailable   no server, or no answer in time; trying again later can help
+│   ├── Denied           the broker does not allow it to this identity
+│   ├── NoRoom           the stream's store is full
+│   ├── Refused          a service answered with an error
+│   └── Conflict         a commit was refused whole: something it expected has changed
+├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
+└── Verdict              how a handler ends other than by returning
+    ├── Retry            hand it out again after a delay
+    └── Reject           never hand it out again: bury it with the reason
 """
 
 

@@ -3,9 +3,9 @@
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 
+from shared.actions import Outcome
 from shared.bus import Claim
 from shared.contracts import Task, TaskResult, TaskStatus
-from shared.actions import Outcome
 
 
 class Job:

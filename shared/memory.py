@@ -73,7 +73,9 @@ class Memory:
         since: str = "",
     ) -> list[Hit]:
         """The nodes nearest to ``text``, best first."""
-        query = MemoryQuery(text=text, limit=limit, kinds=tuple(kinds), tags=tuple(tags), agent=agent, since=since)
+        query = MemoryQuery(
+            text=text, limit=limit, kinds=tuple(kinds), tags=tuple(tags), agent=agent, since=since
+        )
         return msgspec.json.decode(await self._ask("search", query), type=list[Hit])
 
     async def get(self, *ids: str) -> list[Node]:

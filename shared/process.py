@@ -38,8 +38,7 @@ def main(agent_class: type[BaseAgent], profile_path: Path) -> None:
         log.configure(profile.name, level=config.log_level, form=config.log_format)
         _run_loop(_serve(compose(agent_class, profile), profile, config))
     except MailroomError as error:
-        print(f"{profile_path.parent.name}: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
+        sys.exit(f"{profile_path.parent.name}: {error}")
 
 
 def _run_loop(work: Coroutine[Any, Any, None]) -> None:
@@ -66,7 +65,9 @@ async def _serve(agent_class: type[BaseAgent], profile: Profile, config: Setting
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         logger.info("stopping", handling=office.load)
         if bus.closed.is_set():
-            raise BusUnavailable("The server ended the connection for good", "See its log; the key may be revoked")
+            raise BusUnavailable(
+                "The server ended the connection for good", "See its log; the key may be revoked"
+            )
     finally:
         await office.close()
 
@@ -79,8 +80,11 @@ class Office:
         self._config = config
         self._bus = agent.bus
         self._consumers: list[Consumer] = []
+        self._desk = Desk(agent)
         self._heartbeat: asyncio.Task[None] | None = None
-        self._alive = config.state_dir / "run" / f"{agent.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
+        self._alive = (
+            config.state_dir / "run" / f"{agent.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
+        )
         self._started_at = generate_iso_timestamp()
 
     @property
@@ -102,6 +106,7 @@ class Office:
         await self._consume(subjects.OFFICE, profile.name)
         if profile.name == subjects.CONDUCTOR:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
+        self.agent.spawn(self._desk.watch_claims())
         await self._show()
         self._heartbeat = asyncio.create_task(self._beat())
         logger.info("ready", instance=self._bus.instance)
@@ -120,13 +125,12 @@ class Office:
         self._alive.unlink(missing_ok=True)
 
     async def _consume(self, stream: str, durable: str) -> None:
-        desk = Desk(self.agent)
         self._consumers.append(
             await self._bus.consume(
                 stream,
                 durable,
-                desk.handle,
-                desk.bury,
+                self._desk.handle,
+                self._desk.bury,
                 concurrency=self.agent.profile.concurrency,
                 ack_wait=self._config.task_ack_wait,
                 max_attempts=self._config.max_attempts,

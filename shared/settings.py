@@ -128,7 +128,7 @@ def _wrong(error: msgspec.ValidationError, places: Mapping[str, str]) -> ConfigE
 
 
 def environment(config: Settings | None = None, **overrides: object) -> dict[str, str]:
-    """This process's environment with settings overridden, for ``load`` or for a child process.
+    """The environment of this process with settings overridden, for ``load`` or for a child process.
 
     None overrides nothing. With ``config``, a child in another folder finds the folders of ``config``.
     """
@@ -137,7 +137,9 @@ def environment(config: Settings | None = None, **overrides: object) -> dict[str
         env["MAILROOM_CONFIG"] = str(Path(file).absolute())
     folders = ("state_dir", "key_dir", "model_dir", "agents_dir") if config else ()
     chosen = {**{name: getattr(config, name) for name in folders}, **overrides}
-    return env | {f"MAILROOM_{name.upper()}": str(value) for name, value in chosen.items() if value is not None}
+    return env | {
+        f"MAILROOM_{name.upper()}": str(value) for name, value in chosen.items() if value is not None
+    }
 
 
 def _path(kind: type, value: Any) -> Any:

@@ -65,7 +65,20 @@ OFFICE_STATE = "state.office"
 AUDIT_ALL = "audit.>"
 AUDIT_PREFIX = "audit."
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
-MEMORY_VERBS = ("written", "search", "get", "embed", "stats", "health", "traverse", "paths", "brief", "list", "linker", "reindex")
+MEMORY_VERBS = (
+    "written",
+    "search",
+    "get",
+    "embed",
+    "stats",
+    "health",
+    "traverse",
+    "paths",
+    "brief",
+    "list",
+    "linker",
+    "reindex",
+)
 """What memory answers by request and reply, as ``memory.<verb>``."""
 
 
@@ -161,7 +174,9 @@ def sender_of(subject: str) -> str:
             return ""
         case ["task" | "mail", _, sender] | ["memory", "write", sender]:
             return sender
-        case ["event", sender, *_] | ["timer", "set", sender, _] | ["timer", "due", sender] | ["dead", sender]:
+        case (
+            ["event", sender, *_] | ["timer", "set", sender, _] | ["timer", "due", sender] | ["dead", sender]
+        ):
             return sender
     raise ConfigError(f"The subject {subject!r} names no sender")
 

@@ -23,7 +23,9 @@ class OfficeServer:
     """A provisioned server without agents; ``environment`` makes a process use it as the running office."""
 
     def __init__(self, folder: Path) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAILROOM_", "NATS_"))}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("MAILROOM_", "NATS_"))
+        }
         self.environment = {
             **kept,
             "MAILROOM_STATE_DIR": str(folder),
@@ -41,7 +43,9 @@ class OfficeServer:
         await provision_office(self.config, self.url, self.agents)
         record = self.config.state_dir / "run" / "office.json"
         record.parent.mkdir()
-        record.write_text(json.dumps({"pid": os.getpid(), "url": self.url, "started_at": "", "state_dir": ""}))
+        record.write_text(
+            json.dumps({"pid": os.getpid(), "url": self.url, "started_at": "", "state_dir": ""})
+        )
 
     @asynccontextmanager
     async def connect(self, name: str = subjects.USER) -> AsyncIterator[Bus]:
@@ -52,7 +56,9 @@ class OfficeServer:
         finally:
             await bus.close()
 
-    def mailroom(self, *arguments: str, text: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    def mailroom(
+        self, *arguments: str, text: str | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run the command to its end; ``text`` is its standard input, ``more`` goes into its environment."""
         return subprocess.run(
             self.command(*arguments),

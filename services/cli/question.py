@@ -36,6 +36,11 @@ def ask(text: str, timeout: float, as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
+    print_answer(answer)
+
+
+def print_answer(answer: Response) -> None:
+    """Print an answer and the sources that it does not name itself."""
     click.echo(clean_block(answer.text).strip())
     unnamed = [citation for citation in answer.citations if citation not in answer.text]
     if unnamed:
@@ -46,22 +51,27 @@ def ask(text: str, timeout: float, as_json: bool) -> None:
 
 async def _ask(question: Question, timeout: float) -> Response:
     async with connect() as bus:
-        heard = asyncio.Event()
+        return await ask_desk(bus, question, timeout)
 
-        async def hear(*_: object) -> None:
-            heard.set()
 
-        for subject in (subjects.mail(subjects.USER, subjects.NEXUS), subjects.dead(subjects.NEXUS)):
-            await bus.subscribe(subjects.AUDIT_PREFIX + subject, hear)
-        letter = subjects.mail(subjects.NEXUS, subjects.USER)
-        stored = await bus.store(letter, question.to_json(), headers={"Nats-Msg-Id": question.id})
-        try:
-            return await asyncio.wait_for(_await_answer(bus, question, int(stored["seq"]), heard), timeout)
-        except TimeoutError:
-            raise BusUnavailable(
-                f"The front desk did not answer within {timeout:g} s; the question stays in its mailbox",
-                f"See with 'mailroom status' whether {subjects.NEXUS} runs",
-            ) from None
+async def ask_desk(bus: "Bus", question: Question, timeout: float) -> Response:
+    """The front desk's answer; raises BusUnavailable without one in ``timeout`` seconds, Refused where it refuses."""
+    heard = asyncio.Event()
+
+    async def hear(*_: object) -> None:
+        heard.set()
+
+    for subject in (subjects.mail(subjects.USER, subjects.NEXUS), subjects.dead(subjects.NEXUS)):
+        await bus.subscribe(subjects.AUDIT_PREFIX + subject, hear)
+    letter = subjects.mail(subjects.NEXUS, subjects.USER)
+    stored = await bus.store(letter, question.to_json(), headers={"Nats-Msg-Id": question.id})
+    try:
+        return await asyncio.wait_for(_await_answer(bus, question, int(stored["seq"]), heard), timeout)
+    except TimeoutError:
+        raise BusUnavailable(
+            f"The front desk did not answer within {timeout:g} s; the question stays in its mailbox",
+            f"See with 'mailroom status' whether {subjects.NEXUS} runs",
+        ) from None
 
 
 async def _await_answer(bus: "Bus", question: Question, asked: int, heard: asyncio.Event) -> Response:

@@ -87,12 +87,13 @@ async def _tail(wanted: Wanted, since: datetime | None, no_follow: bool, as_json
         async with aclosing(trail) as items:
             async for item in items:
                 if isinstance(item, Copy):
-                    _show(item, wanted, console, as_json)
+                    show(item, wanted, console, as_json)
                 else:
-                    _warn(item)
+                    warn(item)
 
 
-def _show(copy: "Copy", wanted: Wanted, console: Console, as_json: bool) -> None:
+def show(copy: "Copy", wanted: Wanted, console: Console, as_json: bool) -> None:
+    """Print an envelope that is wanted, as a line for people or as JSON."""
     sentence = describe(copy.subject, copy.data)
     if not wanted.admits(copy, sentence):
         return
@@ -125,7 +126,8 @@ def _render(copy: "Copy", sentence: Sentence) -> Text:
     )
 
 
-def _warn(gap: "Gap") -> None:
+def warn(gap: "Gap") -> None:
+    """Say that something was not heard live."""
     missed = gap.last - gap.first + 1
     click.secho(
         f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read now:",

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from services.cli.moment import format_clock, format_span, seconds_between
 from services.cli.progress import Progress
-from services.cli.screen import SIGNS, STYLES, clean, clean_block, make_table, shorten
+from services.cli.screen import SIGNS, STYLES, clean, clean_block, shorten
 from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
 
 PATIENCE = 3.0
@@ -34,7 +34,7 @@ async def _show_live(changes: AsyncIterator[Progress], console: Console) -> Goal
     progress = Progress()
 
     def render() -> RenderableType:
-        return _table_of(progress, time.monotonic() - begun)
+        return _lines_of(progress, time.monotonic() - begun)
 
     with Live(get_renderable=render, console=console, refresh_per_second=5, vertical_overflow="visible"):
         async for progress in changes:  # noqa: B007
@@ -42,27 +42,27 @@ async def _show_live(changes: AsyncIterator[Progress], console: Console) -> Goal
     return progress.goal
 
 
-def _table_of(progress: Progress, waited: float) -> RenderableType:
-
+def _lines_of(progress: Progress, waited: float) -> RenderableType:
     goal = progress.goal
     if goal is None:
         text = "waiting for the conductor" if waited < PATIENCE else NOT_TAKEN_UP
         return Text(f"{format_span(waited)}  {text}", style="dim")
-    table = make_table("", "task", "agent", "   time", "")
-    for task in progress.tasks:
-        status = _status(progress, task)
-        table.add_row(
-            Text(SIGNS[status], style=STYLES[status]),
-            Text(shorten(task.name, 20), style=STYLES[status]),
-            shorten(task.assignee, 12),
-            f"{_took(progress, task):>7}",
-            Text(clean(progress.note(task)), style="dim"),
-        )
-    ended = f"{sum(task.status.final for task in goal.tasks)} of {len(goal.tasks)} tasks ended"
-    head = Text(
-        f"{_headline(progress)}, {ended}, {format_span(seconds_between(goal.submitted_at, goal.ended_at))}"
+    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
+    ended = sum(task.status.final for task in goal.tasks)
+    head = Text(f"{_headline(progress)}, {ended} of {len(goal.tasks)} tasks ended, {took}")
+    names = [shorten(task.name, 20) for task in progress.tasks]
+    return Group(head, *(_row(progress, task, max(map(len, names))) for task in progress.tasks))
+
+
+def _row(progress: Progress, task: GoalTask, width: int) -> Text:
+    status = _status(progress, task)
+    return Text.assemble(
+        (f"  {SIGNS[status]} {shorten(task.name, 20):<{width}}", STYLES[status]),
+        f"  {shorten(task.assignee, 10):<10} {_took(progress, task):>7}  ",
+        (clean(progress.note(task)), "dim"),
+        no_wrap=True,
+        overflow="ellipsis",
     )
-    return Group(head, table)
 
 
 def _headline(progress: Progress) -> str:

@@ -1,0 +1,1 @@
+"""Turns a goal into tasks, hands them out, has them reviewed, reports."""

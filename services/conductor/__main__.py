@@ -54,6 +54,7 @@ class Conductor(BaseAgent):
     """Turns goals into tasks, hands them out, has the results reviewed, and reports."""
 
     async def on_start(self) -> None:
+        """Load the playbooks and put up the board."""
         self._playbooks = load_playbooks()
         self._planner = Planner(self._playbooks, self.memory)
         self._reporter = Reporter(self.settings.outputs, self.memory, self.bus.derive_id)
@@ -64,6 +65,7 @@ class Conductor(BaseAgent):
     # --- what happens to goals -------------------------------------------------------------------
 
     async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Replies:
+        """Open a goal, plan it, and hand out what can be done at once."""
         submission = read_submission(data)
         goal = open_goal(submission, seq, stored_at, self.settings.goal_timeout)
         found = await self._find(goal.goal_id)
@@ -81,6 +83,7 @@ class Conductor(BaseAgent):
         return await self._go_on(planned, OfficeState.PLANNING, expect)
 
     async def on_result(self, result: TaskResult) -> Replies:
+        """Take a task's result or the critic's verdict, and go on from there."""
         found = await self._find(result.goal_id)
         if found is None or found[0].status.final:
             return ()
@@ -93,6 +96,7 @@ class Conductor(BaseAgent):
         return await self._go_on(advanced, state_of(goal), expect)
 
     async def on_cancel(self, request: CancelGoal) -> Replies:
+        """End a goal because somebody asks for it."""
         found = await self._find(request.goal_id)
         if found is None:
             raise Reject(f"there is no goal {request.goal_id!r} to cancel")
@@ -100,6 +104,7 @@ class Conductor(BaseAgent):
         return await self._call_off(*found, TaskStatus.CANCELLED, reason)
 
     async def on_due(self, due: GoalDue) -> Replies:
+        """End a goal whose deadline has come."""
         found = await self._find(due.goal_id)
         if found is None:
             return ()
@@ -152,7 +157,9 @@ class Conductor(BaseAgent):
         ended = end(goal, status, reason, answer=f"The goal ended: {reason}")
         recalled = [await self._recall(goal, task, status, reason) for task in goal.tasks if _is_out(task)]
         if goal.status is TaskStatus.REVIEW:
-            review = GoalTask(name="review", task_id=goal.review_task_id, text="review", assignee=subjects.CRITIC)
+            review = GoalTask(
+                name="review", task_id=goal.review_task_id, text="review", assignee=subjects.CRITIC
+            )
             recalled.append(await self._recall(goal, review, status, reason))
         return [self._record(ended, before, expect), *filter(None, recalled), self._letter(ended)]
 

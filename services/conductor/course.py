@@ -23,7 +23,9 @@ MAX_REVIEWS = 3
 ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
     OfficeState.IDLE: frozenset({OfficeState.PLANNING, OfficeState.EXECUTING}),
     OfficeState.PLANNING: frozenset({OfficeState.EXECUTING, OfficeState.IDLE}),
-    OfficeState.EXECUTING: frozenset({OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.PLANNING, OfficeState.IDLE}),
+    OfficeState.EXECUTING: frozenset(
+        {OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.PLANNING, OfficeState.IDLE}
+    ),
     OfficeState.REVIEW: frozenset({OfficeState.IDLE, OfficeState.PLANNING, OfficeState.EXECUTING}),
 }
 """Which state may follow which; ending (IDLE) is always allowed."""
@@ -77,7 +79,11 @@ def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
 def ready_tasks(goal: Goal) -> list[GoalTask]:
     """Tasks that can be handed out now: not yet out, and all they depend on is done."""
     done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
-    return [task for task in goal.tasks if not task.issued and not task.status.final and done >= set(task.depends_on)]
+    return [
+        task
+        for task in goal.tasks
+        if not task.issued and not task.status.final and done >= set(task.depends_on)
+    ]
 
 
 def mark_issued(goal: Goal, issued: Sequence[GoalTask]) -> Goal:

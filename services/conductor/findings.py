@@ -14,7 +14,7 @@ IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
 def remembered(
     goal: Goal, results: Mapping[str, Any], report: Path, derive_id: Callable[..., str]
 ) -> tuple[list[Node], list[Edge]]:
-    """The nodes and edges for an ended goal; their ids follow from the goal's, so that they are stored once."""
+    """The nodes and edges for an ended goal; their ids follow from its own, so that they are stored once."""
     subject = Path(str(goal.parameters["repo"])).name if goal.parameters.get("repo") else ""
     title = f"Check-up of {subject}" if goal.playbook == "checkup" else goal.text.partition("\n")[0]
     tags = tuple(tag for tag in (goal.playbook.replace(" ", "-"), subject) if tag)
@@ -37,7 +37,8 @@ def remembered(
     nodes = [event]
     for finding in _findings(results)[:MAX_OBSERVATIONS]:
         heading = f"{subject}: {finding.message}".partition("\n")[0]
-        body = f"The check-up found ({finding.severity}, {finding.tool} {finding.rule}) at {finding.source}: {finding.message}"
+        found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
+        body = f"The check-up found ({found_by}) at {finding.source}: {finding.message}"
         nodes.append(
             node(len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], place=finding.source)
         )
@@ -49,7 +50,10 @@ def remembered(
 
 
 def _story(goal: Goal) -> str:
-    lines = [goal.text, *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks)]
+    lines = [
+        goal.text,
+        *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks),
+    ]
     return "\n".join(lines)
 
 
@@ -60,9 +64,14 @@ def _findings(results: Mapping[str, Any]) -> list[Finding]:
     for failure in tests.get("failures", ()):
         message = f"failing test {failure['test']}: {failure['message']}"
         found.append(
-            Finding(tool="tests", rule="failure", severity="high", file=failure["source"], message=message[:1_000])
+            Finding(
+                tool="tests", rule="failure", severity="high", file=failure["source"], message=message[:1_000]
+            )
         )
     inspection = results.get("inspection", {}).get("metadata", {}).get("inspection", {})
     rules = inspection.get("drift", ())
-    raw = [*(violation for rule in rules for violation in rule.get("violations", ())), *inspection.get("findings", ())]
+    raw = [
+        *(violation for rule in rules for violation in rule.get("violations", ())),
+        *inspection.get("findings", ()),
+    ]
     return [*found, *(Finding.from_dict(finding) for finding in raw)]

@@ -39,7 +39,9 @@ class Planner:
         if name is None:
             return await self._nearest(goal.text)
         if name not in self._playbooks:
-            raise ActionError(f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}")
+            raise ActionError(
+                f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}"
+            )
         return self._playbooks[str(name)]
 
     async def _nearest(self, text: str) -> Playbook:
@@ -69,7 +71,9 @@ class Planner:
         return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
 
     def _cannot(self) -> str:
-        offers = "\n".join(f"- {book.description} For example: “{book.examples[0]}”" for book in self._playbooks.values())
+        offers = "\n".join(
+            f"- {book.description} For example: “{book.examples[0]}”" for book in self._playbooks.values()
+        )
         return (
             "No model is configured, and none of the playbooks is near enough to what was asked. "
             f"Without a model the office can:\n{offers}\n"

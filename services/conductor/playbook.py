@@ -12,7 +12,9 @@ from shared.contracts import GoalTask
 from shared.errors import ActionError, ConfigError
 
 FOLDER = Path(__file__).resolve().parent / "playbooks"
-PATH_IN_TEXT = re.compile(r"""(?P<quote>["'`])(?P<quoted>[/~][^"'`]*)(?P=quote)|(?<![\w/:.])(?P<bare>[/~]/?[^\s"'`]*)""")
+PATH_IN_TEXT = re.compile(
+    r"""(?P<quote>["'`])(?P<quoted>[/~][^"'`]*)(?P=quote)|(?<![\w/:.])(?P<bare>[/~]/?[^\s"'`]*)"""
+)
 URL_IN_TEXT = re.compile(r"https?://[^\s\"'<>`]+")
 TRAILING = ".,;:!?)"
 
@@ -77,7 +79,8 @@ def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") ->
 
 def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
     """``text`` as it compares with examples: paths and addresses as PATH and URL, and, for each playbook
-    that takes a topic, once more with its topic as TOPIC."""
+    that takes a topic, once more with its topic as TOPIC.
+    """
     general = URL_IN_TEXT.sub("URL", text)
     general = PATH_IN_TEXT.sub("PATH", general)
     asked: list[tuple[str, Playbook | None]] = [(general, None)]
@@ -91,7 +94,7 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
 
 
 def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -> dict[str, str]:
-    """The playbook's parameters from the context, else from the text; raises ActionError where one is missing."""
+    """The parameters from the context, else from the text; raises ActionError where one is missing."""
     values = {}
     for name, parameter in playbook.parameters.items():
         value = str(context[name]) if context.get(name) else _find(parameter, text)

@@ -113,8 +113,10 @@ def _summary(
     counts = _severities(inspection.findings) if inspection else {}
     found = "the code could not be inspected"
     if inspection:
-        told = [f"{number} {severity}" for severity, number in counts.items() if severity != "low"]
-        found = f"{' and '.join(told)} findings" if told else "no finding of high or medium severity"
+        worse = {severity: number for severity, number in counts.items() if severity != "low"}
+        told = " and ".join(f"{number} {severity}" for severity, number in worse.items())
+        noun = "finding" if sum(worse.values()) == 1 else "findings"
+        found = f"{told} {noun}" if worse else "no finding of high or medium severity"
     broken = [rule for rule in inspection.drift if rule.violations] if inspection else []
     drift = (
         f"; {len(broken)} of {_count(len(inspection.drift), 'import rule')} broken"
@@ -124,7 +126,7 @@ def _summary(
     rows = [
         f"**{escape(name)}: {state[0].lower()}{state[1:]}; {found}{drift}.**",
         "",
-        f"- Tests: {_first_failure(tests) or f'{state}.'}",
+        f"- Tests: {_first_failure(tests) or _counted(tests) or f'{state}.'}",
     ]
     if inspection:
         worst = "; ".join(_brief(finding) for finding in inspection.findings[:2] if finding.severity != "low")
@@ -164,9 +166,21 @@ def _first_failure(tests: TestRun | None) -> str:
     return f"{code(first.test)} fails: {prose(_short(first.message))} ({_place(first.source)}){more}."
 
 
+def _counted(tests: TestRun | None) -> str:
+    if tests is None or tests.passed <= 0 or tests.timed_out:
+        return ""
+    counts = f"{tests.passed:,} passed, {max(tests.skipped, 0):,} skipped"
+    return f"{counts} in {tests.seconds:.1f} s by {code(tests.command)}."
+
+
 def _kept(inspection: Inspection) -> str:
     if inspection.drift:
-        return f"none of {_count(len(inspection.drift), 'stated import rule')} is broken"
+        number = len(inspection.drift)
+        return (
+            f"all {number} stated import rules are kept"
+            if number > 1
+            else "the one stated import rule is kept"
+        )
     return inspection.drift_note.rstrip(".") or "no rule was checked"
 
 

@@ -54,7 +54,9 @@ class Reporter:
             await asyncio.to_thread(_write, path, text)
         except OSError as error:
             reason = f"the report could not be written to {path}: {error.strerror}"
-            return msgspec.structs.replace(goal, status=TaskStatus.FAILED, reason=reason, answer=text[:50_000])
+            return msgspec.structs.replace(
+                goal, status=TaskStatus.FAILED, reason=reason, answer=text[:50_000]
+            )
         await self._remember(goal, results, path)
         return msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
 

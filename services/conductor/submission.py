@@ -44,7 +44,9 @@ def read_submission(data: bytes) -> Submission:
     except msgspec.ValidationError as error:
         raise Reject(f"the submission is wrong: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise Reject(f"the submission cannot be read: {error}. It must be JSON such as {{\"text\": \"...\"}}") from None
+        raise Reject(
+            f'the submission cannot be read: {error}. It must be JSON such as {{"text": "..."}}'
+        ) from None
 
 
 def _read(data: bytes) -> Submission:
@@ -65,7 +67,7 @@ def _read(data: bytes) -> Submission:
 
 
 def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
-    """The goal a submission asks for; without an id of its own it gets one that follows from where it is stored."""
+    """The goal a submission asks for; where it brings no id, the id follows from where it is stored."""
     moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
     deadline = submission.deadline or datetime.fromtimestamp(stored_at / 1e9 + timeout, UTC).isoformat()
     return Goal(

@@ -71,7 +71,7 @@ def unlinted(tree: Tree) -> list[ToolRun]:
     counts = {language: sum(suffixes[suffix] for suffix in found) for language, found in UNLINTED.items()}
     return [
         ToolRun(
-            name=f"a linter for {language}", problem=f"Mailroom has none: {number:,} files were not linted"
+            name=f"a linter for {language}", problem=f"Mailroom has none; {_count(number, 'file')} not linted"
         )
         for language, number in sorted(counts.items(), key=lambda item: -item[1])
         if number
@@ -84,13 +84,13 @@ def describe(inspection: Inspection) -> str:
     shown = ", ".join(
         f"{counts[severity]} {severity}" for severity in ("high", "medium", "low") if counts[severity]
     )
-    rows = [f"{inspection.total:,} findings{f' (of those listed: {shown})' if shown else ''}"]
+    rows = [f"{_count(inspection.total, 'finding')}{f' (of those listed: {shown})' if shown else ''}"]
     rows += [_row(finding) for finding in inspection.findings[:20]]
     if inspection.total > 20:
         rows.append(f"- and {inspection.total - 20:,} more")
     rows += ["", *(_tool(tool) for tool in inspection.tools), "", f"Drift: {inspection.drift_note}"]
     for rule in inspection.drift:
-        rows.append(f"- {rule.rule} [{rule.source}]: {len(rule.violations) or 'no'} violations")
+        rows.append(f"- {rule.rule} [{rule.source}]: {_count(len(rule.violations), 'violation')}")
         rows += [f"  - {finding.message} [{finding.source}]" for finding in rule.violations[:5]]
     return "\n".join(rows)
 
@@ -106,7 +106,7 @@ def describe_drift(drift: Drift) -> str:
     """The drift as plain text."""
     rows = [f"Drift: {drift.note}"]
     for rule in drift.rules:
-        rows.append(f"- {rule.rule} [{rule.source}]: {len(rule.violations) or 'no'} violations")
+        rows.append(f"- {rule.rule} [{rule.source}]: {_count(len(rule.violations), 'violation')}")
         rows += [f"  - {finding.message} [{finding.source}]" for finding in rule.violations]
     return "\n".join(rows)
 
@@ -128,14 +128,16 @@ async def _guard(name: str, work: Awaitable[Check]) -> Check:
         return skip(name, clean(str(error)))
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _row(finding: Finding) -> str:
     return f"- {finding.severity}: {finding.message} ({finding.tool} {finding.rule}) [{finding.source}]"
 
 
 def _tool(tool: ToolRun) -> str:
     head = f"{tool.name} {tool.version}".rstrip()
-    return (
-        f"{head}: {tool.findings:,} findings{f'; {tool.problem}' if tool.problem else ''}"
-        if tool.version
-        else f"{head}: not run, {tool.problem}"
-    )
+    if not tool.version:
+        return f"{head}: not run, {tool.problem}"
+    return f"{head}: {_count(tool.findings, 'finding')}{f'; {tool.problem}' if tool.problem else ''}"

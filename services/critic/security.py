@@ -3,6 +3,7 @@
 import re
 import sys
 import tempfile
+import time
 import tomllib
 from pathlib import Path, PurePosixPath
 
@@ -41,7 +42,7 @@ class _Output(msgspec.Struct):
 
 
 async def scan_security(tree: Tree, *, timeout: float) -> Check:
-    """Run bandit over the Python files of ``tree`` for at most ``timeout`` seconds a batch of files.
+    """Run bandit over the Python files of ``tree`` for at most ``timeout`` seconds in all.
 
     Severity is bandit's own, one step milder where its confidence is low and in tests and examples. The
     project's own list of skipped rules in pyproject.toml holds; no other configuration is read, because
@@ -52,8 +53,9 @@ async def scan_security(tree: Tree, *, timeout: float) -> Check:
         return skip("bandit", "there are no Python files")
     findings: list[Finding] = []
     problems = []
+    ends = time.monotonic() + timeout
     for start in range(0, len(files), BATCH):
-        found, problem = await _run(tree, files[start : start + BATCH], timeout)
+        found, problem = await _run(tree, files[start : start + BATCH], max(0.0, ends - time.monotonic()))
         findings += found
         problems += [problem] if problem else []
     return conclude("bandit", installed("bandit"), findings, problems[0] if problems else "")
@@ -72,7 +74,7 @@ async def _run(tree: Tree, files: list[str], timeout: float) -> tuple[list[Findi
             timeout=timeout,
         )
         if result.timed_out:
-            return [], f"{len(files)} files were not scanned within {timeout:g} s"
+            return [], f"{len(files)} files were not scanned: the time was up"
         try:
             issues = msgspec.json.decode(output.read_bytes(), type=_Output).results
         except (OSError, msgspec.MsgspecError):

@@ -116,7 +116,7 @@ def _over(files: list[str], ends: float, limits: Limits) -> str:
 
 def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:
     # a name that is not UTF-8 cannot travel in JSON, and one this long cannot stand as a source
-    if len(path) > 1_000 or not path.isprintable() or entry.is_symlink():
+    if len(path) > 1_000 or not path.isprintable():
         return False
     try:
         folder = entry.is_dir(follow_symlinks=False)

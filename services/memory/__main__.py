@@ -22,6 +22,7 @@ class MemoryService(BaseAgent):
     """Keeps the office's memory: stores what agents remember, finds what they look for."""
 
     async def on_start(self) -> None:
+        """Open the store and begin to take writes."""
         self._daemon = await MemoryDaemon.open(self.settings)
         self._intake = Intake(self._daemon, self.bus)
         self.spawn(self._intake.run())
@@ -36,9 +37,11 @@ class MemoryService(BaseAgent):
         )
 
     async def on_stop(self) -> None:
+        """Close the store."""
         await self._daemon.close()
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """What memory answers, as ``memory.<verb>``."""
         daemon, intake = self._daemon, self._intake
 
         async def stats(_: bytes) -> bytes:

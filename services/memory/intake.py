@@ -63,18 +63,25 @@ class Intake:
 
     async def answer(self, write_id: str) -> MemoryWritten:
         """What became of a write, once that is known; raises ActionError where it takes too long."""
-        known = self._answers.get(write_id)
+        known = self._answers.get(write_id) or await self._daemon.written(write_id)
         if known is not None:
             return known
         future: asyncio.Future[MemoryWritten] = asyncio.get_running_loop().create_future()
-        self._asked.setdefault(write_id, []).append(future)
+        self._asked.setdefault(write_id, set()).add(future)
         try:
-            return await asyncio.wait_for(future, ANSWER_WAIT)
+            # It may have been answered while the store was asked.
+            return self._answers.get(write_id) or await asyncio.wait_for(future, ANSWER_WAIT)
         except TimeoutError:
             raise ActionError(
                 "The write is still in line", "Ask again, or see 'mailroom memory health'"
             ) from None
         finally:
+            self._stop_asking(write_id, future)
+
+    def _stop_asking(self, write_id: str, future: asyncio.Future[MemoryWritten]) -> None:
+        asking = self._asked.get(write_id, set())
+        asking.discard(future)
+        if not asking:
             self._asked.pop(write_id, None)
 
     async def _store(self, batch: list[tuple[MemoryWrite, asyncio.Future[MemoryWritten]]]) -> None:

@@ -9,7 +9,17 @@ from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.delivery import Delivery
 from shared.bus.entry import Entry, seal
-from shared.contracts import DeadLetter, Effect, Task, TaskChanged, TaskResult, TaskStatus, generate_iso_timestamp
+from shared.contracts import (
+    DeadLetter,
+    Effect,
+    Task,
+    TaskChanged,
+    TaskResult,
+    TaskStatus,
+    generate_id,
+    generate_iso_timestamp,
+)
+from shared.contracts.base import amended
 from shared.errors import Conflict, Reject
 
 CLAIM_TRIES = 3
@@ -17,7 +27,7 @@ CLAIM_TRIES = 3
 
 
 class Claim:
-    """This process's claim on a task; ``attempt`` counts the claims there were, this one included.
+    """The claim of one process on a task; ``attempt`` counts the claims there were, this one included.
 
     Whoever claims next takes the claim over, and every later write of this one is refused whole with
     Conflict: its result mail is refused together with its state.
@@ -62,14 +72,14 @@ class Claim:
         done = msgspec.structs.replace(begun, finished_at=generate_iso_timestamp())
         journal = tuple(done if effect == begun else effect for effect in self.record.journal)
         # The end is stored with whatever is committed next: a crash before that reads as interrupted.
-        self.record = msgspec.structs.replace(self.record, journal=journal)
+        self.record = amended(self.record, journal=journal)
 
     async def settle(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
         """Store the end of the task, its result in the requester's mailbox and ``others``, all or none.
 
         Raises Conflict when another process holds the task by now.
         """
-        task = msgspec.structs.replace(self.task, status=result.status)
+        task = amended(self.task, status=result.status)
         record = _changed(self.record, task=task, note="", result=result)
         letter = subjects.mail(self.task.requester, self._bus.name)
         await self._bus.commit([self._state(record), seal(letter, result), *others])
@@ -104,24 +114,25 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
     """
     subject = subjects.state(task.assignee, task.requester, task.task_id)
     expect: int | None = delivery.seq - 1 if delivery.deliveries == 1 else None
-    previous = TaskChanged(task=task)
+    previous = _UNCLAIMED
     for _ in range(CLAIM_TRIES):
         if expect is None:
             stored = await bus.last(subjects.OFFICE, subject)
-            expect, previous = 0, TaskChanged(task=task)
+            expect, previous = 0, _UNCLAIMED
             if stored is not None:
                 expect, previous = stored.seq, TaskChanged.from_json(stored.data)
             if previous.task.status.final:
                 return None
-        record = TaskChanged(
+        record = _changed(
+            previous,
             sender=bus.name,
             recipient=task.requester,
             cause=task.id,
             goal_id=task.goal_id,
-            task=msgspec.structs.replace(task, status=TaskStatus.IN_PROGRESS),
+            task=amended(task, status=TaskStatus.IN_PROGRESS),
             attempt=previous.attempt + 1,
             worker=bus.instance,
-            journal=previous.journal,
+            note="",
         )
         try:
             (seq,) = await bus.commit([seal(subject, record, expect=expect)])
@@ -161,6 +172,9 @@ def pending(task: Task, sender: str) -> list[Entry]:
     ]
 
 
+_UNCLAIMED = TaskChanged(task=Task(task_id="none", text="none", assignee="none", requester="none"))
+"""What every first record is made from: its own fields are all replaced."""
+
+
 def _changed(record: TaskChanged, **changes: object) -> TaskChanged:
-    fresh = TaskChanged(task=record.task)
-    return msgspec.structs.replace(record, id=fresh.id, created_at=fresh.created_at, **changes)
+    return amended(record, id=generate_id(), created_at=generate_iso_timestamp(), **changes)

@@ -44,7 +44,9 @@ class Committer:
     is recognised by its message ids and by what its subject holds.
     """
 
-    def __init__(self, client: Client, stored_last: Callable[[str], Awaitable[tuple[int, bytes] | None]]) -> None:
+    def __init__(
+        self, client: Client, stored_last: Callable[[str], Awaitable[tuple[int, bytes] | None]]
+    ) -> None:
         self._client = client
         self._stored_last = stored_last
         self._waiting: list[_Commit] = []
@@ -85,7 +87,7 @@ class Committer:
         return await commit.future
 
     def on_denied(self, subject: str) -> None:
-        """Fail what waits for an answer to a publish on ``subject`` (in lower case), which the server refused."""
+        """Fail what waits for an answer: the server refused ``subject``, which it names in lower case."""
         for future, entries in list(self._answers.values()):
             refused = next((entry.subject for entry in entries if entry.subject.lower() == subject), None)
             if refused is not None and not future.done():
@@ -200,23 +202,24 @@ class Committer:
         finally:
             del self._answers[token]
         if not message.data:
-            raise BusUnavailable(f"No stream takes {entries[-1].subject!r}", "Provision the office: run 'mailroom up'")
+            raise BusUnavailable(
+                f"No stream takes {entries[-1].subject!r}", "Provision the office: run 'mailroom up'"
+            )
         answer: dict[str, Any] = json.loads(message.data)
         return answer
 
     async def _publish(self, entries: Sequence[Entry], inbox: str, token: str) -> None:
+        """Write the whole batch as one piece: publish() for each message took half of a worker's time."""
         batch = f"{self._inbox[-12:]}-{token}" if len(entries) > 1 else ""
-        for number, entry in enumerate(entries, 1):
-            headers = {**(entry.headers or {}), "Nats-Msg-Id": entry.id}
-            if entry.expect is not None:
-                headers["Nats-Expected-Last-Subject-Sequence"] = str(entry.expect)
-            if batch:
-                headers["Nats-Batch-Id"] = batch
-                headers["Nats-Batch-Sequence"] = str(number)
-            reply = inbox if number == len(entries) else ""
-            if batch and reply:
-                headers["Nats-Batch-Commit"] = "1"
-            await self._client.publish(entry.subject, entry.payload, reply=reply, headers=headers)
+        last = len(entries)
+        pieces = [
+            _message(entry, batch, number, inbox if number == last else "")
+            for number, entry in enumerate(entries, 1)
+        ]
+        if self._client.is_closed:
+            raise nats.errors.ConnectionClosedError
+        await self._client._send_command(b"".join(pieces))
+        await self._client._flush_pending()
 
     async def _reconnected(self) -> None:
         while not self._client.is_connected:
@@ -228,6 +231,20 @@ class Committer:
         waiting = self._answers.get(message.subject.rpartition(".")[2])
         if waiting is not None and not waiting[0].done():
             waiting[0].set_result(message)
+
+
+def _message(entry: Entry, batch: str, number: int, reply: str) -> bytes:
+    """An entry as the client protocol's HPUB; ids and batch names are tokens, so nothing needs escaping."""
+    headers = f"NATS/1.0\r\nNats-Msg-Id: {entry.id}\r\n"
+    if entry.expect is not None:
+        headers += f"Nats-Expected-Last-Subject-Sequence: {entry.expect}\r\n"
+    if batch:
+        headers += f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n"
+        if reply:
+            headers += "Nats-Batch-Commit: 1\r\n"
+    size = len(headers) + 2
+    command = f"HPUB {entry.subject} {reply} {size} {size + len(entry.payload)}\r\n{headers}\r\n"
+    return b"%b%b\r\n" % (command.encode(), entry.payload)
 
 
 def _succeed(commit: _Commit, sequences: tuple[int, ...]) -> None:

@@ -20,7 +20,7 @@ from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, Denied, Refused
 from shared.log import logger
 
-CONNECT_TIMEOUT = 2.0
+CONNECT_TIMEOUT = 2
 """Seconds for one attempt to connect."""
 PING_INTERVAL = 10
 """Seconds between pings; two unanswered ones mean that the server hangs."""
@@ -92,8 +92,9 @@ class Bus:
                     reconnected_cb=self._on_reconnected,
                     closed_cb=self._on_closed,
                     connect_timeout=CONNECT_TIMEOUT,
-                    reconnect_time_wait=0.25,
+                    reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
                     allow_reconnect=False,
+                    max_reconnect_attempts=1,
                     ping_interval=PING_INTERVAL,
                     max_outstanding_pings=2,
                     pending_size=PENDING_LIMIT,
@@ -148,7 +149,9 @@ class Bus:
         """Store all entries in OFFICE or none; see Committer.commit."""
         return await self._office.commit(entries)
 
-    async def publish(self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None) -> None:
+    async def publish(
+        self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send without waiting for anything; nobody may be listening."""
         await self._client.publish(subject, payload, headers=dict(headers) if headers else None)
 
@@ -162,7 +165,9 @@ class Bus:
         reply = await self._request(subject, payload, timeout, headers)
         answer: dict[str, Any] = json.loads(reply.data) if reply.data else {}
         if error := answer.get("error"):
-            raise BusError(f"The bus refused {subject!r}: {error.get('description')} ({error.get('err_code')})")
+            raise BusError(
+                f"The bus refused {subject!r}: {error.get('description')} ({error.get('err_code')})"
+            )
         if "seq" not in answer:
             raise BusUnavailable(f"No stream takes {subject!r}", "Provision the office: run 'mailroom up'")
         return answer
@@ -201,7 +206,9 @@ class Bus:
         stored = await self.last("OFFICE", subject)
         return None if stored is None else (stored.seq, stored.data)
 
-    async def read(self, stream: str, request: Mapping[str, Any], *, timeout: float = 5.0) -> AsyncGenerator[Stored, None]:
+    async def read(
+        self, stream: str, request: Mapping[str, Any], *, timeout: float = 5.0
+    ) -> AsyncGenerator[Stored, None]:
         """Messages of a stream as a direct get of several names them.
 
         ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,
@@ -210,12 +217,16 @@ class Bus:
         inbox = self._client.new_inbox()
         subscription = await self._client.subscribe(inbox)
         try:
-            await self._client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
+            await self._client.publish(
+                f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
+            )
             while True:
                 message = await subscription.next_msg(timeout=timeout)
                 if "Status" in (message.headers or {}):
                     if (message.headers or {})["Status"] not in ("204", "404"):
-                        raise BusError(f"Reading {stream} failed: {(message.headers or {}).get('Description')}")
+                        raise BusError(
+                            f"Reading {stream} failed: {(message.headers or {}).get('Description')}"
+                        )
                     return
                 yield _stored(message)
         except (TimeoutError, nats.errors.TimeoutError):
@@ -224,7 +235,9 @@ class Bus:
             if not self._client.is_closed:
                 await subscription.unsubscribe()
 
-    async def subscribe(self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]) -> None:
+    async def subscribe(
+        self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]
+    ) -> None:
         """Call ``handler(subject, payload, headers)`` for each message that passes from now on."""
 
         async def receive(message: Msg) -> None:

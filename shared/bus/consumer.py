@@ -1,6 +1,7 @@
 """One continuous pull of a durable: messages in, verdicts out."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -54,6 +55,8 @@ class Consumer:
         self._queue: asyncio.Queue[Delivery] = asyncio.Queue()
         self._held: dict[int, Delivery] = {}
         self._working = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._subscription: Subscription | None = None
         self._inbox = ""
         self._asked = 0
@@ -85,9 +88,8 @@ class Consumer:
             delivery = self._queue.get_nowait()
             self._held.pop(delivery.seq, None)
             await delivery.nak()
-        deadline = time.monotonic() + grace
-        while self._working and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), grace)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -165,10 +167,13 @@ class Consumer:
         while True:
             delivery = await self._queue.get()
             self._working += 1
+            self._idle.clear()
             try:
                 await self._handle(delivery)
             finally:
                 self._working -= 1
+                if not self._working:
+                    self._idle.set()
                 self._held.pop(delivery.seq, None)
             await self._top_up()
 
@@ -194,10 +199,14 @@ class Consumer:
             log.error("handler_failed", subject=delivery.subject, seq=delivery.seq, exc_info=error)
         contended = isinstance(error, Conflict)
         if delivery.deliveries >= self._max_attempts and not contended:
-            await self._give_up(delivery, f"gave up after {delivery.deliveries} deliveries: {_sentence(error)}")
+            await self._give_up(
+                delivery, f"gave up after {delivery.deliveries} deliveries: {_sentence(error)}"
+            )
             return
         delay = 0.05 if contended else backoff(delivery.deliveries, retry)
-        log.warning("retrying", subject=delivery.subject, seq=delivery.seq, delay=delay, reason=_sentence(error))
+        log.warning(
+            "retrying", subject=delivery.subject, seq=delivery.seq, delay=delay, reason=_sentence(error)
+        )
         await delivery.nak(delay)
 
     async def _give_up(self, delivery: Delivery, reason: str) -> None:

@@ -20,7 +20,18 @@ class Delivery:
     time included, ``stored_at`` when it was stored, in nanoseconds since 1970.
     """
 
-    __slots__ = ("data", "deliveries", "durable", "headers", "seq", "stored_at", "stream", "subject", "_answer", "_reply")
+    __slots__ = (
+        "_answer",
+        "_reply",
+        "data",
+        "deliveries",
+        "durable",
+        "headers",
+        "seq",
+        "stored_at",
+        "stream",
+        "subject",
+    )
 
     def __init__(self, message: Msg, answer: Callable[[str, bytes], Awaitable[None]]) -> None:
         # $JS.ACK.<stream>.<durable>.<deliveries>.<stream seq>.<consumer seq>.<timestamp>.<pending>

@@ -49,13 +49,20 @@ def rights_of(name: str) -> Rights:
     ]
     if name == subjects.CONDUCTOR:
         send += [subjects.goal("*"), subjects.OFFICE_STATE, subjects.timer(name, "*")]
-        send += [_direct_get(subjects.OFFICE, subjects.goal("*")), _direct_get(subjects.OFFICE, subjects.OFFICE_STATE)]
+        send += [
+            _direct_get(subjects.OFFICE, subjects.goal("*")),
+            _direct_get(subjects.OFFICE, subjects.OFFICE_STATE),
+        ]
         send += _pulls(subjects.TIMERS, subjects.timers_durable(name))
     if name == subjects.NEXUS:
         send.append(subjects.SUBMIT)
     if name == subjects.MEMORY_DAEMON:
         leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
-        send += [subjects.lease(name), _direct_get(leases, subjects.lease(name)), *_pulls(subjects.MEMORY, name)]
+        send += [
+            subjects.lease(name),
+            _direct_get(leases, subjects.lease(name)),
+            *_pulls(subjects.MEMORY, name),
+        ]
         return Rights(send=tuple(send), answer=_memory_verbs())
     return Rights(send=tuple(send), hear=(subjects.GRAPH_VERSION,), ask=_memory_verbs())
 
@@ -131,16 +138,20 @@ def _public_key(path: Path) -> str:
         with os.fdopen(handle, "wb") as file:
             file.write(seed)
     try:
-        return nkeys.from_seed(bytearray(path.read_bytes().strip())).public_key.decode()
+        public: bytes = nkeys.from_seed(bytearray(path.read_bytes().strip())).public_key
+        return public.decode()
     except (nkeys.NkeysError, ValueError):
-        raise StartError(f"The key in {path} is damaged", "Delete the file and start the office again") from None
+        raise StartError(
+            f"The key in {path} is damaged", "Delete the file and start the office again"
+        ) from None
 
 
 # --- the server's configuration ------------------------------------------------------------------
 
 
-def write_server_config(path: Path, settings: Settings, agents: Sequence[str], keys: dict[str, str], *, store: str,
-                        max_store: int) -> bool:
+def write_server_config(
+    path: Path, settings: Settings, agents: Sequence[str], keys: dict[str, str], *, store: str, max_store: int
+) -> bool:
     """Write accounts, permissions and limits for nats-server; returns whether the file changed.
 
     ``keys`` are the public keys of the agents, the user and the admin; ``store`` is the folder of
@@ -172,21 +183,37 @@ def _account_name(name: str) -> str:
 
 
 def _office_account(key: str) -> str:
-    services = ["tasks.submit", "task.*.*", "mail.*.*", "state.>", "event.>", "dead.*", "memory.write.*", "timer.>",
-                "$KV.>", "$JS.ACK.>", "$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.INFO.>", "$JS.API.INFO"]
+    services = [
+        "tasks.submit",
+        "task.*.*",
+        "mail.*.*",
+        "state.>",
+        "event.>",
+        "dead.*",
+        "memory.write.*",
+        "timer.>",
+        "$KV.>",
+        "$JS.ACK.>",
+        "$JS.API.STREAM.INFO.*",
+        "$JS.API.CONSUMER.INFO.>",
+        "$JS.API.INFO",
+    ]
     streams = ["$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.DIRECT.GET.>"]
     exports = [
         *(f"{{ service: {json.dumps(subject)} }}" for subject in services),
         *(f"{{ service: {json.dumps(subject)}, response_type: stream }}" for subject in streams),
         *(f"{{ stream: {json.dumps(subject)} }}" for subject in (subjects.AUDIT_ALL, "event.>")),
     ]
-    return f"  {OFFICE_ACCOUNT} {{\n    jetstream: enabled\n    users: [ {{ nkey: {key} }} ]\n{_list('exports', exports)}  }}"
+    head = f"    jetstream: enabled\n    users: [ {{ nkey: {key} }} ]\n"
+    return f"  {OFFICE_ACCOUNT} {{\n{head}{_list('exports', exports)}  }}"
 
 
 def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     memory = _account_name(subjects.MEMORY_DAEMON)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.send]
-    imports += [_import("service", memory, subject) for subject in rights.ask if subjects.MEMORY_DAEMON in agents]
+    imports += [
+        _import("service", memory, subject) for subject in rights.ask if subjects.MEMORY_DAEMON in agents
+    ]
     imports += [_import("stream", OFFICE_ACCOUNT, subject) for subject in rights.hear]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.answer]
     if name == subjects.USER:
@@ -202,9 +229,12 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         # The subjects the server makes up for answers to requests from other accounts.
         publish.append("_R_.>")
     subscribe = ["_INBOX.>", "$SRV.>", *rights.hear, *rights.answer]
-    permissions = f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
+    permissions = (
+        f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
+    )
     user = f"{{ nkey: {key}, permissions: {{ {permissions} }} }}"
-    return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{_list('exports', exports)}{_list('imports', imports)}  }}"
+    lists = _list("exports", exports) + _list("imports", imports)
+    return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{lists}  }}"
 
 
 def _import(kind: str, account: str, subject: str) -> str:

@@ -1,9 +1,8 @@
 """The streams, buckets and durables of the office: made, and brought up to date, in one place."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import json
 
 from shared import subjects
 from shared.bus.connection import Bus
@@ -38,10 +37,22 @@ def streams() -> list[dict[str, Any]]:
     window = int(subjects.DUPLICATE_WINDOW * SECOND)
     advisories = subjects.max_deliveries(subjects.OFFICE, "*")
     return [
-        _stream(subjects.OFFICE, [*subjects.OFFICE_SUBJECTS, advisories], duplicate_window=window, allow_atomic=True),
+        _stream(
+            subjects.OFFICE,
+            [*subjects.OFFICE_SUBJECTS, advisories],
+            duplicate_window=window,
+            allow_atomic=True,
+        ),
         _stream(subjects.MEMORY, subjects.MEMORY_SUBJECTS, duplicate_window=window, allow_atomic=True),
-        _stream(subjects.TIMERS, subjects.TIMER_SUBJECTS, allow_msg_schedules=True, allow_msg_ttl=True,
-                allow_rollup_hdrs=True, max_age=90 * 86_400 * SECOND, discard="old"),
+        _stream(
+            subjects.TIMERS,
+            subjects.TIMER_SUBJECTS,
+            allow_msg_schedules=True,
+            allow_msg_ttl=True,
+            allow_rollup_hdrs=True,
+            max_age=90 * 86_400 * SECOND,
+            discard="old",
+        ),
         *(_audit(source, audit) for source, audit in subjects.AUDITED.items()),
         _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL, storage="memory"),
         _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL, storage="file"),
@@ -49,14 +60,29 @@ def streams() -> list[dict[str, Any]]:
 
 
 def _stream(name: str, patterns: Sequence[str], **more: Any) -> dict[str, Any]:
-    return {"name": name, "subjects": list(patterns), "storage": "file", "retention": "limits", "discard": "new",
-            "allow_direct": True, "num_replicas": 1, **more}
+    return {
+        "name": name,
+        "subjects": list(patterns),
+        "storage": "file",
+        "retention": "limits",
+        "discard": "new",
+        "allow_direct": True,
+        "num_replicas": 1,
+        **more,
+    }
 
 
 def _audit(source: str, name: str) -> dict[str, Any]:
     return {
-        "name": name, "sources": [{"name": source}], "storage": "file", "retention": "limits", "discard": "new",
-        "allow_direct": True, "num_replicas": 1, "deny_delete": True, "deny_purge": True,
+        "name": name,
+        "sources": [{"name": source}],
+        "storage": "file",
+        "retention": "limits",
+        "discard": "new",
+        "allow_direct": True,
+        "num_replicas": 1,
+        "deny_delete": True,
+        "deny_purge": True,
         "duplicate_window": int(subjects.AUDIT_DUPLICATE_WINDOW * SECOND),
         "republish": {"src": ">", "dest": subjects.AUDIT_ALL},
     }
@@ -64,9 +90,16 @@ def _audit(source: str, name: str) -> dict[str, Any]:
 
 def _bucket(name: str, *, ttl: float, storage: str) -> dict[str, Any]:
     return {
-        "name": subjects.bucket_stream(name), "subjects": [f"$KV.{name}.>"], "storage": storage,
-        "max_msgs_per_subject": 1, "max_age": int(ttl * SECOND), "discard": "new", "deny_delete": True,
-        "allow_rollup_hdrs": True, "allow_direct": True, "num_replicas": 1,
+        "name": subjects.bucket_stream(name),
+        "subjects": [f"$KV.{name}.>"],
+        "storage": storage,
+        "max_msgs_per_subject": 1,
+        "max_age": int(ttl * SECOND),
+        "discard": "new",
+        "deny_delete": True,
+        "allow_rollup_hdrs": True,
+        "allow_direct": True,
+        "num_replicas": 1,
         "duplicate_window": int(min(ttl, subjects.DUPLICATE_WINDOW) * SECOND),
     }
 
@@ -76,14 +109,21 @@ def durables(agents: Sequence[str], ack_wait: float, max_attempts: int) -> list[
 
     def durable(name: str, filters: Sequence[str]) -> dict[str, Any]:
         return {
-            "durable_name": name, "name": name, "filter_subjects": list(filters), "ack_policy": "explicit",
-            "deliver_policy": "all", "ack_wait": int(ack_wait * SECOND), "max_deliver": 3 * max_attempts,
+            "durable_name": name,
+            "name": name,
+            "filter_subjects": list(filters),
+            "ack_policy": "explicit",
+            "deliver_policy": "all",
+            "ack_wait": int(ack_wait * SECOND),
+            "max_deliver": 3 * max_attempts,
             "max_ack_pending": subjects.MAX_ACK_PENDING,
         }
 
     result = [(subjects.OFFICE, durable(name, subjects.mailbox(name))) for name in (*agents, subjects.USER)]
     if subjects.CONDUCTOR in agents:
-        timers = durable(subjects.timers_durable(subjects.CONDUCTOR), [subjects.timer_due(subjects.CONDUCTOR)])
+        timers = durable(
+            subjects.timers_durable(subjects.CONDUCTOR), [subjects.timer_due(subjects.CONDUCTOR)]
+        )
         result.append((subjects.TIMERS, timers))
     if subjects.MEMORY_DAEMON in agents:
         # A batch of writes is in the daemon's hands at once, and none may be given up.

@@ -27,7 +27,9 @@ async def start_service(
     service = await nats.micro.add_service(client, config=config)
     for endpoint, answer in endpoints.items():
         await service.add_endpoint(
-            EndpointConfig(name=endpoint, subject=f"{name}.{endpoint}", queue_group=name, handler=_responder(answer))
+            EndpointConfig(
+                name=endpoint, subject=f"{name}.{endpoint}", queue_group=name, handler=_responder(answer)
+            )
         )
     return service
 

@@ -62,7 +62,11 @@ class TestOffice:
     async def restart_server(self) -> None:
         port = self.server.url.rpartition(":")[2]
         config = settings.load(
-            {"MAILROOM_STATE_DIR": str(self.config.state_dir), "MAILROOM_NATS_PORT": port, "HOME": "/nonexistent"}
+            {
+                "MAILROOM_STATE_DIR": str(self.config.state_dir),
+                "MAILROOM_NATS_PORT": port,
+                "HOME": "/nonexistent",
+            }
         )
         self.server = await NatsServer.start(config, log=config.logs / "nats.log")
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from shared import subjects
+from shared.bus import Bus
 from shared.bus.entry import Entry, seal
 from shared.contracts import Email
 from shared.errors import BusError, Conflict, NoRoom
@@ -18,7 +19,9 @@ def entry(number: int, subject: str = "mail.critic.engineer", expect: int | None
 
 async def count(office: TestOffice, subject: str = "mail.critic.engineer") -> int:
     admin = await office.connect(subjects.ADMIN)
-    info = json.loads(await admin.request("$JS.API.STREAM.INFO.OFFICE", json.dumps({"subjects_filter": ">"}).encode()))
+    info = json.loads(
+        await admin.request("$JS.API.STREAM.INFO.OFFICE", json.dumps({"subjects_filter": ">"}).encode())
+    )
     return int((info["state"].get("subjects") or {}).get(subject, 0))
 
 
@@ -46,7 +49,10 @@ async def test_a_lost_compare_refuses_the_whole_commit(office: TestOffice) -> No
 
 async def test_grouped_commits_fail_one_by_one(office: TestOffice) -> None:
     bus = await office.connect("engineer")
-    commits = [bus.commit([entry(n, f"state.engineer.conductor.t{n % 50}", expect=0), entry(1000 + n)]) for n in range(100)]
+    commits = [
+        bus.commit([entry(n, f"state.engineer.conductor.t{n % 50}", expect=0), entry(1000 + n)])
+        for n in range(100)
+    ]
     results = await asyncio.gather(*commits, return_exceptions=True)
     assert sum(isinstance(result, Conflict) for result in results) == 50
     assert sum(isinstance(result, tuple) for result in results) == 50
@@ -58,7 +64,10 @@ async def test_concurrent_commits_share_a_batch(office: TestOffice) -> None:
     sequences = await asyncio.gather(*(bus.commit([entry(n)]) for n in range(500)))
     assert len({seq for (seq,) in sequences}) == 500
     user = await office.connect("user")
-    batches = {m.headers.get("Nats-Batch-Id") async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": ">"})}
+    batches = {
+        m.headers.get("Nats-Batch-Id")
+        async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": ">"})
+    }
     assert len(batches) < 50
 
 
@@ -91,7 +100,9 @@ async def test_kill_the_server_under_load(office: TestOffice) -> None:
     acknowledged: set[int] = set()
 
     async def write(number: int) -> None:
-        await bus.commit([entry(number, f"state.engineer.conductor.t{number}", expect=0), entry(10_000 + number)])
+        await bus.commit(
+            [entry(number, f"state.engineer.conductor.t{number}", expect=0), entry(10_000 + number)]
+        )
         acknowledged.add(number)
 
     writers = [asyncio.create_task(write(number)) for number in range(400)]
@@ -103,15 +114,22 @@ async def test_kill_the_server_under_load(office: TestOffice) -> None:
         await asyncio.gather(*writers)
     assert len(acknowledged) == 400
     user = await office.connect("user")
-    stored = [int(m.data) async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": "state.>"})]
+    stored = [
+        int(m.data)
+        async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": "state.>"})
+    ]
     assert sorted(stored) == list(range(400))
     assert await count(office) == 400
+
+
+async def fill(bus: Bus) -> None:
+    for number in range(100):
+        await bus.commit([Entry("mail.critic.engineer", b"x" * 100_000, f"big-{number}")])
 
 
 async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
     from services.cli.server import NatsServer, provision_office, write_config
     from shared import settings
-    from shared.bus import Bus
     from tests.bus.conftest import AGENTS
 
     config = settings.load(environment(tmp_path, MAILROOM_NATS_MAX_STORE=str(4_000_000)))
@@ -121,8 +139,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         await provision_office(config, server.url, AGENTS)
         bus = await Bus.connect("engineer", server.url, config.keys / "engineer.nk")
         with pytest.raises(NoRoom, match="no room"):
-            for number in range(100):
-                await bus.commit([Entry("mail.critic.engineer", b"x" * 100_000, f"big-{number}")])
+            await fill(bus)
         admin = await Bus.connect("admin", server.url, config.keys / "admin.nk")
         await admin.request("$JS.API.STREAM.PURGE.OFFICE", b"")
         await bus.commit([Entry("mail.critic.engineer", b"small", "small")])

@@ -10,7 +10,9 @@ from tests.bus.conftest import ACK_WAIT, TestOffice, eventually
 
 async def send(office: TestOffice, *bodies: str) -> None:
     conductor = await office.connect("conductor")
-    entries = [Entry("mail.engineer.conductor", body.encode(), f"m-{body}-{time.time_ns()}") for body in bodies]
+    entries = [
+        Entry("mail.engineer.conductor", body.encode(), f"m-{body}-{time.time_ns()}") for body in bodies
+    ]
     for start in range(0, len(entries), 500):
         await conductor.commit(entries[start : start + 500])
 
@@ -185,7 +187,9 @@ async def test_a_process_that_always_dies_with_a_message_does_not_get_it_for_eve
     bus = await office.connect("engineer")
     for _ in range(4):
         inbox = await bus._client.subscribe(bus._client.new_inbox())
-        await bus._client.publish("$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer", b'{"batch":1}', reply=inbox.subject)
+        await bus._client.publish(
+            "$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer", b'{"batch":1}', reply=inbox.subject
+        )
         assert (await inbox.next_msg(5)).data == b"poison"
         await inbox.unsubscribe()
         await asyncio.sleep(ACK_WAIT * 1.1)

@@ -37,7 +37,9 @@ async def test_the_audit_holds_every_message_of_the_office(office: TestOffice) -
     await bus.commit([Entry("mail.critic.engineer", b"%d" % n, f"n{n}") for n in range(50)])
     audited: list[bytes] = []
     for _ in range(100):
-        audited = [m.data async for m in user.read(subjects.AUDIT, {"seq": 1, "batch": 100, "next_by_subj": ">"})]
+        audited = [
+            m.data async for m in user.read(subjects.AUDIT, {"seq": 1, "batch": 100, "next_by_subj": ">"})
+        ]
         if len(audited) == 50:
             break
         await asyncio.sleep(0.05)

@@ -130,7 +130,12 @@ async def test_reply_subjects_cannot_carry_a_forgery(office: TestOffice) -> None
         ("$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer", b'{"batch":5,"no_wait":true}'),
         ("event.engineer.noticed", b"{}"),
     ]:
-        for target in ("task.critic.conductor", "state.goal.g1", "state.critic.conductor.t9", "audit.mail.user.critic"):
+        for target in (
+            "task.critic.conductor",
+            "state.goal.g1",
+            "state.critic.conductor.t9",
+            "audit.mail.user.critic",
+        ):
             await client.publish(request, payload, reply=target)
     await client.flush()
     await asyncio.sleep(0.2)

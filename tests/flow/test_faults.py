@@ -28,7 +28,7 @@ class Slow(BaseAgent):
         await asyncio.sleep(seconds)
         return f"attempt {self.job.attempt}"
 
-    @register_action("Do something that must not be done twice", {"path": "the file", "seconds": "how long it takes"})
+    @register_action("Do something that must not be done twice", {"path": "its file", "seconds": "how long"})
     async def pay(self, path: str, seconds: float = 0.0) -> str:
         async with self.effect("pay the bill"):
             with open(path, "a") as file:
@@ -49,7 +49,10 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     (folder / "profile.yaml").write_text("name: slow\ndescription: Writes slowly.\nconcurrency: 2\n")
     (folder / "__main__.py").write_text(SLOW_AGENT)
     running = Office(
-        tmp_path, MAILROOM_AGENTS_DIR=str(tmp_path / "agents"), MAILROOM_MAX_ATTEMPTS="3", PYTHONPATH=str(Path.cwd())
+        tmp_path,
+        MAILROOM_AGENTS_DIR=str(tmp_path / "agents"),
+        MAILROOM_MAX_ATTEMPTS="3",
+        PYTHONPATH=str(Path.cwd()),
     )
     try:
         await running.open(["conductor", "critic", "slow"])
@@ -126,7 +129,9 @@ async def test_an_interrupted_effect_is_reported_and_not_repeated(office: Office
     assert [letter.task_id for letter in letters] == ["t1"]
 
 
-async def test_a_task_that_kills_its_agent_every_time_is_buried_and_fails(office: Office, tmp_path: Path) -> None:
+async def test_a_task_that_kills_its_agent_every_time_is_buried_and_fails(
+    office: Office, tmp_path: Path
+) -> None:
     await office.user.commit(pending(task("append", tmp_path / "f", 60.0), "user"))
     for attempt in range(1, 4):
         await eventually_async(lambda n=attempt: at_attempt(office, n), 20)
@@ -187,9 +192,14 @@ def context(tmp_path: Path, seconds: float) -> dict[str, object]:
 
 
 async def test_mail_that_cannot_be_read_is_buried(office: Office) -> None:
-    await office.user.store("mail.slow.user", b'{"type":"email.v1","sender":"conductor","recipient":"slow","body":"x"}')
+    await office.user.store(
+        "mail.slow.user", b'{"type":"email.v1","sender":"conductor","recipient":"slow","body":"x"}'
+    )
     await office.user.store("mail.slow.user", b"\xff\x00 no json")
-    await office.user.store("task.slow.user", b'{"type":"task.v1","task_id":"t","text":"x","assignee":"critic","requester":"user"}')
+    await office.user.store(
+        "task.slow.user",
+        b'{"type":"task.v1","task_id":"t","text":"x","assignee":"critic","requester":"user"}',
+    )
 
     async def buried() -> bool:
         return len(await office.stored("dead.slow")) == 3
@@ -222,7 +232,9 @@ async def test_a_goal_can_be_cancelled_while_it_runs(office: Office, tmp_path: P
     await office.submit({"text": "again", "goal_id": "g2", "context": context(tmp_path, 0)})
     assert (await office.finished("g2")).status is TaskStatus.COMPLETED
     assert await office.stored("mail.conductor.slow") != []
-    assert {json.loads(data)["task_id"] for _, _, data in await office.stored("mail.conductor.slow")} == {"g2-task-1"}
+    assert {json.loads(data)["task_id"] for _, _, data in await office.stored("mail.conductor.slow")} == {
+        "g2-task-1"
+    }
 
 
 async def test_a_goal_s_deadline_survives_the_conductor(office: Office, tmp_path: Path) -> None:

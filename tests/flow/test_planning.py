@@ -22,8 +22,16 @@ REQUESTS = {
         "give me a report on the repo at {path}",
         "I inherited the code base in '{path}'. What shape is it in?",
     ],
-    "tests": ["run tests in {path}", "please run pytest for the project {path}", "are the tests of {path} green?"],
-    "inspect": ["check {path} for leaked secrets", "any security holes in {path}?", "run the linter on {path}"],
+    "tests": [
+        "run tests in {path}",
+        "please run pytest for the project {path}",
+        "are the tests of {path} green?",
+    ],
+    "inspect": [
+        "check {path} for leaked secrets",
+        "any security holes in {path}?",
+        "run the linter on {path}",
+    ],
     "read": ["what is {path}?", "explain how to build {path}", "summarise the readme of {path}"],
     "page": ["fetch https://example.org/a", "summarise https://example.org/news?id=1"],
     "research": [
@@ -81,8 +89,12 @@ def goal(text: str) -> Goal:
     return Goal(goal_id="g", text=text, requester="user", submitted_at="2026-01-02T03:04:05+00:00")
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in REQUESTS.items() for text in texts])
-async def test_a_sentence_finds_its_playbook_or_none(planner: Planner, tmp_path, name: str | None, text: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, text) for name, texts in REQUESTS.items() for text in texts]
+)
+async def test_a_sentence_finds_its_playbook_or_none(
+    planner: Planner, tmp_path, name: str | None, text: str
+) -> None:
     asked = goal(text.format(path=tmp_path))
     if name is None:
         with pytest.raises(ActionError, match="Without a model the office can"):

@@ -23,7 +23,11 @@ async def test_every_goal_ends_once_whatever_is_killed(office: Office, tmp_path:
             {
                 "text": f"Read note {number}",
                 "goal_id": f"g{number}",
-                "context": {"assignee": "scout", "action": "read_document", "params": {"path": str(document)}},
+                "context": {
+                    "assignee": "scout",
+                    "action": "read_document",
+                    "params": {"path": str(document)},
+                },
             }
         )
     for name in office.members:
@@ -51,7 +55,8 @@ async def assert_each_task_ended_once(office: Office) -> None:
     assert set(endings.values()) == {1}
     assert set(results.values()) == {1}
     ends = Counter(
-        subject for _, subject, data in await office.stored("state.goal.*")
+        subject
+        for _, subject, data in await office.stored("state.goal.*")
         if (goal := StateChanged.from_json(data).goal) and goal.status.final
     )
     assert set(ends.values()) == {1}

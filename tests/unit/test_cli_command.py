@@ -110,7 +110,8 @@ def test_completion_scripts(shell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"), [("mailroom sub", "submit"), ("mailroom dead re", "retry"), ("mailroom tail --go", "--goal")]
+    ("words", "expected"),
+    [("mailroom sub", "submit"), ("mailroom dead re", "retry"), ("mailroom tail --go", "--goal")],
 )
 def test_words_are_completed(words: str, expected: str) -> None:
     environment = {

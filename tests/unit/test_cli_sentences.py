@@ -45,7 +45,9 @@ def test_a_record_names_the_one_who_wrote_it() -> None:
     task = c.Task(task_id="t1", text="run the tests", assignee="engineer", requester="conductor")
     given_out = c.TaskChanged(sender="conductor", recipient="engineer", task=task)
     working = msgspec.structs.replace(task, status=c.TaskStatus.IN_PROGRESS)
-    worked_on = c.TaskChanged(sender="engineer", recipient="conductor", task=working, attempt=2, note="copies it")
+    worked_on = c.TaskChanged(
+        sender="engineer", recipient="conductor", task=working, attempt=2, note="copies it"
+    )
     forged = c.TaskChanged(sender="admin", recipient="nobody", task=working)
     subject = "state.engineer.conductor.t1"
     assert describe(subject, given_out.to_json()).who == "conductor → engineer"
@@ -56,7 +58,9 @@ def test_a_record_names_the_one_who_wrote_it() -> None:
 
 
 def test_a_failed_result_says_why() -> None:
-    result = c.TaskResult(task_id="t1", agent="scout", status="failed", output="", error_message="no such page")  # type: ignore[arg-type]
+    result = c.TaskResult(
+        task_id="t1", agent="scout", status="failed", output="", error_message="no such page"
+    )  # type: ignore[arg-type]
     said = describe("mail.conductor.scout", result.to_json())
     assert (said.kind, said.text, said.status) == ("result", "failed: no such page", "failed")
 
@@ -84,13 +88,17 @@ def test_what_the_server_gave_up_on() -> None:
 
 
 def test_nothing_can_steer_the_terminal() -> None:
-    email = c.Email(sender="scout", recipient="user", body="\x1b]0;title\x07\x1b[31mred\n\rover\u202ewritten\x9b1m")
+    email = c.Email(
+        sender="scout", recipient="user", body="\x1b]0;title\x07\x1b[31mred\n\rover\u202ewritten\x9b1m"
+    )
     said = describe("mail.user.scout", email.to_json())
     assert said.text.isprintable()
     assert said.text == "]0;title[31mred overwritten1m"
     assert describe("tasks.submit", b'{"text": "x", "requester": "\\u001b[2J"}').sender == "[2J"
 
 
-@given(st.binary(max_size=200), st.sampled_from(["tasks.submit", "mail.a.b", "state.goal.g", "dead.x", "odd"]))
+@given(
+    st.binary(max_size=200), st.sampled_from(["tasks.submit", "mail.a.b", "state.goal.g", "dead.x", "odd"])
+)
 def test_whatever_is_stored_has_a_line(data: bytes, subject: str) -> None:
     assert describe(subject, data).text.replace(" ", "x").isprintable()

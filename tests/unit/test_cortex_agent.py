@@ -21,6 +21,8 @@ from shared.errors import ActionError
 from shared.profile import Profile
 from tests.unit.team import Team, open_team
 
+pytestmark = pytest.mark.timeout(30)
+
 ROOT = Path(__file__).parents[2]
 CORTEX = Profile(name="cortex", description="Plans.", options={"queue_poll": 0.05, "step_timeout": 5})
 HELPER = Profile(name="helper", description="Helps.", concurrency=8)

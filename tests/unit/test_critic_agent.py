@@ -52,7 +52,7 @@ async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tm
     assert leaks.evidence_refs == ("db.py:2",)
     drift = await team.perform("critic", "check_drift", repo=repo)
     assert drift.evidence_refs == ("ARCHITECTURE.md:1", "db.py:1")
-    assert "- `db` must not import `web`. [ARCHITECTURE.md:1]: 1 violations" in drift.output
+    assert "- `db` must not import `web`. [ARCHITECTURE.md:1]: 1 violation" in drift.output
 
 
 async def test_a_folder_that_is_none_fails_with_a_sentence(team: Team) -> None:

@@ -274,7 +274,7 @@ async def test_a_whole_inspection(tmp_path: Path) -> None:
     assert Inspection.from_json(found.to_json()) == found
     text = describe(found)
     assert GITHUB not in text
-    assert "a linter for JavaScript: not run, Mailroom has none: 1 files were not linted" in text
+    assert "a linter for JavaScript: not run, Mailroom has none; 1 file not linted" in text
     assert {"app/web.py:7", "app/db.py:1", "ARCHITECTURE.md:3"} <= set(sources(found))
 
 
@@ -336,3 +336,9 @@ def test_a_message_is_made_safe() -> None:
     assert finding.message.startswith("a [31m b")
     assert len(finding.message) <= 300
     finding.to_json()
+
+
+async def test_a_scan_whose_time_is_up_says_what_is_missing(tmp_path: Path) -> None:
+    listed = tree(tmp_path, {"a.py": BUGGY})
+    assert "1 files were not scanned" in (await scan_security(listed, timeout=0.001)).tool.problem
+    assert "not every file was scanned" in (await scan_secrets(listed, timeout=0.001)).tool.problem

@@ -52,6 +52,8 @@ def broken(found: Drift) -> list[str]:
         ("Storage is never imported by domain.", [DOMAIN]),
         ("- **`shop/domain`**: must not import `storage`", [DOMAIN]),
         ("Storage must not import the domain.", []),
+        ("`shop/plugins` must not import `shop`.", []),
+        ("`shop/domain` must not import `shop`.", [DOMAIN]),
         ("`web` must not import `storage` except `storage/database`.", [f"{WEB}:3"]),
         ("The domain must not import third-party packages.", []),
         (

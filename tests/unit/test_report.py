@@ -191,6 +191,18 @@ def test_a_whole_report() -> None:
     assert report() == text
 
 
+def test_one_is_not_many() -> None:
+    one = Inspection(
+        findings=(finding("medium"),), total=1, drift=(DriftRule(rule="c > d", source="A.md:1"),)
+    )
+    text = report(
+        tests=TestRun(command="make test", passed=9, failed=0, errors=0, exit_code=0), inspection=one
+    )
+    assert headline(text) == "kettle: all 9 tests pass; 1 medium finding."
+    assert "- Tests: 9 passed, 0 skipped in 0.0 s by `make test`." in text
+    assert "- Drift: the one stated import rule is kept." in text
+
+
 def test_the_summary_is_short_and_first() -> None:
     lines = report().split("## What it is")[0].strip().splitlines()
     assert 3 <= len([line for line in lines[1:] if line]) <= 6
