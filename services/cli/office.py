@@ -12,7 +12,7 @@ import msgspec
 from services.cli.announcement import where_things_are
 from services.cli.connection import RunningOffice, find_office
 from services.cli.lock import OfficeLock, holder, is_held
-from services.cli.roster import load_roster
+from services.cli.roster import SERVICES, load_roster
 from services.cli.running import await_end, close_office, keep_open, open_in_background
 from services.cli.server import deal_keys, provision_named, write_config
 from shared import log, settings, subjects
@@ -64,6 +64,27 @@ def down(state_dir: Path | None, as_json: bool) -> None:
         click.echo(f"The office in {config.state_dir} is closed.")
     else:
         click.echo(f"No office is running in {config.state_dir}.")
+
+
+@click.command()
+@click.argument(
+    "repo", required=False, type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
+)
+def demo(repo: Path | None) -> None:
+    """Have an office of its own check up on the repository REPO, which is not changed.
+
+    Opens the office, shows every envelope, prints the report and an answer from memory, and closes the office.
+    REPO is Mailroom's own checkout where none is named.
+    """
+    from services.cli.demo import demonstrate, prepare
+
+    checkout = SERVICES.parent
+    if repo is None and not (checkout / "pyproject.toml").is_file():
+        raise StartError("Mailroom was installed without its repository", "Name one: mailroom demo PATH")
+    config, lock = prepare()
+    reached = asyncio.run(demonstrate(config, lock, repo or checkout))
+    if not reached:
+        raise SystemExit(1)
 
 
 @click.command()

@@ -69,8 +69,9 @@ class Intake:
         future: asyncio.Future[MemoryWritten] = asyncio.get_running_loop().create_future()
         self._asked.setdefault(write_id, set()).add(future)
         try:
-            # It may have been answered while the store was asked.
-            return self._answers.get(write_id) or await asyncio.wait_for(future, ANSWER_WAIT)
+            if write_id in self._answers:  # meanwhile, while the store was asked
+                return self._answers[write_id]
+            return await asyncio.wait_for(future, ANSWER_WAIT)
         except TimeoutError:
             raise ActionError(
                 "The write is still in line", "Ask again, or see 'mailroom memory health'"
