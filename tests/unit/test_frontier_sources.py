@@ -3,6 +3,7 @@
 import socket
 import time
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -132,15 +133,17 @@ async def test_news_of_several_feeds_is_merged_newest_first(site: Site) -> None:
     assert len((await read_news([site.root + "/rss"], 1, timeout=5)).items) == 1
 
 
-async def test_broken_feeds_are_told_and_the_others_read(site: Site) -> None:
+async def test_broken_feeds_are_told_and_the_others_read(site: Site, tmp_path: Path) -> None:
+    local = tmp_path / "local.xml"
+    local.write_text(RSS.replace("https://news.example", "https://local.example"))
     feeds = [
         site.page("/gone", "no", 410),
         site.page("/page", "<html><title>Hello</title></html>", kind="text/html"),
-        site.page("/file", "/etc/hostname"),
+        site.page("/file", str(local)),
         site.page("/stump", RSS[:80]),
         site.silence("/hang"),
         f"http://127.0.0.1:{closed_port()}/",
-        "file:///etc/hostname",
+        local.as_uri(),
         site.page("/rss", RSS),
     ]
     started = time.monotonic()

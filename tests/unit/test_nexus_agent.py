@@ -29,7 +29,9 @@ NOTES = (
 @pytest.fixture
 async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
     url = site.page("/api/query", PAPERS)
-    async with open_team(tmp_path, ["nexus", "memory", "frontier", "conductor"], MAILROOM_ARXIV_URL=url) as team:
+    async with open_team(
+        tmp_path, ["nexus", "memory", "frontier", "conductor"], MAILROOM_ARXIV_URL=url
+    ) as team:
         await team.join(Nexus, NEXUS)
         yield team
 
@@ -77,7 +79,9 @@ async def test_a_question_is_answered_from_memory_with_citations(team: Team) -> 
 async def test_without_memory_the_answer_says_so(team: Team) -> None:
     await team.write(question("Where is the key?"), "nexus")
     response = await team.receive("nexus")
-    assert response["text"].startswith("I cannot look into memory just now. The memory daemon does not answer")
+    assert response["text"].startswith(
+        "I cannot look into memory just now. The memory daemon does not answer"
+    )
     assert response["confidence"] == 0.0
 
 
@@ -151,7 +155,11 @@ async def test_an_agents_answer_is_not_answered(team: Team) -> None:
     conductor = await team.connect("conductor")
     for in_reply_to, subject in (("m1", "An answer"), ("", "A question")):
         mail = Email(
-            sender="conductor", recipient="nexus", subject=subject, body="Where is it?", in_reply_to=in_reply_to
+            sender="conductor",
+            recipient="nexus",
+            subject=subject,
+            body="Where is it?",
+            in_reply_to=in_reply_to,
         )
         await conductor.commit([seal(subjects.mail("nexus", "conductor"), mail)])
     while (stored := await team.user.last(subjects.OFFICE, subjects.mail("conductor", "nexus"))) is None:
