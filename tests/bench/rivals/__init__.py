@@ -1,0 +1,1 @@
+"""Workers the office is measured against, each a process of its own."""
