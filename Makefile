@@ -11,6 +11,14 @@ UV = "$$(command -v uv || echo $(BIN)/uv)"
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(ARGS)
 
+# $(call install,LOCK): uv first, for it is quick; pip may know another index or more certificates.
+define install
+	@echo "Installing what $(1) names"
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r $(1) || { \
+		test -x $(BIN)/pip && echo "Trying the same with pip" && $(PIP) install --require-hashes -r $(1); }
+	@touch $@
+endef
+
 .DEFAULT_GOAL := help
 .PHONY: help setup check test test-docker bench demo up down lock clean
 .SUFFIXES:
@@ -35,8 +43,8 @@ test: setup ## Run the tests: unit, contracts, bus, flow (ARGS="-k word" narrows
 test-docker: setup ## Run the tests of the containers; skipped where no engine runs
 	$(BIN)/python -m pytest tests/docker $(ARGS)
 
-bench: setup ## Measure, and print the ratios as a table and as JSON
-	$(BIN)/python -m pytest tests/bench --capture=no --timeout=0 $(ARGS)
+bench: setup $(STAMPS)/bench ## Measure, and print the ratios (ARGS="--json FILE" writes everything as JSON)
+	$(BIN)/python -m tests.bench $(ARGS)
 
 demo: setup ## Check up on the repository at REPO=path (default: this one) with an office of its own
 	@$(BIN)/mailroom demo $(if $(REPO),"$(REPO)")
@@ -47,9 +55,10 @@ up: setup ## Start the office
 down: setup ## Stop the office
 	@$(BIN)/mailroom down
 
-lock: $(STAMPS)/venv ## Write both locks anew from pyproject.toml (ARGS=--upgrade takes newer versions)
+lock: $(STAMPS)/venv ## Write the locks anew from pyproject.toml (ARGS=--upgrade takes newer versions)
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
+	$(COMPILE) --group bench -c requirements-dev.lock -o requirements-bench.lock
 
 clean: ## Remove the virtual environment, caches and builds; the office's state stays
 	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -70,11 +79,10 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/locked: requirements-dev.lock $(STAMPS)/venv
-	@echo "Installing what requirements-dev.lock names"
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock || { \
-		test -x $(BIN)/pip && echo "Trying pip, which may know another index or more certificates" && \
-		$(PIP) install --require-hashes -r requirements-dev.lock; }
-	@touch $@
+	$(call install,$<)
+
+$(STAMPS)/bench: requirements-bench.lock $(STAMPS)/locked
+	$(call install,$<)
 
 $(STAMPS)/project: pyproject.toml $(STAMPS)/locked
 	@$(UV) pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .

@@ -70,6 +70,21 @@ class OfficeServer:
             timeout=60,
         )
 
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start the command and leave it running."""
+        return self.start_process(self.command(*arguments))
+
+    def start_process(self, command: list[str]) -> "subprocess.Popen[str]":
+        """Start a program that uses this office."""
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**self.environment, "NATS_URL": self.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "services.cli", *arguments]
 

@@ -73,7 +73,7 @@ def down(state_dir: Path | None, as_json: bool) -> None:
 def demo(repo: Path | None) -> None:
     """Have an office of its own check up on the repository REPO, which is not changed.
 
-    Opens the office, shows every envelope, prints the report and an answer from memory, and closes the office.
+    Shows every envelope, prints the report and an answer from memory, and closes the office again.
     REPO is Mailroom's own checkout where none is named.
     """
     from services.cli.demo import demonstrate, prepare

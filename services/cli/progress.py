@@ -1,7 +1,7 @@
 """Following a goal until it ends."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -80,7 +80,7 @@ class Follower:
             f"{subjects.AUDIT_PREFIX}{subjects.dead(subjects.CONDUCTOR)}", self._hear_all
         )
 
-    async def follow(self, submitted: int = 0) -> AsyncIterator[Progress]:
+    async def follow(self, submitted: int = 0) -> AsyncGenerator[Progress, None]:
         """How the goal stands, now and at every change, until it has ended.
 
         ``submitted`` is the sequence of the submission: raises Refused where the conductor refuses it.

@@ -55,7 +55,7 @@ async def _ask(question: Question, timeout: float) -> Response:
 
 
 async def ask_desk(bus: "Bus", question: Question, timeout: float) -> Response:
-    """The front desk's answer; raises BusUnavailable without one in ``timeout`` seconds, Refused where it refuses."""
+    """The front desk's answer; raises BusUnavailable without one in ``timeout`` seconds, or Refused."""
     heard = asyncio.Event()
 
     async def hear(*_: object) -> None:

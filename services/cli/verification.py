@@ -42,12 +42,19 @@ class Finding(msgspec.Struct, kw_only=True):
 
 
 async def verify_copies(
-    bus: Bus, source: str, audit: str, tell: Callable[[str], None] = lambda _: None
+    bus: Bus,
+    source: str,
+    audit: str,
+    tell: Callable[[str], None] = lambda _: None,
+    patience: float = PATIENCE,
 ) -> Finding:
-    """Compare every message of ``source`` stored until now with its copy in ``audit``."""
+    """Compare every message of ``source`` stored until now with its copy in ``audit``.
+
+    Waits at most ``patience`` seconds for the last copy; ``tell`` gets signs of progress.
+    """
     finding = Finding(source=source, audit=audit, problems=[])
     end = await last_sequence(bus, source)
-    await _await_copies(bus, audit, end)
+    await _await_copies(bus, audit, end, patience)
     await _check_protection(bus, finding)
     await _compare_all(bus, finding, end, tell)
     return finding
@@ -117,9 +124,9 @@ def _range(stream: str, first: int, last: int) -> str:
     return f"{stream} {first} has" if first == last else f"{stream} {first} to {last} have"
 
 
-async def _await_copies(bus: Bus, audit: str, end: int) -> None:
+async def _await_copies(bus: Bus, audit: str, end: int, patience: float) -> None:
     """Wait for the copy of message ``end``: copying follows storing, and is no gap while it does."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE
+    deadline = asyncio.get_running_loop().time() + patience
     while asyncio.get_running_loop().time() < deadline:
         last = await last_sequence(bus, audit)
         newest = [copy_of(stored) async for stored in scan(bus, audit, seq=last)] if last else []

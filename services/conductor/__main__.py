@@ -12,17 +12,14 @@ from typing import Any
 import msgspec
 
 from services.conductor.course import (
-    MAX_REVIEWS,
+    advance,
     all_ended,
-    ask_for_review,
     end,
-    mark_issued,
     outcome_of,
-    ready_tasks,
     record_result,
     review_for,
-    send_back,
     state_of,
+    take_verdict,
     task_for,
 )
 from services.conductor.office_state import OfficeBoard
@@ -79,7 +76,8 @@ class Conductor(BaseAgent):
         try:
             planned = await self._planner.plan(goal)
         except ActionError as error:
-            return await self._finish(end(goal, TaskStatus.FAILED, str(error), answer=str(error)), expect)
+            failed = end(goal, TaskStatus.FAILED, str(error), answer=str(error))
+            return await self._finish(failed, OfficeState.PLANNING, expect)
         return await self._go_on(planned, OfficeState.PLANNING, expect)
 
     async def on_result(self, result: TaskResult) -> Replies:
@@ -88,7 +86,7 @@ class Conductor(BaseAgent):
         if found is None or found[0].status.final:
             return ()
         goal, expect = found
-        if result.task_id == goal.review_task_id:
+        if (result.task_id, result.sender) == (goal.review_task_id, subjects.CRITIC):
             return await self._take_verdict(goal, result, expect)
         advanced = record_result(goal, result)
         if advanced is goal:
@@ -114,38 +112,32 @@ class Conductor(BaseAgent):
 
     async def _go_on(self, goal: Goal, before: OfficeState, expect: int) -> Replies:
         """Hand out what can be done now; when nothing is left to do, have it reviewed."""
-        ready = ready_tasks(goal)
-        if ready:
-            issued = mark_issued(goal, ready)
-            return [self._record(issued, before, expect), *[await self._task(goal, task) for task in ready]]
-        if not all_ended(goal):
-            return [self._record(goal, before, expect)]
-        if all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
-            return await self._finish(goal, expect)
-        reviewed = ask_for_review(goal)
-        return [self._record(reviewed, before, expect), review_for(reviewed, await self._results(goal))]
+        step = advance(goal)
+        if step.over:
+            return await self._finish(goal, before, expect)
+        handed = [await self._task(step.goal, task) for task in step.issued]
+        if step.review:
+            handed.append(review_for(step.goal, await self._results(goal)))
+        return [self._record(step.goal, before, expect), *handed]
 
     async def _task(self, goal: Goal, task: GoalTask) -> Any:
         needed = [other for other in goal.tasks if other.name in task.depends_on]
         return task_for(goal, task, {other.name: await self._result(other) for other in needed})
 
     async def _take_verdict(self, goal: Goal, result: TaskResult, expect: int) -> Replies:
-        verdict = result.metadata.get("verdict")
-        if result.status is not TaskStatus.COMPLETED or not verdict:
-            note = result.error_message or "the critic gave no verdict"
-            return await self._finish(msgspec.structs.replace(goal, reason=f"not reviewed: {note}"), expect)
-        judged = Verdict.from_dict(verdict)
-        known = {task.name for task in goal.tasks}
-        if judged.approved or goal.reviews >= MAX_REVIEWS or not known & set(judged.redo):
-            return await self._finish(msgspec.structs.replace(goal, verdict=judged.to_dict()), expect)
-        return await self._go_on(send_back(goal, judged), OfficeState.REVIEW, expect)
+        verdict = _read_verdict(result)
+        if isinstance(verdict, str):
+            unreviewed = msgspec.structs.replace(goal, reason=f"not reviewed: {verdict}")
+            return await self._finish(unreviewed, OfficeState.REVIEW, expect)
+        judged = take_verdict(goal, verdict)
+        if all_ended(judged):
+            return await self._finish(judged, OfficeState.REVIEW, expect)
+        return await self._go_on(judged, OfficeState.REVIEW, expect)
 
-    async def _finish(self, goal: Goal, expect: int) -> Replies:
-        before = state_of(goal)
+    async def _finish(self, goal: Goal, before: OfficeState, expect: int) -> Replies:
         if not goal.status.final:
             status, reason = outcome_of(goal)
             goal = end(goal, status, reason or goal.reason)
-            before = OfficeState.REVIEW
         playbook = self._playbooks.get(goal.playbook)
         goal = await self._reporter.report(goal, playbook, await self._results(goal))
         return [self._record(goal, before, expect), self._letter(goal)]
@@ -243,6 +235,17 @@ class Conductor(BaseAgent):
 
 def _is_out(task: GoalTask) -> bool:
     return task.issued and not task.status.final
+
+
+def _read_verdict(result: TaskResult) -> Verdict | str:
+    """The critic's verdict, or why there is none."""
+    verdict = result.metadata.get("verdict")
+    if result.status is not TaskStatus.COMPLETED or not verdict:
+        return result.error_message or "the critic gave no verdict"
+    try:
+        return Verdict.from_dict(verdict)
+    except ValueError as error:
+        return f"the critic's verdict cannot be read: {error}"
 
 
 if __name__ == "__main__":

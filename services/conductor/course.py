@@ -1,7 +1,7 @@
 """The course of a goal: pure functions from how it stands and what happened to how it stands next."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from shared.contracts import (
 )
 
 MAX_REVIEWS = 3
-"""How often the critic may send a goal's work back."""
+"""How often the critic is asked about one goal; what it says the last time is told and not acted upon."""
 
 ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
     OfficeState.IDLE: frozenset({OfficeState.PLANNING, OfficeState.EXECUTING}),
@@ -44,12 +44,17 @@ def state_of(goal: Goal) -> OfficeState:
 
 
 def record_result(goal: Goal, result: TaskResult) -> Goal:
-    """``goal`` after one of its tasks ended; the same goal where the result is not news."""
+    """``goal`` after one of its tasks ended; the same goal where the result is not news.
+
+    Only a task's own assignee can say how it ended: anybody may write to the conductor.
+    """
+    if not result.status.final:
+        return goal
     now = generate_iso_timestamp()
     changed = False
     tasks = []
     for task in goal.tasks:
-        if task.task_id == result.task_id and not task.status.final:
+        if (task.task_id, task.assignee) == (result.task_id, result.sender) and not task.status.final:
             summary = (result.error_message or result.output).strip().partition("\n")[0][:200]
             task = msgspec.structs.replace(task, status=result.status, ended_at=now, summary=summary)
             changed = True
@@ -103,6 +108,40 @@ def all_ended(goal: Goal) -> bool:
     return all(task.status.final for task in goal.tasks)
 
 
+class Step(NamedTuple):
+    """The next step of a goal: hand out ``issued``, have it reviewed, end it, or, with none of them, wait."""
+
+    goal: Goal
+    issued: tuple[GoalTask, ...] = ()
+    review: bool = False
+    over: bool = False
+
+
+def advance(goal: Goal) -> Step:
+    """What is to be done about a planned goal now, and how it stands then."""
+    if ready := ready_tasks(goal):
+        return Step(mark_issued(goal, ready), issued=tuple(ready))
+    if not all_ended(goal):
+        return Step(goal)
+    if all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
+        return Step(goal, over=True)
+    return Step(ask_for_review(goal), review=True)
+
+
+def take_verdict(goal: Goal, verdict: Verdict) -> Goal:
+    """``goal`` after a review: with tasks to be done again, or as it was where it is over.
+
+    It is over when the critic approves, when it was asked for the last time, and when nothing it
+    names could be done again.
+    """
+    if not verdict.approved and goal.reviews < MAX_REVIEWS:
+        again = send_back(goal, verdict)
+        if not all_ended(again):
+            return again
+    reason = "" if verdict.approved else f"the review did not approve: {'; '.join(verdict.reasons)}"
+    return msgspec.structs.replace(goal, verdict=verdict.to_dict(), reason=reason[:2_000])
+
+
 def send_back(goal: Goal, verdict: Verdict) -> Goal:
     """``goal`` with the tasks the critic named to be done again, and what builds on them."""
     again = set(verdict.redo)
@@ -125,7 +164,11 @@ def send_back(goal: Goal, verdict: Verdict) -> Goal:
         for task in goal.tasks
     )
     return msgspec.structs.replace(
-        goal, tasks=tasks, status=TaskStatus.IN_PROGRESS, verdict=verdict.to_dict(), review_task_id=""
+        goal,
+        tasks=skip_blocked(tasks),
+        status=TaskStatus.IN_PROGRESS,
+        verdict=verdict.to_dict(),
+        review_task_id="",
     )
 
 

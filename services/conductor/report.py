@@ -114,7 +114,11 @@ def _summary(
     found = "the code could not be inspected"
     if inspection:
         worse = {severity: number for severity, number in counts.items() if severity != "low"}
-        told = " and ".join(f"{number} {severity}" for severity, number in worse.items())
+        # what was counted but not listed is no worse than the last that was
+        more = inspection.findings[-1].severity if inspection.total > len(inspection.findings) > 0 else ""
+        told = " and ".join(
+            f"{'at least ' * (kind == more)}{number} {kind}" for kind, number in worse.items()
+        )
         noun = "finding" if sum(worse.values()) == 1 else "findings"
         found = f"{told} {noun}" if worse else "no finding of high or medium severity"
     broken = [rule for rule in inspection.drift if rule.violations] if inspection else []

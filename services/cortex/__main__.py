@@ -9,6 +9,7 @@ from typing import Any
 from services.cortex.call import Call, fill_params, find_call
 from services.cortex.execution import StepResult, StepStatus, execute_plan
 from services.cortex.night import Job, read_job
+from services.cortex.options import read_options
 from services.cortex.order import group_steps
 from services.cortex.plan import make_plan, read_plan
 from services.cortex.report import compose_report, save_report, summarise
@@ -32,7 +33,8 @@ class Cortex(BaseAgent):
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
         super().__init__(profile, settings, bus)
-        self.shift = NightShift(self, workers=int(profile.options.get("queue_workers", 2)))
+        self.options = read_options(profile.options)
+        self.shift = NightShift(self, self.options)
         self._record = asyncio.Lock()
 
     async def on_start(self) -> None:
@@ -44,7 +46,7 @@ class Cortex(BaseAgent):
                 f"The job queue {self.shift.queue.tonight} cannot be made: {error.strerror}",
                 "Make the state directory writable, or set MAILROOM_STATE_DIR to another folder",
             ) from None
-        self.spawn(self.shift.work(float(self.profile.options.get("queue_poll", 5.0))))
+        self.spawn(self.shift.work())
 
     async def on_result(self, result: TaskResult) -> Replies:
         """Archive the result of an overnight job."""
@@ -126,8 +128,7 @@ class Cortex(BaseAgent):
         return self._plan(request)
 
     async def _execute(self, plan: TaskPlan) -> Outcome:
-        at_once = int(self.profile.options.get("steps_at_once", 4))
-        results = await execute_plan(plan, self._execute_step, at_once=at_once)
+        results = await execute_plan(plan, self._execute_step, at_once=self.options.steps_at_once)
         text = compose_report(plan, results)
         async with self.effect(f"write the execution report of {plan.task_id}", repeatable=True):
             path = await asyncio.to_thread(save_report, text, self._outputs(), self.job.task.task_id)
@@ -157,7 +158,7 @@ class Cortex(BaseAgent):
         return await perform(self, action, params)
 
     async def _hand_out(self, step: TaskStep, call: Call, params: dict[str, Any]) -> Outcome:
-        limit = float(self.profile.options.get("step_timeout", 3_600))
+        limit = self.options.step_timeout
         # Delegated tasks are named by their count. Steps run side by side, so the step's number stands in for
         # it: a second attempt then finds each step's own task.
         self.job.delegations = step.step_number - 1

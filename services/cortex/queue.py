@@ -185,9 +185,13 @@ class JobQueue:
                 break
             target = self.failed / f"{path.stem}-{count}{path.suffix}"
         # The reason first: a crash in between leaves the file where it is found again.
-        _write(target.with_name(f"{target.name}.reason"), f"{path.name}: {reason}\n".encode())
-        with suppress(FileNotFoundError):
+        note = target.with_name(f"{target.name}.reason")
+        _write(note, f"{path.name}: {reason}\n".encode())
+        try:
             path.rename(target)
+        except FileNotFoundError:  # another process was quicker
+            if not os.path.lexists(target):
+                note.unlink(missing_ok=True)
 
 
 def _json_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

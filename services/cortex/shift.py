@@ -9,6 +9,7 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
+from services.cortex.options import Options
 from services.cortex.queue import ClaimedJob, JobQueue
 from shared import subjects
 from shared.actions import Outcome
@@ -23,18 +24,18 @@ LISTED = 50
 
 
 class NightShift:
-    """The work on the queue in ``<state_dir>/job_queue`` for one process; ``workers`` jobs run at a time."""
+    """The work on the queue in ``<state_dir>/job_queue`` for one process: ``queue_workers`` jobs at once."""
 
-    def __init__(self, agent: BaseAgent, *, workers: int) -> None:
+    def __init__(self, agent: BaseAgent, options: Options) -> None:
         self.queue = JobQueue(agent.settings.state_dir / "job_queue")
         self._agent = agent
-        self._workers = workers
+        self._options = options
         self._handed_out: set[str] = set()
         self._ended = asyncio.Event()
         self._pruned_at = 0.0
 
-    async def work(self, poll: float) -> None:
-        """Look into the queue every ``poll`` seconds and whenever a job ended, for ever."""
+    async def work(self) -> None:
+        """Look into the queue every ``queue_poll`` seconds and whenever a job ended, for ever."""
         while True:
             self._ended.clear()
             try:
@@ -42,7 +43,7 @@ class NightShift:
             except (BusError, OSError) as error:
                 self._agent.log.warning("queue_unworked", error=str(error))
             try:
-                async with asyncio.timeout(poll):
+                async with asyncio.timeout(self._options.queue_poll):
                     await self._ended.wait()
             except TimeoutError:
                 continue
@@ -88,7 +89,7 @@ class NightShift:
         for job in claimed:
             if job.task_id not in self._handed_out:
                 await self._hand_out(job)
-        if room := max(0, self._workers - len(claimed)):
+        if room := max(0, self._options.queue_workers - len(claimed)):
             for job in await asyncio.to_thread(self.queue.take, room):
                 await self._hand_out(job)
         if time.monotonic() - self._pruned_at > PRUNE_EVERY or not self._pruned_at:
@@ -114,7 +115,6 @@ class NightShift:
 
     def _task(self, claimed: ClaimedJob) -> Task:
         job, name = claimed.job, self._agent.profile.name
-        seconds = float(self._agent.profile.options.get("job_timeout", 28_800))
         return Task(
             task_id=claimed.task_id,
             text=job.task[:MAX_TEXT],
@@ -127,7 +127,7 @@ class NightShift:
                     "job": {"id": job.id, "task": job.task, "priority": job.priority, "context": job.context}
                 },
             },
-            deadline=(datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(),
+            deadline=(datetime.now(UTC) + timedelta(seconds=self._options.job_timeout)).isoformat(),
         )
 
 

@@ -27,7 +27,7 @@ LIKELY = frozenset(
 )
 """The rules of flake8-bugbear that find wrong behaviour rather than doubtful style."""
 
-WITH_CONFIG = ("ruff.toml", ".ruff.toml", "pyproject.toml")
+WITH_CONFIG = (".ruff.toml", "ruff.toml", "pyproject.toml")
 VERSIONS = ("py37", "py38", "py39", "py310", "py311", "py312", "py313", "py314")
 
 

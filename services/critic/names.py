@@ -138,8 +138,10 @@ def outermost(groups: Iterable[list[str]]) -> list[str]:
     chosen = []
     for group in every:
         apart = [name for name in group if not any(name.startswith(f"{other}.") for other in sure)]
-        if len(group) == 1 or len(apart) == 1:
-            chosen.append((apart or group)[0] if len(group) > 1 else group[0])
+        if len(group) == 1:
+            chosen.append(group[0])
+        elif len(apart) == 1:
+            chosen.append(apart[0])
     return chosen
 
 

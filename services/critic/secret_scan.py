@@ -59,6 +59,7 @@ FORMS = {
 }
 """Tokens of an unmistakable form that detect-secrets does not know."""
 
+PRIVATE_KEY = "private key"
 KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(.*)")
 KEY_BODY = re.compile(r"(?:\\n|\\r|[\s\"'+,\\])*[A-Za-z0-9+/=]{40,}")
 RUN = re.compile(r"[A-Za-z0-9+/_=-]{12,}")
@@ -107,7 +108,7 @@ def _scan(
             continue
         if match := KEY.search(row):
             if KEY_BODY.match("\n".join([match[1], *rows[number : number + 4]])[:LINE_LIMIT]):
-                yield [path, number, "private key", 2, "not shown"]
+                yield [path, number, PRIVATE_KEY, 2, "not shown"]
             continue
         found = {value: kind for kind, form in forms for value in form.findall(row)}
         for detector in sure:

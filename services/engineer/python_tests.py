@@ -26,6 +26,11 @@ def find_python_project(folder: Path) -> TestCommand | None:
     return None
 
 
+def configures_pytest(folder: Path) -> bool:
+    """Whether pytest, started in ``folder``, finds settings there."""
+    return any(find_line(read(folder / name), pattern) for name, pattern in PYTEST_SETTINGS.items())
+
+
 def find_loose_python(folder: Path) -> TestCommand | None:
     """What the test files in ``folder`` are written for: Django, pytest or unittest."""
     django = read(folder / "manage.py")

@@ -1,6 +1,7 @@
 """Running a project's tests in its working copy."""
 
 import asyncio
+import os
 import re
 import shlex
 import shutil
@@ -17,6 +18,7 @@ from services.engineer.detection import find_tests
 from services.engineer.diagnosis import diagnose, tell_install
 from services.engineer.javascript_results import read_jest, read_mocha, read_tap, read_vitest
 from services.engineer.python_results import find_interrupt, read_junit, read_pytest, read_unittest
+from services.engineer.python_tests import configures_pytest
 from services.engineer.results import Results
 from services.engineer.workspace import Workspace
 from shared.contracts import TestRun
@@ -83,7 +85,7 @@ async def plan_tests(repo: Path, workspace: Workspace) -> TestPlan | TestRun:
         argv = (python, *argv[1:])
         line = shlex.join([_tell_python(python, repo / command.folder), *argv[1:]])
     if command.runner == "pytest":
-        argv += _pytest_options(workspace, report)
+        argv += _pytest_options(cwd, workspace, report)
     return TestPlan(command=command, line=line, argv=argv, cwd=cwd, env=env, report=report)
 
 
@@ -113,9 +115,12 @@ def _tool_folders() -> dict[str, str]:
     }
 
 
-def _pytest_options(workspace: Workspace, report: Path) -> tuple[str, ...]:
+def _pytest_options(cwd: Path, workspace: Workspace, report: Path) -> tuple[str, ...]:
     # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
-    options = ("-o", f"cache_dir={workspace.results / 'cache'}", "-o", "junit_family=xunit1")
+    options: tuple[str, ...] = ("-o", f"cache_dir={workspace.results / 'cache'}", "-o", "junit_family=xunit1")
+    if not (configures_pytest(cwd) or configures_pytest(workspace.root)):
+        # Else pytest looks for settings in the folders above, which are not the project's.
+        options += ("-c", os.devnull, "--rootdir", str(workspace.root))
     return ("-q", "-ra", "--tb=short", f"--junitxml={report}", *options)
 
 

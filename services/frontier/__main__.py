@@ -7,15 +7,23 @@ from typing import Any
 
 from services.frontier.brief import compose_brief, judge_confidence, save_brief
 from services.frontier.news import read_news
+from services.frontier.options import read_options
 from services.frontier.papers import abstract_url, build_query, find_papers
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent, run
+from shared.bus import Bus
 from shared.contracts import AgentReport, DiscoveryResult, generate_task_id
 from shared.errors import ActionError
+from shared.profile import Profile
+from shared.settings import Settings
 
 
 class Frontier(BaseAgent):
     """Discovers papers on arXiv and news in feeds, and writes briefs with citations that resolve."""
+
+    def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
+        super().__init__(profile, settings, bus)
+        self.options = read_options(profile.options)
 
     @register_action(
         "Find the most relevant papers on arXiv",
@@ -60,11 +68,11 @@ class Frontier(BaseAgent):
     )
     async def daily_discovery(self, topics: tuple[str, ...] = ()) -> Outcome:
         """A DiscoveryResult in data key ``discovery``, its brief on disk; fails where no source answers."""
-        wanted = topics or tuple(self.profile.options.get("interests", ()))
+        wanted = topics or self.options.interests
         for topic in wanted:
             build_query(topic)
         found, problems = await self._look_up_all(wanted)
-        items, broken = await self._read_feeds(int(self.profile.options.get("news_items", 5)))
+        items, broken = await self._read_feeds(self.options.news_items)
         problems += broken
         if problems and not items and not any(found.values()):
             raise ActionError(
@@ -122,7 +130,6 @@ class Frontier(BaseAgent):
         )
 
     async def _look_up(self, topic: str, max_results: int) -> list[dict[str, Any]]:
-        options = self.profile.options
         await self.progress(f"asks arXiv for papers on {topic!r}")
         return await asyncio.to_thread(
             find_papers,
@@ -130,13 +137,13 @@ class Frontier(BaseAgent):
             max_results,
             base_url=self.settings.arxiv_url,
             timeout=self.settings.http_timeout,
-            delay=float(options.get("arxiv_delay", 3.0)),
-            retries=int(options.get("arxiv_retries", 2)),
+            delay=self.options.arxiv_delay,
+            retries=self.options.arxiv_retries,
         )
 
     async def _look_up_all(self, topics: Sequence[str]) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
         """Papers by topic; after the first failure the other topics are named, not tried one by one."""
-        limit = int(self.profile.options.get("papers_per_interest", 3))
+        limit = self.options.papers_per_interest
         found: dict[str, list[dict[str, Any]]] = {}
         for position, topic in enumerate(topics):
             try:

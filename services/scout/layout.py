@@ -34,7 +34,7 @@ KNOWN = {
 }
 ENTRIES = re.compile(
     r"(?:.*/)?__main__\.py|(?:src/)?main\.(?:rs|py|go|c|cpp|ts|js)|cmd/[^/]+/main\.go|src/bin/[^/]+\.rs|manage\.py|app\.py|(?:src/)?"
-    r"(?:index|server|cli)\.[jt]sx?|src/(?:[^/]+/)?lib\.rs|bin/[^/]+"
+    r"(?:index|server|cli)\.[jt]sx?|src/(?:[^/]+/)?lib\.rs"
 )
 
 

@@ -12,6 +12,9 @@ from services.scout.tree import Tree, read_text
 from services.scout.wording import clean, code, count, listing, say
 from shared.contracts.checkup import Statement
 
+USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
+"""Scripts of npm that people run; the others are steps of these."""
+
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """One manifest; ``version`` and ``licence`` state the bare value, None where none is declared."""
@@ -39,9 +42,12 @@ class Lines:
         """The number of the first line that ``pattern`` matches; 1 where none does."""
         return next((number for number, row in enumerate(self.rows, start=1) if re.search(pattern, row)), 1)
 
-    def key(self, key: str) -> int:
-        """The line of a ``key = value`` or ``"key": value``; 1 where there is none."""
-        return self.find(rf"""^\s*["']?{re.escape(key)}["']?\s*[:=]""")
+    def key(self, key: str, *, below: str = "") -> int:
+        """The line of ``key = value`` or ``"key": value``, the first after that of ``below``; 1 for none."""
+        start = self.key(below) if below else 0
+        pattern = re.compile(rf"""^\s*["']?{re.escape(key)}["']?\s*[:=]""")
+        rows = enumerate(self.rows[start:], start=start + 1)
+        return next((number for number, row in rows if pattern.match(row)), start or 1)
 
     def say(self, key: str, text: object) -> Statement | None:
         """A statement of ``text`` from the line of ``key``; None where there is nothing to say."""
@@ -87,10 +93,11 @@ def read_package_json(path: str, text: str) -> Manifest:
     data = _object(json.loads(text))
     lines = Lines(path, text)
     scripts = {name: body for name, body in table(data, "scripts").items() if isinstance(body, str)}
+    usual = [name for name in scripts if name.partition(":")[0] in USUAL] or list(scripts)
     needs = {**table(data, "dependencies"), **table(data, "peerDependencies")}
     build = [
-        say(f"{code(f'npm run {name}')}: {code(body)}", path, lines.key(name))
-        for name, body in list(scripts.items())[:12]
+        say(f"{code(f'npm run {name}')}: {code(scripts[name])}", path, lines.key(name, below="scripts"))
+        for name in usual[:8]
     ]
     if engine := table(data, "engines").get("node"):
         build.append(say(f"Needs Node.js {engine}", path, lines.key("engines")))

@@ -238,6 +238,8 @@ def _message(entry: Entry, batch: str, number: int, reply: str) -> bytes:
     headers = f"NATS/1.0\r\nNats-Msg-Id: {entry.id}\r\n"
     if entry.expect is not None:
         headers += f"Nats-Expected-Last-Subject-Sequence: {entry.expect}\r\n"
+    for name, value in (entry.headers or {}).items():
+        headers += f"{name}: {value}\r\n"
     if batch:
         headers += f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n"
         if reply:

@@ -7,6 +7,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -171,14 +172,7 @@ async def test_a_refused_submission_ends_waiting_with_the_reason(office_server: 
 
 async def test_ctrl_c_leaves_the_goal_and_says_how_to_follow_it(office_server: OfficeServer) -> None:
     async with heard(office_server, subjects.SUBMIT) as following:
-        process = subprocess.Popen(
-            office_server.command("submit", "Look around", "--wait"),
-            cwd=ROOT,
-            env=office_server.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = office_server.start("submit", "Look around", "--wait")
         goal_id = json.loads((await following())[0])["goal_id"]
         async with stand_in(office_server, goal_id) as conductor:
             await conductor.take_up()
@@ -471,13 +465,7 @@ def test_every_way_of_not_reaching_the_office_is_one_sentence(
 
 async def test_memory_by_way_of_the_real_daemon(fresh_office_server: OfficeServer) -> None:
     office = fresh_office_server
-    daemon = subprocess.Popen(
-        office.command()[:2] + ["services.memory"],
-        cwd=ROOT,
-        env={**office.environment, "NATS_URL": office.url},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    daemon = office.start_process([sys.executable, "-m", "services.memory"])
     try:
         async with asyncio.timeout(40):
             while not list((office.config.state_dir / "run").glob("memory-*.alive")):
@@ -504,7 +492,7 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: OfficeServe
         ).items()
     finally:
         daemon.terminate()
-        daemon.wait(20)
+        daemon.communicate(timeout=20)
 
 
 def test_the_story_holds_for_structs() -> None:

@@ -69,8 +69,8 @@ ATOM = """<?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom"><title>Papers daily</title><id>urn:x</id>
 <entry><title>A graph of everything remembered!</title><id>urn:1</id><link href="https://other.example/copy"/>
   <updated>2026-01-06T07:00:00Z</updated></entry>
-<entry><title>Newest of all</title><id>urn:2</id><link href="/relative"/><updated>2026-01-07T07:00:00Z</updated>
-</entry></feed>"""
+<entry><title>Newest of all</title><id>urn:2</id><link href="/relative"/>
+  <updated>2026-01-07T07:00:00Z</updated></entry></feed>"""
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -3,10 +3,11 @@
 import pytest
 
 from services.cortex.call import Call, Material, fill_params, find_call, read_call
+from services.cortex.options import read_options
 from services.cortex.order import group_steps
 from services.cortex.plan import make_plan, read_plan
 from shared.contracts import TaskPlan, TaskPriority, TaskRequest, TaskStep
-from shared.errors import ActionError
+from shared.errors import ActionError, ConfigError
 
 OWN = ("run_script", "generate_plan")
 
@@ -178,6 +179,12 @@ def test_circles_are_refused_by_name() -> None:
 def test_texts_that_make_no_plan(text: str, words: str) -> None:
     with pytest.raises(ActionError, match=words):
         make_plan(text)
+
+
+def test_options_are_checked() -> None:
+    assert read_options({"queue_poll": 1}).queue_poll == 1.0
+    with pytest.raises(ConfigError, match=r"options of the cortex profile are wrong: .*`queue_pol`"):
+        read_options({"queue_pol": 1})
 
 
 def test_plans_as_data() -> None:

@@ -173,6 +173,7 @@ SECRET_FILES = {
     "id_rsa": KEY,
     "inline.py": f'KEY = """{KEY}"""\n',
     "joined.py": "KEY = (\n" + "".join(f'    "{row}\\n"\n' for row in KEY.splitlines()) + ")\n",
+    "tests/certs/key.pem": KEY,
     "tests/test_x.py": f"TOKEN = '{GITHUB}'\n",
     "README.md": f"export AWS_KEY={AWS}\n",
     "db.py": f"URL = 'postgres://app:{RANDOM}@db.example.com/app'\n",
@@ -189,6 +190,7 @@ async def test_secrets_are_found_and_never_shown(tmp_path: Path) -> None:
         ("high", "inline.py:1"),
         ("high", "joined.py:2"),
         ("medium", "tests/test_x.py:1"),
+        ("low", "tests/certs/key.pem:1"),
         ("medium", "README.md:1"),
         ("medium", "db.py:1"),
     }

@@ -289,3 +289,10 @@ async def test_cancelling_leaves_nothing_behind(run, tmp_path):
         await running
     assert not asleep()
     assert not (tmp_path / "place").exists()
+
+
+async def test_settings_of_folders_above_are_not_the_project_s(run, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '--no-such-option'\n")
+    result = await run({"test_it.py": "def test_bad():\n    assert False\n"})
+    assert result.failed == 1
+    assert result.failures[0].test == "test_it.py::test_bad"

@@ -3,7 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from services.frontier.brief import compose_brief, cut_sentences, escape, judge_confidence, save_brief
+from services.frontier.options import read_options
+from shared.errors import ConfigError
 
 PAPER = {
     "title": "Attention Is All You Need",
@@ -54,6 +58,12 @@ def test_nothing_found_is_said() -> None:
     assert "None found." in text
     assert "- arXiv cannot be reached." in text
     assert "## Sources" not in text
+
+
+def test_options_are_checked() -> None:
+    assert read_options({}).arxiv_delay == 3.0
+    with pytest.raises(ConfigError, match=r"options of the frontier profile are wrong: .*news_items"):
+        read_options({"news_items": "many"})
 
 
 def test_confidence() -> None:

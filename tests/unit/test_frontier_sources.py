@@ -33,8 +33,8 @@ def test_papers_are_read_from_the_atom_answer(site: Site) -> None:
     assert papers[0] == {
         "title": "Attention Is All You Need",
         "authors": ["Ashish Vaswani", "Noam Shazeer"],
-        "abstract": "The dominant sequence transduction models are based on complex recurrent or convolutional "
-        "neural networks.",
+        "abstract": "The dominant sequence transduction models are based on complex recurrent or "
+        "convolutional neural networks.",
         "arxiv_id": "1706.03762v7",
         "published": "2017-06-12T17:57:34+00:00",
         "pdf_url": "https://arxiv.org/pdf/1706.03762v7",

@@ -162,7 +162,7 @@ async def test_an_agents_answer_is_not_answered(team: Team) -> None:
             in_reply_to=in_reply_to,
         )
         await conductor.commit([seal(subjects.mail("nexus", "conductor"), mail)])
-    while (stored := await team.user.last(subjects.OFFICE, subjects.mail("conductor", "nexus"))) is None:
+    while await team.user.last(subjects.OFFICE, subjects.mail("conductor", "nexus")) is None:
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.2)
     request = {"seq": 1, "next_by_subj": subjects.mail("conductor", "nexus"), "batch": 10}

@@ -309,6 +309,9 @@ def test_habits_share_a_row_and_the_rest_is_counted() -> None:
     assert [row.split(" | ")[0] for row in rows] == ["| high"] * 5 + ["| medium"] + ["| low"] * 2
     assert "`src/a.py:1`, `src/a.py:2`, `src/a.py:3` and 4 more" in rows[5]
     assert "bandit L9 (4)" in text
+    assert headline(text) == "kettle: 2 of 12 tests fail; 5 high and 7 medium findings."
+    worst = report(inspection=Inspection(findings=(finding(),) * 3, total=9))
+    assert "; at least 3 high findings." in headline(worst)
     assert "6 other rules, 208 that were counted but not listed." in text
 
 

@@ -147,7 +147,7 @@ def test_a_healthy_repository_leaves_no_question(tmp_path: Path) -> None:
 def test_a_javascript_project(tmp_path: Path) -> None:
     package = '{\n "name": "left",\n "version": "2.0.0",\n "description": "Pads on the left, always.",\n'
     package += ' "license": "ISC",\n "bin": {"left": "cli.js"},\n "engines": {"node": ">=20"},\n'
-    package += ' "scripts": {\n  "test": "node --test",\n  "build": "tsc | tee x"\n }\n}\n'
+    package += ' "scripts": {\n  "bin": "x",\n  "test": "node --test"\n }\n}\n'
     files = {
         "package.json": package,
         "src/index.ts": "export {}\n",
@@ -158,7 +158,8 @@ def test_a_javascript_project(tmp_path: Path) -> None:
     build = said(reading.build)
     assert reading.name == "left"
     assert said(reading.purpose) == {"Pads on the left, always.": "package.json:4"}
-    assert build["`npm run test`: `node --test`"] == "package.json:9"
+    assert build["`npm run test`: `node --test`"] == "package.json:10"
+    assert not [text for text in build if "npm run bin" in text]
     assert build["Needs Node.js >=20"] == "package.json:7"
     assert build["Continuous integration runs `npm test`"] == ".gitlab-ci.yml:3"
     assert said(reading.layout)["Installs the command `left`"] == "package.json:6"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import uvloop
 from faststream.nats import JStream, NatsBroker, PullSub
-from nats.js.api import ConsumerConfig
 
 from tests.bench.rivals.pull import arguments
 

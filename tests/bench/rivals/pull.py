@@ -54,7 +54,9 @@ def run(work: Callable[[Client, argparse.Namespace], Awaitable[object]]) -> None
     uvloop.run(_run(work, arguments()))
 
 
-async def _run(work: Callable[[Client, argparse.Namespace], Awaitable[object]], args: argparse.Namespace) -> None:
+async def _run(
+    work: Callable[[Client, argparse.Namespace], Awaitable[object]], args: argparse.Namespace
+) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     seed = Path(args.seed).read_text().strip()

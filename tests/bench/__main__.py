@@ -1,0 +1,57 @@
+"""Measure Mailroom: ``python -m tests.bench [--only NAME] [--json FILE] [--tasks N] [--quick]``."""
+
+import argparse
+import importlib
+import json
+import time
+from pathlib import Path
+
+import uvloop
+
+from shared import log
+from tests.bench import machine
+from tests.bench.plan import Plan
+from tests.bench.rows import Row, print_table
+
+MEASURES = ("throughput",)
+QUICK = Plan(tasks=60, rounds=1, quick=True)
+
+
+def main() -> None:
+    """Measure, print the table, and write the JSON where it is asked for."""
+    args = _arguments()
+    plan = QUICK if args.quick else Plan(tasks=args.tasks)
+    log.configure("bench", level="warning")
+    before, begun = machine.load(), time.monotonic()
+    rows: list[Row] = []
+    for name in args.only or MEASURES:
+        measured = uvloop.run(importlib.import_module(f"tests.bench.{name}").measure(plan))
+        print_table(measured, name)
+        rows += measured
+    result = {
+        **machine.describe(),
+        "load_before": before,
+        "load_after": machine.load(),
+        "seconds": round(time.monotonic() - begun, 1),
+        "rows": [row.to_dict() for row in rows],
+    }
+    print(json.dumps({name: value for name, value in result.items() if name != "rows"}))
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure Mailroom.")
+    parser.add_argument(
+        "--only", action="append", choices=MEASURES, help="measure only this; may be repeated"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE as JSON")
+    parser.add_argument(
+        "--tasks", type=int, default=Plan().tasks, metavar="N", help="tasks of a run (%(default)s)"
+    )
+    parser.add_argument("--quick", action="store_true", help="only see that everything runs")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

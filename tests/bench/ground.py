@@ -1,0 +1,243 @@
+"""Where it is measured: a server of its own, the no-op agent as a process, and rivals on equal streams."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from services.cli.roster import load_roster
+from services.cli.server import NatsServer, provision_office, write_config
+from shared import subjects
+from shared.bus import Bus, Entry
+from shared.bus.claim import pending
+from shared.contracts import Task, generate_id
+from tests.bench.machine import cpu_seconds
+from tests.flow.conftest import ROOT, Office
+
+AGENTS = Path(__file__).parent / "agents"
+NOOP = "noop"
+SIZE = 1024
+"""Bytes of a task."""
+PATIENCE = 120.0
+"""Seconds any step may take before the bench gives up."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """So many tasks from the first to the last, audit included: wall time and processor time, in seconds."""
+
+    tasks: int
+    seconds: float
+    worker_cpu: float
+    server_cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Tasks a second."""
+        return self.tasks / self.seconds
+
+
+class Lane:
+    """A stream with its audit copy and a durable, and the processes that work on it."""
+
+    def __init__(self, ground: "Ground", *, stream: str, audit: str, durable: str) -> None:
+        self.ground, self.stream, self.audit, self.durable = ground, stream, audit, durable
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    async def load(self, count: int) -> None:
+        """Store ``count`` tasks."""
+        raise NotImplementedError
+
+    async def run(self, count: int) -> Run:
+        """Have ``count`` tasks done: they are stored while the workers are held."""
+        for worker in self.workers:
+            worker.send_signal(signal.SIGSTOP)
+        await self.load(count)
+        await self._settled(idle=False)
+        pids, server = [worker.pid for worker in self.workers], self.ground.office.server.process.pid
+        cpu, server_cpu = sum(map(cpu_seconds, pids)), cpu_seconds(server)
+        begun = time.perf_counter()
+        for worker in self.workers:
+            worker.send_signal(signal.SIGCONT)
+        await self._settled(idle=True)
+        seconds = time.perf_counter() - begun
+        return Run(
+            tasks=count,
+            seconds=seconds,
+            worker_cpu=sum(map(cpu_seconds, pids)) - cpu,
+            server_cpu=cpu_seconds(server) - server_cpu,
+        )
+
+    async def _settled(self, *, idle: bool) -> None:
+        """Wait until the audit copy is complete, and, if ``idle``, until nothing is left to do."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if (not idle or await self._idle()) and await self._audited():
+                return
+            await asyncio.sleep(0.01)
+        raise TimeoutError(f"{self.stream} did not come to rest within {PATIENCE:g} s")
+
+    async def _idle(self) -> bool:
+        info = await self.ground.api(f"CONSUMER.INFO.{self.stream}.{self.durable}")
+        return not info["num_pending"] and not info["num_ack_pending"]
+
+    async def _audited(self) -> bool:
+        stored, copied = [
+            (await self.ground.api(f"STREAM.INFO.{name}"))["state"]["messages"]
+            for name in (self.stream, self.audit)
+        ]
+        return bool(stored == copied)
+
+
+class OfficeLane(Lane):
+    """The no-op agent, as the office runs it."""
+
+    def __init__(self, ground: "Ground") -> None:
+        super().__init__(
+            ground, stream=subjects.OFFICE, audit=subjects.AUDITED[subjects.OFFICE], durable=NOOP
+        )
+        self._serial = 0
+
+    async def start(self, processes: int = 1) -> None:
+        """Start further processes of the agent until there are so many."""
+        office = self.ground.office
+        for number in range(len(self.workers), processes):
+            office.start(NOOP, f"-{number}")
+            await office.ready(NOOP, f"-{number}")
+            self.workers.append(office.processes[f"{NOOP}-{number}"])
+
+    async def load(self, count: int) -> None:
+        tasks = [noop_task(f"n{self._serial + number}") for number in range(count)]
+        self._serial += count
+        user = self.ground.office.user
+        await commit_all(user, [entry for task in tasks for entry in pending(task, subjects.USER)])
+
+
+class RivalLane(Lane):
+    """A loop of tests/bench/rivals on a stream like the office's."""
+
+    def __init__(self, ground: "Ground", name: str) -> None:
+        super().__init__(ground, stream=f"BENCH_{name}", audit=f"BENCH_{name}_AUDIT", durable=name)
+        self.name, self._subject = name, f"bench.{name}"
+
+    async def start(self, window: int) -> None:
+        """Make the streams and the durable, and start the loop with ``window`` tasks in hand."""
+        await self._provision()
+        office = self.ground.office
+        values = {
+            "url": office.server.url,
+            "seed": office.config.keys / f"{subjects.ADMIN}.nk",
+            "stream": self.stream,
+            "durable": self.durable,
+            "subject": self._subject,
+            "window": window,
+        }
+        options = [part for name, value in values.items() for part in (f"--{name}", str(value))]
+        command = [sys.executable, "-m", f"tests.bench.rivals.{self.name}", *options]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        self.workers.append(process)
+        office.processes[self.name] = process
+        assert process.stdout is not None
+        said = await asyncio.to_thread(process.stdout.readline)
+        assert said == b"ready\n", f"{self.name} did not start"
+
+    async def load(self, count: int) -> None:
+        entries = []
+        for _ in range(count):
+            task_id = generate_id()
+            payload = json.dumps({"task_id": task_id, "text": "x" * (SIZE - 64)}).encode()
+            entries.append(Entry(f"{self._subject}.task", payload.ljust(SIZE), task_id))
+        await commit_all(self.ground.admin, entries)
+
+    async def _provision(self) -> None:
+        """The office's own streams and durable once more, under other names."""
+        api = self.ground.api
+        stream = (await api(f"STREAM.INFO.{subjects.OFFICE}"))["config"]
+        audit = (await api(f"STREAM.INFO.{subjects.AUDITED[subjects.OFFICE]}"))["config"]
+        durable = (await api(f"CONSUMER.INFO.{subjects.OFFICE}.{NOOP}"))["config"]
+        stream |= {"name": self.stream, "subjects": [f"{self._subject}.>"]}
+        audit |= {"name": self.audit, "sources": [{"name": self.stream}]}
+        audit["republish"] = {"src": ">", "dest": f"audit_of_{self.name}.>"}
+        durable |= {
+            "name": self.durable,
+            "durable_name": self.durable,
+            "filter_subjects": [f"{self._subject}.task"],
+        }
+        await api(f"STREAM.CREATE.{self.stream}", stream)
+        await api(f"STREAM.CREATE.{self.audit}", audit)
+        body = {"stream_name": self.stream, "config": durable}
+        await api(f"CONSUMER.DURABLE.CREATE.{self.stream}.{self.durable}", body)
+
+
+class Ground:
+    """A server of its own with the office's streams, and whoever is measured on it."""
+
+    def __init__(self, folder: Path, sync: str) -> None:
+        environment = {
+            "MAILROOM_NATS_SYNC": sync,
+            "MAILROOM_AGENTS_DIR": str(AGENTS),
+            "MAILROOM_TASK_ACK_WAIT": "30",
+            "MAILROOM_LOG_LEVEL": "warning",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.office = Office(folder, **environment)
+
+    async def open(self, agents: Sequence[str] = ()) -> None:
+        """Start the server, and these agents of the roster."""
+        office = self.office
+        office.members = {member.name: member for member in load_roster(office.config)}
+        write_config(office.config, list(office.members))
+        office.server = await NatsServer.start(office.config, log=office.config.logs / "nats.log")
+        office.environment["NATS_URL"] = office.server.url
+        await provision_office(office.config, office.server.url, list(office.members))
+        office.user = await office.connect(subjects.USER)
+        self.admin = await office.connect(subjects.ADMIN)
+        for name in agents:
+            office.start(name)
+        for name in agents:
+            await office.ready(name)
+
+    async def close(self) -> None:
+        """Stop everything."""
+        await self.admin.close()
+        await self.office.close()
+
+    async def api(self, verb: str, body: Any = None) -> dict[str, Any]:
+        """Ask JetStream as the admin; raises RuntimeError with its reason."""
+        payload = json.dumps(body).encode() if body else b""
+        result: dict[str, Any] = json.loads(await self.admin.request(f"$JS.API.{verb}", payload, timeout=30))
+        if "error" in result:
+            raise RuntimeError(f"{verb}: {result['error']['description']}")
+        return result
+
+
+@asynccontextmanager
+async def open_ground(sync: str, agents: Sequence[str] = ()) -> AsyncIterator[Ground]:
+    """A Ground with these agents running (none: only the server), gone afterwards."""
+    with TemporaryDirectory(prefix="mailroom-bench-") as folder:
+        ground = Ground(Path(folder), sync)
+        await ground.open(agents)
+        try:
+            yield ground
+        finally:
+            await ground.close()
+
+
+def noop_task(task_id: str, requester: str = subjects.USER) -> Task:
+    """A task of 1 KiB for the no-op agent."""
+    task = Task(task_id=task_id, text="x", assignee=NOOP, requester=requester, context={"action": "rest"})
+    return msgspec.structs.replace(task, text="x" * (SIZE - len(task.to_json())))
+
+
+async def commit_all(bus: Bus, entries: Sequence[Entry]) -> None:
+    """Store ``entries`` in as few commits as the limit allows."""
+    for start in range(0, len(entries), subjects.MAX_BATCH):
+        await bus.commit(entries[start : start + subjects.MAX_BATCH])

@@ -1,0 +1,11 @@
+"""How much is measured."""
+
+import msgspec
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """``tasks`` of a run at the slower settings, ``rounds`` of each comparison, ``quick`` for a smoke run."""
+
+    tasks: int = 2_000
+    rounds: int = 5
+    quick: bool = False

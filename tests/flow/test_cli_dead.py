@@ -1,0 +1,198 @@
+"""What an operator does with dead letters, against a real server."""
+
+import asyncio
+import json
+import re
+import subprocess
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.bus.claim import pending
+from shared.contracts import Email, Task, TaskChanged, TaskStatus, generate_task_id
+from tests.conftest import OfficeServer
+from tests.flow.stand_in import bury, claim_task, result_of
+
+STATES = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)
+
+
+async def run(office: OfficeServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(office.mailroom, *arguments)
+
+
+async def letters(office: OfficeServer) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((await run(office, "dead", "list", "--json")).stdout)
+    return found
+
+
+async def number_of(office: OfficeServer, stream_seq: int) -> str:
+    (letter,) = [letter for letter in await letters(office) if letter["stream_seq"] == stream_seq]
+    return str(letter["number"])
+
+
+async def read(office: OfficeServer, seq: int) -> Stored:
+    async with office.connect() as user:
+        (stored,) = [m async for m in user.read("OFFICE", {"seq": seq, "next_by_subj": ">", "batch": 1})]
+    return stored
+
+
+async def send(bus: Bus, recipient: str, body: str) -> tuple[int, bytes]:
+    email = Email(sender=bus.name, recipient=recipient, body=body)
+    stored = await bus.store(
+        subjects.mail(recipient, bus.name), email.to_json(), headers={"Nats-Msg-Id": email.id}
+    )
+    return int(stored["seq"]), email.to_json()
+
+
+async def hand_out(conductor: Bus) -> tuple[Task, int]:
+    task = Task(
+        task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor", goal_id="g1"
+    )
+    return task, (await conductor.commit(pending(task, "conductor")))[1]
+
+
+async def test_a_letter_is_listed_shown_and_sent_again(office_server: OfficeServer) -> None:
+    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+        seq, data = await send(nexus, "scout", "Please \x1b[31mread")
+        await bury(
+            scout, "mail.scout.nexus", seq, data, "gave up after 5 deliveries: ValueError: boom " + "m" * 200
+        )
+        number = await number_of(office_server, seq)
+        listed = await run(office_server, "dead", "list", "--agent", "scout")
+        shown = await run(office_server, "dead", "show", number)
+        again = await run(office_server, "dead", "retry", number, "--json")
+        ((_, resent),) = [(entry["number"], entry["resent_as"]) for entry in json.loads(again.stdout)]
+        copy = await read(office_server, resent)
+    assert re.search(
+        rf"^{number}  scout  mail\.scout\.nexus  .* ago\n    gave up after", listed.stdout, re.MULTILINE
+    )
+    assert max(map(len, listed.stdout.splitlines())) <= 80
+    assert "reason: gave up after 5 deliveries" in shown.stdout
+    assert f"message: mail.scout.nexus, number {seq} of OFFICE" in shown.stdout
+    assert "\x1b" not in shown.stdout
+    assert (copy.subject, copy.data) == ("mail.scout.nexus", data)
+    assert copy.headers["Mailroom-Resent"] == number
+    assert copy.headers["Nats-Msg-Id"] != json.loads(data)["id"]
+    assert number not in {str(letter["number"]) for letter in await letters(office_server)}
+    assert (await run(office_server, "dead", "retry", number)).returncode == 1
+
+
+async def test_a_task_is_sent_again_together_with_its_record(office_server: OfficeServer) -> None:
+    async with office_server.connect("conductor") as conductor, office_server.connect("scout") as scout:
+        task, seq = await hand_out(conductor)
+        await bury(scout, "task.scout.conductor", seq, task.to_json(), "it would not", task)
+        done = await run(office_server, "dead", "retry", await number_of(office_server, seq), "--json")
+        assert done.returncode == 0, done.stderr
+        resent = json.loads(done.stdout)[0]["resent_as"]
+        copy = await read(office_server, resent)
+        stored = await conductor.last("OFFICE", subjects.state("scout", "conductor", task.task_id))
+        assert stored is not None
+        record = TaskChanged.from_json(stored.data)
+        assert stored.seq == resent - 1
+        assert (record.task.status, record.attempt, record.result) == (TaskStatus.PENDING, 0, None)
+        assert Task.from_json(copy.data) == task
+        claim = await claim_task(scout, task)
+        await claim.settle(result_of(task, "scout", "done after all"))
+    shown = await run(office_server, "show", task.task_id)
+    assert "admin" not in shown.stdout.partition("since")[0]
+    assert "sent again by a person" in shown.stdout
+    assert "scout → conductor result completed: done after all" in shown.stdout
+
+
+@pytest.mark.parametrize("status", STATES)
+async def test_a_task_that_goes_on_or_is_done_is_not_sent_again(
+    office_server: OfficeServer, status: TaskStatus
+) -> None:
+    async with office_server.connect("conductor") as conductor, office_server.connect("scout") as scout:
+        task, seq = await hand_out(conductor)
+        await bury(scout, "task.scout.conductor", seq, task.to_json(), "a replica gave up")
+        claim = await claim_task(scout, task)
+        if status is TaskStatus.COMPLETED:
+            await claim.settle(result_of(task, "scout", "done"))
+        number = await number_of(office_server, seq)
+        done = await run(office_server, "dead", "retry", number)
+        stored = await conductor.last("OFFICE", subjects.state("scout", "conductor", task.task_id))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: Dead letter {number}: the task {task.task_id} ")
+    assert stored is not None
+    assert TaskChanged.from_json(stored.data).task.status is status
+    assert await number_of(office_server, seq) == number
+
+
+async def test_a_forged_task_makes_no_record(office_server: OfficeServer) -> None:
+    """It is only sent again: whoever handles it refuses it again."""
+    async with office_server.connect("nexus") as nexus, office_server.connect("scout") as scout:
+        task = Task(task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor")
+        stored = await nexus.store("task.scout.nexus", task.to_json(), headers={"Nats-Msg-Id": task.id})
+        await bury(scout, "task.scout.nexus", stored["seq"], task.to_json(), "it says it is from conductor")
+        done = await run(office_server, "dead", "retry", await number_of(office_server, stored["seq"]))
+        assert done.returncode == 0, done.stderr
+        assert await scout.last("OFFICE", subjects.state("scout", "conductor", task.task_id)) is None
+
+
+async def test_what_the_server_gave_up_on_is_sent_again_on_its_own_subject(
+    office_server: OfficeServer,
+) -> None:
+    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+        seq, data = await send(nexus, "scout", "Nobody took me")
+        advisory = subjects.max_deliveries("OFFICE", "scout")
+        await bury(scout, advisory, seq, b"{}", "the server gave up after 15 deliveries")
+        done = await run(office_server, "dead", "retry", await number_of(office_server, seq), "--json")
+    copy = await read(office_server, json.loads(done.stdout)[0]["resent_as"])
+    assert (copy.subject, copy.data) == ("mail.scout.nexus", data)
+
+
+async def test_an_original_that_is_gone_cannot_be_sent_again(office_server: OfficeServer) -> None:
+    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+        seq, data = await send(nexus, "scout", "Soon gone")
+        await bury(scout, "mail.scout.nexus", seq, data, "no")
+        async with office_server.connect("admin") as admin:
+            await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", msgspec.json.encode({"seq": seq}))
+    number = await number_of(office_server, seq)
+    done = await run(office_server, "dead", "retry", number)
+    assert done.returncode == 1
+    assert f"message {seq} of OFFICE is not stored any more" in done.stderr
+    assert (
+        json.loads((await run(office_server, "dead", "show", number, "--json")).stdout)["original"]
+        == data.decode()
+    )
+
+
+async def test_dropping_takes_letters_and_nothing_else(fresh_office_server: OfficeServer) -> None:
+    office = fresh_office_server
+    async with office.connect("scout") as scout, office.connect("nexus") as nexus:
+        seqs = [await send(nexus, "scout", str(number)) for number in range(3)]
+        for seq, data in seqs:
+            await bury(scout, "mail.scout.nexus", seq, data, "no")
+    first, *rest = [letter["number"] for letter in await letters(office)]
+    wrong = await run(office, "dead", "drop", str(first), str(seqs[0][0]))
+    assert wrong.returncode == 1
+    assert f"There is no dead letter {seqs[0][0]}" in wrong.stderr
+    assert len(await letters(office)) == 3
+    assert (await run(office, "dead", "drop", str(first))).stdout == f"Dropped: {first}\n"
+    assert [letter["number"] for letter in await letters(office)] == rest
+    assert json.loads((await run(office, "dead", "drop", "--all", "--json")).stdout) == rest
+    assert (await run(office, "dead", "list")).stdout == "There are no dead letters.\n"
+    verified = await run(office, "audit", "verify")
+    assert verified.returncode == 0
+    assert "3 messages were removed from OFFICE; the trail has them" in verified.stdout
+
+
+async def test_the_user_alone_cannot_drop_or_resend(office_server: OfficeServer) -> None:
+    """It takes the admin's key, which the user's machine need not have."""
+    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+        seq, data = await send(nexus, "scout", "x")
+        await bury(scout, "mail.scout.nexus", seq, data, "no")
+    number = await number_of(office_server, seq)
+    key = office_server.config.keys / "admin.nk"
+    hidden = key.rename(key.with_suffix(".hidden"))
+    try:
+        done = await run(office_server, "dead", "drop", number)
+    finally:
+        hidden.rename(key)
+    assert done.returncode == 1
+    assert "The key of 'admin' cannot be read" in done.stderr
+    assert await number_of(office_server, seq) == number

@@ -1,0 +1,270 @@
+"""The audit trail as people see it: tailed, exported, verified."""
+
+import asyncio
+import base64
+import json
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from services.cli.records import last_sequence
+from services.cli.trail import Copy, Gap, Tail
+from services.cli.verification import verify_copies
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.claim import pending
+from shared.bus.provision import provision
+from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
+from tests.conftest import ROOT, OfficeServer
+
+
+async def write(bus: Bus, recipient: str, body: str, **fields: str) -> int:
+    """Have ``bus`` send a letter; its sequence in OFFICE."""
+    email = Email(sender=bus.name, recipient=recipient, body=body, **fields)
+    stored = await bus.store(
+        subjects.mail(recipient, bus.name), email.to_json(), headers={"Nats-Msg-Id": email.id}
+    )
+    return int(stored["seq"])
+
+
+async def run(office: OfficeServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(office.mailroom, *arguments)
+
+
+async def copied(office: OfficeServer, stream: str, seq: int) -> None:
+    """Wait until the audit stream has the copy of message ``seq``."""
+    async with asyncio.timeout(20), office.connect() as bus:
+        while True:
+            request = {"seq": 1, "next_by_subj": ">", "batch": 5_000}
+            copies = [stored.headers async for stored in bus.read(subjects.AUDITED[stream], request)]
+            if any(headers["Nats-Stream-Source"].startswith(f"{stream} {seq} ") for headers in copies):
+                return
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def tailing(office: OfficeServer, *arguments: str) -> AsyncIterator[Callable[[], Any]]:
+    """A running ``mailroom tail``: wait for its next line."""
+    process = await asyncio.create_subprocess_exec(
+        *office.command("tail", *arguments),
+        cwd=ROOT,
+        env=office.environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    output = process.stdout
+
+    async def following() -> str:
+        return (await asyncio.wait_for(output.readline(), 20)).decode().rstrip("\n")
+
+    try:
+        yield following
+        process.send_signal(signal.SIGINT)
+        _, errors = await asyncio.wait_for(process.communicate(), 20)
+        assert (process.returncode, errors.decode().strip()) == (0, "")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_the_tail_shows_what_was_and_what_comes_without_a_break(office_server: OfficeServer) -> None:
+    token = generate_task_id("letter")
+    async with office_server.connect("scout") as scout:
+        await copied(office_server, subjects.OFFICE, await write(scout, "user", f"{token} 1"))
+        async with tailing(office_server, "--since", "1h", "--agent", "scout") as following:
+            while token not in (line := await following()):
+                pass
+            assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{3}} scout → user +email +{token} 1", line)
+            for number in range(2, 6):
+                await write(scout, "user", f"{token} {number}")
+                assert (await following()).endswith(f"{token} {number}")
+
+
+async def test_the_tail_can_be_narrowed(office_server: OfficeServer) -> None:
+    goal_id, task_id = generate_task_id("goal"), generate_task_id()
+    task = Task(task_id=task_id, goal_id=goal_id, text="Do it", assignee="scout", requester="conductor")
+    async with office_server.connect("conductor") as conductor, office_server.connect("scout") as scout:
+        await write(scout, "conductor", "Good morning")
+        await write(scout, "conductor", "About the goal", goal_id=goal_id)
+        seqs = await conductor.commit(pending(task, "conductor"))
+        await copied(office_server, subjects.OFFICE, seqs[-1])
+    stored = ("--since", "1h", "--no-follow", "--json")
+    by_task = await _lines(office_server, *stored, "--task", task_id)
+    by_goal = await _lines(office_server, *stored, "--goal", goal_id)
+    by_agent = await _lines(office_server, *stored, "--agent", "scout")
+    neither = await _lines(office_server, *stored, "--goal", goal_id, "--agent", "critic")
+    assert [line["kind"] for line in by_task] == ["state", "task"]
+    assert [line["kind"] for line in by_goal] == ["email", "state", "task"]
+    assert {line["sender"] for line in by_agent} == {"scout", "conductor"}
+    assert len(by_agent) >= 4
+    assert neither == []
+    assert by_task[1] | {"stream": "OFFICE", "seq": seqs[1], "subject": "task.scout.conductor"} == by_task[1]
+
+
+async def _lines(office: OfficeServer, *arguments: str) -> list[dict[str, Any]]:
+    done = await run(office, "tail", *arguments)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class LossyBus:
+    """A connection on which every message but each third is lost before it arrives."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def subscribe(self, subject: str, handler: Any) -> None:
+        async def lose(name: str, payload: bytes, headers: dict[str, str]) -> None:
+            if int(headers["Nats-Sequence"]) % 3 == 0:
+                await handler(name, payload, headers)
+
+        await self._bus.subscribe(subject, lose)
+
+
+async def test_what_was_missed_live_is_said_and_read_from_the_stream(
+    fresh_office_server: OfficeServer,
+) -> None:
+    office = fresh_office_server
+    items: list[Copy | Gap] = []
+    async with office.connect() as user, office.connect("scout") as scout:
+        tail = Tail(LossyBus(user)).follow()  # type: ignore[arg-type]
+        first = asyncio.ensure_future(anext(tail))
+        await asyncio.sleep(0.3)
+        for number in range(1, 7):
+            await write(scout, "user", str(number))
+        items.append(await first)
+        while len(items) < 8:
+            items.append(await asyncio.wait_for(anext(tail), 10))
+        await tail.aclose()
+    assert [item for item in items if isinstance(item, Gap)] == [Gap("AUDIT", 1, 2), Gap("AUDIT", 4, 5)]
+    shown = [json.loads(item.data)["body"] for item in items if isinstance(item, Copy)]
+    assert shown == ["1", "2", "3", "4", "5", "6"]
+
+
+async def test_a_reader_that_goes_away_is_no_error(office_server: OfficeServer) -> None:
+    async with office_server.connect("scout") as scout:
+        for number in range(300):
+            seq = await write(scout, "user", f"{number} " + "x" * 2_000)
+        await copied(office_server, subjects.OFFICE, seq)
+    for arguments in (("audit", "export"), ("tail", "--since", "1h"), ("tasks",), ("status",)):
+        command = " ".join(office_server.command(*arguments)) + " | head -c 10"
+        done = await asyncio.to_thread(
+            subprocess.run,
+            ["bash", "-c", command],
+            cwd=ROOT,
+            env=office_server.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.stderr == "", (arguments, done.stderr)
+
+
+# --- export --------------------------------------------------------------------------------------
+
+
+async def test_the_export_holds_every_message_of_both_streams_in_order(office_server: OfficeServer) -> None:
+    async with office_server.connect("scout") as scout, office_server.connect() as user:
+        letter = await write(scout, "user", "Ünï\u0000code")
+        broken = await user.store(subjects.SUBMIT, b"\xff no json", headers={"Nats-Msg-Id": generate_id()})
+        write_ = MemoryWrite(sender="scout", nodes=(Node(title="A thing"),))
+        memory = await scout.store(
+            subjects.memory_write("scout"), write_.to_json(), headers={"Nats-Msg-Id": write_.id}
+        )
+        await copied(office_server, subjects.OFFICE, int(broken["seq"]))
+        await copied(office_server, subjects.MEMORY, int(memory["seq"]))
+        end = {name: broken["seq"] if name == subjects.OFFICE else memory["seq"] for name in subjects.AUDITED}
+    done = await run(office_server, "audit", "export")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    for stream, last in end.items():
+        assert [line["seq"] for line in lines if line["stream"] == stream] == list(range(1, int(last) + 1))
+    found = {(line["stream"], line["seq"]): line for line in lines}
+    assert found["OFFICE", letter]["envelope"]["body"] == "Ünï\u0000code"
+    assert found["OFFICE", letter]["headers"]["Nats-Msg-Id"] == found["OFFICE", letter]["envelope"]["id"]
+    assert found["OFFICE", broken["seq"]]["envelope"] is None
+    assert base64.b64decode(found["OFFICE", broken["seq"]]["payload"]) == b"\xff no json"
+    assert found["MEMORY", memory["seq"]]["subject"] == "memory.write.scout"
+    nothing = await run(office_server, "audit", "export", "--since", "0s")
+    assert nothing.stdout == ""
+
+
+# --- verify --------------------------------------------------------------------------------------
+
+
+async def _fill(office: OfficeServer, count: int) -> None:
+    async with office.connect("scout") as scout:
+        for number in range(count):
+            seq = await write(scout, "user", f"letter {number}")
+    await copied(office, subjects.OFFICE, seq)
+
+
+async def test_a_whole_trail_is_verified(fresh_office_server: OfficeServer) -> None:
+    await _fill(fresh_office_server, 5)
+    done = await run(fresh_office_server, "audit", "verify")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == (
+        "AUDIT: whole, 5 messages of OFFICE compared\nAUDIT_MEMORY: whole, 0 messages of MEMORY compared\n"
+    )
+
+
+async def test_what_was_removed_from_the_office_is_still_on_the_trail(
+    fresh_office_server: OfficeServer,
+) -> None:
+    office = fresh_office_server
+    await _fill(office, 5)
+    async with office.connect("admin") as admin:
+        await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", b'{"seq": 3}')
+    (finding, _) = json.loads((await run(office, "audit", "verify", "--json")).stdout)
+    assert (finding["compared"], finding["removed_count"], finding["problems"]) == (5, 1, [])
+
+
+async def test_a_message_that_the_trail_lacks_is_found(fresh_office_server: OfficeServer) -> None:
+    """Only who may delete streams can do that: the trail is made anew from an office without two messages."""
+    office = fresh_office_server
+    await _fill(office, 6)
+    async with office.connect("admin") as admin:
+        await admin.request("$JS.API.STREAM.DELETE.AUDIT")
+        for seq in (2, 3):
+            await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", json.dumps({"seq": seq}).encode())
+        await provision(admin, office.agents, ack_wait=30, max_attempts=5)
+    await copied(office, subjects.OFFICE, 6)
+    done = await run(office, "audit", "verify")
+    assert done.returncode == 1
+    assert "AUDIT: not whole, 4 messages of OFFICE compared\n  OFFICE 2 to 3 have no copy\n" in done.stdout
+
+
+async def test_changed_foreign_and_unprotected_copies_are_found(fresh_office_server: OfficeServer) -> None:
+    """A trail that somebody with the server in his hands put in place of the real one."""
+    office = fresh_office_server
+    await _fill(office, 4)
+    renamed = [{"src": "mail.user.scout", "dest": "mail.user.critic"}]
+    sources = [{"name": "FAKE"}, {"name": "OFFICE", "opt_start_seq": 3, "subject_transforms": renamed}]
+    async with office.connect("admin") as admin, office.connect() as user:
+        await admin.request("$JS.API.STREAM.DELETE.AUDIT")
+        for config in ({"name": "FAKE", "subjects": ["fake"]}, {"name": "AUDIT", "sources": sources}):
+            body = json.dumps({**config, "storage": "file", "allow_direct": True}).encode()
+            await admin.request(f"$JS.API.STREAM.CREATE.{config['name']}", body)
+        await copied(office, subjects.OFFICE, 4)
+        await admin.store("fake", b"made up")
+        async with asyncio.timeout(10):
+            while await last_sequence(user, "AUDIT") < 3:
+                await asyncio.sleep(0.05)
+        finding = await verify_copies(user, "OFFICE", "AUDIT", patience=0.2)
+    assert finding.problems == [
+        "AUDIT is not protected: deny_delete is off; 'mailroom provision' sets it",
+        "AUDIT is not protected: deny_purge is off; 'mailroom provision' sets it",
+        "OFFICE 1 to 2 have no copy",
+        "AUDIT 1 differs from OFFICE 3",
+        "AUDIT 2 differs from OFFICE 4",
+        "AUDIT 3 is no copy of a message of OFFICE",
+    ]
+    assert (finding.problem_count, finding.compared) == (6, 2)
