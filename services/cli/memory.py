@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -56,12 +57,14 @@ def add(
     if as_json:
         print_json(written)
     else:
-        click.echo(f"Remembered as {', '.join(written.ids) or node.id} (graph version {written.version})")
+        click.echo(f"Remembered as {', '.join(written.ids)} (graph version {written.version})")
 
 
 async def _add(node: Node, insist: bool) -> MemoryWritten:
     async with connect() as bus:
-        return await _memory(bus).add(node, insist=insist)
+        written = await _memory(bus).add(node, insist=insist)
+    # Memory remembers for long that a write was applied, not under which ids.
+    return msgspec.structs.replace(written, ids=written.ids or (node.id,))
 
 
 def _memory(bus: "Bus") -> "Memory":

@@ -6,7 +6,7 @@ it together with the tasks it hands out. Killed at any point, it goes on from th
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -210,10 +210,8 @@ class Conductor(BaseAgent):
 
     async def _set_timer(self, goal: Goal) -> None:
         due = GoalDue(sender=subjects.CONDUCTOR, recipient=subjects.CONDUCTOR, goal_id=goal.goal_id)
-        moment = datetime.fromisoformat(goal.deadline)
-        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         headers = {
-            "Nats-Schedule": f"@at {at:%Y-%m-%dT%H:%M:%SZ}",
+            "Nats-Schedule": f"@at {datetime.fromisoformat(goal.deadline):%Y-%m-%dT%H:%M:%SZ}",
             "Nats-Schedule-Target": subjects.timer_due(subjects.CONDUCTOR),
         }
         await self.bus.store(subjects.timer(subjects.CONDUCTOR, goal.goal_id), due.to_json(), headers=headers)

@@ -8,15 +8,20 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
+from services.conductor.course import REVIEW
 from shared.contracts import GoalTask
+from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
 
 FOLDER = Path(__file__).resolve().parent / "playbooks"
 PATH_IN_TEXT = re.compile(
-    r"""(?P<quote>["'`])(?P<quoted>[/~][^"'`]*)(?P=quote)|(?<![\w/:.])(?P<bare>[/~]/?[^\s"'`]*)"""
+    r"""["'`“„«‘](?P<quoted>[/~][^"'`“”„«»‘’]+)["'`“”»’]"""
+    r"""|(?<![\w/.])(?!(?<=:)//)(?P<bare>(?:~[\w.-]*)?/[^\s"'`“”„«»‘’]+|~/)"""
 )
-URL_IN_TEXT = re.compile(r"https?://[^\s\"'<>`]+")
-TRAILING = ".,;:!?)"
+"""An absolute path: in quotes, or up to a blank; not a slash alone, nor one inside a word or an address."""
+URL_IN_TEXT = re.compile(r"(?i:https?)://[^\s\"'<>`“”„«»‘’]+")
+TRAILING = ".,;:!?*…。，、！？；："
+BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,6 +30,14 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kind: Literal["folder", "url", "text"]
     description: str
     pattern: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            groups = re.compile(self.pattern).groupindex
+        except re.error as error:
+            raise ValueError(f"pattern is no regular expression: {error}") from None
+        if self.kind == "text" and "value" not in groups:
+            raise ValueError("pattern must have a group named 'value'")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +49,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     text: str
     params: dict[str, Any] = {}
     depends_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_token("name", self.name)
+        require_name("assignee", self.assignee)
+        require_text("text", self.text)
+        if self.name == REVIEW:
+            raise ValueError(f"name must not be {REVIEW!r}: the critic's review is called that")
 
 
 class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +73,8 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if not names or not self.examples:
             raise ValueError("a playbook needs examples and tasks")
         for position, step in enumerate(self.tasks):
+            if step.name in names[:position]:
+                raise ValueError(f"name of two tasks is {step.name!r}")
             if late := [name for name in step.depends_on if name not in names[:position]]:
                 raise ValueError(f"depends_on of {step.name!r}: {late[0]!r} is no earlier task")
 
@@ -62,9 +84,11 @@ def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
     playbooks = {}
     for path in sorted(folder.glob("*.yaml")):
         try:
-            playbook = msgspec.convert(yaml.safe_load(path.read_text()), Playbook)
-        except (msgspec.ValidationError, yaml.YAMLError, OSError) as error:
+            playbook = msgspec.convert(yaml.safe_load(path.read_text("utf-8")), Playbook)
+        except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError, OSError) as error:
             raise ConfigError(f"The playbook {path} is wrong: {' '.join(str(error).split())}") from None
+        if playbook.name in playbooks:
+            raise ConfigError(f"The playbook {path} is wrong: another one is named {playbook.name!r} too")
         playbooks[playbook.name] = playbook
     return playbooks
 
@@ -72,8 +96,8 @@ def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
 def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") -> list[str]:
     """Requests that read like a playbook's, and that none carries out; raises ConfigError."""
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text()), list[str])
-    except (msgspec.ValidationError, yaml.YAMLError, OSError) as error:
+        return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), list[str])
+    except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"The counterexamples in {path} are wrong: {error}") from None
 
 
@@ -110,21 +134,37 @@ def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -
 def _find(parameter: Parameter, text: str) -> str:
     if parameter.kind == "url":
         found = URL_IN_TEXT.search(text)
-        return found[0].rstrip(TRAILING) if found else ""
+        return _trim(found[0]) if found else ""
     if parameter.kind == "folder":
         found = PATH_IN_TEXT.search(text)
-        return (found["quoted"] or found["bare"].rstrip(TRAILING)) if found else ""
+        return (found["quoted"] or _trim(found["bare"])) if found else ""
     found = re.search(parameter.pattern, text, re.IGNORECASE)
     return found["value"].strip() if found else ""
 
 
+def _trim(found: str) -> str:
+    """``found`` without what the sentence around it put at its end; brackets it opened itself stay."""
+    while found and (
+        found[-1] in TRAILING
+        or (found[-1] in BRACKETS and found.count(found[-1]) > found.count(BRACKETS[found[-1]]))
+    ):
+        found = found[:-1]
+    return found
+
+
 def _require_folder(value: str) -> str:
-    path = Path(value).expanduser()
-    if not path.is_absolute():
-        raise ActionError(f"{value!r} is not an absolute path", "Give the whole path, from /")
-    if not path.is_dir():
-        raise ActionError(f"There is no folder {path}", "Correct the path; in containers it must be mounted")
-    return str(path.resolve())
+    try:
+        path = Path(value).expanduser()
+        if not path.is_absolute():
+            raise ActionError(f"{value[:200]!r} is not an absolute path", "Give the whole path, from /")
+        if not path.is_dir():
+            raise ActionError(
+                f"There is no folder {value[:200]}", "Correct the path; in containers it must be mounted"
+            )
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise ActionError(f"The folder {value[:200]} cannot be looked into: {reason}") from None
 
 
 def tasks_of(playbook: Playbook, goal_id: str, values: Mapping[str, str]) -> tuple[GoalTask, ...]:

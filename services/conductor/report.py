@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from services.conductor.markdown import code, count, embedded, escape, prose, short
+from services.conductor.summary import summarise
+from services.conductor.wording import cite, count_broken, place
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -50,7 +53,7 @@ def compose_checkup(
     name = reading.name if reading else folder or "the repository"
     why = {part: failures.get(part) or MISSING for part in ("reading", "tests", "history", "inspection")}
     sections = {
-        f"# Check-up of {escape(name)}": _summary(name, reading, tests, inspection, why),
+        f"# Check-up of {escape(name)}": summarise(name, reading, tests, inspection, why),
         "## What it is": _what_it_is(reading, why["reading"]),
         "## How it is built": _statements(
             reading.build if reading else None, why["reading"], "No document says it."
@@ -76,16 +79,16 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     names = [*(name for name in tasks if name in results), *(name for name in results if name not in tasks)]
     done = [name for name in names if _status(results[name]) == TaskStatus.COMPLETED]
     first = headline(_output(results[names[0]])) if len(names) == 1 else ""
-    summary = first or f"{len(done)} of {_count(len(names), 'task')} completed."
+    summary = first or f"{len(done)} of {count(len(names), 'task')} completed."
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     for name in names:
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
-        parts.append(_embedded(_output(result)) or "It gave no output.")
+        parts.append(embedded(_output(result)) or "It gave no output.")
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
-            places = [str(place) for place in result.get(key) or ()]
-            parts += [f"{title}:\n\n" + "\n".join(f"- {_place(place)}" for place in places)] if places else []
+            refs = [str(ref) for ref in result.get(key) or ()]
+            parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     return "\n\n".join([*parts, "\n".join(_when(goal))]) + "\n"
 
 
@@ -99,138 +102,20 @@ def headline(report: str) -> str:
     return ""
 
 
-# --- the summary ---------------------------------------------------------------------------------
-
-
-def _summary(
-    name: str,
-    reading: RepositoryReading | None,
-    tests: TestRun | None,
-    inspection: Inspection | None,
-    why: Mapping[str, str],
-) -> list[str]:
-    state = _state_of_tests(tests, why["tests"])
-    counts = _severities(inspection.findings) if inspection else {}
-    found = "the code could not be inspected"
-    if inspection:
-        worse = {severity: number for severity, number in counts.items() if severity != "low"}
-        # what was counted but not listed is no worse than the last that was
-        more = inspection.findings[-1].severity if inspection.total > len(inspection.findings) > 0 else ""
-        told = " and ".join(
-            f"{'at least ' * (kind == more)}{number} {kind}" for kind, number in worse.items()
-        )
-        noun = "finding" if sum(worse.values()) == 1 else "findings"
-        found = f"{told} {noun}" if worse else "no finding of high or medium severity"
-    broken = [rule for rule in inspection.drift if rule.violations] if inspection else []
-    drift = (
-        f"; {len(broken)} of {_count(len(inspection.drift), 'import rule')} broken"
-        if inspection and broken
-        else ""
-    )
-    rows = [
-        f"**{escape(name)}: {state[0].lower()}{state[1:]}; {found}{drift}.**",
-        "",
-        f"- Tests: {_first_failure(tests) or _counted(tests) or f'{state}.'}",
-    ]
-    if inspection:
-        worst = "; ".join(_brief(finding) for finding in inspection.findings[:2] if finding.severity != "low")
-        rows.append(f"- Findings: {inspection.total:,} in all{f', the worst: {worst}' if worst else ''}.")
-    else:
-        rows.append(f"- Findings: not known, {prose(why['inspection'])}.")
-    if inspection:
-        first = next((rule.violations[0] for rule in broken), None)
-        rows.append(f"- Drift: {_brief(first) if first else prose(_kept(inspection))}.")
-    rows.append(f"- Do first: {_advice(reading, tests, inspection)}")
-    return rows
-
-
-def _state_of_tests(tests: TestRun | None, why: str) -> str:
-    if tests is None:
-        return f"The tests were not run ({prose(why)})"
-    broken, every = _broken(tests), max(tests.passed, 0) + _broken(tests)
-    if tests.timed_out:
-        return "The tests did not end in time"
-    if tests.passed < 0 or (not every and tests.problem):
-        reason = (
-            prose(tests.problem.rstrip(".")) if tests.problem else f"exit code {tests.exit_code}, no counts"
-        )
-        return f"The tests say nothing ({reason})"
-    if broken:
-        return f"{broken:,} of {_count(every, 'test')} {'fails' if broken == 1 else 'fail'}"
-    if tests.exit_code:
-        return f"No test fails, but the run ended with exit code {tests.exit_code}"
-    return f"All {_count(every, 'test')} pass" if every else "There are no tests to run"
-
-
-def _first_failure(tests: TestRun | None) -> str:
-    if tests is None or not tests.failures:
-        return ""
-    first = tests.failures[0]
-    more = f", and {len(tests.failures) - 1:,} more" if len(tests.failures) > 1 else ""
-    return f"{code(first.test)} fails: {prose(_short(first.message))} ({_place(first.source)}){more}."
-
-
-def _counted(tests: TestRun | None) -> str:
-    if tests is None or tests.passed <= 0 or tests.timed_out:
-        return ""
-    counts = f"{tests.passed:,} passed, {max(tests.skipped, 0):,} skipped"
-    return f"{counts} in {tests.seconds:.1f} s by {code(tests.command)}."
-
-
-def _kept(inspection: Inspection) -> str:
-    if inspection.drift:
-        number = len(inspection.drift)
-        return (
-            f"all {number} stated import rules are kept"
-            if number > 1
-            else "the one stated import rule is kept"
-        )
-    return inspection.drift_note.rstrip(".") or "no rule was checked"
-
-
-def _advice(reading: RepositoryReading | None, tests: TestRun | None, inspection: Inspection | None) -> str:
-    findings = inspection.findings if inspection else ()
-    secret = next(
-        (finding for finding in findings if finding.tool == "secrets" and finding.severity == "high"), None
-    )
-    high = next((finding for finding in findings if finding.severity == "high"), None)
-    if secret:
-        return f"revoke the secret at {_place(secret.source)} and take it out, also of the history."
-    if tests and _broken(tests):
-        return f"mend the failing tests{f', {code(tests.failures[0].test)} first' if tests.failures else ''}."
-    if high:
-        return f"look at {_place(high.source)}: {prose(_short(high.message))}."
-    broken = next((rule for rule in inspection.drift if rule.violations), None) if inspection else None
-    if broken:
-        return f"decide whether the code or the rule is right at {_place(broken.violations[0].source)}."
-    if tests is None or tests.passed < 0:
-        return "make the tests run: nothing else tells whether a change is right."
-    if reading and reading.questions:
-        return f"answer the first open question: {_statement(reading.questions[0])}"
-    return (
-        f"look at {_place(findings[0].source)}: {prose(_short(findings[0].message))}."
-        if findings
-        else "nothing."
-    )
-
-
-# --- the sections --------------------------------------------------------------------------------
-
-
 def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
     rows = _statements(reading.purpose if reading else None, why, "No document says it.")
     if reading and reading.languages:
         lines = ", ".join(
             f"{escape(name)} {number:,}" for name, number in list(reading.languages.items())[:6]
         )
-        rows.append(f"- {_count(reading.files, 'file')}; lines: {lines} (counted)")
+        rows.append(f"- {count(reading.files, 'file')}; lines: {lines} (counted)")
     return rows
 
 
 def _statements(statements: Iterable[Statement] | None, why: str, none: str) -> list[str]:
     if statements is None:
         return [f"Not known: {prose(why)}."]
-    return [f"- {_statement(statement)}" for statement in statements] or [none]
+    return [f"- {cite(statement)}" for statement in statements] or [none]
 
 
 def _tests(tests: TestRun | None, why: str) -> list[str]:
@@ -254,10 +139,10 @@ def _tests(tests: TestRun | None, why: str) -> list[str]:
     if tests.failures:
         rows += ["", "Failing:", ""]
         rows += [
-            f"- {code(failure.test)} ({_place(failure.source)}): {prose(failure.message)}"
+            f"- {code(failure.test)} ({place(failure.source)}): {prose(failure.message)}"
             for failure in tests.failures[:MOST_FAILURES]
         ]
-        hidden = max(_broken(tests), len(tests.failures)) - MOST_FAILURES
+        hidden = max(count_broken(tests), len(tests.failures)) - MOST_FAILURES
         rows += [f"- and {hidden:,} more"] if hidden > 0 else []
     return rows or ["Nothing is known of them."]
 
@@ -275,7 +160,7 @@ def _findings(inspection: Inspection | None, why: str) -> list[str]:
     unlisted = inspection.total - len(inspection.findings)
     if hidden or unlisted:
         rest = [f"{escape(rule)} ({number:,})" for rule, number in hidden.most_common(12)]
-        rest += [f"{_count(len(hidden) - 12, 'other rule')}"] if len(hidden) > 12 else []
+        rest += [f"{count(len(hidden) - 12, 'other rule')}"] if len(hidden) > 12 else []
         rest += [f"{unlisted:,} that were counted but not listed"] if unlisted else []
         rows += ["", f"Not shown, and of no greater weight: {', '.join(rest)}."]
     return rows
@@ -295,9 +180,9 @@ def _grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 def _row(group: list[Finding]) -> str:
     first = group[0]
-    places = ", ".join(_place(finding.source, table=True) for finding in group[:HABIT])
+    places = ", ".join(place(finding.source, table=True) for finding in group[:HABIT])
     places += f" and {len(group) - HABIT:,} more" if len(group) > HABIT else ""
-    what, by = prose(_short(first.message, 200), table=True), prose(f"{first.tool} {first.rule}", table=True)
+    what, by = prose(short(first.message, 200), table=True), prose(f"{first.tool} {first.rule}", table=True)
     return f"| {first.severity} | {places} | {what} | {by} |"
 
 
@@ -307,7 +192,7 @@ def _drift(inspection: Inspection | None, why: str) -> list[str]:
     broken = [rule for rule in inspection.drift if rule.violations]
     kept = [rule for rule in inspection.drift if not rule.violations]
     rows = [row for rule in broken for row in _broken_rule(rule)]
-    rows += [f"- Kept: {prose(rule.rule)} ({_place(rule.source)})" for rule in kept]
+    rows += [f"- Kept: {prose(rule.rule)} ({place(rule.source)})" for rule in kept]
     return [
         *rows,
         *([""] if rows else []),
@@ -317,20 +202,20 @@ def _drift(inspection: Inspection | None, why: str) -> list[str]:
 
 def _broken_rule(rule: DriftRule) -> list[str]:
     number = len(rule.violations)
-    rows = [f"- **Broken** {_count(number, 'time')}: {prose(rule.rule)} ({_place(rule.source)})"]
-    rows += [f"  - {_place(found.source)}: {prose(found.message)}" for found in rule.violations[:10]]
+    rows = [f"- **Broken** {count(number, 'time')}: {prose(rule.rule)} ({place(rule.source)})"]
+    rows += [f"  - {place(found.source)}: {prose(found.message)}" for found in rule.violations[:10]]
     return [*rows, *([f"  - and {number - 10:,} more"] if number > 10 else [])]
 
 
 def _history(history: HistoryReading | None, why: str) -> list[str]:
     if history is None or history.problem:
         return [f"Not known: {prose(history.problem if history else why)}."]
-    rows = [f"- Branch {code(history.branch or '(none)')}, {_count(history.commits, 'commit')}"]
+    rows = [f"- Branch {code(history.branch or '(none)')}, {count(history.commits, 'commit')}"]
     if history.changes:
         shown = ", ".join(map(code, history.changes[:8]))
         rest = f" and {len(history.changes) - 8:,} more" if len(history.changes) > 8 else ""
-        rows.append(f"- {_count(len(history.changes), 'uncommitted change')}: {shown}{rest}")
-    return [*rows, *(f"- {_statement(commit)}" for commit in history.latest[:5])]
+        rows.append(f"- {count(len(history.changes), 'uncommitted change')}: {shown}{rest}")
+    return [*rows, *(f"- {cite(commit)}" for commit in history.latest[:5])]
 
 
 def _method(
@@ -361,7 +246,7 @@ def _tool(tool: ToolRun) -> str:
     name = prose(f"{tool.name} {tool.version}".strip())
     if not tool.version and tool.problem:
         return f"{name}: not run, {prose(tool.problem)}"
-    return f"{name}: {_count(tool.findings, 'finding')}{f'; {prose(tool.problem)}' if tool.problem else ''}"
+    return f"{name}: {count(tool.findings, 'finding')}{f'; {prose(tool.problem)}' if tool.problem else ''}"
 
 
 def _when(goal: Goal) -> list[str]:
@@ -374,88 +259,12 @@ def _when(goal: Goal) -> list[str]:
     return [*rows, *([f"- Repository: {code(repo)}"] if repo else [])]
 
 
-# --- words ---------------------------------------------------------------------------------------
-
-
-def escape(text: str) -> str:
-    """``text`` on one line as Markdown that shows exactly it."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    line = re.sub(r"[\\`*\[\]<>|~&]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", line)
-    return re.sub(
-        r"^(?:[#+=:-]|\d+(?=[.)]))", lambda m: f"\\{m[0]}" if not m[0].isdigit() else f"{m[0]}\\", line
-    )
-
-
-def code(text: str, *, table: bool = False) -> str:
-    """``text`` on one line as a code span; in a table its pipes are escaped."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()) or " "
-    fence = "`" * (max((len(run) for run in re.findall(r"`+", line)), default=0) + 1)
-    pad = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{fence}{pad}{line.replace('|', chr(92) + '|') if table else line}{pad}{fence}"
-
-
-def prose(text: str, *, table: bool = False) -> str:
-    """``text`` escaped, but for what it puts between single backticks: that stays code."""
-    parts = re.split(r"(?<!`)`([^`\n]+)`(?!`)", text)
-    told = [code(part, table=table) if at % 2 else _part(part, at) for at, part in enumerate(parts)]
-    return "".join(told).strip()
-
-
-def _part(text: str, at: int) -> str:
-    # what stands after a code span does not begin a line
-    words = escape(f"({text}(" if at else f"{text}(")
-    return words[1:-1] if at else words[:-1]
-
-
-def _statement(statement: Statement) -> str:
-    return f"{prose(statement.text)} ({_place(statement.source)})"
-
-
-def _place(source: str, *, table: bool = False) -> str:
-    return "the repository as a whole" if source == "." else code(source, table=table)
-
-
-def _brief(finding: Finding) -> str:
-    return f"{prose(_short(finding.message))} ({_place(finding.source)})"
-
-
-def _short(text: str, limit: int = 120) -> str:
-    line = " ".join(text.split()).rstrip(".")
-    return line if len(line) <= limit else f"{line[: limit - 1].rsplit(' ', 1)[0]}…"
-
-
-def _severities(findings: Iterable[Finding]) -> dict[str, int]:
-    counts = Counter(finding.severity for finding in findings)
-    return {severity: counts[severity] for severity in ("high", "medium", "low") if counts[severity]}
-
-
-def _broken(tests: TestRun) -> int:
-    return max(tests.failed, 0) + max(tests.errors, 0)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _status(result: Mapping[str, Any]) -> str:
     return str(result.get("status") or "")
 
 
 def _output(result: Mapping[str, Any]) -> str:
     return str(result.get("output") or result.get("error_message") or "").strip()
-
-
-def _embedded(text: str) -> str:
-    """Markdown of another agent below our headings: its own two levels deeper, no block left open."""
-    rows, fence = [], ""
-    for row in text.splitlines():
-        mark = re.match(r" {0,3}(`{3,}|~{3,})", row)
-        if mark and not fence:
-            fence = mark[1]
-        elif mark and mark[1].startswith(fence) and not row.strip(" `~"):
-            fence = ""
-        rows.append(f"##{row}" if not fence and re.match(r"#{1,4}\s", row) else row)
-    return "\n".join([*rows, *([fence] if fence else [])])
 
 
 def _moment(text: str) -> str:

@@ -1,6 +1,6 @@
 """What people publish on tasks.submit."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -11,6 +11,8 @@ from shared.errors import Reject
 
 MAX_GOAL_ID = 80
 """Characters of a goal's id: the ids of its tasks begin with it."""
+LONGEST = timedelta(days=89)
+"""How far ahead a deadline may lie: the broker keeps timers for 90 days."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,15 +69,33 @@ def _read(data: bytes) -> Submission:
 
 
 def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
-    """The goal a submission asks for; where it brings no id, the id follows from where it is stored."""
+    """The goal a submission asks for; without an id of its own it gets one that follows from where it is stored.
+
+    Its deadline is in UTC, ``timeout`` seconds after ``stored_at`` (nanoseconds since 1970) where the
+    submission names none. Raises Reject for one further ahead than LONGEST.
+    """
     moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
-    deadline = submission.deadline or datetime.fromtimestamp(stored_at / 1e9 + timeout, UTC).isoformat()
     return Goal(
         goal_id=submission.goal_id or f"goal_{moment:%Y%m%d_%H%M%S_%f}_{seq}",
         text=submission.text,
         requester=submission.requester,
         priority=submission.priority,
         context=submission.context,
-        deadline=deadline,
+        deadline=_deadline(submission.deadline, moment, timeout).isoformat(),
         submitted_at=moment.isoformat(timespec="microseconds"),
     )
+
+
+def _deadline(text: str, begin: datetime, timeout: float) -> datetime:
+    if not text:
+        return begin + min(LONGEST, timedelta(seconds=timeout))
+    try:
+        named = datetime.fromisoformat(text)
+        deadline = (named if named.tzinfo else named.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        raise Reject(
+            f"the submission is wrong: deadline {text[:40]!r} lies outside of the calendar"
+        ) from None
+    if deadline > begin + LONGEST:
+        raise Reject(f"the submission is wrong: deadline lies more than {LONGEST.days} days ahead")
+    return deadline

@@ -13,9 +13,9 @@ from services.critic.lint import lint
 from services.critic.review import review
 from services.critic.secrets import scan_secrets
 from services.critic.security import scan_security
-from services.critic.tree import Tree, read_tree
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent, run
+from shared.source.tree import Tree, read_tree
 
 REPO = {"repo": "Absolute path of the repository"}
 

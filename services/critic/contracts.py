@@ -11,7 +11,7 @@ from typing import Any
 
 from services.critic.findings import clean
 from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole
-from services.critic.tree import Tree, read_text
+from shared.source.tree import Tree, read_text
 
 FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
 

@@ -11,8 +11,8 @@ from services.critic.names import Names, declared_packages
 from services.critic.passages import DOCUMENT, read_passages
 from services.critic.phrases import read_rules
 from services.critic.rules import AnyRule, applies
-from services.critic.tree import Tree, read_text
 from shared.contracts.checkup import DriftRule, Finding
+from shared.source.tree import Tree, read_text
 
 MOST = 50
 """Violations of one rule that are listed; a rule broken more often than that is no rule any more."""

@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from services.critic.places import is_shown, is_test
 from shared.contracts.checkup import Finding, Severity, ToolRun
+from shared.source.places import is_shown, is_test
 
 LONGEST = 300
 """Characters of a message: a sentence, not the code it is about."""

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 import msgspec
 
 from services.critic.imports_elsewhere import ROOTS, SUFFIXES, read_go, read_script
-from services.critic.places import is_test, is_vendored
-from services.critic.syntax import parse_module
-from services.critic.tree import Tree, read_text
+from shared.source.places import is_test, is_vendored
+from shared.source.syntax import parse_module
+from shared.source.tree import Tree, read_text
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):

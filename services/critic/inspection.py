@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 from services.critic.drift import Drift, check_drift
 from services.critic.findings import Check, clean, rank, skip
 from services.critic.lint import lint
-from services.critic.places import is_vendored
 from services.critic.secrets import scan_secrets
 from services.critic.security import scan_security
-from services.critic.tree import Tree, read_tree
 from shared.contracts.checkup import Finding, Inspection, ToolRun
 from shared.errors import ActionError
+from shared.source.places import is_vendored
+from shared.source.tree import Tree, read_tree
 
 MOST = 100
 """Findings that are handed on; the rest is counted. Nobody reads more, and a result must fit an envelope."""

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from services.critic.findings import Check, clean, conclude, find, installed, skip
-from services.critic.places import is_shown, is_test, is_vendored
-from services.critic.tree import Tree, read_text
 from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import CommandResult, run_command
+from shared.source.places import is_shown, is_test, is_vendored
+from shared.source.tree import Tree, read_text
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
 """What a project without rules of its own is held to: syntax, undefined and unused names, likely bugs,

@@ -8,7 +8,7 @@ import msgspec
 from services.critic.imports import Graph
 from services.critic.imports_elsewhere import ROOTS
 from services.critic.rules import THIRD_PARTY
-from services.critic.tree import Tree, read_text
+from shared.source.tree import Tree, read_text
 
 ARTICLE = re.compile(
     r"^(?:the|a|an|any|every|each|all|our|its|either|both|no|code in|anything in|everything in|modules in"

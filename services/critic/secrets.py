@@ -9,10 +9,10 @@ import msgspec
 
 from services.critic import secret_scan
 from services.critic.findings import Check, conclude, find, installed, milder, skip
-from services.critic.places import is_shown, is_test, is_vendored
-from services.critic.tree import Tree
 from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import run_command
+from shared.source.places import is_shown, is_test, is_vendored
+from shared.source.tree import Tree
 
 LOCKS = frozenset(
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml poetry.lock Pipfile.lock uv.lock"

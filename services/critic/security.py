@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from services.critic.findings import Check, conclude, find, installed, milder, skip
-from services.critic.places import is_shown, is_test, is_vendored
-from services.critic.tree import Tree, read_text
 from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import run_command
+from shared.source.places import is_shown, is_test, is_vendored
+from shared.source.tree import Tree, read_text
 
 SKIPPED = (*(f"B{number}" for number in range(401, 413)), "B603", "B607")
 """Rules that report a mere import (the use has a rule of its own), or every call of a program."""

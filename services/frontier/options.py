@@ -9,7 +9,7 @@ from shared.errors import ConfigError
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``interests`` is what the daily discovery looks for, with the number of papers for each and of news items.
+    """``interests`` are what the daily discovery looks for, with the number of papers for each and of news.
 
     ``arxiv_delay`` is the seconds between requests to arXiv, ``arxiv_retries`` how often one is repeated.
     """

@@ -14,12 +14,32 @@ EMPTY_WORDS = frozenset(
 """Words that do not say what a text is about, question words among them."""
 
 WORD = re.compile(r"[^\W_]+")
+IRREGULAR = {
+    "found": "find",
+    "built": "build",
+    "ran": "run",
+    "wrote": "write",
+    "written": "write",
+    "chose": "choose",
+    "chosen": "choose",
+    "broke": "break",
+    "broken": "break",
+    "made": "make",
+    "said": "say",
+    "sent": "send",
+    "kept": "keep",
+    "left": "leave",
+    "met": "meet",
+    "paid": "pay",
+}
+"""Forms that no ending gives away, of words that offices use."""
+
 ENDINGS = ("ations", "ation", "ings", "ing", "edly", "ed", "es", "s", "ly")
 
 
 def stem(word: str) -> str:
     """``word`` without its commonest English endings: rough, but the same for the simple forms of a word."""
-    word = word.lower()
+    word = IRREGULAR.get(word.lower(), word.lower())
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     for ending in ENDINGS:

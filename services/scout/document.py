@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from services.scout.tree import read_text
 from shared.errors import ActionError
+from shared.source.tree import read_text
 
 SUFFIXES = (".md", ".markdown", ".rst", ".txt", "")
 """What is read as a document; a file without a suffix is plain text."""

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from services.scout.tree import Tree, read_text
+from shared.source.tree import Tree, read_text
 
 BY_SUFFIX = {
     suffix: language

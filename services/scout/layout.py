@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 
 from services.scout.document import parse
 from services.scout.languages import PROSE, language_of
-from services.scout.places import is_test
-from services.scout.syntax import parse_module
-from services.scout.tree import Tree, read_text
 from services.scout.wording import clean, code, count, listing, say
 from shared.contracts.checkup import Statement
+from shared.source.places import is_test
+from shared.source.syntax import parse_module
+from shared.source.tree import Tree, read_text
 
 KNOWN = {
     "docs": "documents",

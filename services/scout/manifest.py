@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from services.scout.tree import Tree, read_text
 from services.scout.wording import clean, code, count, listing, say
 from shared.contracts.checkup import Statement
+from shared.source.tree import Tree, read_text
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
 """Scripts of npm that people run; the others are steps of these."""

@@ -4,9 +4,9 @@ import re
 
 from services.scout.document import Document, Paragraph, parse
 from services.scout.manifest import Manifest
-from services.scout.tree import Tree, read_text
 from services.scout.wording import say
 from shared.contracts.checkup import Statement
+from shared.source.tree import Tree, read_text
 
 README = re.compile(r"readme(?:\.md|\.markdown|\.rst|\.txt)?", re.IGNORECASE)
 ELSEWHERE = re.compile(

@@ -9,8 +9,8 @@ from services.scout.layout import read_layout
 from services.scout.manifest import read_manifests
 from services.scout.purpose import read_purpose, read_readmes
 from services.scout.questions import read_questions
-from services.scout.tree import Limits, read_tree
 from shared.contracts.checkup import RepositoryReading, Statement
+from shared.source.tree import Limits, read_tree
 
 
 def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:

@@ -21,7 +21,7 @@ from shared.bus import Bus, Entry
 from shared.bus.claim import pending
 from shared.contracts import Task, generate_id
 from tests.bench.machine import cpu_seconds
-from tests.flow.conftest import ROOT, Office
+from tests.flow.conftest import ROOT, Office, eventually
 
 AGENTS = Path(__file__).parent / "agents"
 NOOP = "noop"
@@ -142,12 +142,15 @@ class RivalLane(Lane):
         }
         options = [part for name, value in values.items() for part in (f"--{name}", str(value))]
         command = [sys.executable, "-m", f"tests.bench.rivals.{self.name}", *options]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        log = office.config.logs / f"{self.name}.log"
+        with log.open("wb") as output:
+            process = await asyncio.to_thread(
+                subprocess.Popen, command, cwd=ROOT, env=office.environment, stdout=output, stderr=output
+            )
         self.workers.append(process)
         office.processes[self.name] = process
-        assert process.stdout is not None
-        said = await asyncio.to_thread(process.stdout.readline)
-        assert said == b"ready\n", f"{self.name} did not start"
+        await eventually(lambda: b"ready" in log.read_bytes() or process.poll() is not None, PATIENCE)
+        assert process.poll() is None, log.read_text()[-2000:]
 
     async def load(self, count: int) -> None:
         entries = []

@@ -10,7 +10,7 @@ from rich.table import Table
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure: its value, the bound it is held against, and whether its target is met (None: no target)."""
+    """One figure: its value, the bound it is held against, whether its target is met (None: it has none)."""
 
     measure: str
     name: str

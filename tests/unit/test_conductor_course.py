@@ -1,4 +1,4 @@
-"""The course of a goal: what follows from a result or a verdict, and that every goal ends whatever they are."""
+"""The course of a goal: what follows from a result or a verdict, and that every goal ends."""
 
 import itertools
 from collections.abc import Callable

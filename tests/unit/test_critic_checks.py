@@ -11,10 +11,10 @@ from services.critic.inspection import describe, inspect_repository, sources
 from services.critic.lint import lint
 from services.critic.secrets import scan_secrets
 from services.critic.security import scan_security
-from services.critic.tree import Tree, read_tree
 from shared.contracts import Finding, Inspection
 from shared.errors import ActionError
-from tests.unit.test_scout_tree import plant
+from shared.source.tree import Tree, read_tree
+from tests.unit.test_source_tree import plant
 
 # Put together here, so that no scanner takes this file for a leak.
 AWS = "AKIA" + "Q3EGRZ7PLM2XHVKD"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.critic.drift import Drift, check_drift
-from services.critic.tree import read_tree
-from tests.unit.test_scout_tree import plant
+from shared.source.tree import read_tree
+from tests.unit.test_source_tree import plant
 
 SHOP = {
     "shop/__init__.py": "",

@@ -7,7 +7,7 @@ import pytest
 
 from services.critic.review import review
 from shared.contracts import Finding, Inspection, RepositoryReading, Statement, TestFailure, TestRun, ToolRun
-from tests.unit.test_scout_tree import plant
+from tests.unit.test_source_tree import plant
 
 
 @pytest.fixture

@@ -282,7 +282,7 @@ async def test_cancelling_leaves_nothing_behind(run, tmp_path):
         return ["sleep", sleep] in [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
 
     async with asyncio.timeout(20):
-        while not await asyncio.to_thread(asleep):  # noqa: ASYNC110 - a process that starts sets no event
+        while not await asyncio.to_thread(asleep):
             await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -203,7 +203,7 @@ async def test_is_removed_when_the_work_fails_or_is_cancelled(repo, place):
 
     running = asyncio.create_task(copy())
     async with asyncio.timeout(20):
-        while not list(place.glob("copy/project/1*.txt")):  # noqa: ASYNC110 - the file system sets no event
+        while not list(place.glob("copy/project/1*.txt")):
             await asyncio.sleep(0.001)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,7 +7,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from services.conductor.report import code, compose_checkup, compose_plain, escape, headline, prose
+from services.conductor.markdown import code, escape, prose
+from services.conductor.report import compose_checkup, compose_plain, headline
 from shared.contracts import (
     DriftRule,
     Finding,

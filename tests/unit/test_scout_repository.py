@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from services.scout.repository import describe, read_repository, sources
-from services.scout.tree import Limits
 from shared.contracts import RepositoryReading, Statement
-from tests.unit.test_scout_tree import plant
+from shared.source.tree import Limits
+from tests.unit.test_source_tree import plant
 
 README = """# Kettle
 

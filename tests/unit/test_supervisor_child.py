@@ -51,7 +51,7 @@ class Bench:
 
     async def until(self, what: Callable[[], object]) -> None:
         async with asyncio.timeout(10):
-            while not what():  # noqa: ASYNC110 - processes set no events
+            while not what():
                 await asyncio.sleep(0.01)
 
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.critic import tree as critic_tree
-from services.scout import tree as scout_tree
-from services.scout.tree import Limits, read_text, read_tree
 from shared.errors import ActionError
+from shared.source.tree import Limits, read_text, read_tree
 
 
 def plant(root: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -123,8 +121,3 @@ def test_what_is_no_folder_is_refused_in_a_sentence(path: str) -> None:
     with pytest.raises(ActionError) as error:
         read_tree(Path(path))
     assert path in str(error.value)
-
-
-def test_scout_and_critic_list_alike(tmp_path: Path) -> None:
-    plant(tmp_path, {".gitignore": "*.log\n", "a.log": "", "b/c.py": ""})
-    assert scout_tree.read_tree(tmp_path).files == critic_tree.read_tree(tmp_path).files

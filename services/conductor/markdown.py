@@ -1,0 +1,57 @@
+"""Markdown that shows exactly what it is given, and stays valid whatever that is."""
+
+import re
+
+
+def escape(text: str) -> str:
+    """``text`` on one line as Markdown that shows exactly it."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    line = re.sub(r"[\\`*\[\]<>|~&]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", line)
+    return re.sub(
+        r"^(?:[#+=:-]|\d+(?=[.)]))", lambda m: f"\\{m[0]}" if not m[0].isdigit() else f"{m[0]}\\", line
+    )
+
+
+def code(text: str, *, table: bool = False) -> str:
+    """``text`` on one line as a code span; in a table its pipes are escaped."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split()) or " "
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", line)), default=0) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line.replace('|', chr(92) + '|') if table else line}{pad}{fence}"
+
+
+def prose(text: str, *, table: bool = False) -> str:
+    """``text`` escaped, but for what it puts between single backticks: that stays code."""
+    parts = re.split(r"(?<!`)`([^`\n]+)`(?!`)", text)
+    told = [code(part, table=table) if at % 2 else _part(part, at) for at, part in enumerate(parts)]
+    return "".join(told).strip()
+
+
+def _part(text: str, at: int) -> str:
+    # what stands after a code span does not begin a line
+    words = escape(f"({text}(" if at else f"{text}(")
+    return words[1:-1] if at else words[:-1]
+
+
+def short(text: str, limit: int = 120) -> str:
+    """``text`` on one line of at most ``limit`` characters."""
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= limit else f"{line[: limit - 1].rsplit(' ', 1)[0]}…"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 finding``, ``2 findings``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def embedded(text: str) -> str:
+    """Markdown of another agent below our headings: its own two levels deeper, no block left open."""
+    rows, fence = [], ""
+    for row in text.splitlines():
+        mark = re.match(r" {0,3}(`{3,}|~{3,})", row)
+        if mark and not fence:
+            fence = mark[1]
+        elif mark and mark[1].startswith(fence) and not row.strip(" `~"):
+            fence = ""
+        rows.append(f"##{row}" if not fence and re.match(r"#{1,4}\s", row) else row)
+    return "\n".join([*rows, *([fence] if fence else [])])

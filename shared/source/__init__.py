@@ -1,0 +1,1 @@
+"""Reading other people's source: bounded, and without running any of it."""
