@@ -1,0 +1,1 @@
+"""The processes of the office: an agent each, memory, and the command."""

@@ -1,0 +1,1 @@
+"""The `mailroom` command, and the supervisor of an office on this machine."""

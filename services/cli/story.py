@@ -206,6 +206,6 @@ def _nest(stories: dict[str, TaskStory]) -> list[TaskStory]:
     by_envelope = {story.task.id: story for story in stories.values()}
     roots: list[TaskStory] = []
     for story in stories.values():
-        parent = None
+        parent = by_envelope.get(story.task.cause)
         (parent.parts if parent else roots).append(story)
     return roots
