@@ -147,18 +147,25 @@ class BaseAgent:
         return goal_id
 
     async def delegate(
-        self, assignee: str, text: str, action: str = "", params: Mapping[str, Any] | None = None
+        self,
+        assignee: str,
+        text: str,
+        action: str = "",
+        params: Mapping[str, Any] | None = None,
+        *,
+        key: str = "",
     ) -> TaskResult:
         """Hand a task to another agent and wait for its result.
 
         The mailbox goes on meanwhile. A second attempt at the same job finds the tasks the first one
-        handed out instead of handing them out again.
+        handed out instead of handing them out again: by ``key``, else by their order, so what is
+        delegated side by side needs a key.
         """
         job = self.job
         job.delegations += 1
         context = {"action": action, "params": dict(params or {})} if action else {}
         task = Task(
-            task_id=f"{job.task.task_id[:110]}-{job.delegations}",
+            task_id=f"{job.task.task_id[:90]}-{key or job.delegations}",
             parent_goal_id=job.task.parent_goal_id,
             goal_id=job.task.goal_id,
             cause=job.task.id,

@@ -80,11 +80,14 @@ def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
     """
     for name in names:
         target = folder / name / f"{name}.nk"
+        key = (settings.keys / target.name).read_bytes()
         try:
+            if target.exists() and target.read_bytes() == key:
+                continue
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             target.touch(mode=0o600)
-            target.write_bytes((settings.keys / target.name).read_bytes())
+            target.write_bytes(key)
         except OSError as error:
             raise StartError(
                 f"The key {target} cannot be written: {error.strerror}", "Make its folder writable"

@@ -26,6 +26,7 @@ from services.conductor.office_state import OfficeBoard
 from services.conductor.planning import Planner
 from services.conductor.playbook import load_playbooks
 from services.conductor.reporting import Reporter
+from services.conductor.roster import Roster
 from services.conductor.submission import open_goal, read_submission
 from shared import subjects
 from shared.agent import BaseAgent, Replies, run
@@ -54,6 +55,7 @@ class Conductor(BaseAgent):
         """Load the playbooks and put up the board."""
         self._playbooks = load_playbooks()
         self._planner = Planner(self._playbooks, self.memory)
+        self._roster = Roster(self.bus, self.settings)
         self._reporter = Reporter(self.settings.outputs, self.memory, self.bus.derive_id)
         self._board = OfficeBoard(self.bus)
         await self._board.restore()
@@ -75,6 +77,7 @@ class Conductor(BaseAgent):
             return ()
         try:
             planned = await self._planner.plan(goal)
+            await self._roster.require(task.assignee for task in planned.tasks)
         except ActionError as error:
             failed = end(goal, TaskStatus.FAILED, str(error), answer=str(error))
             return await self._finish(failed, OfficeState.PLANNING, expect)

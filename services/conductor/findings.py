@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from shared.contracts import Edge, Finding, Goal, Node, Relation, Source
+from shared.contracts import Edge, Finding, Goal, Inspection, Node, Relation, Source, TestFailure, TestRun
+from shared.contracts.base import Contract
+
+C = TypeVar("C", bound=Contract)
 
 MAX_OBSERVATIONS = 40
 """Findings of one goal that are remembered one by one; the report has the rest."""
@@ -58,20 +61,24 @@ def _story(goal: Goal) -> str:
 
 
 def _findings(results: Mapping[str, Any]) -> list[Finding]:
-    """Failing tests first, then the critic's findings and drift, as the critic ranked them."""
-    found = []
-    tests = results.get("tests", {}).get("metadata", {}).get("tests", {})
-    for failure in tests.get("failures", ()):
-        message = f"failing test {failure['test']}: {failure['message']}"
-        found.append(
-            Finding(
-                tool="tests", rule="failure", severity="high", file=failure["source"], message=message[:1_000]
-            )
-        )
-    inspection = results.get("inspection", {}).get("metadata", {}).get("inspection", {})
-    rules = inspection.get("drift", ())
-    raw = [
-        *(violation for rule in rules for violation in rule.get("violations", ())),
-        *inspection.get("findings", ()),
-    ]
-    return [*found, *(Finding.from_dict(finding) for finding in raw)]
+    """Failing tests first, then drift and the critic's findings, as the critic ranked them."""
+    tests, inspection = _read(results, "tests", TestRun), _read(results, "inspection", Inspection)
+    found = [_failing(failure) for failure in tests.failures] if tests else []
+    if inspection:
+        found += [violation for rule in inspection.drift for violation in rule.violations]
+        found += inspection.findings
+    return found
+
+
+def _failing(failure: TestFailure) -> Finding:
+    message = f"failing test {failure.test}: {failure.message}"[:1_000]
+    return Finding(tool="tests", rule="failure", severity="high", file=failure.source, message=message)
+
+
+def _read(results: Mapping[str, Any], name: str, contract: type[C]) -> C | None:
+    """The data of a task, None where there is none or it cannot be read: the report says so."""
+    data = results.get(name, {}).get("metadata", {}).get(name)
+    try:
+        return contract.from_dict(data) if data else None
+    except ValueError:
+        return None

@@ -27,8 +27,11 @@ class OfficeBoard:
     async def restore(self) -> None:
         """Begin with the goals that were active when the board was last posted and still are."""
         stored = await self._bus.last(subjects.OFFICE, subjects.OFFICE_STATE)
-        listed = StateChanged.from_json(stored.data).active if stored else {}
-        for goal_id in listed:
+        if stored is None:
+            return
+        posted = StateChanged.from_json(stored.data)
+        self._state = posted.state
+        for goal_id in posted.active:
             goal = await self._bus.last(subjects.OFFICE, subjects.goal(goal_id))
             if goal is not None:
                 self.post(goal_id, StateChanged.from_json(goal.data).state)
@@ -51,8 +54,9 @@ class OfficeBoard:
             await asyncio.sleep(POST_EVERY)
 
     async def _post(self) -> None:
-        active = dict(list(self._active.items())[:MAX_LISTED])
+        active = dict(self._active)
+        listed = dict(list(active.items())[:MAX_LISTED])
         state = next((state for state in BUSIEST_FIRST if state in active.values()), OfficeState.IDLE)
-        change = StateChanged(sender=subjects.CONDUCTOR, state=state, previous=self._state, active=active)
+        change = StateChanged(sender=subjects.CONDUCTOR, state=state, previous=self._state, active=listed)
         await self._bus.commit([seal(subjects.OFFICE_STATE, change)])
         self._state, self._posted = state, active

@@ -1,5 +1,7 @@
 """How a goal becomes tasks without a model: what its context names, else the nearest playbook."""
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -7,13 +9,17 @@ import msgspec
 from services.conductor.playbook import Playbook, fill_parameters, load_counterexamples, tasks_of, variants
 from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name
-from shared.errors import ActionError
+from shared.errors import ActionError, BusError, BusUnavailable
 from shared.memory import Memory
 
 NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no
 counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_planning.py: rephrasings
 lie above .73, requests for something else below .70 or nearer to a counterexample."""
+PATIENCE = 30.0
+"""Seconds for which a goal waits for a memory daemon that is away: one that was killed is back by then."""
+LOOK_AGAIN = 0.5
+"""Seconds between two tries meanwhile."""
 
 
 class Planner:
@@ -38,7 +44,7 @@ class Planner:
         name = goal.context.get("playbook")
         if name is None:
             return await self._nearest(goal.text)
-        if name not in self._playbooks:
+        if str(name) not in self._playbooks:
             raise ActionError(
                 f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}"
             )
@@ -48,7 +54,7 @@ class Planner:
         if not self._examples:
             self._examples = await self._embed_examples()
         asked = variants(text[:2_000], self._playbooks)
-        vectors = await self._memory.embed(*(sentence for sentence, _ in asked))
+        vectors = await self._embed([sentence for sentence, _ in asked])
         score, nearest = max(
             (
                 (_dot(vector, example), book)
@@ -67,8 +73,18 @@ class Planner:
             (book, example) for book in self._playbooks.values() for example in book.examples
         ]
         pairs += [(None, sentence) for sentence in load_counterexamples()]
-        vectors = await self._memory.embed(*(sentence for _, sentence in pairs))
+        vectors = await self._embed([sentence for _, sentence in pairs])
         return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
+
+    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await self._memory.embed(*texts)
+            except BusError as error:
+                if not isinstance(error, BusUnavailable) or time.monotonic() > deadline:
+                    raise ActionError(error.cause, error.cure) from None
+            await asyncio.sleep(LOOK_AGAIN)
 
     def _cannot(self) -> str:
         offers = "\n".join(

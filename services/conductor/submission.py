@@ -69,7 +69,7 @@ def _read(data: bytes) -> Submission:
 
 
 def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
-    """The goal a submission asks for; without an id of its own it gets one that follows from where it is stored.
+    """The goal a submission asks for; without an id of its own, where it is stored gives it one.
 
     Its deadline is in UTC, ``timeout`` seconds after ``stored_at`` (nanoseconds since 1970) where the
     submission names none. Raises Reject for one further ahead than LONGEST.

@@ -1,8 +1,7 @@
 """Cortex: plans and carries out work of several steps, runs scripts, works the overnight queue."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ class Cortex(BaseAgent):
         super().__init__(profile, settings, bus)
         self.options = read_options(profile.options)
         self.shift = NightShift(self, self.options)
-        self._record = asyncio.Lock()
 
     async def on_start(self) -> None:
         """Make the queue's folders and begin to look into them."""
@@ -52,19 +50,6 @@ class Cortex(BaseAgent):
         """Archive the result of an overnight job."""
         await self.shift.end(result)
         return ()
-
-    async def progress(self, text: str) -> None:
-        """A note for whoever watches; one at a time, since steps side by side share their task's record."""
-        async with self._record:
-            await super().progress(text)
-
-    @asynccontextmanager
-    async def effect(self, what: str, *, repeatable: bool = False) -> AsyncIterator[None]:
-        """As BaseAgent.effect; the record is written by one step at a time."""
-        async with AsyncExitStack() as stack:
-            async with self._record:
-                await stack.enter_async_context(super().effect(what, repeatable=repeatable))
-            yield
 
     @register_action("Make a plan of a text's steps, without carrying it out", {"text": "What is to be done"})
     async def generate_plan(self, text: str) -> Outcome:
@@ -159,12 +144,11 @@ class Cortex(BaseAgent):
 
     async def _hand_out(self, step: TaskStep, call: Call, params: dict[str, Any]) -> Outcome:
         limit = self.options.step_timeout
-        # Delegated tasks are named by their count. Steps run side by side, so the step's number stands in for
-        # it: a second attempt then finds each step's own task.
-        self.job.delegations = step.step_number - 1
         try:
             async with asyncio.timeout(limit):
-                result = await self.delegate(call.assignee, step.action, call.action, params)
+                result = await self.delegate(
+                    call.assignee, step.action, call.action, params, key=str(step.step_number)
+                )
         except TimeoutError:
             raise ActionError(
                 f"{call.assignee} did not answer within {limit:g} s",

@@ -1,5 +1,6 @@
 """A task in this process's hands: claimed, journalled and settled by compare-and-set."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -38,6 +39,7 @@ class Claim:
         self.record = record
         self._bus = bus
         self._seq = seq
+        self._writing = asyncio.Lock()
 
     @property
     def attempt(self) -> int:
@@ -51,7 +53,7 @@ class Claim:
 
     async def note(self, text: str) -> None:
         """Tell whoever watches the task what is being done; raises Conflict when the claim is lost."""
-        await self._advance(_changed(self.record, note=text[:500]))
+        await self._advance(note=text[:500])
 
     @asynccontextmanager
     async def effect(self, what: str, *, repeatable: bool = False) -> AsyncIterator[None]:
@@ -65,9 +67,8 @@ class Claim:
                 f"An earlier attempt was interrupted while it did this: {what}. It may or may not have taken "
                 "effect, so it is not repeated. Look, then submit the task again if it is still wanted"
             )
-        kept = tuple(effect for effect in self.record.journal if effect.what != what)
         begun = Effect(what=what, repeatable=repeatable, started_at=generate_iso_timestamp())
-        await self._advance(_changed(self.record, note=what[:500], journal=(*kept, begun)))
+        await self._advance(note=what[:500], begun=begun)
         yield
         done = msgspec.structs.replace(begun, finished_at=generate_iso_timestamp())
         journal = tuple(done if effect == begun else effect for effect in self.record.journal)
@@ -98,9 +99,16 @@ class Claim:
             error_message=reason[:4_000],
         )
 
-    async def _advance(self, record: TaskChanged) -> None:
-        (self._seq,) = await self._bus.commit([self._state(record)])
-        self.record = record
+    async def _advance(self, *, note: str, begun: Effect | None = None) -> None:
+        # Steps of a task may run side by side; each write names the sequence of the one before.
+        async with self._writing:
+            journal = self.record.journal
+            if begun is not None:
+                journal = (*(effect for effect in journal if effect.what != begun.what), begun)
+            record = _changed(self.record, note=note, journal=journal)
+            (self._seq,) = await self._bus.commit([self._state(record)])
+            # An effect may have ended while this was on its way.
+            self.record = amended(record, journal=_merge(self.record.journal, journal))
 
     def _state(self, record: TaskChanged) -> Entry:
         subject = subjects.state(self.task.assignee, self.task.requester, self.task.task_id)
@@ -170,6 +178,11 @@ def pending(task: Task, sender: str) -> list[Entry]:
         seal(subjects.state(task.assignee, task.requester, task.task_id), record, expect=0),
         seal(subjects.task(task.assignee, task.requester), task),
     ]
+
+
+def _merge(ended: tuple[Effect, ...], written: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    done = {effect.started_at + effect.what: effect for effect in ended if effect.finished_at}
+    return tuple(done.get(effect.started_at + effect.what, effect) for effect in written)
 
 
 _UNCLAIMED = TaskChanged(task=Task(task_id="none", text="none", assignee="none", requester="none"))

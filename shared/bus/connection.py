@@ -200,7 +200,7 @@ class Bus:
     async def last(self, stream: str, subject: str) -> Stored | None:
         """The last message on ``subject``, None where there is none."""
         reply = await self._request(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"", 5.0)
-        return None if "Status" in (reply.headers or {}) else _stored(reply)
+        return _stored(reply) if _is_stored(reply) else None
 
     async def _last_payload(self, subject: str) -> tuple[int, bytes] | None:
         stored = await self.last("OFFICE", subject)
@@ -212,23 +212,27 @@ class Bus:
         """Messages of a stream as a direct get of several names them.
 
         ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,
-        "next_by_subj": ">", "batch": 1000}``; what comes is at most that batch.
+        "next_by_subj": ">", "batch": 1000}``; what comes is at most that batch. Raises BusUnavailable where
+        messages of it got lost on the way, as with a connection.
         """
         inbox = self._client.new_inbox()
         subscription = await self._client.subscribe(inbox)
+        last = 0
         try:
             await self._client.publish(
                 f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
             )
             while True:
                 message = await subscription.next_msg(timeout=timeout)
-                if "Status" in (message.headers or {}):
-                    if (message.headers or {})["Status"] not in ("204", "404"):
-                        raise BusError(
-                            f"Reading {stream} failed: {(message.headers or {}).get('Description')}"
-                        )
+                headers = message.headers or {}
+                if int(headers.get("Nats-Last-Sequence", last)) != last:
+                    raise BusUnavailable(f"Reading {stream} was cut short")
+                if not _is_stored(message):
+                    _require_good_end(stream, headers.get("Status", ""), headers.get("Description", ""))
                     return
-                yield _stored(message)
+                stored = _stored(message)
+                last = stored.seq
+                yield stored
         except (TimeoutError, nats.errors.TimeoutError):
             raise BusUnavailable(f"Reading {stream} got no answer within {timeout:g} s") from None
         finally:
@@ -322,6 +326,18 @@ class Bus:
         log.info("bus_reconnected", server=self.url)
         for consumer in self._consumers:
             await consumer.reconnected()
+
+
+def _is_stored(message: Msg) -> bool:
+    """Whether this is a message of a stream and no status: whoever stored it can have set a status too."""
+    return "Nats-Stream" in (message.headers or {})
+
+
+def _require_good_end(stream: str, status: str, description: str) -> None:
+    if status == "503":
+        raise BusUnavailable(f"There is no stream {stream}", "Provision the office: run 'mailroom up'")
+    if status not in ("204", "404"):
+        raise BusError(f"Reading {stream} failed: {description}")
 
 
 def _stored(message: Msg) -> Stored:

@@ -33,18 +33,17 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     answer: tuple[str, ...] = ()
 
 
-def rights_of(name: str) -> Rights:
-    """The rights of an identity by its name."""
+def rights_of(name: str, agents: Sequence[str]) -> Rights:
+    """The rights of an identity by its name, in an office of ``agents``."""
     if name == subjects.USER:
-        return _user_rights()
+        return _user_rights(agents)
     send = [
-        *_own_subjects(name),
+        *_own_subjects(name, agents),
         subjects.event(name, ">"),
         subjects.dead(name),
         subjects.presence(name, "*"),
         *_pulls(subjects.OFFICE, name),
-        _direct_get(subjects.OFFICE, subjects.state(name, "*", "*")),
-        _direct_get(subjects.OFFICE, subjects.state("*", name, "*")),
+        *(_direct_get(subjects.OFFICE, subject) for subject in _records(name, agents)),
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
     ]
     if name == subjects.CONDUCTOR:
@@ -67,7 +66,7 @@ def rights_of(name: str) -> Rights:
     return Rights(send=tuple(send), hear=(subjects.GRAPH_VERSION,), ask=_memory_verbs())
 
 
-def _user_rights() -> Rights:
+def _user_rights(agents: Sequence[str]) -> Rights:
     """People submit, write, and read everything; what they read they cannot change."""
     name = subjects.USER
     streams = (subjects.OFFICE, subjects.MEMORY, subjects.AUDIT, subjects.AUDIT_MEMORY)
@@ -75,7 +74,7 @@ def _user_rights() -> Rights:
     return Rights(
         send=(
             subjects.SUBMIT,
-            *_own_subjects(name),
+            *_own_subjects(name, agents),
             *reads,
             f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
             f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
@@ -89,12 +88,24 @@ def _user_rights() -> Rights:
     )
 
 
-def _own_subjects(name: str) -> list[str]:
+def _records(name: str, agents: Sequence[str]) -> list[str]:
+    """The records of the tasks that ``name`` takes part in.
+
+    Nothing may match two of them: the server would deliver a message once for each import it matches, and
+    what an agent asks of itself would be stored twice.
+    """
+    others = (*agents, subjects.USER)
+    return [
+        subjects.state(name, "*", "*"),
+        *(subjects.state(other, name, "*") for other in others if other != name),
+    ]
+
+
+def _own_subjects(name: str, agents: Sequence[str]) -> list[str]:
     return [
         subjects.task("*", name),
         subjects.mail("*", name),
-        subjects.state(name, "*", "*"),
-        subjects.state("*", name, "*"),
+        *_records(name, agents),
         subjects.memory_write(name),
     ]
 
@@ -165,7 +176,10 @@ def write_server_config(
             f"sync_interval: {settings.nats_sync} }}",
             "accounts {",
             _office_account(keys[subjects.ADMIN]),
-            *(_account(name, rights_of(name), keys[name], agents) for name in (*agents, subjects.USER)),
+            *(
+                _account(name, rights_of(name, agents), keys[name], agents)
+                for name in (*agents, subjects.USER)
+            ),
             "}",
             "",
         ]

@@ -54,8 +54,8 @@ def streams() -> list[dict[str, Any]]:
             discard="old",
         ),
         *(_audit(source, audit) for source, audit in subjects.AUDITED.items()),
-        _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL, storage="memory"),
-        _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL, storage="file"),
+        _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL),
+        _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL),
     ]
 
 

@@ -6,8 +6,9 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from services.cli.records import last_sequence
@@ -147,6 +148,37 @@ async def test_what_was_missed_live_is_said_and_read_from_the_stream(
     assert [item for item in items if isinstance(item, Gap)] == [Gap("AUDIT", 1, 2), Gap("AUDIT", 4, 5)]
     shown = [json.loads(item.data)["body"] for item in items if isinstance(item, Copy)]
     assert shown == ["1", "2", "3", "4", "5", "6"]
+
+
+class SlowBus(LossyBus):
+    """A connection that is slow to return: letters arrive, live, before the history is asked for."""
+
+    def __init__(self, bus: Bus, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(bus)
+        self._meanwhile = meanwhile
+
+    async def subscribe(self, subject: str, handler: Any) -> None:
+        await self._bus.subscribe(subject, handler)
+        await self._meanwhile()
+
+
+async def test_what_is_heard_live_and_in_the_history_is_shown_once(fresh_office_server: OfficeServer) -> None:
+    office = fresh_office_server
+    async with office.connect() as user, office.connect("scout") as scout:
+
+        async def meanwhile() -> None:
+            for number in (1, 2):
+                seq = await write(scout, "user", str(number))
+            await copied(office, subjects.OFFICE, seq)
+            await asyncio.sleep(0.1)
+
+        hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        tail = Tail(SlowBus(user, meanwhile)).follow(hour_ago)  # type: ignore[arg-type]
+        items = [await asyncio.wait_for(anext(tail), 10) for _ in range(2)]
+        await write(scout, "user", "3")
+        items.append(await asyncio.wait_for(anext(tail), 10))
+        await tail.aclose()
+    assert [json.loads(item.data)["body"] for item in items if isinstance(item, Copy)] == ["1", "2", "3"]
 
 
 async def test_a_reader_that_goes_away_is_no_error(office_server: OfficeServer) -> None:

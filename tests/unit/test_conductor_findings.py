@@ -1,0 +1,123 @@
+"""What a goal leaves in memory: an event, and what was found as observations that it led to."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.conductor.findings import MAX_OBSERVATIONS, remembered
+from shared.contracts import (
+    DriftRule,
+    Edge,
+    Finding,
+    Goal,
+    GoalTask,
+    Inspection,
+    Node,
+    Relation,
+    TaskStatus,
+    TestFailure,
+    TestRun,
+)
+
+REPORT = Path("/outputs/g1/report.md")
+TASK = GoalTask(
+    name="tests",
+    task_id="t",
+    text="Run",
+    assignee="engineer",
+    status=TaskStatus.COMPLETED,
+    summary="2 passed",
+)
+GOAL = Goal(
+    goal_id="g1",
+    text="Check up on /home/x/kettle\nplease",
+    requester="user",
+    playbook="checkup",
+    parameters={"repo": "/home/x/kettle"},
+    tasks=(TASK,),
+    submitted_at="2026-03-04T05:06:07+00:00",
+    ended_at="2026-03-04T05:07:00+00:00",
+)
+LOW = Finding(tool="ruff", rule="F401", severity="low", file="a.py", line=3, message="unused import")
+HIGH = Finding(tool="bandit", rule="B307", severity="high", file="b.py", line=9, message="eval\nis evil")
+BROKEN = Finding(tool="drift", rule="imports", severity="medium", file="c.py", line=1, message="c imports d")
+FAILURE = TestFailure(test="test_x", message="assert 1 == 2", source="tests/test_x.py:5")
+
+
+def results(tests: TestRun | None = None, inspection: Inspection | None = None) -> dict[str, Any]:
+    parts = {"tests": tests, "inspection": inspection}
+    return {
+        name: {"status": "completed", "metadata": {name: part.to_dict()} if part else {}}
+        for name, part in parts.items()
+    }
+
+
+def remember(found: dict[str, Any], goal: Goal = GOAL) -> tuple[list[Node], list[Edge]]:
+    return remembered(goal, found, REPORT, lambda *parts: "-".join(parts))
+
+
+def test_an_event_tells_what_was_done() -> None:
+    (event,), edges = remember({})
+    assert (event.id, event.kind, event.title) == ("g1-node-0", "event", "Check-up of kettle (2026-03-04)")
+    assert "tests by engineer: completed. 2 passed" in event.body
+    assert event.body.startswith("Check up on /home/x/kettle\nplease")
+    assert event.tags == ("checkup", "kettle")
+    assert event.metadata == {"goal_id": "g1", "report_path": str(REPORT)}
+    assert (event.source.agent, event.source.session) == ("conductor", "g1")
+    assert edges == []
+
+
+def test_findings_are_observations_that_the_event_led_to() -> None:
+    drift = DriftRule(rule="c must not import d", source="ARCHITECTURE.md:4", violations=(BROKEN,))
+    found = results(TestRun(failures=(FAILURE,)), Inspection(findings=(HIGH, LOW), total=2, drift=(drift,)))
+    (event, *observations), edges = remember(found)
+    assert [node.title for node in observations] == [
+        "kettle: failing test test_x: assert 1 == 2",
+        "kettle: c imports d",
+        "kettle: eval",
+        "kettle: unused import",
+    ]
+    assert [node.metadata["place"] for node in observations] == [
+        "tests/test_x.py:5",
+        "c.py:1",
+        "b.py:9",
+        "a.py:3",
+    ]
+    assert [node.importance for node in observations] == [0.8, 0.6, 0.8, 0.4]
+    assert "(high, bandit B307) at b.py:9: eval\nis evil" in observations[2].body
+    assert {(edge.from_id, edge.to_id, edge.relation) for edge in edges} == {
+        (event.id, node.id, Relation.LED_TO) for node in observations
+    }
+
+
+def test_the_same_goal_leaves_the_same_ids() -> None:
+    found = results(TestRun(failures=(FAILURE,)))
+    assert [node.id for node in remember(found)[0]] == [node.id for node in remember(found)[0]]
+
+
+def test_of_very_many_findings_the_first_are_remembered() -> None:
+    many = results(inspection=Inspection(findings=(LOW,) * 500, total=500))
+    nodes, edges = remember(many)
+    assert (len(nodes), len(edges)) == (1 + MAX_OBSERVATIONS, MAX_OBSERVATIONS)
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    """The report says so; the goal must end all the same."""
+    for broken in ({"failures": [{"test": 1}]}, {"failures": 3}, ["x"], "x"):
+        found = {
+            "tests": {"status": "completed", "metadata": {"tests": broken}},
+            "inspection": {"metadata": {"inspection": {"findings": [{"severity": "awful"}]}}},
+        }
+        assert len(remember(found)[0]) == 1
+
+
+def test_other_goals_are_told_by_their_words() -> None:
+    asked = msgspec.structs.replace(GOAL, playbook="named action", parameters={}, text="x" * 400)
+    (event,), _ = remember({"task": {"status": "completed", "output": "done"}}, asked)
+    assert event.title == "x" * 256
+    assert event.tags == ("named-action",)
+    long = msgspec.structs.replace(GOAL, text="\n" + "y" * 9_000, playbook="")
+    (event,), _ = remember({}, long)
+    assert event.title.strip()
+    assert len(event.body) == 4_000

@@ -1,0 +1,297 @@
+"""Playbooks: read from files that may be wrong, filled in from what people write."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.conductor.playbook import (
+    Parameter,
+    Playbook,
+    Step,
+    fill_parameters,
+    load_counterexamples,
+    load_playbooks,
+    tasks_of,
+    variants,
+)
+from shared.errors import ActionError, ConfigError
+
+VALID: dict[str, Any] = {
+    "name": "look",
+    "description": "Look at a folder.",
+    "examples": ["Look at PATH"],
+    "parameters": {"repo": {"kind": "folder", "description": "the folder"}},
+    "tasks": [
+        {
+            "name": "a",
+            "assignee": "scout",
+            "action": "read",
+            "text": "Read {repo}",
+            "params": {"repo": "{repo}"},
+        },
+        {"name": "b", "assignee": "critic", "action": "lint", "text": "Lint {repo}", "depends_on": ["a"]},
+    ],
+}
+
+
+def playbook(**parameters: dict[str, str]) -> Playbook:
+    step = Step(name="a", assignee="scout", action="read", text="Read")
+    described = {name: Parameter(description=f"the {name}", **more) for name, more in parameters.items()}  # type: ignore[arg-type]
+    return Playbook(name="p", description="d", examples=("e",), tasks=(step,), parameters=described)
+
+
+FOLDER = playbook(repo={"kind": "folder"})
+URL = playbook(url={"kind": "url"})
+
+
+def write(folder: Path, file: str = "look.yaml", **changes: Any) -> Path:
+    path = folder / file
+    path.write_text(yaml.safe_dump({**VALID, **changes}))
+    return path
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_the_playbooks_that_come_with_the_conductor_can_be_read() -> None:
+    playbooks = load_playbooks()
+    assert "checkup" in playbooks
+    assert all(name == book.name for name, book in playbooks.items())
+    assert load_counterexamples()
+
+
+def test_a_playbook_is_read_from_its_file(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "notes.txt").write_text("no playbook")
+    book = load_playbooks(tmp_path)["look"]
+    assert [step.name for step in book.tasks] == ["a", "b"]
+    assert book.report == "plain"
+
+
+def changed(at: int, **changes: Any) -> list[dict[str, Any]]:
+    tasks = [dict(task) for task in VALID["tasks"]]
+    tasks[at].update(changes)
+    return tasks
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"naem": "x"}, "unknown field `naem`"),
+        ({"name": 5}, "Expected `str`, got `int` - at `$.name`"),
+        ({"examples": []}, "a playbook needs examples and tasks"),
+        ({"tasks": []}, "a playbook needs examples and tasks"),
+        ({"report": "fancy"}, "Invalid enum value 'fancy' - at `$.report`"),
+        ({"tasks": changed(0, asignee="x")}, "unknown field `asignee` - at `$.tasks[0]`"),
+        ({"tasks": changed(0, assignee="The Scout")}, "assignee must be a name"),
+        ({"tasks": changed(0, name="a b")}, "name must be 1 to 128 letters"),
+        ({"tasks": changed(0, text=" ")}, "text must be a non-empty string - at `$.tasks[0]`"),
+        ({"tasks": changed(0, name="review")}, "name must not be 'review'"),
+        ({"tasks": changed(1, name="a", depends_on=[])}, "name of two tasks is 'a'"),
+        ({"tasks": changed(1, depends_on=["c"])}, "depends_on of 'b': 'c' is no earlier task"),
+        ({"tasks": changed(0, depends_on=["b"])}, "depends_on of 'a': 'b' is no earlier task"),
+        ({"tasks": changed(0, depends_on=["a"])}, "depends_on of 'a': 'a' is no earlier task"),
+        ({"parameters": {"n": {"kind": "number", "description": "x"}}}, "`$.parameters[...].kind`"),
+        (
+            {"parameters": {"n": {"kind": "text", "description": "x"}}},
+            "pattern must have a group named 'value'",
+        ),
+        (
+            {"parameters": {"n": {"kind": "text", "description": "x", "pattern": "(?P<value>"}}},
+            "pattern is no regular expression",
+        ),
+    ],
+)
+def test_a_wrong_playbook_is_named_with_its_field(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    path = write(tmp_path, **changes)
+    with pytest.raises(ConfigError) as raised:
+        load_playbooks(tmp_path)
+    assert str(raised.value).startswith(f"The playbook {path} is wrong: ")
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("field", ["name", "description", "examples", "tasks"])
+def test_a_missing_field_is_named(tmp_path: Path, field: str) -> None:
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump({k: v for k, v in VALID.items() if k != field}))
+    with pytest.raises(ConfigError, match=rf"x\.yaml is wrong: .*missing required field `{field}`"):
+        load_playbooks(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"", b"- a\n", b"name: [", b"\xff\xfe\x00", b"a: b\n---\nc: d\n"])
+def test_a_file_that_is_no_playbook_is_named(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x.yaml").write_bytes(data)
+    with pytest.raises(ConfigError, match=r"The playbook .*x\.yaml is wrong: ") as raised:
+        load_playbooks(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_two_playbooks_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path)
+    second = write(tmp_path, "other.yaml")
+    with pytest.raises(ConfigError, match=f"{second} is wrong: another one is named 'look' too"):
+        load_playbooks(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"a: b\n", b"- 5\n", b"", b"- [\n", b"\xff"])
+def test_wrong_counterexamples_are_named(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "counterexamples.yaml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=f"The counterexamples in {path} are wrong"):
+        load_counterexamples(path)
+
+
+# --- what is said in a text ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Check up on {}",
+        "Check up on {}.",
+        "Is {}, in your opinion, any good?",
+        "Check {}!?",
+        "Check up on {}…",
+        "Check up on ({}).",
+        "Check up on [{}]",
+        "Check up on <{}>;",
+        "Check up on '{}'.",
+        'Check up on "{}"',
+        "Check up on `{}`:",
+        "Check up on “{}”.",
+        "Schau dir „{}“ an",
+        "Regarde «{}» !",
+        "Check **{}**",
+        "What about {}'s tests?",
+        "What about {}’s tests?",
+        "repo={} please",
+        "repo:{} please",
+        "Run tests and/or lint of {}",
+        "Run tests / lint of {}",
+        "It takes ~ 5 minutes or ~10 to check {}",
+        "As https://example.org/a/b says, check {}",
+        "Check {} and not /tmp",
+        "Check\t{}\nplease",
+        "检查 {}。",
+    ],
+)
+@pytest.mark.parametrize("name", ["kettle", "größe-日本", "v1.2_(old)", "a~b"])
+def test_a_folder_is_found_in_a_sentence(tmp_path: Path, text: str, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    assert fill_parameters(FOLDER, text.format(folder), {}) == {"repo": str(folder)}
+
+
+@pytest.mark.parametrize("text", ["Check '{}'", 'Check "{}".', "Check `{}`!", "Check “{}”"])
+def test_a_quoted_folder_may_have_blanks(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "my best work"
+    folder.mkdir()
+    assert fill_parameters(FOLDER, text.format(folder), {}) == {"repo": str(folder)}
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "src" / "a b").mkdir(parents=True)
+    assert fill_parameters(FOLDER, "Check ~/src, please", {}) == {"repo": str(tmp_path / "src")}
+    assert fill_parameters(FOLDER, 'Check "~/src/a b"', {}) == {"repo": str(tmp_path / "src" / "a b")}
+    assert fill_parameters(FOLDER, "x", {"repo": "~/src"}) == {"repo": str(tmp_path / "src")}
+
+
+def test_a_folder_is_resolved(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert fill_parameters(FOLDER, f"Check {tmp_path}/a/../link/", {}) == {"repo": str(tmp_path / "a")}
+
+
+def test_the_context_goes_before_the_text(tmp_path: Path) -> None:
+    assert fill_parameters(FOLDER, "Check /nowhere", {"repo": str(tmp_path)}) == {"repo": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Check it", "Check ./here or ../there", "Check https://example.org/a/b", "and/or", "a / b", "~", "1/2"],
+)
+def test_a_text_without_a_folder_is_answered_with_what_is_missing(text: str) -> None:
+    with pytest.raises(ActionError) as raised:
+        fill_parameters(FOLDER, text, {})
+    assert str(raised.value) == (
+        "The goal does not say the repo. Name it in the text, or give it as context repo=..."
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("/no/such/folder", "There is no folder /no/such/folder"),
+        ("/etc/passwd", "There is no folder /etc/passwd"),
+        ("here", "'here' is not an absolute path"),
+        ("/a\0b", "folder /a"),
+        ("~nobody-of-that-name/x", "The folder ~nobody-of-that-name/x cannot be looked into"),
+        ("/" + "x" * 5_000, "cannot be looked into: File name too long"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_said_in_a_sentence(value: str, said: str) -> None:
+    with pytest.raises(ActionError) as raised:
+        fill_parameters(FOLDER, "", {"repo": value})
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("Read https://example.org/a", "https://example.org/a"),
+        ("Read https://example.org/a?b=c&d=%20#e.", "https://example.org/a?b=c&d=%20#e"),
+        ("(see http://example.org/a).", "http://example.org/a"),
+        ("[a page](https://example.org/a), please", "https://example.org/a"),
+        ("<https://example.org/>", "https://example.org/"),
+        ("“https://example.org/a”", "https://example.org/a"),
+        ("'https://example.org/a'", "https://example.org/a"),
+        ("Read https://example.org/A_(letter)", "https://example.org/A_(letter)"),
+        ("(https://example.org/A_(letter))", "https://example.org/A_(letter)"),
+        ("HTTPS://example.org/a!", "HTTPS://example.org/a"),
+        ("https://例え.jp/å, https://second.example", "https://例え.jp/å"),
+    ],
+)
+def test_an_address_is_found_in_a_sentence(text: str, url: str) -> None:
+    assert fill_parameters(URL, text, {}) == {"url": url}
+
+
+def test_a_text_parameter_is_what_its_pattern_finds() -> None:
+    book = playbook(topic={"kind": "text", "pattern": r"\babout\s+(?P<value>[^.]+)"})
+    assert fill_parameters(book, "Write ABOUT  graph memory . Soon", {}) == {"topic": "graph memory"}
+    assert fill_parameters(book, "", {"topic": "tea"}) == {"topic": "tea"}
+    with pytest.raises(ActionError, match="does not say the topic"):
+        fill_parameters(book, "Write something", {})
+
+
+# --- what is compared with examples --------------------------------------------------------------
+
+
+def test_a_text_is_compared_without_its_paths_and_addresses() -> None:
+    ((general, book),) = variants("Check '/a b' and ~/c, then https://example.org/a/b?", {"p": FOLDER})
+    assert general == "Check PATH and PATH then URL"
+    assert book is None
+
+
+def test_a_topic_is_compared_as_a_topic_with_the_playbook_that_takes_it() -> None:
+    book = playbook(topic={"kind": "text", "pattern": r"\babout\s+(?P<value>[^.]+)"})
+    texts = variants("Write about tea in /a. Now", {"p": book, "f": FOLDER})
+    assert texts == [("Write about tea in PATH Now", None), ("Write about TOPIC", book)]
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+def test_parameters_are_filled_in_and_other_braces_stay(tmp_path: Path) -> None:
+    tasks = [
+        {**VALID["tasks"][0], "params": {"repo": "{repo}", "format": "{a} {}", "deep": 3}},
+        VALID["tasks"][1],
+    ]
+    write(tmp_path, tasks=tasks)
+    first, second = tasks_of(load_playbooks(tmp_path)["look"], "g1", {"repo": "/r/{repo}"})
+    assert first.text == "Read /r/{repo}"
+    assert first.params == {"repo": "/r/{repo}", "format": "{a} {}", "deep": 3}
+    assert (first.task_id, second.task_id, second.depends_on) == ("g1-a-1", "g1-b-1", ("a",))
+    assert not first.issued
