@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from services.cli.roster import load_roster
@@ -46,6 +47,13 @@ class OfficeServer:
         record.write_text(
             json.dumps({"pid": os.getpid(), "url": self.url, "started_at": "", "state_dir": ""})
         )
+
+    async def restart_server(self) -> None:
+        """Kill the server and start it again where it was."""
+        self.server.process.kill()
+        self.server.process.wait()
+        config = msgspec.structs.replace(self.config, nats_port=int(self.url.rpartition(":")[2]))
+        self.server = await NatsServer.start(config, log=self.config.logs / "nats.log")
 
     @asynccontextmanager
     async def connect(self, name: str = subjects.USER) -> AsyncIterator[Bus]:

@@ -16,7 +16,10 @@ from shared.errors import MailroomError
 @click.argument("name", required=False, default="")
 @json_option
 def agents(name: str, as_json: bool) -> None:
-    """Show who is at work (or only NAME), what they can do, and how to write to them."""
+    """Show who can do what, and how to write to them.
+
+    Of everybody who is at work, or of NAME alone.
+    """
     present = asyncio.run(_read())
     if name:
         present = [presence for presence in present if presence.agent == name]

@@ -31,7 +31,10 @@ def audit() -> None:
     "--json", is_flag=True, expose_value=False, help="Accepted for likeness: the export is JSON lines anyway."
 )
 def export(since: datetime | None) -> None:
-    """Print every envelope there was as a line of JSON: seq, time, subject, headers, envelope."""
+    """Print every envelope there was.
+
+    As a line of JSON each: stream, seq, time, subject, headers, envelope.
+    """
     asyncio.run(_export(since))
 
 
@@ -61,9 +64,9 @@ def line_of(copy: "Copy") -> dict[str, Any]:
 @audit.command()
 @json_option
 def verify(as_json: bool) -> None:
-    """Prove that the trail holds every message of OFFICE and MEMORY, unchanged and in order.
+    """Prove that the audit trail is whole.
 
-    Exits with 1 where it does not.
+    It holds every message of OFFICE and MEMORY, unchanged and in order; else this exits with 1.
     """
     findings = asyncio.run(_verify())
     if as_json:

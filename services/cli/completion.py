@@ -4,14 +4,14 @@ import click
 from click.shell_completion import get_completion_class
 
 PLACES = {
-    "bash": 'eval "$(mailroom completion bash)"   in ~/.bashrc',
-    "zsh": 'eval "$(mailroom completion zsh)"   in ~/.zshrc',
-    "fish": "mailroom completion fish | source   in ~/.config/fish/config.fish",
+    "bash": 'eval "$(mailroom completion bash)"  # ~/.bashrc',
+    "zsh": 'eval "$(mailroom completion zsh)"  # ~/.zshrc',
+    "fish": "mailroom completion fish | source  # ~/.config/fish/config.fish",
 }
 """Where each shell wants it."""
 
 
-@click.command(epilog="Put it where your shell starts: " + "; ".join(PLACES.values()))
+@click.command(epilog="\b\nPut it where your shell starts:\n" + "\n".join(PLACES.values()))
 @click.argument("shell", type=click.Choice(list(PLACES)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

@@ -57,7 +57,7 @@ def _as_data(seq: int, letter: DeadLetter) -> dict[str, object]:
 @click.argument("number", type=click.IntRange(min=1))
 @json_option
 def show(number: int, as_json: bool) -> None:
-    """Show the dead letter NUMBER: the reason, and the message it is about."""
+    """Show a dead letter and its message."""
     letter = asyncio.run(_find(number))
     if as_json:
         print_json(_as_data(number, letter))
@@ -99,9 +99,10 @@ def _pretty(letter: DeadLetter) -> str:
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @json_option
 def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
-    """Send the message of each dead letter NUMBER again, and take the letter off the list.
+    """Send the messages of dead letters again.
 
-    A task is set back to pending together with it. Needs the admin's key.
+    The letters NUMBER leave the list. A task is set back to pending together with its message. Needs the
+    admin's key.
     """
     done = asyncio.run(_retry(_chosen(numbers, everything)))
     if as_json:
@@ -116,7 +117,10 @@ def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @json_option
 def drop(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
-    """Take each dead letter NUMBER off the list; the audit trail keeps it. Needs the admin's key."""
+    """Take dead letters off the list.
+
+    The audit trail keeps the letters NUMBER. Needs the admin's key.
+    """
     done = asyncio.run(_drop(_chosen(numbers, everything)))
     if as_json:
         print_json(done)

@@ -16,9 +16,10 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Check bus, streams, keys, disk, embedding model, memory, brain and sandbox.
+    """Check that all the office needs is there.
 
-    Exits with 1 where a check fails.
+    Looks at bus, streams, keys, disk, embedding model, memory, brain and sandbox, and says what to do where
+    one is not well. Exits with 1 where a check fails.
     """
     from services.cli.checks import examine
 

@@ -41,7 +41,7 @@ def memory() -> None:
 def add(
     title: str, body: str, kind: str, tags: tuple[str, ...], importance: float, insist: bool, as_json: bool
 ) -> None:
-    """Remember TITLE, a sentence; prints the id it is stored under."""
+    """Remember a sentence, TITLE, and print its id."""
     try:
         node = Node(
             title=title.strip(),
@@ -92,7 +92,7 @@ def search(
     since: datetime | None,
     as_json: bool,
 ) -> None:
-    """Show what memory holds that is nearest to TEXT, best first."""
+    """Show what memory holds nearest to TEXT, best first."""
 
     async def find() -> list[Hit]:
         async with connect() as bus:

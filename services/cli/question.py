@@ -31,7 +31,10 @@ LOOK_EVERY = 1.0
 )
 @json_option
 def ask(text: str, timeout: float, as_json: bool) -> None:
-    """Ask the front desk a question: TEXT in your own words ('-' reads it from standard input)."""
+    """Ask the front desk a question.
+
+    TEXT is the question in your own words; '-' reads it from standard input.
+    """
     answer = asyncio.run(_ask(Question(sender=subjects.USER, recipient=subjects.NEXUS, text=text), timeout))
     if as_json:
         print_json(answer)

@@ -19,7 +19,7 @@ from shared.settings import Settings
 
 READY_TIMEOUT = 15.0
 """Seconds the server may take until it listens: a large store is checked first."""
-NAMED_WAIT = 5.0
+NAMED_WAIT = 3.0
 """Seconds the server that NATS_URL names may take to answer."""
 TEMPLATES = Path(__file__).resolve().parents[2] / "deploy" / "nats"
 MIN_STORE = 64 * 1024 * 1024

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="ID")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show all that was done for the goal or task ID: who sent what to whom, when, and how long it took."""
+    """Show all that was done for a goal or a task.
+
+    Who sent what to whom for ID, when, and how long it took.
+    """
     story = asyncio.run(_tell(name))
     if as_json:
         print_json(story)

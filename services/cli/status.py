@@ -48,7 +48,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show the agents, their load and mailboxes, dead letters, the state of the office, server and disk."""
+    """Show who is at work, what waits, and what failed."""
     overview = asyncio.run(_look())
     if as_json:
         print_json(overview)

@@ -91,7 +91,10 @@ def submit(
     deadline: datetime | None,
     as_json: bool,
 ) -> None:
-    """Give the office a goal: TEXT says what is wanted ('-' reads it from standard input)."""
+    """Give the office a goal.
+
+    TEXT says what is wanted; '-' reads it from standard input.
+    """
     body = {"text": text, "goal_id": generate_task_id("goal"), "requester": subjects.USER, "context": context}
     if priority:
         body["priority"] = TaskPriority(priority)

@@ -68,7 +68,10 @@ def _ids_of(copy: "Copy") -> list[str]:
 )
 @json_option
 def tail(task: str, agent: str, goal: str, since: datetime | None, no_follow: bool, as_json: bool) -> None:
-    """Show every envelope as the broker stores it: time, who wrote to whom, kind, gist. Ctrl-C ends it."""
+    """Show every envelope as the broker stores it.
+
+    One line each: time, who wrote to whom, kind, gist. Ctrl-C ends it.
+    """
     wanted = Wanted(task=task, agent=agent, goal=goal)
     try:
         asyncio.run(_tail(wanted, since, no_follow, as_json))

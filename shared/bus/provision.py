@@ -88,11 +88,12 @@ def _audit(source: str, name: str) -> dict[str, Any]:
     }
 
 
-def _bucket(name: str, *, ttl: float, storage: str) -> dict[str, Any]:
+def _bucket(name: str, *, ttl: float) -> dict[str, Any]:
+    # On disk, although what it holds is short-lived: a stream in memory is gone with the server, for good.
     return {
         "name": subjects.bucket_stream(name),
         "subjects": [f"$KV.{name}.>"],
-        "storage": storage,
+        "storage": "file",
         "max_msgs_per_subject": 1,
         "max_age": int(ttl * SECOND),
         "discard": "new",

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -193,25 +193,25 @@ class Ground:
         }
         self.office = Office(folder, **environment)
 
-    async def open(self, agents: Sequence[str] = ()) -> None:
-        """Start the server, and these agents of the roster."""
+    async def open(self, agents: Sequence[str], ends: AsyncExitStack) -> None:
+        """Start the server, and these agents of the roster; ``ends`` learns how to stop what was started."""
         office = self.office
         office.members = {member.name: member for member in load_roster(office.config)}
         write_config(office.config, list(office.members))
         office.server = await NatsServer.start(office.config, log=office.config.logs / "nats.log")
+        starting = ends.enter_context(ExitStack())
+        starting.callback(office.server.stop)
         office.environment["NATS_URL"] = office.server.url
         await provision_office(office.config, office.server.url, list(office.members))
         office.user = await office.connect(subjects.USER)
+        starting.pop_all()
+        ends.push_async_callback(office.close)
         self.admin = await office.connect(subjects.ADMIN)
+        ends.push_async_callback(self.admin.close)
         for name in agents:
             office.start(name)
         for name in agents:
             await office.ready(name)
-
-    async def close(self) -> None:
-        """Stop everything."""
-        await self.admin.close()
-        await self.office.close()
 
     async def api(self, verb: str, body: Any = None) -> dict[str, Any]:
         """Ask JetStream as the admin; raises RuntimeError with its reason."""
@@ -226,12 +226,10 @@ class Ground:
 async def open_ground(sync: str, agents: Sequence[str] = ()) -> AsyncIterator[Ground]:
     """A Ground with these agents running (none: only the server), gone afterwards."""
     with TemporaryDirectory(prefix="mailroom-bench-") as folder:
-        ground = Ground(Path(folder), sync)
-        await ground.open(agents)
-        try:
+        async with AsyncExitStack() as ends:
+            ground = Ground(Path(folder), sync)
+            await ground.open(agents, ends)
             yield ground
-        finally:
-            await ground.close()
 
 
 def noop_task(task_id: str, requester: str = subjects.USER) -> Task:

@@ -417,6 +417,20 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
     )
 
 
+async def test_the_yellow_pages_outlive_the_server(fresh_office_server: OfficeServer) -> None:
+    office = fresh_office_server
+    async with office.connect("scout") as scout:
+        await _show_presence(scout)
+        await office.restart_server()
+        listed = json.loads((await run(office, "agents", "--json")).stdout)
+        async with asyncio.timeout(10):
+            while not scout.connected:
+                await asyncio.sleep(0.05)
+        await _show_presence(scout, load=3)
+        again = json.loads((await run(office, "agents", "--json")).stdout)
+    assert [(page["agent"], page["load"]) for page in (*listed, *again)] == [("scout", 0), ("scout", 3)]
+
+
 def test_the_doctor_says_what_is_wrong_and_what_to_do(office_server: OfficeServer, mailroom: Run) -> None:
     checks = {check["name"]: check for check in json.loads(mailroom("doctor", "--json").stdout)}
     for name in ("bus", "streams", "keys", "disk", "brain"):

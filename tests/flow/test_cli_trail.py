@@ -229,6 +229,28 @@ async def test_the_export_holds_every_message_of_both_streams_in_order(office_se
     assert nothing.stdout == ""
 
 
+async def test_a_header_hides_nothing_from_the_readers_of_the_trail(
+    fresh_office_server: OfficeServer,
+) -> None:
+    """A status in a stored header is what somebody wrote, and no word of the server."""
+    office = fresh_office_server
+    async with office.connect("scout") as scout:
+        await write(scout, "user", "before")
+        trick = {
+            "Nats-Msg-Id": generate_id(),
+            "Status": "204",
+            "Nats-Last-Sequence": "9",
+            "Nats-Sequence": "9",
+        }
+        await scout.store(subjects.mail("user", "scout"), b"hidden?", headers=trick)
+        seq = await write(scout, "user", "after")
+        await copied(office, subjects.OFFICE, seq)
+    exported = (await run(office, "audit", "export")).stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in exported] == [1, 2, 3]
+    assert len(await _lines(office, "--since", "1h", "--no-follow", "--json")) == 3
+    assert (await run(office, "audit", "verify")).returncode == 0
+
+
 # --- verify --------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -216,6 +217,40 @@ def test_up_killed_leaves_nothing_and_the_next_one_opens(tmp_path: Path) -> None
     assert (closed.returncode, closed.stdout) == (0, f"No office is running in {state}.\n")
 
 
+def test_the_demonstration_shows_a_piece_of_work_from_end_to_end(tmp_path: Path) -> None:
+    repo = make_repository(tmp_path / "tiny")
+    before = git(repo, "status", "--porcelain", "--ignored")
+    state = tmp_path / "state"
+    done = mailroom(state, "demo", str(repo))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"user → conductor +submission +Check up on the repository at", done.stdout)
+    assert re.search(r"critic → conductor +result +completed: Approved", done.stdout)
+    report = Path(re.findall(r"^The report: (.+)$", done.stdout, re.MULTILINE)[-1])
+    assert report.is_relative_to(state / "demo")
+    assert report.read_text().splitlines()[0] in done.stdout
+    answer = done.stdout.partition('== mailroom ask "What did the check-up find?"')[2]
+    assert "test_tiny.py" in answer
+    assert "memory node" in answer
+    assert git(repo, "status", "--porcelain", "--ignored") == before
+    assert not processes_of(report.parents[2])
+
+
+def make_repository(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "README.md").write_text("# Tiny\n\nTiny adds numbers.\n")
+    (folder / "test_tiny.py").write_text("import os\n\n\ndef test_add():\n    assert 1 + 2 == 4\n")
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Add tiny"]):
+        git(folder, *arguments)
+    return folder
+
+
+def git(repo: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=Tiny", "-c", "user.email=tiny@example.org"]
+    return subprocess.run(
+        ["git", "-C", str(repo), *identity, *arguments], capture_output=True, text=True, check=True
+    ).stdout
+
+
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
@@ -301,6 +336,23 @@ def test_a_server_that_takes_anybody(tmp_path: Path) -> None:
         server.terminate()
         server.wait()
     assert "does not know the office's keys" in said
+
+
+def test_a_server_that_includes_the_offices_configuration(tmp_path: Path) -> None:
+    state, port = tmp_path / "state", free_port()
+    assert mailroom(state, "provision").returncode == 0
+    (tmp_path / "own.conf").write_text(f"host: 127.0.0.1\nport: {port}\ninclude state/nats/office.conf\n")
+    command = [find_server(settings.load({"HOME": "/nonexistent"})), "-c", str(tmp_path / "own.conf")]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: listens(port))
+        done = mailroom(state, "provision", NATS_URL=f"nats://127.0.0.1:{port}")
+        again = mailroom(state, "provision", "--json", NATS_URL=f"nats://127.0.0.1:{port}")
+    finally:
+        server.terminate()
+        server.wait()
+    assert "created stream OFFICE" in done.stdout, done.stderr
+    assert json.loads(again.stdout)["changes"] == []
 
 
 def test_a_damaged_key(tmp_path: Path) -> None:

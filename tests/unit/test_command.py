@@ -139,7 +139,8 @@ async def test_time_is_limited(tmp_path):
     sleep = unique_sleep()
     started = time.monotonic()
     result = await shell(f"echo before; {sleep}", tmp_path, seconds=0.5)
-    assert (result.timed_out, result.output) == (True, "before\n")
+    assert result.timed_out
+    assert result.output.startswith("before\n")  # a shell may go on to tell what ended its child
     assert time.monotonic() - started < 0.5 + GRACE
     assert not alive(sleep)
 
