@@ -32,7 +32,7 @@ from shared.contracts import (
 )
 from shared.errors import ActionError
 from shared.profile import Profile
-from tests.unit.team import Team, open_team
+from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -14,8 +14,8 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
 from shared.profile import Profile, load_profile
-from tests.unit.discovery_site import PAPERS, Site, site
-from tests.unit.team import Team, open_team
+from tests.flow.discovery_site import PAPERS, Site, site
+from tests.flow.team import Team, open_team
 
 __all__ = ["site"]
 

@@ -9,8 +9,8 @@ import pytest
 from services.frontier.__main__ import Frontier
 from shared.contracts import AgentReport, DiscoveryResult, TaskStatus
 from shared.profile import Profile
-from tests.unit.discovery_site import NO_PAPERS, PAPERS, RSS, Site, site
-from tests.unit.team import Team, open_team
+from tests.flow.discovery_site import NO_PAPERS, PAPERS, RSS, Site, site
+from tests.flow.team import Team, open_team
 
 __all__ = ["site"]
 

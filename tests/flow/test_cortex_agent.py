@@ -19,7 +19,7 @@ from shared.agent import BaseAgent
 from shared.contracts import TaskPlan, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.profile import Profile
-from tests.unit.team import Team, open_team
+from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -11,7 +11,7 @@ import pytest
 from services.frontier.news import drop_duplicates, parse_feed, plain_link, read_news, strip_markup
 from services.frontier.papers import abstract_url, build_query, find_papers
 from shared.errors import ActionError
-from tests.unit.discovery_site import ATOM, NO_PAPERS, PAPERS, REFUSAL, RSS, Site, site
+from tests.flow.discovery_site import ATOM, NO_PAPERS, PAPERS, REFUSAL, RSS, Site, site
 
 __all__ = ["site"]
 
