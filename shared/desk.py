@@ -39,6 +39,8 @@ LOST = "the task was cancelled or taken over"
 OVERDUE = "its deadline passed before it was done"
 FAR_FUTURE = 1e7
 """Seconds that a task without a deadline has: four months."""
+MAX_RESULT = 1_000_000
+"""The most bytes of a result: it is stored with its task's record, and passed on to tasks that build on it."""
 CONFLICT_TRIES = 8
 """How often a handler whose commit lost a race is run again at once."""
 
@@ -174,7 +176,9 @@ class Desk:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:
             await held.settle(await self._perform(held))
-        except Conflict:
+        except Conflict as conflict:
+            if not await self._is_lost(held):
+                raise BusError(f"something it wrote to was changed at the same time: {conflict}") from conflict
             log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
         except Refused as error:
             await held.settle(held.failure(str(error)))
@@ -186,7 +190,7 @@ class Desk:
         work = self._works[held] = Work(working)
         overdue = asyncio.get_running_loop().call_later(_time_left(held.task), work.stop, OVERDUE)
         try:
-            return job.result(self._name, await working)
+            return self._result(held, job, await working)
         except ActionError as error:
             return held.failure(str(error))
         except asyncio.CancelledError:
@@ -194,12 +198,27 @@ class Desk:
                 return msgspec.structs.replace(held.failure(OVERDUE), status=TaskStatus.TIMEOUT)
             if work.stopped:
                 raise Conflict(work.stopped) from None
+            if not _is_being_cancelled():
+                raise RuntimeError("the action cancelled itself") from None
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             raise
         finally:
             overdue.cancel()
             del self._works[held]
+
+    def _result(self, held: Claim, job: Job, outcome: Outcome) -> TaskResult:
+        try:
+            result = job.result(self._name, outcome)
+            size = len(result.to_json())
+        except ValueError as error:
+            return held.failure(f"its result cannot be sent: {error}")
+        if size > MAX_RESULT:
+            return held.failure(
+                f"its result has {size:,} bytes and the limit is {MAX_RESULT:,}. "
+                "Have it write a file, and name that in output_paths"
+            )
+        return result
 
     async def _do(self, job: Job) -> Outcome:
         current_job.set(job)
@@ -261,6 +280,11 @@ def _task_in(delivery: Delivery) -> Task | None:
     except ValueError:
         return None
     return envelope if isinstance(envelope, Task) else None
+
+
+def _is_being_cancelled() -> bool:
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
 
 
 def _time_left(task: Task) -> float:

@@ -63,9 +63,11 @@ def _command(config: Settings) -> str:
     if called.name != "mailroom":
         command = f"{shlex.quote(sys.executable)} -m services.cli"
     elif found := shutil.which("mailroom"):
-        command = "mailroom" if Path(found).resolve() == called.resolve() else shlex.quote(str(called))
+        command = (
+            "mailroom" if Path(found).resolve() == called.resolve() else shlex.quote(str(called.absolute()))
+        )
     else:
-        command = shlex.quote(str(called))
+        command = shlex.quote(str(called.absolute()))
     if settings.load().state_dir == config.state_dir:
         return command
     return f"MAILROOM_STATE_DIR={shlex.quote(str(config.state_dir))} {command}"

@@ -9,11 +9,12 @@ import msgspec
 
 from services.cli.child import Child, Program
 from services.cli.connection import RunningOffice
+from services.cli.leftovers import end_leftovers
 from services.cli.lifeline import Lifeline
 from services.cli.lock import OfficeLock, unusable
 from services.cli.logbook import Follower, Line, rotate
 from services.cli.programs import AGENT, MEMORY, SERVER, agent_programs, server_program
-from services.cli.roster import load_roster
+from services.cli.roster import SERVICES, load_roster
 from services.cli.server import choose_port, provision_named, provision_office, write_config
 from shared.contracts import generate_iso_timestamp
 from shared.settings import Settings
@@ -95,8 +96,8 @@ class Supervisor:
         try:
             for folder in (run, config.logs, config.outputs, config.workspaces):
                 folder.mkdir(parents=True, exist_ok=True)
-            for left in run.glob("*.alive"):
-                left.unlink(missing_ok=True)
+            # Two servers on one store would spoil it.
+            end_leftovers(run, (f"{SERVICES.name}.", "shared.process", str(config.state_dir)), self._grace)
             for log in config.logs.glob("*.log"):
                 rotate(log)
             free = shutil.disk_usage(run).free

@@ -27,7 +27,7 @@ def main(record: Path, grace: float) -> None:
     with contextlib.suppress(OSError):
         record.unlink()
     for stage in sorted(set(stages.values())):
-        _end([process for process, its in stages.items() if its == stage], grace)
+        end([process for process, its in stages.items() if its == stage], grace)
 
 
 def _listen(lines: Iterable[str]) -> dict[int, int]:
@@ -41,7 +41,8 @@ def _listen(lines: Iterable[str]) -> dict[int, int]:
     return stages
 
 
-def _end(processes: list[int], grace: float) -> None:
+def end(processes: list[int], grace: float) -> None:
+    """SIGTERM for each, and SIGKILL for its group once all have ended or ``grace`` seconds have passed."""
     for process in processes:
         with contextlib.suppress(OSError):
             os.kill(process, signal.SIGTERM)

@@ -11,6 +11,8 @@ from shared.errors import Reject
 
 MAX_GOAL_ID = 80
 """Characters of a goal's id: the ids of its tasks begin with it."""
+MAX_BYTES = 1_000_000
+"""Bytes of a submission: the goal's record and its tasks hold what it says again and again."""
 LONGEST = timedelta(days=89)
 """How far ahead a deadline may lie: the broker keeps timers for 90 days."""
 
@@ -56,7 +58,10 @@ def _read(data: bytes) -> Submission:
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")
     if "type" not in values:
-        return msgspec.convert(values, Submission)
+        submission = msgspec.convert(values, Submission)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"it has {len(data):,} bytes and the limit is {MAX_BYTES:,}: name files instead")
+        return submission
     request = decode(data)
     if not isinstance(request, TaskRequest):
         raise ValueError(f"a {values['type']} is no submission")

@@ -217,6 +217,27 @@ def test_up_killed_leaves_nothing_and_the_next_one_opens(tmp_path: Path) -> None
     assert (closed.returncode, closed.stdout) == (0, f"No office is running in {state}.\n")
 
 
+def test_what_outlived_up_and_its_warden_is_ended_first(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    opened = mailroom(state, "up", "--detach", "--json")
+    assert opened.returncode == 0, opened.stderr
+    warden = next(process for process, command in processes_of(state).items() if "warden.py" in command)
+    for process in (json.loads(opened.stdout)["pid"], warden):
+        psutil.Process(process).suspend()
+    for process in (json.loads(opened.stdout)["pid"], warden):
+        psutil.Process(process).kill()
+    left = set(wait_for(lambda: processes_of(state)))
+    office = Office(state)
+    try:
+        office.record()
+        assert not left & set(processes_of(state))
+        assert len(left) == len(AGENTS) + 1
+    finally:
+        office.close()
+    assert office.up.returncode == 0
+    assert not processes_of(state)
+
+
 def test_the_demonstration_shows_a_piece_of_work_from_end_to_end(tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "tiny")
     before = git(repo, "status", "--porcelain", "--ignored")
