@@ -52,7 +52,7 @@ class BaseAgent:
         self.actions = collect_actions(self)
         self.log = logger(profile.name)
         self._background: set[asyncio.Task[Any]] = set()
-        self._delegated: dict[str, asyncio.Future[TaskResult]] = {}
+        self._delegated: dict[tuple[str, str], asyncio.Future[TaskResult]] = {}
 
     # --- what a subclass overrides ---------------------------------------------------------------
 
@@ -176,30 +176,45 @@ class BaseAgent:
             context=context,
             deadline=job.task.deadline,
         )
-        arrived = self._delegated[task.task_id] = asyncio.get_running_loop().create_future()
-        try:
+        # Where another job's id begins like this one's, its task has the name already.
+        apart = msgspec.structs.replace(task, task_id=f"{task.task_id[:90]}-{self.bus.derive_id(task.cause)}")
+        for named in (task, apart):
+            arrived = self._delegated[named.assignee, named.task_id] = _future()
             try:
-                await self.bus.commit(pending(task, self.profile.name))
-            except Conflict:
-                self.log.info("delegated_before", task_id=task.task_id)
-            return await self._await_result(task, arrived)
-        finally:
-            del self._delegated[task.task_id]
+                if await self._is_handed_out(named):
+                    return await self._await_result(named, arrived)
+            finally:
+                del self._delegated[named.assignee, named.task_id]
+        raise ActionError(f"The task for {assignee} cannot be named: {apart.task_id!r} is taken")
+
+    async def _is_handed_out(self, task: Task) -> bool:
+        """Store the task, or find it stored by an earlier attempt; False where another job's has its id."""
+        try:
+            await self.bus.commit(pending(task, self.profile.name))
+        except Conflict:
+            record = await self._delegated_record(task)
+            if record is not None and record.task.cause != task.cause:
+                return False
+            self.log.info("delegated_before", task_id=task.task_id)
+        return True
+
+    async def _delegated_record(self, task: Task) -> TaskChanged | None:
+        subject = subjects.state(task.assignee, task.requester, task.task_id)
+        stored = await self.bus.last(subjects.OFFICE, subject)
+        return TaskChanged.from_json(stored.data) if stored else None
 
     async def _await_result(self, task: Task, arrived: asyncio.Future[TaskResult]) -> TaskResult:
-        subject = subjects.state(task.assignee, task.requester, task.task_id)
         while True:
             done, _ = await asyncio.wait({arrived}, timeout=POLL_DELEGATED)
             if done:
                 return arrived.result()
-            stored = await self.bus.last(subjects.OFFICE, subject)
-            record = TaskChanged.from_json(stored.data) if stored else None
+            record = await self._delegated_record(task)
             if record is not None and record.result is not None:
                 return record.result
 
     def take_delegated(self, result: TaskResult) -> bool:
         """Give ``result`` to the handler that waits for it, if one does here."""
-        waiting = self._delegated.get(result.task_id)
+        waiting = self._delegated.get((result.agent, result.task_id))
         if waiting is None:
             return False
         if not waiting.done():
@@ -216,6 +231,10 @@ class BaseAgent:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self.log.error("background_failed", exc_info=error)
+
+
+def _future() -> asyncio.Future[TaskResult]:
+    return asyncio.get_running_loop().create_future()
 
 
 def compose(base: type[BaseAgent], profile: Profile) -> type[BaseAgent]:

@@ -40,7 +40,7 @@ OVERDUE = "its deadline passed before it was done"
 FAR_FUTURE = 1e7
 """Seconds that a task without a deadline has: four months."""
 MAX_RESULT = 1_000_000
-"""The most bytes of a result: it is stored with its task's record, and passed on to tasks that build on it."""
+"""The most bytes of a result: it is stored with its task, and passed on to tasks that build on it."""
 CONFLICT_TRIES = 8
 """How often a handler whose commit lost a race is run again at once."""
 
@@ -113,6 +113,8 @@ class Desk:
         claimed = envelope.requester if isinstance(envelope, Task) else envelope.sender
         if claimed != sender:
             raise Reject(f"it says it is from {claimed or 'nobody'!r}, but {sender!r} sent it")
+        if isinstance(envelope, TaskResult) and envelope.agent != sender:
+            raise Reject(f"it is the result of {envelope.agent!r}, but {sender!r} sent it")
         addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
         if addressee and addressee != self._name:
             raise Reject(f"it is addressed to {addressee!r}, but was left for {self._name!r}")
@@ -178,7 +180,9 @@ class Desk:
             await held.settle(await self._perform(held))
         except Conflict as conflict:
             if not await self._is_lost(held):
-                raise BusError(f"something it wrote to was changed at the same time: {conflict}") from conflict
+                raise BusError(
+                    f"something it wrote to was changed at the same time: {conflict}"
+                ) from conflict
             log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
         except Refused as error:
             await held.settle(held.failure(str(error)))

@@ -8,13 +8,13 @@ from pathlib import Path
 from services.cli import warden
 
 
-def end_leftovers(run: Path, marks: Iterable[str], grace: float) -> list[int]:
-    """End the processes that signs of life and the server's own note in ``run`` tell of; returns them.
+def end_leftovers(state_dir: Path, marks: Iterable[str], grace: float) -> list[int]:
+    """End the processes that agents' signs of life and the server's own note tell of; returns them.
 
     The caller holds the office's lock, so none of them belongs to a running office. Only those whose command
     line holds one of ``marks`` are taken: a process id may be somebody else's by now.
     """
-    noted = dict(_noted(run))
+    noted = dict(_noted(state_dir))
     left = [process for process in noted.values() if _command_has(process, tuple(marks))]
     warden.end(left, grace)
     for path in noted:
@@ -22,9 +22,9 @@ def end_leftovers(run: Path, marks: Iterable[str], grace: float) -> list[int]:
     return left
 
 
-def _noted(run: Path) -> Iterator[tuple[Path, int]]:
+def _noted(state_dir: Path) -> Iterator[tuple[Path, int]]:
     host = f"-{socket.gethostname()}-"
-    for path in [*run.glob(f"*{host}*.alive"), *run.glob("*.pid")]:
+    for path in [*(state_dir / "run").glob(f"*{host}*.alive"), *(state_dir / "nats").glob("*.pid")]:
         text = path.read_text() if path.suffix == ".pid" else path.stem.rpartition("-")[2]
         if text.strip().isdecimal():
             yield path, int(text)

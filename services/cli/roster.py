@@ -1,6 +1,8 @@
 """Which agents there are: the folders with a profile.yaml."""
 
+import difflib
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -30,7 +32,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_roster(settings: Settings) -> list[Member]:
-    """Every agent, memory first; raises ConfigError where a profile is wrong or a name is taken twice."""
+    """Every agent, memory first.
+
+    Raises ConfigError where a profile is wrong, a name is taken twice, or ``replicas`` cannot be.
+    """
     members: dict[str, Member] = {}
     for folder in [*_folders(SERVICES), *(_folders(settings.agents_dir) if settings.agents_dir else ())]:
         member = Member(
@@ -43,7 +48,18 @@ def load_roster(settings: Settings) -> list[Member]:
                 f"Two profiles are named {member.name!r}; one of them is {folder / 'profile.yaml'}"
             )
         members[member.name] = member
+    for name, count in settings.replicas.items():
+        _require_possible(name, count, members)
     return sorted(members.values(), key=lambda member: (member.name != subjects.MEMORY_DAEMON, member.name))
+
+
+def _require_possible(name: str, count: int, members: Iterable[str]) -> None:
+    if name not in members:
+        near = difflib.get_close_matches(name, members, n=1)
+        cure = f"Did you mean {near[0]!r}?" if near else f"The agents are {', '.join(members)}"
+        raise ConfigError(f"MAILROOM_REPLICAS names {name!r}, which is no agent", cure)
+    if count > 1 and name == subjects.MEMORY_DAEMON:
+        raise ConfigError(f"MAILROOM_REPLICAS wants {count} processes of {name!r}", "There can be one")
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -199,15 +199,16 @@ def find_server(settings: Settings) -> Path:
 
 
 def server_command(settings: Settings, program: Path, port: int) -> list[str]:
-    """What runs the server on 127.0.0.1 with the configuration in the state directory."""
+    """What runs the server on 127.0.0.1 with the state directory's configuration; it notes its id there."""
+    folder = settings.state_dir / "nats"
+    listen = ["--addr", "127.0.0.1", "--port", str(port)]
     return [
         str(program),
-        "-c",
-        str(settings.state_dir / "nats" / "nats-server.conf"),
-        "-a",
-        "127.0.0.1",
-        "-p",
-        str(port),
+        "--config",
+        str(folder / "nats-server.conf"),
+        "--pid",
+        str(folder / "server.pid"),
+        *listen,
     ]
 
 

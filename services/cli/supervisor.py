@@ -97,7 +97,8 @@ class Supervisor:
             for folder in (run, config.logs, config.outputs, config.workspaces):
                 folder.mkdir(parents=True, exist_ok=True)
             # Two servers on one store would spoil it.
-            end_leftovers(run, (f"{SERVICES.name}.", "shared.process", str(config.state_dir)), self._grace)
+            marks = (f"{SERVICES.name}.", "shared.process", str(config.state_dir))
+            end_leftovers(config.state_dir, marks, self._grace)
             for log in config.logs.glob("*.log"):
                 rotate(log)
             free = shutil.disk_usage(run).free

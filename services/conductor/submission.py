@@ -44,13 +44,19 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 def read_submission(data: bytes) -> Submission:
     """The submission in ``data``; raises Reject with a reason a person understands."""
     try:
-        return _read(data)
+        submission = _read(data)
     except msgspec.ValidationError as error:
         raise Reject(f"the submission is wrong: {error}") from None
     except (ValueError, RecursionError) as error:
         raise Reject(
             f'the submission cannot be read: {error}. It must be JSON such as {{"text": "..."}}'
         ) from None
+    if len(data) > MAX_BYTES:
+        raise Reject(
+            f"the submission has {len(data):,} bytes; the limit is {MAX_BYTES:,}",
+            "Put what it needs into files, and name their paths",
+        )
+    return submission
 
 
 def _read(data: bytes) -> Submission:
@@ -58,10 +64,7 @@ def _read(data: bytes) -> Submission:
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")
     if "type" not in values:
-        submission = msgspec.convert(values, Submission)
-        if len(data) > MAX_BYTES:
-            raise ValueError(f"it has {len(data):,} bytes and the limit is {MAX_BYTES:,}: name files instead")
-        return submission
+        return msgspec.convert(values, Submission)
     request = decode(data)
     if not isinstance(request, TaskRequest):
         raise ValueError(f"a {values['type']} is no submission")

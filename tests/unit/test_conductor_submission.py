@@ -88,6 +88,14 @@ def test_what_is_no_json_object_is_said_so(data: bytes) -> None:
     assert len(str(raised.value)) < 300
 
 
+def test_a_context_that_is_too_large_is_refused() -> None:
+    """The goal's record repeats it with every step."""
+    with pytest.raises(
+        Reject, match=r"has 1,100,\d+ bytes; the limit is 1,000,000\. Put what it needs into files"
+    ):
+        read(context={"notes": "x" * 1_100_000})
+
+
 def test_a_missing_text_is_said_so() -> None:
     with pytest.raises(Reject, match="missing required field `text`"):
         read_submission(b"{}")

@@ -281,6 +281,7 @@ async def test_nobody_ends_another_s_task_or_review(stage: Stage) -> None:
     await stage.submit("g1", {"playbook": "one"})
     await stage.until(lambda goal: goal.tasks and goal.tasks[0].issued)
     await forge(engineer, "g1-a-1", output="never mind")
+    await forge(engineer, "g1-a-1", agent="worker")
     stage.worker.gate.set()
     await stage.until(lambda goal: goal.status is TaskStatus.REVIEW)
     await forge(engineer, "g1-review-1", metadata={"verdict": APPROVE.to_dict()})
@@ -291,6 +292,8 @@ async def test_nobody_ends_another_s_task_or_review(stage: Stage) -> None:
     assert goal.tasks[0].summary == "a is done"
     stage.judge.gate.set()
     assert (await stage.ended("g1")).status is TaskStatus.COMPLETED
+    (letter,) = await stage.messages("dead.conductor")
+    assert "it is the result of 'worker', but 'engineer' sent it" in json.loads(letter)["reason"]
 
 
 async def forge(bus: Bus, task_id: str, **fields: Any) -> None:
@@ -299,9 +302,8 @@ async def forge(bus: Bus, task_id: str, **fields: Any) -> None:
         recipient="conductor",
         task_id=task_id,
         goal_id="g1",
-        agent="critic",
         status=TaskStatus.COMPLETED,
-        **{"output": "x", **fields},
+        **{"agent": bus.name, "output": "x", **fields},
     )
     await bus.commit([seal(subjects.mail("conductor", bus.name), forged)])
 

@@ -1,0 +1,315 @@
+"""What becomes of a message: handled, refused, done again or buried, whatever an action comes up with."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import desk, subjects
+from shared.actions import Outcome, register_action
+from shared.agent import BaseAgent, Replies
+from shared.bus import Bus
+from shared.bus.entry import seal
+from shared.contracts import (
+    CancelGoal,
+    DeadLetter,
+    Email,
+    GoalDue,
+    Question,
+    Response,
+    TaskChanged,
+    TaskResult,
+    TaskStatus,
+)
+from shared.errors import ActionError, Conflict, Refused, Reject, Retry
+from shared.profile import Profile
+from tests.flow.team import Team, open_team
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class Clerk(BaseAgent):
+    """Does what the test puts into ``way``."""
+
+    async def on_start(self) -> None:
+        self.calls = 0
+        self.way: Callable[[], Awaitable[Any]] = _nothing
+        self.results: list[TaskResult] = []
+
+    @register_action("Do what the test says")
+    async def do(self) -> Any:
+        """Whatever the way brings."""
+        self.calls += 1
+        return await self.way()
+
+    async def on_email(self, email: Email) -> Replies:
+        self.calls += 1
+        outcome: Replies = await self.way() or ()
+        return outcome
+
+    async def on_result(self, result: TaskResult) -> Replies:
+        self.results.append(result)
+        return ()
+
+
+async def _nothing() -> Outcome:
+    return Outcome(output="done")
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(tmp_path, ["clerk", "porter"], MAILROOM_MAX_ATTEMPTS="3") as team:
+        yield team
+
+
+@pytest.fixture
+async def clerk(team: Team) -> Clerk:
+    joined: Clerk = await team.join(Clerk, Profile(name="clerk", description="Files.", concurrency=2))
+    return joined
+
+
+def once(error: BaseException, then: Any = None) -> Callable[[], Awaitable[Any]]:
+    """Raises the first time, and returns after that."""
+    errors = [error]
+
+    async def way() -> Any:
+        if errors:
+            raise errors.pop()
+        return Outcome(output="done") if then is None else then
+
+    return way
+
+
+def always(error: BaseException) -> Callable[[], Awaitable[Any]]:
+    async def way() -> Any:
+        raise error
+
+    return way
+
+
+async def letters(team: Team, subject: str = "dead.clerk") -> list[DeadLetter]:
+    request = {"seq": 1, "next_by_subj": subject, "batch": 100}
+    return [DeadLetter.from_json(stored.data) async for stored in team.user.read(subjects.OFFICE, request)]
+
+
+async def buried(team: Team, number: int = 1) -> list[DeadLetter]:
+    while len(found := await letters(team)) < number:
+        await asyncio.sleep(0.02)
+    return found
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+async def test_an_action_that_cannot_be_done_fails_the_task_at_once(team: Team, clerk: Clerk) -> None:
+    clerk.way = always(ActionError("There is no ink", "Buy some"))
+    result = await team.perform("clerk", "do")
+    assert (result.status, result.error_message) == (TaskStatus.FAILED, "There is no ink. Buy some")
+    assert clerk.calls == 1
+    assert await letters(team) == []
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), Retry("not now", 0.05), asyncio.CancelledError()])
+async def test_what_nobody_foresaw_is_tried_again(team: Team, clerk: Clerk, error: BaseException) -> None:
+    clerk.way = once(error)
+    assert (await team.perform("clerk", "do")).status is TaskStatus.COMPLETED
+    assert clerk.calls == 2
+
+
+async def test_after_the_last_attempt_the_task_fails_with_the_reason(team: Team, clerk: Clerk) -> None:
+    clerk.way = always(ValueError("odd"))
+    result = await team.perform("clerk", "do")
+    assert result.status is TaskStatus.FAILED
+    assert result.error_message == "gave up after 3 deliveries: ValueError: odd"
+    assert clerk.calls == 3
+    (letter,) = await letters(team)
+    assert letter.task_id == result.task_id
+
+
+async def test_an_action_that_cancels_itself_costs_no_worker(team: Team, clerk: Clerk) -> None:
+    """A cancelled handler means that the process stops; one inside an action does not."""
+    clerk.way = always(asyncio.CancelledError())
+    for _ in range(3):
+        result = await team.perform("clerk", "do")
+        assert result.error_message.endswith("RuntimeError: the action cancelled itself")
+    clerk.way = _nothing
+    assert (await team.perform("clerk", "do")).status is TaskStatus.COMPLETED
+
+
+async def test_a_race_that_an_action_lost_is_no_lost_claim(team: Team, clerk: Clerk) -> None:
+    """Otherwise the task would be left as it is for ever."""
+    clerk.way = once(Conflict("somebody else wrote to the same file"))
+    assert (await team.perform("clerk", "do")).status is TaskStatus.COMPLETED
+    clerk.way = always(Conflict("somebody else wrote to the same file"))
+    assert "wrote to the same file" in (await team.perform("clerk", "do")).error_message
+
+
+async def test_what_a_service_refused_fails_the_task(team: Team, clerk: Clerk) -> None:
+    clerk.way = always(Refused("too long a title"))
+    assert (await team.perform("clerk", "do")).error_message == "too long a title"
+
+
+async def test_a_rejected_task_is_buried_and_fails(team: Team, clerk: Clerk) -> None:
+    clerk.way = always(Reject("never again"))
+    result = await team.perform("clerk", "do")
+    assert result.error_message == "never again"
+    (letter,) = await letters(team)
+    assert letter.reason == "never again"
+    assert clerk.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (Outcome(output="x" * 2_000_000), "its result has 2,000,"),
+        (Outcome(output="x", data={"when": object()}), "its result cannot be sent: metadata"),
+        (Outcome(output=b"x"), "its result cannot be sent: output must be a"),  # type: ignore[arg-type]
+    ],
+    ids=["large", "no JSON", "no text"],
+)
+async def test_a_result_that_cannot_be_sent_fails_the_task_and_says_why(
+    team: Team, clerk: Clerk, outcome: Outcome, said: str
+) -> None:
+    async def way() -> Outcome:
+        return outcome
+
+    clerk.way = way
+    result = await team.perform("clerk", "do")
+    assert result.status is TaskStatus.FAILED
+    assert result.error_message.startswith(said)
+    assert clerk.calls == 1
+
+
+async def test_a_task_taken_back_is_stopped(
+    team: Team, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "WATCH_CLAIMS", 0.05)
+    team.offices[0].agent.spawn(team.offices[0]._desk.watch_claims())
+    stopped = asyncio.Event()
+
+    async def way() -> None:
+        await take_back(team.user, clerk.job.task.task_id)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    clerk.way = way
+    performing = asyncio.create_task(team.perform("clerk", "do"))
+    await stopped.wait()
+    performing.cancel()
+    assert await letters(team, "mail.user.clerk") == []
+
+
+async def take_back(user: Bus, task_id: str) -> None:
+    subject = subjects.state("clerk", "user", task_id)
+    stored = await user.last(subjects.OFFICE, subject)
+    assert stored is not None
+    record = TaskChanged.from_json(stored.data).to_dict()
+    record["task"]["status"] = "cancelled"
+    record["id"] = f"cancel-{task_id}"
+    await user.commit([seal(subject, TaskChanged.from_dict(record), expect=stored.seq)])
+
+
+# --- letters -------------------------------------------------------------------------------------
+
+
+async def write(team: Team, envelope: Any) -> None:
+    await team.write(envelope, "clerk")
+
+
+async def test_answers_are_sent_once_though_the_handler_ran_twice(team: Team, clerk: Clerk) -> None:
+    reply = Email(sender="clerk", recipient="user", subject="Re", body="yes")
+    clerk.way = once(ValueError("odd"), [reply])
+    await write(team, Email(sender="user", recipient="clerk", body="Well?"))
+    assert (await team.receive("clerk"))["body"] == "yes"
+    await asyncio.sleep(0.1)
+    found = [
+        stored
+        async for stored in team.user.read(
+            subjects.OFFICE, {"seq": 1, "next_by_subj": "mail.user.clerk", "batch": 9}
+        )
+    ]
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("envelope", "reason"),
+    [
+        (
+            Question(sender="user", recipient="clerk", text="Why?"),
+            "clerk does not answer questions; ask nexus",
+        ),
+        (
+            CancelGoal(sender="user", recipient="clerk", goal_id="g"),
+            "clerk runs no goals; write to conductor",
+        ),
+        (
+            Email(sender="porter", recipient="clerk", body="x"),
+            "it says it is from 'porter', but 'user' sent it",
+        ),
+        (
+            Email(sender="user", recipient="porter", body="x"),
+            "it is addressed to 'porter', but was left for 'clerk'",
+        ),
+        (
+            TaskResult(
+                sender="user",
+                recipient="clerk",
+                task_id="t",
+                agent="porter",
+                status=TaskStatus.COMPLETED,
+                output="x",
+            ),
+            "it is the result of 'porter', but 'user' sent it",
+        ),
+        (
+            TaskChanged.from_dict(
+                {
+                    "sender": "user",
+                    "recipient": "clerk",
+                    "task": {
+                        "type": "task.v1",
+                        "task_id": "t",
+                        "text": "x",
+                        "assignee": "a",
+                        "requester": "b",
+                    },
+                }
+            ),
+            "clerk has no use for a task_changed.v1",
+        ),
+    ],
+    ids=["question", "cancel", "forged", "misdirected", "forged result", "record"],
+)
+async def test_what_is_not_for_it_is_buried_with_the_reason(
+    team: Team, clerk: Clerk, envelope: Any, reason: str
+) -> None:
+    await write(team, envelope)
+    (letter,) = await buried(team)
+    assert letter.reason == reason
+    assert clerk.results == []
+
+
+async def test_answers_and_timers_are_taken_in_silence(team: Team, clerk: Clerk) -> None:
+    await write(team, Response(sender="user", recipient="clerk", text="Yes."))
+    await write(team, GoalDue(sender="user", recipient="clerk", goal_id="g"))
+    result = TaskResult(
+        sender="user", recipient="clerk", task_id="t", agent="user", status=TaskStatus.COMPLETED, output="x"
+    )
+    await write(team, result)
+    while not clerk.results:
+        await asyncio.sleep(0.02)
+    assert await letters(team) == []
+
+
+async def test_a_letter_that_keeps_failing_is_buried_with_the_last_reason(team: Team, clerk: Clerk) -> None:
+    clerk.way = always(KeyError("ink"))
+    await write(team, Email(sender="user", recipient="clerk", body="x"))
+    (letter,) = await buried(team)
+    assert letter.reason == "gave up after 3 deliveries: KeyError: 'ink'"
+    assert letter.subject == "mail.clerk.user"
+    assert '"body":"x"' in letter.original
+    assert letter.task_id == ""
