@@ -2,10 +2,15 @@
 
 import asyncio
 import json
+import shutil
+
+import pytest
 
 from services.cli.server import provision_office
 from shared import subjects
+from shared.bus import Bus
 from shared.bus.entry import Entry
+from shared.errors import BusUnavailable
 from tests.bus.conftest import AGENTS, TestOffice
 
 
@@ -44,3 +49,30 @@ async def test_the_audit_holds_every_message_of_the_office(office: TestOffice) -
             break
         await asyncio.sleep(0.05)
     assert audited == [b"%d" % n for n in range(50)]
+
+
+async def audited(user: Bus) -> list[bytes]:
+    request = {"seq": 1, "batch": 100, "next_by_subj": ">"}
+    try:
+        return [m.data async for m in user.read(subjects.AUDIT, request)]
+    except BusUnavailable:
+        return []
+
+
+@pytest.mark.parametrize("lost", ["messages", "stream"])
+async def test_an_audit_that_a_power_cut_took_is_copied_again(office: TestOffice, lost: str) -> None:
+    """The copies are not synced message by message; what they copy is."""
+    bus, user = await office.connect("engineer"), await office.connect("user")
+    written = [b"%d" % n for n in range(50)]
+    await bus.commit([Entry("mail.critic.engineer", data, f"n{data!r}") for data in written])
+    async with asyncio.timeout(10):
+        while await audited(user) != written:
+            await asyncio.sleep(0.05)
+    await office.kill_server()
+    (folder,) = (office.config.state_dir / "nats" / "store").rglob("AUDIT")
+    shutil.rmtree(folder / "msgs" if lost == "messages" else folder)
+    await office.restart_server()
+    await provision_office(office.config, office.server.url, AGENTS)
+    async with asyncio.timeout(20):
+        while await audited(user) != written:
+            await asyncio.sleep(0.1)
