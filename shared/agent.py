@@ -238,9 +238,17 @@ def _future() -> asyncio.Future[TaskResult]:
 
 
 def compose(base: type[BaseAgent], profile: Profile) -> type[BaseAgent]:
-    """``base`` with the mixins the profile names; raises ConfigError for one that does not exist."""
+    """``base`` with the mixins the profile names; raises ConfigError for one that does not exist or fit."""
     mixins = [_mixin(path, profile) for path in profile.mixins]
-    return type(base.__name__, (*mixins, base), {"__doc__": base.__doc__}) if mixins else base
+    if not mixins:
+        return base
+    try:
+        return type(base.__name__, (*mixins, base), {"__doc__": base.__doc__})
+    except TypeError as error:
+        raise ConfigError(
+            f"The skills of {profile.name!r} do not go together: {error}",
+            "Correct 'mixins' in its profile.yaml",
+        ) from None
 
 
 def _mixin(path: str, profile: Profile) -> type:

@@ -30,7 +30,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise ValueError(f"name must be lower-case letters, digits, '_' or '-', not {self.name!r}")
+            raise ValueError(
+                f"name must be 1 to 64 lower-case letters, digits, '_' or '-', not {self.name!r}"
+            )
         if not self.description.strip():
             raise ValueError("description must be a non-empty string")
         if not 1 <= self.concurrency <= 1_000:
@@ -40,7 +42,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def load_profile(path: Path) -> Profile:
     """Read a profile; raises ConfigError with the file, the line and the nearest valid name."""
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
     except OSError as error:
@@ -49,15 +51,22 @@ def load_profile(path: Path) -> Profile:
         raise ConfigError(f"The profile {path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(node, yaml.MappingNode) or not isinstance(values, dict):
         raise ConfigError(f"The profile {path} must be a mapping with the fields {', '.join(_fields())}")
-    lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
-    for name, line in lines.items():
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        name, line = str(key.value), key.start_mark.line + 1
         _require_field(name, f"{path}:{line}")
+        if name in lines:
+            raise ConfigError(f"{path}:{line}: the field {name!r} stands there twice")
+        lines[name] = line
     try:
         profile = msgspec.convert(values, Profile)
     except msgspec.ValidationError as error:
         line = next((lines[name] for name in lines if name in str(error)), 1)
         raise ConfigError(f"{path}:{line}: {error}") from None
-    require_agent_name(profile.name)
+    try:
+        require_agent_name(profile.name)
+    except ConfigError as error:
+        raise ConfigError(f"{path}:{lines['name']}: {error.cause}", error.cure) from None
     return profile
 
 

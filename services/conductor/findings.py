@@ -1,6 +1,6 @@
 """What a goal leaves in memory: one event, and what it found as observations that led from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,8 @@ C = TypeVar("C", bound=Contract)
 
 MAX_OBSERVATIONS = 40
 """Findings of one goal that are remembered one by one; the report has the rest."""
+WORST = 3
+"""Findings that the event itself names."""
 IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
 
 
@@ -36,12 +38,13 @@ def remembered(
             importance=importance,
         )
 
-    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal), 0.7)
+    findings = _findings(results)
+    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), 0.9)
     nodes = [event]
-    for finding in _findings(results)[:MAX_OBSERVATIONS]:
+    for finding in findings[:MAX_OBSERVATIONS]:
         heading = f"{subject}: {finding.message}".partition("\n")[0]
         found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
-        body = f"The check-up found ({found_by}) at {finding.source}: {finding.message}"
+        body = f"At {finding.source} ({found_by}): {finding.message}"
         nodes.append(
             node(len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], place=finding.source)
         )
@@ -52,12 +55,16 @@ def remembered(
     return nodes, edges
 
 
-def _story(goal: Goal) -> str:
+def _story(goal: Goal, findings: Sequence[Finding]) -> str:
+    """What was found, the worst first; then what was asked for and what each task came to."""
+    worst = "; ".join(f"{finding.message} ({finding.source})" for finding in findings[:WORST])
     lines = [
-        goal.text,
+        f"What was found: {goal.answer}" if goal.answer else "",
+        f"The worst: {worst}." if worst else "",
+        f"It was asked: {goal.text}",
         *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks),
     ]
-    return "\n".join(lines)
+    return "\n".join(line for line in lines if line)
 
 
 def _findings(results: Mapping[str, Any]) -> list[Finding]:

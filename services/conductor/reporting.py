@@ -57,8 +57,9 @@ class Reporter:
             return msgspec.structs.replace(
                 goal, status=TaskStatus.FAILED, reason=reason, answer=text[:50_000]
             )
+        goal = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
         await self._remember(goal, results, path)
-        return msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
+        return goal
 
     async def _remember(self, goal: Goal, results: Mapping[str, Any], path: Path) -> None:
         nodes, edges = remembered(goal, results, path, self._derive_id)

@@ -39,6 +39,8 @@ class _Finding(msgspec.Struct, frozen=True):
 def answer(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Response:
     """An answer made of remembered statements alone, the nearest first, each with its citation.
 
+    What is more important counts as nearer, by at most a quarter either way.
+
     ``confidence`` is the relevance of the nearest, lowered by up to half by the share of the question's
     telling words that nothing quoted covers; 0 where nothing is near enough (see LIKE and HELD), which the
     text then says, along with what can be done. A question with names is answered only by what holds one.
@@ -46,7 +48,7 @@ def answer(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Respons
     terms = find_terms(question)
     names = frozenset(stem(name) for name in NAME.findall(question))
     findings = [_judge(hit, terms, names) for hit in rank_hits(hits)]
-    findings.sort(key=lambda finding: -finding.relevance)
+    findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))
     near = [finding for finding in findings if finding.near][:MOST_QUOTES]
     if not near:
         return Response(text=_regret(question, findings), context_used=packet, confidence=0.0)

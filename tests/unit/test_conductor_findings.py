@@ -61,7 +61,7 @@ def test_an_event_tells_what_was_done() -> None:
     (event,), edges = remember({})
     assert (event.id, event.kind, event.title) == ("g1-node-0", "event", "Check-up of kettle (2026-03-04)")
     assert "tests by engineer: completed. 2 passed" in event.body
-    assert event.body.startswith("Check up on /home/x/kettle\nplease")
+    assert event.body.startswith("It was asked: Check up on /home/x/kettle\nplease")
     assert event.tags == ("checkup", "kettle")
     assert event.metadata == {"goal_id": "g1", "report_path": str(REPORT)}
     assert (event.source.agent, event.source.session) == ("conductor", "g1")
@@ -85,7 +85,7 @@ def test_findings_are_observations_that_the_event_led_to() -> None:
         "a.py:3",
     ]
     assert [node.importance for node in observations] == [0.8, 0.6, 0.8, 0.4]
-    assert "(high, bandit B307) at b.py:9: eval\nis evil" in observations[2].body
+    assert observations[2].body == "At b.py:9 (high, bandit B307): eval\nis evil"
     assert {(edge.from_id, edge.to_id, edge.relation) for edge in edges} == {
         (event.id, node.id, Relation.LED_TO) for node in observations
     }
@@ -121,3 +121,11 @@ def test_other_goals_are_told_by_their_words() -> None:
     (event,), _ = remember({}, long)
     assert event.title.strip()
     assert len(event.body) == 4_000
+
+
+def test_an_event_begins_with_what_was_found() -> None:
+    found = results(inspection=Inspection(findings=(HIGH, LOW), total=2))
+    nodes, _ = remember(found, msgspec.structs.replace(GOAL, answer="kettle: 1 high finding."))
+    first, second = nodes[0].body.splitlines()[:2]
+    assert first == "What was found: kettle: 1 high finding."
+    assert second.startswith("The worst: eval")
