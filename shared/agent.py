@@ -245,8 +245,9 @@ def compose(base: type[BaseAgent], profile: Profile) -> type[BaseAgent]:
     try:
         return type(base.__name__, (*mixins, base), {"__doc__": base.__doc__})
     except TypeError as error:
+        reason = " ".join(str(error).split())
         raise ConfigError(
-            f"The skills of {profile.name!r} do not go together: {error}",
+            f"The skills of {profile.name!r} do not go together: {reason}",
             "Correct 'mixins' in its profile.yaml",
         ) from None
 

@@ -138,7 +138,8 @@ class Desk:
                 await self._commit_replies(delivery, lambda: agent.on_cancel(envelope))
             case GoalDue():
                 await self._commit_replies(delivery, lambda: agent.on_due(envelope))
-            case Response():
+            case Response() | AgentReport():
+                # Read and filed: it stays on the audit trail.
                 return
             case _:
                 raise Reject(f"{self._name} has no use for a {type(envelope).__struct_config__.tag}")

@@ -13,7 +13,7 @@ from tests.bench import machine
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, print_table
 
-MEASURES = ("throughput",)
+MEASURES = ("throughput", "latency", "footprint", "growth")
 QUICK = Plan(tasks=60, rounds=1, quick=True)
 
 

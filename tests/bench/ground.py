@@ -126,18 +126,18 @@ class RivalLane(Lane):
 
     def __init__(self, ground: "Ground", name: str) -> None:
         super().__init__(ground, stream=f"BENCH_{name}", audit=f"BENCH_{name}_AUDIT", durable=name)
-        self.name, self._subject = name, f"bench.{name}"
+        self.name, self.subject = name, f"bench.{name}"
 
     async def start(self, window: int) -> None:
         """Make the streams and the durable, and start the loop with ``window`` tasks in hand."""
-        await self._provision()
+        await self.provision()
         office = self.ground.office
         values = {
             "url": office.server.url,
             "seed": office.config.keys / f"{subjects.ADMIN}.nk",
             "stream": self.stream,
             "durable": self.durable,
-            "subject": self._subject,
+            "subject": self.subject,
             "window": window,
         }
         options = [part for name, value in values.items() for part in (f"--{name}", str(value))]
@@ -157,22 +157,22 @@ class RivalLane(Lane):
         for _ in range(count):
             task_id = generate_id()
             payload = json.dumps({"task_id": task_id, "text": "x" * (SIZE - 64)}).encode()
-            entries.append(Entry(f"{self._subject}.task", payload.ljust(SIZE), task_id))
+            entries.append(Entry(f"{self.subject}.task", payload.ljust(SIZE), task_id))
         await commit_all(self.ground.admin, entries)
 
-    async def _provision(self) -> None:
-        """The office's own streams and durable once more, under other names."""
+    async def provision(self) -> None:
+        """Make the office's own streams and durable once more, under other names."""
         api = self.ground.api
         stream = (await api(f"STREAM.INFO.{subjects.OFFICE}"))["config"]
         audit = (await api(f"STREAM.INFO.{subjects.AUDITED[subjects.OFFICE]}"))["config"]
         durable = (await api(f"CONSUMER.INFO.{subjects.OFFICE}.{NOOP}"))["config"]
-        stream |= {"name": self.stream, "subjects": [f"{self._subject}.>"]}
+        stream |= {"name": self.stream, "subjects": [f"{self.subject}.>"]}
         audit |= {"name": self.audit, "sources": [{"name": self.stream}]}
         audit["republish"] = {"src": ">", "dest": f"audit_of_{self.name}.>"}
         durable |= {
             "name": self.durable,
             "durable_name": self.durable,
-            "filter_subjects": [f"{self._subject}.task"],
+            "filter_subjects": [f"{self.subject}.task"],
         }
         await api(f"STREAM.CREATE.{self.stream}", stream)
         await api(f"STREAM.CREATE.{self.audit}", audit)
@@ -193,8 +193,8 @@ class Ground:
         }
         self.office = Office(folder, **environment)
 
-    async def open(self, agents: Sequence[str], ends: AsyncExitStack) -> None:
-        """Start the server, and these agents of the roster; ``ends`` learns how to stop what was started."""
+    async def open(self, ends: AsyncExitStack, *, everybody: bool) -> None:
+        """Start the server, and all agents if ``everybody``; ``ends`` learns how to stop what was started."""
         office = self.office
         office.members = {member.name: member for member in load_roster(office.config)}
         write_config(office.config, list(office.members))
@@ -208,6 +208,7 @@ class Ground:
         ends.push_async_callback(office.close)
         self.admin = await office.connect(subjects.ADMIN)
         ends.push_async_callback(self.admin.close)
+        agents = list(office.members) if everybody else []
         for name in agents:
             office.start(name)
         for name in agents:
@@ -223,12 +224,12 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(sync: str, agents: Sequence[str] = ()) -> AsyncIterator[Ground]:
-    """A Ground with these agents running (none: only the server), gone afterwards."""
+async def open_ground(sync: str, *, everybody: bool = False) -> AsyncIterator[Ground]:
+    """A Ground with the server, and with all agents if ``everybody``; gone afterwards."""
     with TemporaryDirectory(prefix="mailroom-bench-") as folder:
         async with AsyncExitStack() as ends:
             ground = Ground(Path(folder), sync)
-            await ground.open(agents, ends)
+            await ground.open(ends, everybody=everybody)
             yield ground
 
 

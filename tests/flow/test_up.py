@@ -107,6 +107,15 @@ class Office:
         self._reader.join()
 
 
+@pytest.fixture(autouse=True)
+def clean(tmp_path: Path) -> Iterator[None]:
+    """A test that fails leaves nothing behind either."""
+    yield
+    for process in processes_of(tmp_path / "state"):
+        with contextlib.suppress(psutil.Error):
+            psutil.Process(process).kill()
+
+
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     office = Office(tmp_path_factory.mktemp("office") / "state")

@@ -1,0 +1,47 @@
+"""A message that the server stopped handing out: the only sign is its advisory."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from services.cli.server import provision_office
+from shared import subjects
+from shared.agent import BaseAgent
+from shared.bus.entry import Entry
+from shared.contracts import DeadLetter
+from shared.desk import Desk
+from shared.profile import Profile
+from tests.bus.conftest import ACK_WAIT, AGENTS, TestOffice
+
+
+async def test_what_the_server_gave_up_becomes_a_dead_letter(office: TestOffice, tmp_path: Path) -> None:
+    config = msgspec.structs.replace(office.config, max_attempts=1)
+    assert await provision_office(config, office.server.url, AGENTS) != []
+    conductor, engineer = await office.connect("conductor"), await office.connect("engineer")
+    (seq,) = await conductor.commit([Entry("mail.engineer.conductor", b"never finished", "m1")])
+    for _ in range(3):
+        inbox = await engineer._client.subscribe(engineer._client.new_inbox())
+        pull = "$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer"
+        await engineer._client.publish(pull, b'{"batch":1}', reply=inbox.subject)
+        assert (await inbox.next_msg(5)).data == b"never finished"
+        await inbox.unsubscribe()
+        await asyncio.sleep(ACK_WAIT * 1.2)
+    # The server notices when it would hand the message out once more.
+    desk = Desk(BaseAgent(Profile(name="engineer", description="x"), config, engineer))
+    await engineer.consume(
+        subjects.OFFICE,
+        "engineer",
+        desk.handle,
+        desk.bury,
+        concurrency=1,
+        ack_wait=ACK_WAIT,
+        max_attempts=1,
+    )
+    user = await office.connect(subjects.USER)
+    async with asyncio.timeout(10):
+        while (stored := await user.last(subjects.OFFICE, "dead.engineer")) is None:
+            await asyncio.sleep(0.05)
+    letter = DeadLetter.from_json(stored.data)
+    assert "gave up after 3 deliveries" in letter.reason
+    assert (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq)
