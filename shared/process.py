@@ -17,7 +17,7 @@ from shared.bus import Bus
 from shared.bus.consumer import Consumer
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.desk import Desk
-from shared.errors import BusError, BusUnavailable, MailroomError
+from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.profile import Profile, load_profile
 from shared.settings import Settings
 
@@ -107,7 +107,13 @@ class Office:
         if profile.name == subjects.CONDUCTOR:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
         self.agent.spawn(self._desk.watch_claims())
-        await self._show()
+        try:
+            await self._show()
+        except OSError as error:
+            raise StartError(
+                f"The state directory {self._config.state_dir} cannot be written: {error.strerror}",
+                "Make it writable, or set MAILROOM_STATE_DIR to another folder",
+            ) from None
         self._heartbeat = asyncio.create_task(self._beat())
         logger.info("ready", instance=self._bus.instance)
 
@@ -115,14 +121,15 @@ class Office:
         """Drain: no new messages, a grace for running handlers, then off the yellow pages."""
         if self._heartbeat is not None:
             self._heartbeat.cancel()
-        with contextlib.suppress(BusError):
+        if self._bus.connected:
             await self._bus.publish(self._presence_subject(), b"", headers={"KV-Operation": "DEL"})
         for consumer in self._consumers:
             await consumer.stop(self._config.drain_timeout)
         await self.agent.stop_background()
         await self.agent.on_stop()
         await self._bus.close()
-        self._alive.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._alive.unlink()
 
     async def _consume(self, stream: str, durable: str) -> None:
         self._consumers.append(

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import nats
 import nats.errors
@@ -16,29 +16,13 @@ from nats.aio.msg import Msg
 from shared.bus.commit import Committer
 from shared.bus.consumer import Bury, Consumer, Handler
 from shared.bus.entry import Entry
+from shared.bus.opening import connect_once, read_seed, require_more_time
+from shared.bus.reading import Stored, is_stored, read, stored
 from shared.contracts import generate_id
-from shared.errors import BusError, BusUnavailable, Denied, Refused
+from shared.errors import BusError, BusUnavailable, Refused
 from shared.log import logger
 
-CONNECT_TIMEOUT = 2
-"""Seconds for one attempt to connect."""
-PING_INTERVAL = 10
-"""Seconds between pings; two unanswered ones mean that the server hangs."""
-PENDING_LIMIT = 32 * 1024 * 1024
-"""Bytes kept for the server while it is away; commits wait instead of adding to them."""
-
 log = logger(__name__)
-
-
-class Stored(NamedTuple):
-    """A message as a stream holds it."""
-
-    stream: str
-    subject: str
-    seq: int
-    data: bytes
-    headers: dict[str, str]
-    time: str
 
 
 class Bus:
@@ -72,57 +56,28 @@ class Bus:
         return bus
 
     async def _open(self, url: str, seed: Path, wait: float) -> None:
-        try:
-            seed_text = seed.read_text().strip()
-        except OSError as error:
-            raise Denied(
-                f"The key of {self.name!r} cannot be read: {error.strerror} ({seed})",
-                "'mailroom up' makes the keys; point MAILROOM_STATE_DIR or MAILROOM_KEY_DIR at them",
-            ) from None
-        self._secret = seed_text.encode()
+        self._secret = read_seed(self.name, seed)
         deadline = asyncio.get_running_loop().time() + wait
         while True:
             try:
-                await self._client.connect(
+                await connect_once(
+                    self._client,
                     url,
+                    self._secret,
                     name=f"{self.name}-{self.instance}",
-                    nkeys_seed_str=seed_text,
                     error_cb=self._on_error,
                     disconnected_cb=self._on_disconnected,
                     reconnected_cb=self._on_reconnected,
                     closed_cb=self._on_closed,
-                    connect_timeout=CONNECT_TIMEOUT,
-                    reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
-                    allow_reconnect=False,
-                    max_reconnect_attempts=1,
-                    ping_interval=PING_INTERVAL,
-                    max_outstanding_pings=2,
-                    pending_size=PENDING_LIMIT,
                 )
-                # Only from here on: a first connection that fails is the caller's to hear of.
-                self._client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
                 return
             except Exception as error:
                 await self._client._close(Client.CLOSED, do_cbs=False)
-                self._require_more_time(error, url, deadline)
+                require_more_time(error, self.name, url, deadline)
                 await asyncio.sleep(0.2)
                 self.closed.clear()
                 self._client = Client()
                 self._office = Committer(self._client, self._last_payload)
-
-    def _require_more_time(self, error: Exception, url: str, deadline: float) -> None:
-        if "authorization" in str(error).lower():
-            raise Denied(
-                f"The server at {url} does not know the key of {self.name!r}",
-                "The keys and the server's configuration must come from the same state directory: "
-                "run 'mailroom down', then 'mailroom up'",
-            ) from None
-        if not isinstance(error, OSError | nats.errors.Error | TimeoutError):
-            raise BusUnavailable(f"The bus at {url!r} cannot be used: {error}") from None
-        if asyncio.get_running_loop().time() > deadline:
-            raise BusUnavailable(
-                f"No nats-server answers at {url}", "Start the office with 'mailroom up', or correct NATS_URL"
-            ) from None
 
     @property
     def connected(self) -> bool:
@@ -200,44 +155,17 @@ class Bus:
     async def last(self, stream: str, subject: str) -> Stored | None:
         """The last message on ``subject``, None where there is none."""
         reply = await self._request(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"", 5.0)
-        return _stored(reply) if _is_stored(reply) else None
+        return stored(reply) if is_stored(reply) else None
 
     async def _last_payload(self, subject: str) -> tuple[int, bytes] | None:
         stored = await self.last("OFFICE", subject)
         return None if stored is None else (stored.seq, stored.data)
 
-    async def read(
+    def read(
         self, stream: str, request: Mapping[str, Any], *, timeout: float = 5.0
     ) -> AsyncGenerator[Stored, None]:
-        """Messages of a stream as a direct get of several names them.
-
-        ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,
-        "next_by_subj": ">", "batch": 1000}``; what comes is at most that batch. Raises BusUnavailable where
-        messages of it got lost on the way, as with a connection.
-        """
-        inbox = self._client.new_inbox()
-        subscription = await self._client.subscribe(inbox)
-        last = 0
-        try:
-            await self._client.publish(
-                f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox
-            )
-            while True:
-                message = await subscription.next_msg(timeout=timeout)
-                headers = message.headers or {}
-                if int(headers.get("Nats-Last-Sequence", last)) != last:
-                    raise BusUnavailable(f"Reading {stream} was cut short")
-                if not _is_stored(message):
-                    _require_good_end(stream, headers.get("Status", ""), headers.get("Description", ""))
-                    return
-                stored = _stored(message)
-                last = stored.seq
-                yield stored
-        except (TimeoutError, nats.errors.TimeoutError):
-            raise BusUnavailable(f"Reading {stream} got no answer within {timeout:g} s") from None
-        finally:
-            if not self._client.is_closed:
-                await subscription.unsubscribe()
+        """Messages of a stream as a direct get of several names them; see ``reading.read``."""
+        return read(self._client, stream, request, timeout)
 
     async def subscribe(
         self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]
@@ -326,27 +254,3 @@ class Bus:
         log.info("bus_reconnected", server=self.url)
         for consumer in self._consumers:
             await consumer.reconnected()
-
-
-def _is_stored(message: Msg) -> bool:
-    """Whether this is a message of a stream and no status: whoever stored it can have set a status too."""
-    return "Nats-Stream" in (message.headers or {})
-
-
-def _require_good_end(stream: str, status: str, description: str) -> None:
-    if status == "503":
-        raise BusUnavailable(f"There is no stream {stream}", "Provision the office: run 'mailroom up'")
-    if status not in ("204", "404"):
-        raise BusError(f"Reading {stream} failed: {description}")
-
-
-def _stored(message: Msg) -> Stored:
-    headers = dict(message.headers or {})
-    return Stored(
-        stream=headers.pop("Nats-Stream"),
-        subject=headers.pop("Nats-Subject"),
-        seq=int(headers.pop("Nats-Sequence")),
-        data=message.data,
-        headers=headers,
-        time=headers.pop("Nats-Time-Stamp"),
-    )

@@ -1,7 +1,9 @@
-"""The machine and its processes: load, versions, and the processor time of a process."""
+"""The machine and its processes: load, versions, and what a process takes of processor and memory."""
 
+import contextlib
 import os
 import platform
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,23 @@ def cpu_seconds(pid: int) -> float:
 def rss_mb(pid: int) -> float:
     """Resident memory of a process, in MB."""
     return float(psutil.Process(pid).memory_info().rss / 1e6)
+
+
+def mapped(pid: int, libraries: Iterable[str]) -> list[str]:
+    """Which of these packages have a file of theirs in a process's memory."""
+    paths = {Path(region.path).parts for region in psutil.Process(pid).memory_maps(grouped=True)}
+    return [name for name in libraries if any(name in parts for parts in paths)]
+
+
+def processes_of(state_dir: Path) -> list[int]:
+    """Every process of the office in ``state_dir``, its server and its supervisor among them."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            mine = process.environ().get("MAILROOM_STATE_DIR") == str(state_dir)
+            if mine or str(state_dir) in " ".join(process.cmdline()):
+                found.append(process.pid)
+    return found
 
 
 def _version(name: str) -> str:

@@ -259,7 +259,7 @@ def test_the_demonstration_shows_a_piece_of_work_from_end_to_end(tmp_path: Path)
     assert report.is_relative_to(state / "demo")
     assert report.read_text().splitlines()[0] in done.stdout
     answer = done.stdout.partition('== mailroom ask "What did the check-up find?"')[2]
-    assert "test_tiny.py" in answer
+    assert "1 of 1 test fails" in answer
     assert "memory node" in answer
     assert git(repo, "status", "--porcelain", "--ignored") == before
     assert not processes_of(report.parents[2])
