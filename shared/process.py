@@ -51,23 +51,31 @@ def _run_loop(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _serve(agent_class: type[BaseAgent], profile: Profile, config: Settings) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    bus = await Bus.connect(
-        profile.name, config.nats_url or DEFAULT_URL, config.keys / f"{profile.name}.nk", wait=CONNECT_WAIT
-    )
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    working = asyncio.create_task(_work(agent_class, profile, config))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        logger.info("stopping")
+        working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+
+
+async def _work(agent_class: type[BaseAgent], profile: Profile, config: Settings) -> None:
+    """Connect, open, and stay at work until cancelled; a stop is heard at any point of it."""
+    seed = config.keys / f"{profile.name}.nk"
+    bus = await Bus.connect(profile.name, config.nats_url or DEFAULT_URL, seed, wait=CONNECT_WAIT)
     office = Office(agent_class(profile, config, bus), config)
     try:
         await office.open()
-        waits = [asyncio.create_task(event.wait()) for event in (stopping, bus.closed)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        logger.info("stopping", handling=office.load)
-        if bus.closed.is_set():
-            raise BusUnavailable(
-                "The server ended the connection for good", "See its log; the key may be revoked"
-            )
+        await bus.closed.wait()
+        raise BusUnavailable(
+            "The server ended the connection for good", "See its log; the key may be revoked"
+        )
     finally:
         await office.close()
 
@@ -81,6 +89,7 @@ class Office:
         self._bus = agent.bus
         self._consumers: list[Consumer] = []
         self._desk = Desk(agent)
+        self._begun = False
         self._heartbeat: asyncio.Task[None] | None = None
         self._alive = (
             config.state_dir / "run" / f"{agent.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
@@ -96,6 +105,7 @@ class Office:
         """Start the agent: its own preparations, its service, its mailbox, its presence."""
         profile = self.agent.profile
         await self.agent.on_start()
+        self._begun = True
         await self._bus.serve(
             profile.name,
             package_version(),
@@ -126,7 +136,8 @@ class Office:
         for consumer in self._consumers:
             await consumer.stop(self._config.drain_timeout)
         await self.agent.stop_background()
-        await self.agent.on_stop()
+        if self._begun:
+            await self.agent.on_stop()
         await self._bus.close()
         with contextlib.suppress(OSError):
             self._alive.unlink()

@@ -44,7 +44,7 @@ def remembered(
     for finding in findings[:MAX_OBSERVATIONS]:
         heading = f"{subject}: {finding.message}".partition("\n")[0]
         found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
-        body = f"At {finding.source} ({found_by}): {finding.message}"
+        body = f"The check-up found at {finding.source} ({found_by}): {finding.message}"
         nodes.append(
             node(len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], place=finding.source)
         )

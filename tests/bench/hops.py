@@ -4,6 +4,7 @@ import json
 import statistics
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 from shared import subjects
@@ -35,7 +36,7 @@ def typical_hops(traces: Sequence[Trace]) -> dict[str, float]:
     names = [mark.what for mark in traces[0] if all(mark.what in {m.what for m in t} for t in traces)]
     return {
         f"{first} -> {last}": statistics.median(took(trace, first, last) for trace in traces)
-        for first, last in zip(names, names[1:], strict=False)
+        for first, last in pairwise(names)
     }
 
 

@@ -13,7 +13,7 @@ import nats
 from nats.aio.msg import Msg
 
 from shared import subjects
-from shared.bus import Bus, Delivery
+from shared.bus import Bus, Delivery, Entry
 from shared.bus.claim import pending
 from shared.contracts import AgentReport, Task, TaskResult, decode
 from tests.bench.ground import NOOP, PATIENCE, SIZE, Ground, RivalLane, noop_task, open_ground
@@ -41,9 +41,10 @@ async def measure(plan: Plan) -> list[Row]:
         for number in range(tasks // 5):
             await mailbox.have_done(noop_task(f"warm-{number}"))
             await echo.round_trip()
-        bare, traces = [], []
+        bare, commits, traces = [], [], []
         for number in range(tasks):
             bare.append(await echo.round_trip())
+            commits.append(await mailbox.commit_two(f"probe-{number}"))
             traces.append(await mailbox.have_done(noop_task(f"task-{number}")))
         await mailbox.reach(f"warm-{time.time_ns()}")
         names = [f"goal-{number}-{time.time_ns()}" for number in range(goals)]
@@ -52,7 +53,7 @@ async def measure(plan: Plan) -> list[Row]:
         user = ground.office.user
         reached = [await trace_goal(user, name) for name in names]
         traces = [await _complete(user, f"task-{number}", trace) for number, trace in enumerate(traces)]
-    return [*_task_rows(traces, bare), *_goal_rows(reached)]
+    return [*_task_rows(traces, bare, commits), *_goal_rows(reached)]
 
 
 class Mailbox:
@@ -84,6 +85,16 @@ class Mailbox:
         await self._bus.commit(pending(task, subjects.USER))
         return [Mark("begun", begun), Mark("received", await arrived)]
 
+    async def commit_two(self, name: str) -> float:
+        """Seconds that an atomic commit of two messages takes that nobody consumes."""
+        entries = [
+            Entry(subjects.state(NOOP, subjects.USER, f"{name}-{part}"), b"x" * SIZE, f"{name}-{part}")
+            for part in "ab"
+        ]
+        begun = time.time()
+        await self._bus.commit(entries)
+        return time.time() - begun
+
     async def reach(self, goal_id: str) -> None:
         """Submit a goal of one no-op task and wait for its report."""
         arrived = self._expect(goal_id)
@@ -107,7 +118,7 @@ class Mailbox:
 
 
 class Echo:
-    """One message at a time into a stream like the office's, and out of it again, with nothing but nats-py."""
+    """One message at a time into a stream like the office's and out of it again, with nothing but nats-py."""
 
     def __init__(self, client: nats.NATS, lane: RivalLane) -> None:
         self._stream, self._subject = client.jetstream(), f"{lane.subject}.task"
@@ -148,12 +159,15 @@ async def _complete(user: Bus, task_id: str, trace: Trace) -> Trace:
     return [trace[0], *stored, trace[-1]]
 
 
-def _task_rows(traces: Sequence[Trace], bare: Sequence[float]) -> list[Row]:
+def _task_rows(traces: Sequence[Trace], bare: Sequence[float], commits: Sequence[float]) -> list[Row]:
     times = [took(trace, "begun", "received") for trace in traces]
-    rows = [
-        _row(f"no-op task, subject to result, p{percent}", at(times, percent), BARE, at(bare, percent), target)
-        for percent, target in TARGETS.items()
-    ]
+    rows = []
+    for percent, target in TARGETS.items():
+        bound = at(bare, percent)
+        rows += [
+            _row(f"no-op task, subject to result, p{percent}", at(times, percent), BARE, bound, target),
+            _row(f"one atomic commit of two messages, p{percent}", at(commits, percent), BARE, bound),
+        ]
     return [*rows, *_hop_rows("of a task", traces)]
 
 

@@ -45,7 +45,9 @@ def rss_mb(pid: int) -> float:
 
 
 def mapped(pid: int, libraries: Iterable[str]) -> list[str]:
-    """Which of these packages have a file of theirs in a process's memory."""
+    """Which of these packages have a file of theirs in a process's memory; none where the system hides it."""
+    if not hasattr(psutil.Process, "memory_maps"):
+        return []
     paths = {Path(region.path).parts for region in psutil.Process(pid).memory_maps(grouped=True)}
     return [name for name in libraries if any(name in parts for parts in paths)]
 

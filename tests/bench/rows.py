@@ -35,6 +35,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of a figure: a least or greatest ratio to its bound, or a greatest value."""
 
     least_ratio: float | None = None
+    most_ratio: float | None = None
     most: float | None = None
 
     def met(self, value: float, bound_value: float | None) -> bool | None:
@@ -43,12 +44,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             return value <= self.most
         if self.least_ratio is not None and bound_value:
             return value >= self.least_ratio * bound_value
+        if self.most_ratio is not None and bound_value:
+            return value <= self.most_ratio * bound_value
         return None
 
     def __str__(self) -> str:
         if self.most is not None:
             return f"<= {self.most:g}"
-        return f">= {self.least_ratio:g} x" if self.least_ratio is not None else ""
+        if self.most_ratio is not None:
+            return f"<= {self.most_ratio:.3g} x"
+        return f">= {self.least_ratio:.3g} x" if self.least_ratio is not None else ""
 
 
 NO_TARGET = Target()
@@ -57,6 +62,11 @@ NO_TARGET = Target()
 def at_least(ratio: float) -> Target:
     """At least ``ratio`` times the bound."""
     return Target(least_ratio=ratio)
+
+
+def at_most_times(ratio: float) -> Target:
+    """At most ``ratio`` times the bound."""
+    return Target(most_ratio=ratio)
 
 
 def at_most(value: float) -> Target:

@@ -85,7 +85,7 @@ def test_findings_are_observations_that_the_event_led_to() -> None:
         "a.py:3",
     ]
     assert [node.importance for node in observations] == [0.8, 0.6, 0.8, 0.4]
-    assert observations[2].body == "At b.py:9 (high, bandit B307): eval\nis evil"
+    assert observations[2].body == "The check-up found at b.py:9 (high, bandit B307): eval\nis evil"
     assert {(edge.from_id, edge.to_id, edge.relation) for edge in edges} == {
         (event.id, node.id, Relation.LED_TO) for node in observations
     }

@@ -1,0 +1,518 @@
+"""The runtime across processes: presence, services, replicas, delegation, ends that are sudden or orderly."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+import pytest_asyncio
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.claim import pending
+from shared.bus.entry import seal
+from shared.bus.identity import ensure_keys
+from shared.contracts import Presence, Task, TaskChanged, TaskResult, TaskStatus
+from shared.process import CONNECT_WAIT, HEARTBEAT, package_version
+from tests.flow.conftest import ROOT, Office, eventually, eventually_async
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ACTIONS = """
+import asyncio, os
+from shared.actions import Outcome, register_action
+from shared.agent import BaseAgent, run
+"""
+
+CLERK = f'''"""An agent for tests: does what it is told, slowly if need be."""
+{ACTIONS}
+class Clerk(BaseAgent):
+    """Does simple things."""
+
+    @register_action("Say something", {{"text": "what", "seconds": "after how long"}})
+    async def say(self, text: str, seconds: float = 0.0) -> Outcome:
+        await asyncio.sleep(seconds)
+        return Outcome(output=text, data={{"pid": os.getpid(), "attempt": self.job.attempt}})
+
+if __name__ == "__main__":
+    run(Clerk, __file__)
+'''
+
+BOSS = f'''"""An agent for tests: has everything done by the clerk."""
+{ACTIONS}
+class Boss(BaseAgent):
+    """Delegates."""
+
+    @register_action("Have things said", {{"texts": "what", "seconds": "how long each takes"}})
+    async def have_said(self, texts: list[str], seconds: float = 0.0) -> Outcome:
+        said = [await self.delegate("clerk", t, "say", {{"text": t, "seconds": seconds}}) for t in texts]
+        told = {{"pid": os.getpid(), "attempt": self.job.attempt, "ids": [one.task_id for one in said]}}
+        return Outcome(output=" ".join(one.output for one in said), data=told)
+
+    @register_action("Have something done that cannot be done")
+    async def have_burnt(self) -> str:
+        result = await self.delegate("clerk", "burn it", "burn")
+        return f"{{result.status}}: {{result.error_message}}"
+
+if __name__ == "__main__":
+    run(Boss, __file__)
+'''
+
+SKILL = '''
+from shared.actions import register_action
+
+class StampSkillMixin:
+    """A skill."""
+
+    @register_action("Stamp a thing", {"thing": "what"})
+    async def stamp(self, thing: str) -> str:
+        return f"{thing}, stamped by {self.profile.name}"
+'''
+
+AGENTS = {
+    "clerk": ("description: Does simple things.\nconcurrency: 2\n", CLERK),
+    "boss": ("description: Delegates.\nconcurrency: 4\n", BOSS),
+    "loner": ("description: Delegates, one thing at a time.\nconcurrency: 1\n", BOSS),
+    "stamper": (
+        "description: Stamps.\ninstructions: Hand me a thing.\nmixins: [skill_of_test_runtime.StampSkillMixin]\n",
+        "",
+    ),
+    "muser": ("description: Thinks.\nprompt: You muse.\n", ""),
+}
+
+
+def hire(folder: Path) -> None:
+    for name, (profile, code) in AGENTS.items():
+        home = folder / name
+        home.mkdir(parents=True)
+        (home / "profile.yaml").write_text(f"name: {name}\n{profile}")
+        if code:
+            (home / "__main__.py").write_text(code)
+    (folder / "skill_of_test_runtime.py").write_text(SKILL)
+
+
+def program(office: Office, *command: str, **environment: str) -> subprocess.Popen[str]:
+    """A process that is expected to end by itself, with a sentence on standard error."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *command],
+        env={**office.environment, **environment},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """The whole office, and agents of our own beside it; tests use task ids of their own."""
+    folder = tmp_path_factory.mktemp("office")
+    hire(folder / "agents")
+    running = Office(
+        folder,
+        MAILROOM_AGENTS_DIR=str(folder / "agents"),
+        MAILROOM_DRAIN_TIMEOUT="2",
+        PYTHONPATH=f"{ROOT}:{folder / 'agents'}",
+    )
+    try:
+        await running.open()
+        # It waits for a server that never comes: by the last test it has given up.
+        running.hopeless = program(running, "services.scout", NATS_URL="nats://127.0.0.1:1")  # type: ignore[attr-defined]
+        yield running
+    finally:
+        running.hopeless.kill()  # type: ignore[attr-defined]
+        running.hopeless.communicate()  # type: ignore[attr-defined]
+        await running.close()
+
+
+def task(assignee: str, task_id: str, action: str = "", requester: str = "user", **params: Any) -> Task:
+    context = {"action": action, "params": params} if action else {}
+    return Task(task_id=task_id, text="do it", assignee=assignee, requester=requester, context=context)
+
+
+async def hand_out(bus: Bus, *tasks: Task) -> None:
+    for one in tasks:
+        await bus.commit(pending(one, bus.name))
+
+
+async def record(office: Office, assignee: str, task_id: str, requester: str = "user") -> TaskChanged | None:
+    stored = await office.user.last(subjects.OFFICE, subjects.state(assignee, requester, task_id))
+    return TaskChanged.from_json(stored.data) if stored else None
+
+
+async def until(
+    office: Office, condition: Callable[[TaskChanged], object], *where: str, timeout: float = 15
+) -> TaskChanged:
+    found: list[TaskChanged] = []
+
+    async def is_so() -> bool:
+        now = await record(office, *where)
+        if now is not None and condition(now):
+            found.append(now)
+        return bool(found)
+
+    await eventually_async(is_so, timeout)
+    return found[-1]
+
+
+def in_progress(change: TaskChanged) -> bool:
+    return change.task.status is TaskStatus.IN_PROGRESS
+
+
+async def result(office: Office, *where: str, timeout: float = 15) -> TaskResult:
+    ended = await until(office, lambda change: change.result, *where, timeout=timeout)
+    assert ended.result is not None
+    return ended.result
+
+
+async def perform(office: Office, assignee: str, task_id: str, action: str = "", **params: Any) -> TaskResult:
+    await hand_out(office.user, task(assignee, task_id, action, **params))
+    return await result(office, assignee, task_id)
+
+
+# --- presence and services -----------------------------------------------------------------------
+
+
+async def present(office: Office) -> dict[str, list[Presence]]:
+    pages: dict[str, list[Presence]] = {}
+    request = {"multi_last": [f"$KV.{subjects.AGENTS_BUCKET}.>"], "batch": 1_000}
+    async for stored in office.user.read(subjects.bucket_stream(subjects.AGENTS_BUCKET), request):
+        if stored.data:
+            entry = Presence.from_json(stored.data)
+            pages.setdefault(entry.agent, []).append(entry)
+    return pages
+
+
+async def test_the_yellow_pages_list_every_agent(office: Office) -> None:
+    pages = await present(office)
+    assert sorted(pages) == sorted(office.members)
+    assert all(len(entries) == 1 for entries in pages.values())
+    (stamper,) = pages["stamper"]
+    assert stamper.description == "Stamps."
+    assert stamper.instructions == "Hand me a thing."
+    assert stamper.actions == {"stamp": "Stamp a thing"}
+    assert stamper.pid == office.processes["stamper"].pid
+    (clerk,) = pages["clerk"]
+    assert (clerk.concurrency, clerk.version) == (2, package_version())
+
+
+async def test_a_replica_appears_and_one_that_stops_vanishes(office: Office) -> None:
+    office.start("muser", "-2")
+    await office.ready("muser", "-2")
+    assert len((await present(office))["muser"]) == 2
+    office.signal("muser-2", signal.SIGTERM)
+    assert await asyncio.to_thread(office.processes["muser-2"].wait, 10) == 0
+    assert [entry.pid for entry in (await present(office))["muser"]] == [office.processes["muser"].pid]
+
+
+async def test_a_killed_process_leaves_the_yellow_pages_when_its_entry_expires(office: Office) -> None:
+    admin = await office.connect(subjects.ADMIN)
+    stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
+    info = json.loads(await admin.request(f"$JS.API.STREAM.INFO.{stream}"))
+    await admin.close()
+    assert info["config"]["max_age"] == int(subjects.PRESENCE_TTL * 1e9)
+    assert 2 * HEARTBEAT < subjects.PRESENCE_TTL
+
+
+class Switchboard:
+    """A plain NATS client with the people's key."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def ask(self, subject: str, wait: float = 0.5) -> list[dict[str, Any]]:
+        """Everything that answers, until nothing has come for ``wait`` seconds."""
+        inbox = self._client.new_inbox()
+        subscription = await self._client.subscribe(inbox)
+        await self._client.publish(subject, b"", reply=inbox)
+        answers: list[dict[str, Any]] = []
+        while True:
+            try:
+                answers.append(json.loads((await subscription.next_msg(wait)).data))
+            except TimeoutError:
+                await subscription.unsubscribe()
+                return answers
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def switchboard(office: Office) -> AsyncIterator[Switchboard]:
+    seed = (office.config.keys / "user.nk").read_text().strip()
+    client = await nats.connect(office.server.url, nkeys_seed_str=seed)
+    yield Switchboard(client)
+    await client.close()
+
+
+async def test_every_agent_is_a_service_that_people_can_find(
+    office: Office, switchboard: Switchboard
+) -> None:
+    pings = await switchboard.ask("$SRV.PING")
+    assert sorted(ping["name"] for ping in pings) == sorted(office.members)
+    assert {ping["type"] for ping in pings} == {"io.nats.micro.v1.ping_response"}
+    (ping,) = await switchboard.ask("$SRV.PING.stamper")
+    (info,) = await switchboard.ask(f"$SRV.INFO.stamper.{ping['id']}")
+    assert (info["name"], info["description"], info["version"]) == ("stamper", "Stamps.", package_version())
+    assert info["metadata"]["actions"] == "stamp"
+    assert sorted(info["name"] for info in await switchboard.ask("$SRV.INFO")) == sorted(office.members)
+
+
+async def test_statistics_count_what_a_service_answered(office: Office, switchboard: Switchboard) -> None:
+    async def searches() -> int:
+        (stats,) = await switchboard.ask("$SRV.STATS.memory")
+        (search,) = [endpoint for endpoint in stats["endpoints"] if endpoint["name"] == "search"]
+        assert search["subject"] == "memory.search"
+        return int(search["num_requests"])
+
+    before = await searches()
+    await office.user.request(subjects.memory("search"), b'{"text": "anything"}')
+    assert await searches() == before + 1
+    assert sorted(s["name"] for s in await switchboard.ask("$SRV.STATS")) == sorted(office.members)
+
+
+# --- an agent is a folder with a profile ---------------------------------------------------------
+
+
+async def test_a_profile_with_a_skill_is_an_agent(office: Office) -> None:
+    assert office.members["stamper"].command[1:3] == ("-m", "shared.process")
+    stamped = await perform(office, "stamper", "stamp-1", "stamp", thing="a form")
+    assert stamped.output == "a form, stamped by stamper"
+
+
+async def test_a_profile_alone_is_an_agent_that_says_what_it_lacks(office: Office) -> None:
+    answer = await perform(office, "muser", "muse-1")
+    assert answer.status is TaskStatus.FAILED
+    assert answer.error_message.startswith("muser cannot work out what to do from words without a model")
+    assert answer.error_message.endswith("it has none")
+
+
+# --- replicas ------------------------------------------------------------------------------------
+
+
+async def test_replicas_share_the_work_and_each_task_is_done_once(office: Office) -> None:
+    for replica in ("-2", "-3"):
+        office.start("clerk", replica)
+    for replica in ("-2", "-3"):
+        await office.ready("clerk", replica)
+    names = [f"share-{number}" for number in range(30)]
+    await hand_out(office.user, *(task("clerk", name, "say", text=name, seconds=0.05) for name in names))
+    results = [await result(office, "clerk", name) for name in names]
+    assert [one.output for one in results] == names
+    assert {one.metadata["attempt"] for one in results} == {1}
+    shares = Counter(one.metadata["pid"] for one in results)
+    assert set(shares) == {office.processes[f"clerk{replica}"].pid for replica in ("", "-2", "-3")}
+    mailed = Counter(json.loads(data)["task_id"] for _, _, data in await office.stored("mail.user.clerk"))
+    assert {mailed[name] for name in names} == {1}
+    for replica in ("-2", "-3"):
+        office.signal(f"clerk{replica}", signal.SIGTERM)
+
+
+async def test_a_process_that_is_told_to_stop_finishes_what_it_began(office: Office) -> None:
+    await hand_out(office.user, task("clerk", "drain-1", "say", text="done", seconds=0.8))
+    await until(office, in_progress, "clerk", "drain-1")
+    office.signal("clerk", signal.SIGTERM)
+    assert await asyncio.to_thread(office.processes["clerk"].wait, 10) == 0
+    done = await result(office, "clerk", "drain-1")
+    assert (done.output, done.metadata["attempt"]) == ("done", 1)
+    office.start("clerk")
+    await office.ready("clerk")
+
+
+async def test_what_takes_longer_than_the_grace_is_handed_on_at_once(office: Office) -> None:
+    await hand_out(office.user, task("clerk", "drain-2", "say", text="done", seconds=3))
+    first = await until(office, in_progress, "clerk", "drain-2")
+    office.start("clerk", "-4")
+    await office.ready("clerk", "-4")
+    leaving = next(name for name in ("clerk", "clerk-4") if office_has(office, name, first.worker))
+    began = time.monotonic()
+    office.signal(leaving, signal.SIGTERM)
+    assert await asyncio.to_thread(office.processes[leaving].wait, 10) == 0
+    assert time.monotonic() - began < 4
+    done = await result(office, "clerk", "drain-2")
+    assert done.metadata["attempt"] == 2
+    office.processes["clerk"] = office.processes["clerk-4"]
+
+
+def office_has(office: Office, name: str, instance: str) -> bool:
+    return instance in (office.config.logs / f"{name}.log").read_text()
+
+
+# --- delegation ----------------------------------------------------------------------------------
+
+
+async def handed_out(office: Office, assignee: str, requester: str) -> list[str]:
+    stored = await office.stored(subjects.task(assignee, requester))
+    return [json.loads(data)["task_id"] for _, _, data in stored]
+
+
+async def test_a_task_can_be_handed_on(office: Office) -> None:
+    said = await perform(office, "boss", "on-1", "have_said", texts=["one", "two"])
+    assert said.output == "one two"
+    assert said.metadata["ids"] == ["on-1-1", "on-1-2"]
+    given = await record(office, "clerk", "on-1-1", "boss")
+    assert given is not None
+    assert given.task.cause == next(
+        json.loads(data)["id"]
+        for _, _, data in await office.stored("task.boss.user")
+        if json.loads(data)["task_id"] == "on-1"
+    )
+
+
+async def test_a_failure_comes_back_as_a_result(office: Office) -> None:
+    told = await perform(office, "boss", "burn-1", "have_burnt")
+    assert told.output == "failed: clerk has no action 'burn'. Its actions are say"
+
+
+async def test_a_killed_delegator_hands_nothing_out_twice(office: Office) -> None:
+    await hand_out(office.user, task("boss", "kill-1", "have_said", texts=["first", "second"], seconds=1.5))
+    await until(office, in_progress, "clerk", "kill-1-2", "boss")
+    office.kill("boss")
+    office.start("boss")
+    said = await result(office, "boss", "kill-1", timeout=20)
+    assert (said.output, said.metadata["attempt"]) == ("first second", 2)
+    ids = [task_id for task_id in await handed_out(office, "clerk", "boss") if task_id.startswith("kill-1")]
+    assert sorted(ids) == ["kill-1-1", "kill-1-2"]
+    for task_id in ids:
+        once = await record(office, "clerk", task_id, "boss")
+        assert once is not None
+        assert once.attempt == 1
+
+
+async def test_replicas_that_delegate_at_once_get_their_own_answers(office: Office) -> None:
+    office.start("boss", "-2")
+    await office.ready("boss", "-2")
+    names = [f"both-{number}" for number in range(12)]
+    tasks = [task("boss", name, "have_said", texts=[f"{name}a", f"{name}b"], seconds=0.05) for name in names]
+    await hand_out(office.user, *tasks)
+    results = {name: await result(office, "boss", name, timeout=30) for name in names}
+    assert {name: one.output for name, one in results.items()} == {n: f"{n}a {n}b" for n in names}
+    assert len({one.metadata["pid"] for one in results.values()}) == 2
+    office.signal("boss-2", signal.SIGTERM)
+
+
+async def test_an_agent_of_one_hand_can_delegate(office: Office) -> None:
+    """The answer lies in a mailbox that nobody empties while the only hand waits for it."""
+    await hand_out(
+        office.user,
+        task("loner", "one-1", "have_said", texts=["a", "b"]),
+        task("loner", "one-2", "have_said", texts=["c"]),
+    )
+    assert (await result(office, "loner", "one-1")).output == "a b"
+    assert (await result(office, "loner", "one-2")).output == "c"
+
+
+async def test_tasks_of_one_name_from_two_requesters_get_their_own_answers(office: Office) -> None:
+    engineer = await office.connect("engineer")
+    await hand_out(office.user, task("boss", "same", "have_said", texts=["for the user"]))
+    mine = task("boss", "same", "have_said", "engineer", texts=["for the engineer"])
+    await hand_out(engineer, mine)
+    assert (await result(office, "boss", "same")).output == "for the user"
+    assert (await result(office, "boss", "same", "engineer")).output == "for the engineer"
+    await engineer.close()
+
+
+@pytest.mark.parametrize("agent", ["engineer", "clerk"])
+async def test_only_the_assignee_s_answer_is_taken(office: Office, agent: str) -> None:
+    name = f"forge-{agent}"
+    engineer = await office.connect("engineer")
+    await hand_out(office.user, task("boss", name, "have_said", texts=["the truth"], seconds=0.7))
+    await until(office, in_progress, "clerk", f"{name}-1", "boss")
+    lie = TaskResult(
+        sender="engineer",
+        recipient="boss",
+        task_id=f"{name}-1",
+        agent=agent,
+        status=TaskStatus.COMPLETED,
+        output="a lie",
+    )
+    await engineer.commit([seal(subjects.mail("boss", "engineer"), lie)])
+    assert (await result(office, "boss", name)).output == "the truth"
+    await engineer.close()
+
+
+# --- ends with a sentence ------------------------------------------------------------------------
+
+
+def sentence(process: subprocess.Popen[str], timeout: float = 20) -> str:
+    """The last line of a process that ended with exit code 1 and without a traceback."""
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+    assert process.returncode == 1, (output, errors)
+    assert "Traceback" not in output + errors
+    return errors.strip().splitlines()[-1]
+
+
+def write_profile(folder: Path, more: str) -> str:
+    path = folder / "clerk" / "profile.yaml"
+    path.parent.mkdir()
+    path.write_text(f"name: clerk\ndescription: Files.\n{more}\n")
+    return str(path)
+
+
+async def test_a_key_the_server_does_not_know(office: Office, tmp_path: Path) -> None:
+    ensure_keys(tmp_path, ["scout"])
+    said = await asyncio.to_thread(
+        sentence, program(office, "services.scout", MAILROOM_KEY_DIR=str(tmp_path))
+    )
+    assert said.startswith(
+        f"scout: The server at {office.server.url} does not know the key of 'scout'. The keys"
+    )
+
+
+async def test_no_key(office: Office, tmp_path: Path) -> None:
+    said = await asyncio.to_thread(
+        sentence, program(office, "services.scout", MAILROOM_KEY_DIR=str(tmp_path))
+    )
+    assert said.startswith("scout: The key of 'scout' cannot be read: No such file or directory")
+    assert "'mailroom up' makes the keys" in said
+
+
+async def test_a_profile_with_an_unknown_field(office: Office, tmp_path: Path) -> None:
+    path = write_profile(tmp_path, "concurency: 3")
+    said = await asyncio.to_thread(sentence, program(office, "shared.process", path))
+    assert said == f"clerk: {path}:3: unknown field 'concurency'. Did you mean 'concurrency'?"
+
+
+async def test_a_skill_that_is_not_there(office: Office, tmp_path: Path) -> None:
+    path = write_profile(tmp_path, "mixins: [shared.skills.juggling.JugglingSkillMixin]")
+    said = await asyncio.to_thread(sentence, program(office, "shared.process", path))
+    assert said.startswith(
+        "clerk: The profile of 'clerk' names the skill 'shared.skills.juggling.JugglingSkillMixin', which does"
+    )
+
+
+async def test_a_setting_that_is_wrong(office: Office) -> None:
+    said = await asyncio.to_thread(sentence, program(office, "services.scout", MAILROOM_LOG_LEVEL="loud"))
+    assert said.startswith("scout: MAILROOM_LOG_LEVEL is wrong: Invalid enum value 'loud'")
+
+
+async def test_a_state_directory_that_cannot_be_written(office: Office, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file where a folder should be")
+    keys = str(office.config.keys)
+    process = program(office, "services.scout", MAILROOM_STATE_DIR=str(tmp_path), MAILROOM_KEY_DIR=keys)
+    said = await asyncio.to_thread(sentence, process)
+    assert said.startswith(f"scout: The state directory {tmp_path} cannot be written: ")
+    assert said.endswith("Make it writable, or set MAILROOM_STATE_DIR to another folder")
+
+
+async def test_no_server_at_start(office: Office) -> None:
+    process: subprocess.Popen[str] = office.hopeless  # type: ignore[attr-defined]
+    said = await asyncio.to_thread(sentence, process, CONNECT_WAIT + 15)
+    assert said == (
+        "scout: No nats-server answers at nats://127.0.0.1:1. "
+        "Start the office with 'mailroom up', or correct NATS_URL"
+    )
+
+
+async def test_nothing_of_all_this_was_buried_but_what_was_forged(office: Office) -> None:
+    letters = [json.loads(data) for _, _, data in await office.stored("dead.*")]
+    assert [letter["reason"] for letter in letters] == ["it is the result of 'clerk', but 'engineer' sent it"]
+    await eventually(lambda: True)
