@@ -90,6 +90,12 @@ class Committer:
         self._wake.set()
         return await commit.future
 
+    def on_reconnected(self) -> None:
+        """Send anew at once what waits for an answer: those of the old connection never come."""
+        for future, _ in list(self._answers.values()):
+            if not future.done():
+                future.set_exception(TimeoutError())
+
     def on_denied(self, subject: str) -> None:
         """Fail what waits for an answer: the server refused ``subject``, which it names in lower case."""
         for future, entries in list(self._answers.values()):

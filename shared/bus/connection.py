@@ -252,5 +252,6 @@ class Bus:
 
     async def _on_reconnected(self) -> None:
         log.info("bus_reconnected", server=self.url)
+        self._office.on_reconnected()
         for consumer in self._consumers:
             await consumer.reconnected()
