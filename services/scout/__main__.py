@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from services.scout.document import open_document
 from services.scout.page import fetch_page
 from services.scout.quoting import quote
+from services.scout.reading import open_document
 from services.scout.repository import describe, read_repository, sources
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent, run

@@ -5,8 +5,8 @@ import re
 from collections import Counter
 from pathlib import PurePosixPath
 
-from services.scout.document import parse
 from services.scout.languages import PROSE, language_of
+from services.scout.reading import parse
 from services.scout.wording import clean, code, count, listing, say
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test

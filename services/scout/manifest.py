@@ -3,14 +3,12 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from services.scout.wording import clean, code, count, listing, say
 from shared.contracts.checkup import Statement
-from shared.source.tree import Tree, read_text
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
 """Scripts of npm that people run; the others are steps of these."""
@@ -60,32 +58,6 @@ def table(value: Any, *keys: str) -> dict[str, Any]:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
-
-
-def read_manifests(tree: Tree) -> tuple[Manifest, ...]:
-    """The manifests of the root, and of the folders right below it where the root has none (at most six)."""
-    from services.scout.python_project import read_pyproject, read_setup_cfg, read_setup_py
-
-    readers: dict[str, Callable[[str, str], Manifest]] = {
-        "pyproject.toml": read_pyproject,
-        "setup.cfg": read_setup_cfg,
-        "setup.py": read_setup_py,
-        "package.json": read_package_json,
-        "Cargo.toml": read_cargo,
-        "go.mod": read_go_mod,
-        "composer.json": read_composer,
-    }
-    found = [path for path in tree.files if path in readers]
-    if not found:
-        found = [path for path in tree.files if path.count("/") == 1 and path.split("/")[1] in readers][:6]
-    manifests = []
-    for path in sorted(found, key=lambda path: list(readers).index(path.split("/")[-1])):
-        try:
-            manifests.append(readers[path.split("/")[-1]](path, read_text(tree.root, path)))
-        except (ValueError, RecursionError) as error:
-            reason = clean(str(error), 160) or "nested too deeply"
-            manifests.append(Manifest(path=path, problem=f"{path} cannot be read: {reason}"))
-    return tuple(manifests)
 
 
 def read_package_json(path: str, text: str) -> Manifest:

@@ -2,8 +2,9 @@
 
 import re
 
-from services.scout.document import Document, Paragraph, parse
+from services.scout.document import Document, Paragraph
 from services.scout.manifest import Manifest
+from services.scout.reading import parse
 from services.scout.wording import say
 from shared.contracts.checkup import Statement
 from shared.source.tree import Tree, read_text

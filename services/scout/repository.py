@@ -6,7 +6,7 @@ from services.scout.building import read_building
 from services.scout.commands import read_commands
 from services.scout.languages import survey
 from services.scout.layout import read_layout
-from services.scout.manifest import read_manifests
+from services.scout.manifests import read_manifests
 from services.scout.purpose import read_purpose, read_readmes
 from services.scout.questions import read_questions
 from shared.contracts.checkup import RepositoryReading, Statement

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from services.scout.commands import commands_in_yaml, read_commands
-from services.scout.document import Document, open_document, parse
+from services.scout.document import Document
 from services.scout.quoting import LIMIT, quote
+from services.scout.reading import open_document, parse
 from shared.errors import ActionError
 
 MARKDOWN = """---
