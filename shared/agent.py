@@ -31,8 +31,9 @@ from shared.memory import Memory
 from shared.profile import Profile
 from shared.settings import Settings
 
-POLL_DELEGATED = 1.0
-"""Seconds between looks at the record of a delegated task: its result may reach another replica."""
+POLL_DELEGATED = (0.05, 1.0)
+"""Seconds until the first look at the record of a delegated task, doubling to the most there are between two.
+Its result may reach another replica, or a mailbox whose only hand waits for it."""
 
 Replies = Sequence[Envelope | Entry]
 
@@ -204,10 +205,12 @@ class BaseAgent:
         return TaskChanged.from_json(stored.data) if stored else None
 
     async def _await_result(self, task: Task, arrived: asyncio.Future[TaskResult]) -> TaskResult:
+        pause, longest = POLL_DELEGATED
         while True:
-            done, _ = await asyncio.wait({arrived}, timeout=POLL_DELEGATED)
+            done, _ = await asyncio.wait({arrived}, timeout=pause)
             if done:
                 return arrived.result()
+            pause = min(longest, 2 * pause)
             record = await self._delegated_record(task)
             if record is not None and record.result is not None:
                 return record.result

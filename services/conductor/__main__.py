@@ -214,7 +214,7 @@ class Conductor(BaseAgent):
     async def _set_timer(self, goal: Goal) -> None:
         due = GoalDue(sender=subjects.CONDUCTOR, recipient=subjects.CONDUCTOR, goal_id=goal.goal_id)
         headers = {
-            "Nats-Schedule": f"@at {datetime.fromisoformat(goal.deadline):%Y-%m-%dT%H:%M:%SZ}",
+            "Nats-Schedule": f"@at {datetime.fromisoformat(goal.deadline):%Y-%m-%dT%H:%M:%S.%fZ}",
             "Nats-Schedule-Target": subjects.timer_due(subjects.CONDUCTOR),
         }
         await self.bus.store(subjects.timer(subjects.CONDUCTOR, goal.goal_id), due.to_json(), headers=headers)

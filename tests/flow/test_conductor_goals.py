@@ -4,12 +4,13 @@ import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from services.conductor import planning
+from services.conductor import office_state, planning
 from services.conductor.__main__ import Conductor
 from services.conductor.course import ALLOWED, MAX_REVIEWS
 from services.conductor.planning import Planner
@@ -320,6 +321,17 @@ async def test_a_goal_in_review_can_be_cancelled(stage: Stage) -> None:
     assert (await stage.record("worker", "g1-a-1")).task.status is TaskStatus.COMPLETED
 
 
+async def test_a_goal_ends_at_its_deadline_and_not_before(stage: Stage) -> None:
+    stage.worker.gate.clear()
+    deadline = datetime.now(UTC).replace(microsecond=900_000) + timedelta(seconds=1)
+    body = {"text": "x", "goal_id": "g1", "deadline": deadline.isoformat(), "context": {"playbook": "one"}}
+    await stage.user.store(subjects.SUBMIT, json.dumps(body).encode())
+    goal = await stage.ended("g1")
+    assert (goal.status, goal.reason) == (TaskStatus.TIMEOUT, "its deadline passed before it was done")
+    assert datetime.fromisoformat(goal.ended_at) >= deadline
+    assert (await stage.record("worker", "g1-a-1")).task.status is TaskStatus.TIMEOUT
+
+
 # --- what cannot be planned ----------------------------------------------------------------------
 
 
@@ -428,6 +440,22 @@ async def posted(stage: Stage, condition: Callable[[StateChanged], object]) -> S
         if stored is not None and condition(board := StateChanged.from_json(stored.data)):
             return board
         await asyncio.sleep(0.02)
+
+
+async def test_a_board_that_cannot_list_every_goal_is_still_posted_once_a_change(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(office_state, "MAX_LISTED", 1)
+    stage.worker.gate.clear()
+    for number in range(3):
+        await stage.submit(f"g{number}", {"playbook": "one"})
+        await stage.until(lambda goal: goal.tasks, f"g{number}")
+    await asyncio.sleep(2 * office_state.POST_EVERY)
+    posts = len(await stage.messages(subjects.OFFICE_STATE))
+    await asyncio.sleep(3 * office_state.POST_EVERY)
+    assert len(await stage.messages(subjects.OFFICE_STATE)) == posts
+    board = await posted(stage, lambda board: board.active)
+    assert len(board.active) == 1
 
 
 async def test_a_conductor_that_comes_back_knows_what_goes_on(stage: Stage) -> None:
