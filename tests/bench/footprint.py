@@ -16,8 +16,9 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from services.cli.roster import Member, load_roster
+from services.cli.roster import load_roster
 from shared import settings, subjects
+from shared.settings import Settings
 from tests.bench.ground import PATIENCE
 from tests.bench.machine import cpu_seconds, mapped, processes_of, rss_mb
 from tests.bench.plan import Plan
@@ -25,6 +26,10 @@ from tests.bench.rows import NO_TARGET, Row, at_most, compare
 from tests.flow.conftest import ROOT, eventually
 
 NAME = "footprint"
+CONNECTED = "connected"
+"""What tests/bench/rivals/connected.py calls itself."""
+BARE = "a bare connection"
+"""The bound: a process that does nothing but hold one."""
 HEAVY = ("lancedb", "pyarrow", "onnxruntime", "openai", "anthropic", "jiter")
 """What no agent but memory may have in it; jiter is the native part of both model SDKs."""
 READY, SIZE, OPEN, IDLE = at_most(0.6), at_most(50), at_most(6), at_most(2)
@@ -47,6 +52,14 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
 
 
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A process from exec to ready: wall time and processor time in seconds; and its size then, in MB."""
+
+    seconds: float
+    cpu: float
+    rss: float
+
+
 async def measure(plan: Plan) -> list[Row]:
     """Opening the office, then what it is like idle, then each of its agents started once more beside it."""
     starts, rest = (1, 1.0) if plan.quick else (STARTS, REST)
@@ -58,15 +71,16 @@ async def measure(plan: Plan) -> list[Row]:
         opening.append(office.seconds)
         await asyncio.sleep(min(SETTLE, rest))
         busy = await _idle_cpu(office, rest)
-        sizes = _size_rows(office.agents)
-        seconds = await _start_agents(office, starts, 0 if plan.quick else CALM)
-    rows = [
+        sizes, heavy = _sizes(office.agents), _heavy(office.agents)
+        started = await _start_agents(office, plan, starts)
+    bare = started.pop(CONNECTED)
+    return [
         compare(NAME, "mailroom up, until all are ready", statistics.median(opening), "s", target=OPEN),
         compare(NAME, "idle office, all its processes", busy * 100, "% of a core", target=IDLE),
+        *_start_rows(started, bare),
+        *_size_rows(sizes, statistics.median(start.rss for start in bare)),
+        _heavy_row(heavy),
     ]
-    for name, times in seconds.items():
-        rows.append(compare(NAME, f"{name}: start to ready", statistics.median(times), "s", target=READY))
-    return [*rows, *sizes]
 
 
 @asynccontextmanager
@@ -130,48 +144,81 @@ def _cpu(pids: Iterable[int]) -> float:
     return sum(map(cpu_seconds, pids))
 
 
-def _size_rows(agents: Mapping[str, int]) -> list[Row]:
-    """The agents' sizes, and what heavy is in them; memory is there to hold the heavy parts."""
-    rows, found = [], {}
-    for name, pid in sorted(agents.items()):
-        heavy, light = mapped(pid, HEAVY), name != subjects.MEMORY_DAEMON
-        if heavy and light:
-            found[name] = heavy
-        target, note = (SIZE, "") if light else (NO_TARGET, f"holds {', '.join(heavy)}")
-        rows.append(compare(NAME, f"{name}: resident when idle", rss_mb(pid), "MB", target=target, note=note))
-    note = "; ".join(f"{name}: {', '.join(heavy)}" for name, heavy in found.items())
+def _sizes(agents: Mapping[str, int]) -> dict[str, float]:
+    return {name: rss_mb(pid) for name, pid in sorted(agents.items())}
+
+
+def _heavy(agents: Mapping[str, int]) -> dict[str, list[str]]:
+    """What heavy is in each agent that should hold none of it."""
+    found = {name: mapped(pid, HEAVY) for name, pid in agents.items() if name != subjects.MEMORY_DAEMON}
+    return {name: libraries for name, libraries in found.items() if libraries}
+
+
+def _start_rows(started: Mapping[str, Sequence[Start]], bare: Sequence[Start]) -> list[Row]:
+    rows = []
+    for name, starts in started.items():
+        times = [statistics.median(start.seconds for start in some) for some in (starts, bare)]
+        note = f"{statistics.median(start.cpu for start in starts):.2f} s of it processor time"
+        rows.append(compare(NAME, f"{name}: start to ready", times[0], "s", BARE, times[1], READY, note))
+    return rows
+
+
+def _size_rows(sizes: Mapping[str, float], bare: float) -> list[Row]:
+    rows = []
+    for name, size in sizes.items():
+        target = NO_TARGET if name == subjects.MEMORY_DAEMON else SIZE
+        rows.append(compare(NAME, f"{name}: resident when idle", size, "MB", BARE, bare, target))
+    return rows
+
+
+def _heavy_row(heavy: Mapping[str, Sequence[str]]) -> Row:
+    note = "; ".join(f"{name}: {', '.join(libraries)}" for name, libraries in heavy.items())
     name = f"agents but memory that map any of {', '.join(HEAVY)}"
-    return [*rows, compare(NAME, name, len(found), "agents", target=NOTHING, note=note)]
+    return compare(NAME, name, len(heavy), "agents", target=NOTHING, note=note)
 
 
-async def _start_agents(office: Opened, starts: int, calm: float) -> dict[str, Sequence[float]]:
-    """Seconds from exec to ready of a further process of each agent, one at a time.
+async def _start_agents(office: Opened, plan: Plan, starts: int) -> dict[str, Sequence[Start]]:
+    """A further process of each agent, started and stopped one at a time, and the bare one.
 
     Memory has none: there can be one.
     """
-    roster = load_roster(settings.load(office.environment))
-    members = [member for member in roster if member.name != subjects.MEMORY_DAEMON]
-    seconds = {}
-    for member in members:
-        seconds[member.name] = [await _start_agent(office, member, calm) for _ in range(starts)]
-    return seconds
+    config = settings.load(office.environment)
+    commands = {member.name: member.command for member in load_roster(config)}
+    del commands[subjects.MEMORY_DAEMON]
+    calm = CALM
+    if plan.quick:
+        calm, commands = 0.0, dict(list(commands.items())[:2])
+    commands[CONNECTED] = _bare(config)
+    return {
+        name: [await _start(office, name, command, calm) for _ in range(starts)]
+        for name, command in commands.items()
+    }
 
 
-async def _start_agent(office: Opened, member: Member, calm: float) -> float:
+def _bare(config: Settings) -> tuple[str, ...]:
+    values = {
+        "url": config.nats_url,
+        "seed": str(config.keys / f"{subjects.USER}.nk"),
+        "run": str(config.state_dir / "run"),
+    }
+    options = [part for name, value in values.items() for part in (f"--{name}", value)]
+    return (sys.executable, "-m", "tests.bench.rivals.connected", *options)
+
+
+async def _start(office: Opened, name: str, command: Sequence[str], calm: float) -> Start:
     await asyncio.sleep(calm)
     begun = time.perf_counter()
     process = await asyncio.to_thread(
-        subprocess.Popen, member.command, cwd=ROOT, env=office.environment, stderr=subprocess.PIPE
+        subprocess.Popen, command, cwd=ROOT, env=office.environment, stderr=subprocess.PIPE
     )
     try:
         folder = office.state_dir / "run"
         await eventually(
-            lambda: any(folder.glob(f"{member.name}-*-{process.pid}.alive")) or process.poll() is not None,
-            PATIENCE,
+            lambda: any(folder.glob(f"{name}-*-{process.pid}.alive")) or process.poll() is not None, PATIENCE
         )
         seconds = time.perf_counter() - begun
-        assert process.poll() is None, f"{member.name} ended at once"
-        return seconds
+        assert process.poll() is None, f"{name} ended at once"
+        return Start(seconds=seconds, cpu=cpu_seconds(process.pid), rss=rss_mb(process.pid))
     finally:
         process.terminate()
         await asyncio.to_thread(process.communicate)

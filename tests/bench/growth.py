@@ -5,54 +5,60 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from tests.bench.ground import Ground, OfficeLane, Run, open_ground
-from tests.bench.history import PER_TASK, REQUESTER, write_history
+from tests.bench.ground import OfficeLane, Run, open_ground
+from tests.bench.history import REQUESTER, write_history
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_least, at_most_times, compare
 
 NAME = "growth"
-REPLICAS = (1, 2, 4)
-SIZES, QUICK_SIZES = (1_000, 10_000, 100_000), (100, 200, 400)
+REPLICAS, QUICK_REPLICAS = (1, 2, 4), (1, 2)
+SIZES, QUICK_SIZES = (1_000, 10_000, 100_000), (100, 200)
 FLAT = 1.3
 """How many times as much a task may cost in the largest stream as in the smallest."""
 
 
 async def measure(plan: Plan) -> list[Row]:
     """More processes, then a longer past."""
-    async with open_ground("always") as ground:
-        rows = _replica_rows(await _with_replicas(ground, plan))
-    async with open_ground("always") as ground:
-        sizes = QUICK_SIZES if plan.quick else SIZES
-        return [*rows, *_size_rows(await _with_history(ground, plan, sizes))]
-
-
-async def _with_replicas(ground: Ground, plan: Plan) -> Mapping[int, Sequence[Run]]:
-    lane = OfficeLane(ground)
-    runs = {}
-    for replicas in REPLICAS:
-        await lane.start(replicas)
-        runs[replicas] = await _repeat(lane, plan, plan.tasks)
-    return runs
-
-
-async def _with_history(ground: Ground, plan: Plan, sizes: Sequence[int]) -> Mapping[int, Sequence[Run]]:
-    lane = OfficeLane(ground)
-    await lane.start()
-    runs = {}
     async with AsyncExitStack() as ends:
-        writer = await ground.office.connect(REQUESTER)
-        ends.push_async_callback(writer.close)
-        for size in sizes:
-            there = (await ground.api(f"STREAM.INFO.{lane.stream}"))["state"]["messages"] // PER_TASK
-            await write_history(writer, max(0, size - there))
-            # Half of the tasks of other runs: at the smallest size they soon are most of the stream.
-            runs[size] = await _repeat(lane, plan, plan.tasks // 2)
+        lanes = await _replicated(ends, QUICK_REPLICAS if plan.quick else REPLICAS)
+        rows = _replica_rows(await _race(lanes, plan, plan.tasks))
+    async with AsyncExitStack() as ends:
+        lanes = await _aged(ends, QUICK_SIZES if plan.quick else SIZES)
+        # Half of the tasks of other runs: at the smallest size they soon are most of the stream.
+        return [*rows, *_size_rows(await _race(lanes, plan, plan.tasks // 2))]
+
+
+async def _race(lanes: Mapping[int, OfficeLane], plan: Plan, tasks: int) -> Mapping[int, Sequence[Run]]:
+    """Everybody in turn, ``plan.rounds`` times: what disturbs the machine disturbs all of them."""
+    runs: dict[int, list[Run]] = {number: [] for number in lanes}
+    for lane in lanes.values():
+        await lane.run(tasks // 4)
+    for _ in range(plan.rounds):
+        for number, lane in lanes.items():
+            runs[number].append(await lane.run(tasks))
     return runs
 
 
-async def _repeat(lane: OfficeLane, plan: Plan, tasks: int) -> list[Run]:
-    await lane.run(tasks // 4)
-    return [await lane.run(tasks) for _ in range(plan.rounds)]
+async def _replicated(ends: AsyncExitStack, numbers: Sequence[int]) -> dict[int, OfficeLane]:
+    """A server of its own for each number of processes."""
+    lanes = {}
+    for replicas in numbers:
+        lane = lanes[replicas] = OfficeLane(await ends.enter_async_context(open_ground("always")))
+        await lane.start(replicas)
+    return lanes
+
+
+async def _aged(ends: AsyncExitStack, sizes: Sequence[int]) -> dict[int, OfficeLane]:
+    """A server of its own for each length of the past, the longest first: it has the others' time to calm."""
+    lanes = {}
+    for size in sorted(sizes, reverse=True):
+        ground = await ends.enter_async_context(open_ground("always"))
+        writer = await ground.office.connect(REQUESTER)
+        await write_history(writer, size)
+        await writer.close()
+        lane = lanes[size] = OfficeLane(ground)
+        await lane.start()
+    return dict(sorted(lanes.items()))
 
 
 def _replica_rows(runs: Mapping[int, Sequence[Run]]) -> list[Row]:
