@@ -4,7 +4,6 @@ import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -267,10 +266,3 @@ def _mixin(path: str, profile: Profile) -> type:
     if not isinstance(mixin, type):
         raise ConfigError(f"The profile of {profile.name!r} names {path!r} as a skill, which is not a class")
     return mixin
-
-
-def run(agent_class: type[BaseAgent], file: str) -> None:
-    """Run the agent of the profile.yaml beside ``file`` until SIGTERM or SIGINT; does not return."""
-    from shared.process import main
-
-    main(agent_class, Path(file).resolve().parent / "profile.yaml")

@@ -1,17 +1,13 @@
 """What becomes of a message in an agent's mailbox: opened, checked, handled, committed or buried."""
 
-import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, datetime
 
 import msgspec
 
 from shared import subjects
-from shared.actions import Outcome
 from shared.agent import BaseAgent, Replies
-from shared.bus import Claim, Delivery, Entry
+from shared.bus import Delivery, Entry
 from shared.bus.claim import claim, letter_of_death, pending
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -24,23 +20,13 @@ from shared.contracts import (
     Question,
     Response,
     Task,
-    TaskChanged,
     TaskResult,
-    TaskStatus,
     decode,
 )
-from shared.errors import ActionError, BusError, Conflict, Refused, Reject
-from shared.job import Job, current_job
+from shared.errors import BusError, Conflict, Refused, Reject
 from shared.log import logger
+from shared.workbench import Workbench
 
-WATCH_CLAIMS = 2.0
-"""Seconds between looks at whether long-running tasks were cancelled or taken over."""
-LOST = "the task was cancelled or taken over"
-OVERDUE = "its deadline passed before it was done"
-FAR_FUTURE = 1e7
-"""Seconds that a task without a deadline has: four months."""
-MAX_RESULT = 1_000_000
-"""The most bytes of a result: it is stored with its task, and passed on to tasks that build on it."""
 CONFLICT_TRIES = 8
 """How often a handler whose commit lost a race is run again at once."""
 
@@ -50,29 +36,14 @@ LETTERS = (Email, TaskResult, Question, Response, CancelGoal, AgentReport)
 log = logger(__name__)
 
 
-class Work:
-    """A task being done; ``stopped`` is why it was told to stop, if it was."""
-
-    __slots__ = ("_task", "stopped")
-
-    def __init__(self, task: asyncio.Task[Outcome]) -> None:
-        self._task = task
-        self.stopped = ""
-
-    def stop(self, reason: str) -> None:
-        """Cancel it."""
-        self.stopped = reason
-        self._task.cancel()
-
-
 class Desk:
     """Handles the deliveries of one agent."""
 
-    def __init__(self, agent: BaseAgent) -> None:
+    def __init__(self, agent: BaseAgent, workbench: Workbench) -> None:
         self._agent = agent
         self._bus = agent.bus
         self._name = agent.profile.name
-        self._works: dict[Claim, Work] = {}
+        self._workbench = workbench
 
     async def handle(self, delivery: Delivery) -> None:
         """Handle one delivery and commit what comes of it; raises Reject or Retry, see Consumer."""
@@ -178,79 +149,15 @@ class Desk:
         if held.attempt > self._agent.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:
-            await held.settle(await self._perform(held))
+            await held.settle(await self._workbench.perform(held))
         except Conflict as conflict:
-            if not await self._is_lost(held):
+            if not await self._workbench.is_lost(held):
                 raise BusError(
                     f"something it wrote to was changed at the same time: {conflict}"
                 ) from conflict
             log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
         except Refused as error:
             await held.settle(held.failure(str(error)))
-
-    async def _perform(self, held: Claim) -> TaskResult:
-        """Do the task, unless its deadline passes or the claim is lost before it is done."""
-        job = Job(held)
-        working = asyncio.create_task(self._do(job))
-        work = self._works[held] = Work(working)
-        overdue = asyncio.get_running_loop().call_later(_time_left(held.task), work.stop, OVERDUE)
-        try:
-            return self._result(held, job, await working)
-        except ActionError as error:
-            return held.failure(str(error))
-        except asyncio.CancelledError:
-            if work.stopped == OVERDUE:
-                return msgspec.structs.replace(held.failure(OVERDUE), status=TaskStatus.TIMEOUT)
-            if work.stopped:
-                raise Conflict(work.stopped) from None
-            if not _is_being_cancelled():
-                raise RuntimeError("the action cancelled itself") from None
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
-            raise
-        finally:
-            overdue.cancel()
-            del self._works[held]
-
-    def _result(self, held: Claim, job: Job, outcome: Outcome) -> TaskResult:
-        try:
-            result = job.result(self._name, outcome)
-            size = len(result.to_json())
-        except ValueError as error:
-            return held.failure(f"its result cannot be sent: {error}")
-        if size > MAX_RESULT:
-            return held.failure(
-                f"its result has {size:,} bytes and the limit is {MAX_RESULT:,}. "
-                "Have it write a file, and name that in output_paths"
-            )
-        return result
-
-    async def _do(self, job: Job) -> Outcome:
-        current_job.set(job)
-        return await self._agent.on_task(job.task)
-
-    async def watch_claims(self) -> None:
-        """Stop work whose task was cancelled or taken over meanwhile; runs until cancelled."""
-        before: set[Claim] = set()
-        while True:
-            await asyncio.sleep(WATCH_CLAIMS)
-            for held in before & self._works.keys():
-                try:
-                    lost = await self._is_lost(held)
-                except BusError as error:
-                    log.warning("claim_unseen", task_id=held.task.task_id, reason=str(error))
-                    continue
-                if lost and held in self._works:
-                    self._works[held].stop(LOST)
-            before = set(self._works)
-
-    async def _is_lost(self, held: Claim) -> bool:
-        task = held.task
-        stored = await self._bus.last(
-            subjects.OFFICE, subjects.state(task.assignee, task.requester, task.task_id)
-        )
-        record = TaskChanged.from_json(stored.data) if stored else None
-        return record is None or record.task.status.final or record.attempt != held.attempt
 
     async def _bury_given_up(self, delivery: Delivery) -> None:
         """The server stopped handing a message out: say so, and where it lies."""
@@ -285,17 +192,3 @@ def _task_in(delivery: Delivery) -> Task | None:
     except ValueError:
         return None
     return envelope if isinstance(envelope, Task) else None
-
-
-def _is_being_cancelled() -> bool:
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
-
-
-def _time_left(task: Task) -> float:
-    if not task.deadline:
-        return FAR_FUTURE
-    deadline = datetime.fromisoformat(task.deadline)
-    if deadline.tzinfo is None:
-        deadline = deadline.replace(tzinfo=UTC)
-    return min(FAR_FUTURE, max(0.0, deadline.timestamp() - time.time()))

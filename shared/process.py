@@ -20,6 +20,7 @@ from shared.desk import Desk
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.profile import Profile, load_profile
 from shared.settings import Settings
+from shared.workbench import Workbench
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 HEARTBEAT = subjects.PRESENCE_TTL / 3
@@ -28,6 +29,11 @@ CONNECT_WAIT = 15.0
 """Seconds a starting process waits for the server."""
 
 logger = log.logger(__name__)
+
+
+def run(agent_class: type[BaseAgent], file: str) -> None:
+    """Run the agent of the profile.yaml beside ``file`` until SIGTERM or SIGINT; does not return."""
+    main(agent_class, Path(file).resolve().parent / "profile.yaml")
 
 
 def main(agent_class: type[BaseAgent], profile_path: Path) -> None:
@@ -88,7 +94,8 @@ class Office:
         self._config = config
         self._bus = agent.bus
         self._consumers: list[Consumer] = []
-        self._desk = Desk(agent)
+        self._workbench = Workbench(agent)
+        self._desk = Desk(agent, self._workbench)
         self._begun = False
         self._heartbeat: asyncio.Task[None] | None = None
         self._alive = (
@@ -116,7 +123,7 @@ class Office:
         await self._consume(subjects.OFFICE, profile.name)
         if profile.name == subjects.CONDUCTOR:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
-        self.agent.spawn(self._desk.watch_claims())
+        self.agent.spawn(self._workbench.watch_claims())
         try:
             await self._show()
         except OSError as error:

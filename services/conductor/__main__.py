@@ -29,7 +29,7 @@ from services.conductor.reporting import Reporter
 from services.conductor.roster import Roster
 from services.conductor.submission import open_goal, read_submission
 from shared import subjects
-from shared.agent import BaseAgent, Replies, run
+from shared.agent import BaseAgent, Replies
 from shared.bus import Entry
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -46,6 +46,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.errors import ActionError, Reject
+from shared.process import run
 
 
 class Conductor(BaseAgent):

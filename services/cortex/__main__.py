@@ -15,10 +15,11 @@ from services.cortex.report import compose_report, save_report, summarise
 from services.cortex.script import make_command, tell_run
 from services.cortex.shift import NightShift
 from shared.actions import Outcome, perform, register_action
-from shared.agent import BaseAgent, Replies, run
+from shared.agent import BaseAgent, Replies
 from shared.bus import Bus
 from shared.contracts import TaskPlan, TaskRequest, TaskResult, TaskStatus, TaskStep, generate_task_id
 from shared.errors import ActionError, StartError
+from shared.process import run
 from shared.profile import Profile
 from shared.sandbox.command import run_command
 from shared.settings import Settings

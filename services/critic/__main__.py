@@ -14,7 +14,8 @@ from services.critic.review import review
 from services.critic.secrets import scan_secrets
 from services.critic.security import scan_security
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
+from shared.process import run
 from shared.source.tree import Tree, read_tree
 
 REPO = {"repo": "Absolute path of the repository"}

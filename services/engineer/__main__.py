@@ -6,9 +6,10 @@ from services.engineer.summary import cite_tests, tell_changes, tell_history, te
 from services.engineer.testing import TestPlan, plan_tests, run_tests
 from services.engineer.workspace import Workspace, clean_workspaces, require_folder, working_copy
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
 from shared.contracts import HistoryReading, TestRun
 from shared.errors import ActionError
+from shared.process import run
 
 REPO = {"repo": "Absolute path of the repository"}
 

@@ -10,10 +10,11 @@ from services.frontier.news import read_news
 from services.frontier.options import read_options
 from services.frontier.papers import abstract_url, build_query, find_papers
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
 from shared.bus import Bus
 from shared.contracts import AgentReport, DiscoveryResult, generate_task_id
 from shared.errors import ActionError
+from shared.process import run
 from shared.profile import Profile
 from shared.settings import Settings
 

@@ -8,9 +8,10 @@ import msgspec
 from services.memory.daemon import MemoryDaemon
 from services.memory.intake import Intake
 from shared import subjects
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
 from shared.contracts import MemoryQuery
 from shared.memory import EmbedQuery, NodesQuery, WrittenQuery
+from shared.process import run
 
 WRITES_AT_ONCE = 2_000
 """Writes in hand at most: what arrives while one batch is stored makes the next one."""

@@ -12,7 +12,7 @@ from services.nexus.tools import Tool, find_subject, read_tools
 from services.nexus.visit import Visit
 from shared import subjects
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, Replies, run
+from shared.agent import BaseAgent, Replies
 from shared.bus import Bus, Entry
 from shared.contracts import (
     MAX_TEXT,
@@ -27,6 +27,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import ActionError, BusError
+from shared.process import run
 from shared.profile import Profile
 from shared.settings import Settings
 

@@ -8,7 +8,8 @@ from services.scout.quoting import quote
 from services.scout.reading import open_document
 from services.scout.repository import describe, read_repository, sources
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
+from shared.process import run
 
 
 class Scout(BaseAgent):

@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from shared.bus.entry import Entry
 from shared.errors import BusError, BusUnavailable, Conflict, Denied, NoRoom
 from shared.log import logger
-from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES
+from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
 
 WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
@@ -24,6 +24,9 @@ GROUPS_IN_FLIGHT = 2
 SECOND_GROUP = 250
 """Messages from which a second group is worth it: an atomic batch costs the server about 3.5 ms of its
 own, however few messages it has."""
+
+LARGEST = MAX_PAYLOAD - 64 * 1024
+"""Bytes of one message, its headers aside: the server drops the connection of whoever sends more."""
 
 log = logger(__name__)
 
@@ -84,6 +87,11 @@ class Committer:
             return ()
         if len(entries) > MAX_BATCH:
             raise BusError(f"A commit of {len(entries)} messages is larger than the limit of {MAX_BATCH}")
+        for entry in entries:
+            if len(entry.payload) > LARGEST:
+                raise BusError(
+                    f"A message on {entry.subject!r} has {len(entry.payload):,} of {LARGEST:,} bytes"
+                )
         commit = _Commit(entries)
         self._waiting.append(commit)
         self._waiting_messages += len(entries)

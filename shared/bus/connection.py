@@ -40,6 +40,7 @@ class Bus:
         self._consumers: list[Consumer] = []
         self._services: list[Any] = []
         self._secret = b""
+        self._last_error = ""
         self.closed = asyncio.Event()
         """Set once the connection is gone for good, such as when the server no longer knows the key."""
 
@@ -107,8 +108,14 @@ class Bus:
     async def publish(
         self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send without waiting for anything; nobody may be listening."""
-        await self._client.publish(subject, payload, headers=dict(headers) if headers else None)
+        """Send without waiting for anything; nobody may be listening.
+
+        Raises BusUnavailable where the connection is closed or its buffer full.
+        """
+        try:
+            await self._client.publish(subject, payload, headers=dict(headers) if headers else None)
+        except nats.errors.Error as error:
+            raise BusUnavailable(f"Publishing on {subject!r} failed: {error}") from None
 
     async def store(
         self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None, timeout: float = 5.0
@@ -238,7 +245,10 @@ class Bus:
     async def _on_error(self, error: Exception) -> None:
         denied = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error))
         if denied is None:
-            log.warning("bus_error", error=str(error) or type(error).__name__)
+            # Told once: while the server is away the client reports every attempt to reach it.
+            if (told := str(error) or type(error).__name__) != self._last_error:
+                log.warning("bus_error", error=told)
+            self._last_error = told
             return
         log.error("denied_by_broker", action=denied[1].lower(), subject=denied[2], identity=self.name)
         self._office.on_denied(denied[2])
@@ -252,6 +262,7 @@ class Bus:
 
     async def _on_reconnected(self) -> None:
         log.info("bus_reconnected", server=self.url)
+        self._last_error = ""
         self._office.on_reconnected()
         for consumer in self._consumers:
             await consumer.reconnected()

@@ -18,9 +18,17 @@ PENDING_LIMIT = 32 * 1024 * 1024
 
 
 def read_seed(name: str, path: Path) -> bytes:
-    """The NKey seed in a file; raises Denied where it cannot be read."""
+    """The NKey seed in a file; raises Denied where it cannot be read, or is no seed."""
+    import nkeys
+
     try:
-        return path.read_bytes().strip()
+        seed = path.read_bytes().strip()
+        nkeys.from_seed(bytearray(seed))
+        return seed
+    except (nkeys.NkeysError, ValueError):
+        raise Denied(
+            f"The key of {name!r} is damaged ({path})", "Delete the file and start the office again"
+        ) from None
     except OSError as error:
         raise Denied(
             f"The key of {name!r} cannot be read: {error.strerror} ({path})",

@@ -12,6 +12,7 @@ from shared.bus.entry import Entry
 from shared.contracts import DeadLetter
 from shared.desk import Desk
 from shared.profile import Profile
+from shared.workbench import Workbench
 from tests.bus.conftest import ACK_WAIT, AGENTS, TestOffice
 
 
@@ -28,7 +29,8 @@ async def test_what_the_server_gave_up_becomes_a_dead_letter(office: TestOffice,
         await inbox.unsubscribe()
         await asyncio.sleep(ACK_WAIT * 1.2)
     # The server notices when it would hand the message out once more.
-    desk = Desk(BaseAgent(Profile(name="engineer", description="x"), config, engineer))
+    agent = BaseAgent(Profile(name="engineer", description="x"), config, engineer)
+    desk = Desk(agent, Workbench(agent))
     await engineer.consume(
         subjects.OFFICE,
         "engineer",

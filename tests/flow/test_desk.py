@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared import desk, subjects
+from shared import subjects, workbench
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent, Replies
 from shared.bus import Bus
@@ -185,8 +185,8 @@ async def test_a_result_that_cannot_be_sent_fails_the_task_and_says_why(
 async def test_a_task_taken_back_is_stopped(
     team: Team, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "WATCH_CLAIMS", 0.05)
-    team.offices[0].agent.spawn(team.offices[0]._desk.watch_claims())
+    monkeypatch.setattr(workbench, "WATCH_CLAIMS", 0.05)
+    team.offices[0].agent.spawn(team.offices[0]._workbench.watch_claims())
     stopped = asyncio.Event()
 
     async def way() -> None:

@@ -18,7 +18,8 @@ SLOW_AGENT = '''"""An agent for tests: appends a line to a file, slowly."""
 import asyncio
 from pathlib import Path
 from shared.actions import register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
+from shared.process import run
 
 class Slow(BaseAgent):
     """Writes slowly."""

@@ -69,7 +69,8 @@ TEA = "teapot" if shutil.which("node") else "samovar"
 
 SLOPPY = '''"""An agent for tests: gives nothing at first."""
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
+from shared.process import run
 
 class Sloppy(BaseAgent):
     """Answers when it is told to do it again."""

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ACTIONS = """
 import asyncio, os
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
+from shared.process import run
 """
 
 CLERK = f'''"""An agent for tests: does what it is told, slowly if need be."""

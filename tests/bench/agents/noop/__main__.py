@@ -1,7 +1,8 @@
 """An agent whose one action does nothing."""
 
 from shared.actions import register_action
-from shared.agent import BaseAgent, run
+from shared.agent import BaseAgent
+from shared.process import run
 
 
 class Noop(BaseAgent):
