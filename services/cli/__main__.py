@@ -2,8 +2,9 @@
 
 import importlib
 import io
+import shutil
 import sys
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -31,6 +32,19 @@ COMMANDS = {
 """Where each command is; its module is imported when the command is used, so that starting stays quick."""
 
 
+class Failure(click.ClickException):
+    """A MailroomError as people read it: on a terminal wrapped between words."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the sentence to standard error."""
+        text = f"Error: {self.message}"
+        if sys.stderr.isatty():
+            from services.cli.screen import wrap
+
+            text = wrap(text, shutil.get_terminal_size().columns)
+        click.echo(text, file=file, err=True)
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is needed; MailroomErrors end it with their sentence and 1."""
 
@@ -51,7 +65,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except MailroomError as error:
-            raise click.ClickException(str(error)) from None
+            raise Failure(str(error)) from None
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -182,6 +182,8 @@ def check_keys(config: Settings) -> Check:
 def check_disk(config: Settings) -> Check:
     """Whether there is room, and the state directory can be written."""
     folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
+    if not folder.is_dir():
+        return _fail("disk", f"{folder} is a file, not a folder", "Set MAILROOM_STATE_DIR to another")
     if not os.access(folder, os.W_OK):
         return _fail(
             "disk", f"{folder} cannot be written", "Correct its owner, or set MAILROOM_STATE_DIR to another"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from services.cli.lock import is_held
 from shared import settings, subjects
 from shared.errors import StartError
 from shared.settings import Settings
@@ -54,6 +55,10 @@ def find_url(config: Settings) -> str:
     if config.nats_url:
         return config.nats_url
     office = find_office(config)
+    if office is None and is_held(config.state_dir):
+        raise StartError(
+            f"The office in {config.state_dir} is just being opened or closed", "Try again in a moment"
+        )
     if office is None:
         raise StartError(
             f"No office is running in {config.state_dir}",

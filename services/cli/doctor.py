@@ -4,8 +4,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
-from services.cli.screen import clean, json_option, print_json
+from services.cli.screen import clean, json_option, open_console, print_block, print_json
 
 if TYPE_CHECKING:
     from services.cli.checks import Check
@@ -27,14 +28,15 @@ def doctor(as_json: bool) -> None:
     if as_json:
         print_json(checks)
     else:
+        console = open_console()
         for check in checks:
-            _print(check)
+            _print(check, console)
     if any(check.verdict == "fail" for check in checks):
         raise SystemExit(1)
 
 
-def _print(check: "Check") -> None:
-    verdict = click.style(f"{check.verdict:<5}", fg=STYLES[check.verdict])
-    click.echo(f"{verdict}{check.name:<11}{clean(check.finding)}")
+def _print(check: "Check", console: Console) -> None:
+    line = f"{check.verdict:<5}{check.name:<11}{clean(check.finding)}"
+    print_block(line, console, hang=16, lead=5, style=STYLES[check.verdict])
     if check.fix:
-        click.echo(f"{'':16}fix: {clean(check.fix)}")
+        print_block(f"{'':16}fix: {clean(check.fix)}", console, hang=21)

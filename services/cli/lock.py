@@ -22,8 +22,8 @@ class OfficeLock:
         """Take the lock, None where it is held; raises StartError where the directory cannot be used."""
         try:
             file = _open(state_dir)
-        except FileExistsError:
-            raise unusable(state_dir, "it is a file, not a folder") from None
+        except (FileExistsError, NotADirectoryError):
+            raise _no_folder(state_dir) from None
         except OSError as error:
             raise unusable(state_dir, error.strerror) from None
         try:
@@ -52,6 +52,14 @@ def unusable(state_dir: Path, reason: str | None) -> StartError:
     """The error that says that no office can be in ``state_dir``."""
     cure = "Make it writable or make room, or name another with --state-dir or MAILROOM_STATE_DIR"
     return StartError(f"The state directory {state_dir} cannot be used: {reason}", cure)
+
+
+def _no_folder(state_dir: Path) -> StartError:
+    folders = (_path(state_dir).parent, state_dir, *state_dir.parents)
+    file = next((path for path in folders if path.is_file()), state_dir)
+    cause = "it is a file, not a folder" if file == state_dir else f"{file} is a file, not a folder"
+    cure = "Name another with --state-dir or MAILROOM_STATE_DIR"
+    return StartError(f"The state directory {state_dir} cannot be used: {cause}", cure)
 
 
 def is_held(state_dir: Path) -> bool:

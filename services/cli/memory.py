@@ -35,7 +35,9 @@ def memory() -> None:
     "--kind", default="fact", show_default=True, help="fact, decision, preference, ... or a kind of your own."
 )
 @click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
-@click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True)
+@click.option(
+    "--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="How much it matters."
+)
 @click.option("--insist", is_flag=True, help="Store it even where memory finds it not worth keeping.")
 @json_option
 def add(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from services.cli.connection import connect
-from services.cli.screen import clean, clean_block, json_option, print_json
+from services.cli.screen import clean, clean_block, json_option, open_console, print_block, print_json
 from services.cli.submission import TextType
 from shared import subjects
 from shared.contracts import Question, Response
@@ -44,12 +44,13 @@ def ask(text: str, timeout: float, as_json: bool) -> None:
 
 def print_answer(answer: Response) -> None:
     """Print an answer and the sources that it does not name itself."""
-    click.echo(clean_block(answer.text).strip())
+    console = open_console()
+    print_block(clean_block(answer.text).strip(), console)
     unnamed = [citation for citation in answer.citations if citation not in answer.text]
     if unnamed:
         click.echo("\nSources:")
         for citation in unnamed:
-            click.echo(f"  {clean(citation)}")
+            print_block(f"  {clean(citation)}", console, hang=2)
 
 
 async def _ask(question: Question, timeout: float) -> Response:

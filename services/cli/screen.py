@@ -1,5 +1,6 @@
 """What commands print: for people through rich, for programs as JSON."""
 
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -62,6 +63,31 @@ def shorten(text: str, limit: int) -> str:
     """``text`` on one line of at most ``limit`` characters."""
     line = clean(text[: 4 * limit])
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def wrap(text: str, width: int, *, hang: int = 0) -> str:
+    """``text`` with its lines broken between words at ``width``, the further ones ``hang`` columns in.
+
+    What is longer than a line, such as a path, stays whole, so that it can be copied.
+    """
+    lines = textwrap.TextWrapper(
+        width=width,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+    return "\n".join(lines.fill(line) for line in text.split("\n"))
+
+
+def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, style: str = "") -> None:
+    """Print text: wrapped between words on a terminal, with the lines it has where it goes elsewhere.
+
+    The first ``lead`` characters have the ``style``.
+    """
+    shown = Text(wrap(text, console.width, hang=hang) if console.is_terminal else text)
+    shown.stylize(style, 0, lead)
+    console.print(shown, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

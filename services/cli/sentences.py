@@ -107,8 +107,8 @@ def _submission(data: bytes) -> Sentence:
         body = json.loads(data)
     except (ValueError, RecursionError):
         body = None
-    values = body if isinstance(body, dict) else {"text": data[:GIST].decode("utf-8", "replace")}
-    text = values.get("text", values.get("task_description", ""))
+    values = body if isinstance(body, dict) else {}
+    text = values.get("text", values.get("task_description")) or data[:GIST].decode("utf-8", "replace")
     return Sentence(
         sender=clean(str(values.get("requester") or subjects.USER)[:64]),
         recipient=subjects.CONDUCTOR,
@@ -171,7 +171,7 @@ def _changed(change: TaskChanged) -> Gist:
 def _moved(change: StateChanged) -> Gist:
     step = str(change.state) if change.state == change.previous else f"{change.previous} → {change.state}"
     if change.goal is None:
-        return "office", f"{change.state}, {len(change.active)} goals open", ""
+        return "office", f"{change.state}, {_count(len(change.active), 'goal')} open", ""
     return "goal", "; ".join(filter(None, (step, _progress(change.goal)))), str(change.goal.status)
 
 
@@ -210,16 +210,22 @@ def _dead(letter: DeadLetter) -> Gist:
 
 def _write(write: MemoryWrite) -> Gist:
     titles = "; ".join(node.title for node in write.nodes[:3])
-    counts = f"{len(write.nodes)} nodes, {len(write.edges)} edges, {len(write.retire)} retired"
+    counts = ", ".join(
+        (_count(len(write.nodes), "node"), _count(len(write.edges), "edge"), f"{len(write.retire)} retired")
+    )
     return "memory", f"{counts}: {titles}" if titles else counts, ""
 
 
 def _version(version: GraphVersion) -> Gist:
-    return "version", f"graph version {version.version}, {len(version.ids)} nodes touched", ""
+    return "version", f"graph version {version.version}, {_count(len(version.ids), 'node')} touched", ""
 
 
 def _briefing(briefing: Briefing) -> Gist:
     return "briefing", f"for {briefing.agent} at graph version {briefing.version}", ""
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _plain(envelope: AnyEnvelope) -> Gist:

@@ -116,7 +116,7 @@ def _confirm(goal_id: str, as_json: bool) -> None:
 
 def follow_hint(goal_id: str) -> str:
     """How to see what becomes of a goal."""
-    return f"Watch it:      mailroom tail --goal {goal_id}\nHow it stands: mailroom show {goal_id}"
+    return f"Watch it:      mailroom tail --since 1h --goal {goal_id}\nHow it stands: mailroom show {goal_id}"
 
 
 async def _submit(body: dict[str, Any]) -> int:

@@ -63,9 +63,7 @@ def _ids_of(copy: "Copy") -> list[str]:
     metavar="TIME",
     help="Begin with what came since: 10m ago, or an ISO 8601 time.",
 )
-@click.option(
-    "--no-follow", is_flag=True, help="Stop after what is stored (with --since) instead of waiting for more."
-)
+@click.option("--no-follow", is_flag=True, help="Show what is stored, all of it without --since, and stop.")
 @json_option
 def tail(task: str, agent: str, goal: str, since: datetime | None, no_follow: bool, as_json: bool) -> None:
     """Show every envelope as the broker stores it.
@@ -88,22 +86,26 @@ async def _tail(wanted: Wanted, since: datetime | None, no_follow: bool, as_json
             read_trail(bus, since) if no_follow else Tail(bus).follow(since)
         )
         async with aclosing(trail) as items:
+            shown = 0
             async for item in items:
                 if isinstance(item, Copy):
-                    show(item, wanted, console, as_json)
+                    shown += show(item, wanted, console, as_json)
                 else:
                     warn(item)
+    if not shown:
+        click.echo("Nothing that fits is stored.", err=True)
 
 
-def show(copy: "Copy", wanted: Wanted, console: Console, as_json: bool) -> None:
-    """Print an envelope that is wanted, as a line for people or as JSON."""
+def show(copy: "Copy", wanted: Wanted, console: Console, as_json: bool) -> bool:
+    """Print an envelope, as a line for people or as JSON; whether it was wanted, and so printed."""
     sentence = describe(copy.subject, copy.data)
     if not wanted.admits(copy, sentence):
-        return
+        return False
     if as_json:
         print_json_line(line_of(copy, sentence))
     else:
         print_line(_render(copy, sentence), console)
+    return True
 
 
 def line_of(copy: "Copy", sentence: Sentence) -> dict[str, object]:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from services.cli.moment import format_clock, format_span, seconds_between
 from services.cli.progress import Progress
-from services.cli.screen import SIGNS, STYLES, clean, clean_block, shorten
+from services.cli.screen import SIGNS, STYLES, clean, clean_block, print_block, shorten
 from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
 
 PATIENCE = 3.0
@@ -49,7 +49,8 @@ def _lines_of(progress: Progress, waited: float) -> RenderableType:
         return Text(f"{format_span(waited)}  {text}", style="dim")
     took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
     ended = sum(task.status.final for task in goal.tasks)
-    head = Text(f"{_headline(progress)}, {ended} of {len(goal.tasks)} tasks ended, {took}")
+    count = f"{ended} of {len(goal.tasks)} tasks ended, " if goal.tasks else ""
+    head = Text(f"{_headline(progress)}, {count}{took}")
     names = [shorten(task.name, 20) for task in progress.tasks]
     return Group(head, *(_row(progress, task, max(map(len, names))) for task in progress.tasks))
 
@@ -133,13 +134,21 @@ def print_outcome(goal: Goal, console: Console) -> None:
     status = str(goal.status)
     took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
     console.print(Text.assemble((f"{SIGNS[status]} {status}", STYLES[status]), f" in {took}"))
-    if goal.reason and goal.reason != goal.answer:
-        console.print(f"Reason: {clean(goal.reason)}", soft_wrap=True)
+    if goal.reason and not _is_told(goal.reason, goal.answer):
+        print_block(f"Reason: {clean(goal.reason)}", console)
     if goal.answer:
-        console.print(f"\n{clean_block(goal.answer).strip()}", soft_wrap=True)
+        print_block(f"\n{clean_block(goal.answer).strip()}", console)
     if goal.report_path:
         console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
         _print_first_screen(goal.report_path, console)
+
+
+def _is_told(reason: str, answer: str) -> bool:
+    """Whether the answer begins with the reason, which may name the task first; either may be cut short."""
+    told, whole, bare = (
+        clean(text).replace("`", "").rstrip("…") for text in (answer, reason, reason.partition(": ")[2])
+    )
+    return any(text and told and (told.startswith(text) or text.startswith(told)) for text in (whole, bare))
 
 
 def _print_first_screen(path: str, console: Console) -> None:
@@ -149,7 +158,7 @@ def _print_first_screen(path: str, console: Console) -> None:
         return
     console.print()
     for line in lines[:room]:
-        console.print(line, soft_wrap=True)
+        print_block(line, console)
     if len(lines) > room:
         console.print(f"... {len(lines) - room} more lines in {clean(path)}", style="dim", soft_wrap=True)
 

@@ -182,7 +182,7 @@ async def test_ctrl_c_leaves_the_goal_and_says_how_to_follow_it(office_server: O
             _, errors = await asyncio.to_thread(process.communicate, timeout=20)
             assert process.returncode == 1
             assert "The goal goes on without you." in errors
-            assert f"mailroom tail --goal {goal_id}" in errors
+            assert f"mailroom tail --since 1h --goal {goal_id}" in errors
             assert "Traceback" not in errors
             await conductor.finish(TaskStatus.COMPLETED)
 
@@ -228,6 +228,19 @@ async def test_on_a_terminal_the_tasks_are_shown_live_in_80_columns(office_serve
     assert re.search(r"▶ +look +scout +.*opens a document.*…", plain)
     assert re.search(r"✓ +look +scout +.*12 documents read", plain)
     assert max(map(len, plain.replace("\r", "\n").splitlines())) <= 80
+
+
+def test_on_a_terminal_no_word_is_torn(office_server: OfficeServer) -> None:
+    code, shown = run_on_terminal(office_server, "show", "goal_that_nobody_ever_gave_to_this_office_of_ours")
+    assert code == 1
+    assert strip(shown).splitlines() == [
+        "Error: There is no goal or task",
+        "goal_that_nobody_ever_gave_to_this_office_of_ours. 'mailroom tasks --all' lists",
+        "the goals",
+    ]
+    _, shown = run_on_terminal(office_server, "doctor")
+    lines = strip(shown).splitlines()
+    assert all(re.match(r"(ok|warn|fail) {1,3}\w|  {15}", line) for line in lines), lines
 
 
 # --- asking --------------------------------------------------------------------------------------

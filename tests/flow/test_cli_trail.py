@@ -104,6 +104,7 @@ async def test_the_tail_can_be_narrowed(office_server: OfficeServer) -> None:
     assert {line["sender"] for line in by_agent} == {"scout", "conductor"}
     assert len(by_agent) >= 4
     assert neither == []
+    assert (await run(office_server, "tail", *stored, "--agent", "nobody")).stderr.startswith("Nothing that")
     assert by_task[1] | {"stream": "OFFICE", "seq": seqs[1], "subject": "task.scout.conductor"} == by_task[1]
 
 

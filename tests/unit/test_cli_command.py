@@ -1,17 +1,24 @@
 """The command line itself: what it offers, how it refuses, how quickly it starts."""
 
+import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from services.cli.__main__ import COMMANDS, cli
+from services.cli.checks import check_disk
 from services.cli.connection import find_office, find_url
-from services.cli.screen import clean, clean_block, shorten
+from services.cli.lock import OfficeLock
+from services.cli.screen import clean, clean_block, shorten, wrap
+from services.cli.watching import print_outcome
 from shared import settings
+from shared.contracts import Goal
 from shared.errors import StartError
 
 
@@ -150,6 +157,28 @@ def test_without_an_office_the_error_says_how_to_start_one(tmp_path: object) -> 
         find_url(office(tmp_path))
 
 
+def test_an_office_that_is_being_opened_is_to_be_waited_for(tmp_path: object) -> None:
+    config = office(tmp_path)
+    lock = OfficeLock.acquire(config.state_dir)
+    assert lock is not None
+    with pytest.raises(StartError, match=r"is just being opened or closed\. Try again in a moment"):
+        find_url(config)
+    lock.release()
+    with pytest.raises(StartError, match="No office is running"):
+        find_url(config)
+
+
+@pytest.mark.parametrize("inside", [".", "run", "deeper/still"])
+def test_a_file_where_the_state_directory_should_be(tmp_path: Path, inside: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    state = file / inside
+    with pytest.raises(StartError, match=r"is a file, not a folder\. Name another with --state-dir"):
+        OfficeLock.acquire(state)
+    check = check_disk(office(state))
+    assert (check.verdict, check.finding) == ("fail", f"{file} is a file, not a folder")
+
+
 def test_an_office_whose_process_is_gone_does_not_run(tmp_path: object) -> None:
     config = office(tmp_path)
     record = config.state_dir / "run" / "office.json"
@@ -171,6 +200,38 @@ def test_nats_url_comes_before_the_running_office(tmp_path: object) -> None:
 def test_text_is_shown_without_what_steers_a_terminal() -> None:
     assert clean("a\tb\r\nc\x1b[2J\u2028d") == "a b c[2J d"
     assert clean_block("one\r\n\x07two\n\tthree") == "one\ntwo\n    three"
+
+
+def test_lines_are_broken_between_words_and_paths_stay_whole() -> None:
+    path = "/a/long-path/" + "b" * 30
+    assert wrap(f"ok   the model is in {path}, all right\n\n- two", 20, hang=5) == (
+        f"ok   the model is in\n     {path},\n     all right\n\n- two"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "answer", "told"),
+    [
+        ("page: no field `repo`. Name it", "no field repo. Name it", True),
+        ("page: it cannot be reached for", "it cannot be reached for now. Try…", True),
+        ("it rained", "it rained", True),
+        ("it rained", "All is well.", False),
+        ("it rained", "", False),
+    ],
+)
+def test_a_reason_is_told_once(reason: str, answer: str, told: bool) -> None:
+    goal = Goal(
+        goal_id="g1",
+        text="Go",
+        requester="user",
+        reason=reason,
+        answer=answer,
+        submitted_at="2026-01-02T03:04:05Z",
+    )
+    console = Console(file=io.StringIO(), width=80)
+    print_outcome(goal, console)
+    assert isinstance(console.file, io.StringIO)
+    assert ("Reason: " not in console.file.getvalue()) is told
 
 
 def test_shortened_text_says_so() -> None:

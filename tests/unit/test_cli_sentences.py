@@ -73,11 +73,20 @@ def test_a_failed_result_says_why() -> None:
         (b"no json \xff", "no json \ufffd", "user", ""),
         (b"[1]", "[1]", "user", ""),
         (b"", "", "user", ""),
+        (b'{"text": ""}', '{"text": ""}', "user", ""),
+        (b'{"txt": "hi"}', '{"txt": "hi"}', "user", ""),
     ],
 )
 def test_submissions_are_shown_as_they_are(data: bytes, text: str, sender: str, goal_id: str) -> None:
     said = describe("tasks.submit", data)
     assert (said.text, said.sender, said.goal_id, said.recipient) == (text, sender, goal_id, "conductor")
+
+
+def test_one_of_a_kind_is_not_called_many() -> None:
+    office = c.StateChanged(state=c.OfficeState.EXECUTING, active={"g1": c.OfficeState.EXECUTING})
+    version = c.GraphVersion(version=7, ids=("n1",))
+    assert describe("state.office", office.to_json()).text == "EXECUTING, 1 goal open"
+    assert describe("event.memory.graph_version", version.to_json()).text == "graph version 7, 1 node touched"
 
 
 def test_what_the_server_gave_up_on() -> None:
