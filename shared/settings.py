@@ -191,5 +191,6 @@ def _require_known(name: str, where: str) -> None:
     if name in known:
         return
     near = difflib.get_close_matches(name, known, n=1)
-    cure = f"Did you mean {near[0]!r}?" if near else f"Known settings: {', '.join(known)}"
+    written = f"MAILROOM_{near[0].upper()}" if near and where.isupper() else "".join(near)
+    cure = f"Did you mean {written!r}?" if near else f"Known settings: {', '.join(known)}"
     raise ConfigError(f"{where} is not a setting", cure)

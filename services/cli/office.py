@@ -31,7 +31,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 @click.option("--detach", "-d", is_flag=True, help="Leave it running in the background.")
 @json_option
 def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) -> None:
-    """Open the office: server, memory and agents, kept running until Ctrl-C or 'mailroom down'.
+    """Open the office and keep it open.
+
+    Server, memory and agents run until Ctrl-C or 'mailroom down'.
 
     With --json each event is a line of JSON; the one with a url says that all of it is ready.
     """
@@ -53,7 +55,10 @@ def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) ->
 @state_dir_option
 @json_option
 def down(state_dir: Path | None, as_json: bool) -> None:
-    """Close the office that runs in the state directory; all is well where none does."""
+    """Close the office.
+
+    The one that runs in the state directory; all is well where none does.
+    """
     config = _load(state_dir)
     process = holder(config.state_dir) if is_held(config.state_dir) else 0
     if process:
@@ -71,9 +76,10 @@ def down(state_dir: Path | None, as_json: bool) -> None:
     "repo", required=False, type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 )
 def demo(repo: Path | None) -> None:
-    """Have an office of its own check up on the repository REPO, which is not changed.
+    """Check up on REPO, from start to end.
 
-    Shows every envelope, prints the report and an answer from memory, and closes the office again.
+    An office of its own does it; REPO is not changed. Shows every envelope, prints the report and an
+    answer from memory, and closes the office again.
     REPO is Mailroom's own checkout where none is named.
     """
     from services.cli.demo import demonstrate, prepare

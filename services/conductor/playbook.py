@@ -1,5 +1,6 @@
 """Playbooks: plans that are written down, chosen by example."""
 
+import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,9 @@ PATH_IN_TEXT = re.compile(
 )
 """An absolute path: in quotes, or up to a blank; not a slash alone, nor one inside a word or an address."""
 URL_IN_TEXT = re.compile(r"(?i:https?)://[^\s\"'<>`“”„«»‘’]+")
+MOST_PATH = 1_000
+MOST_WORDS = 20
+"""How much of a text may be one path with blanks in it, in characters and in words."""
 TRAILING = ".,;:!?*…。，、！？；："
 BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
@@ -137,9 +141,22 @@ def _find(parameter: Parameter, text: str) -> str:
         return _trim(found[0]) if found else ""
     if parameter.kind == "folder":
         found = PATH_IN_TEXT.search(text)
-        return (found["quoted"] or _trim(found["bare"])) if found else ""
+        if found is None or found["quoted"]:
+            return found["quoted"] if found else ""
+        return _longest_folder(text[found.start("bare") :]) or _trim(found["bare"])
     found = re.search(parameter.pattern, text, re.IGNORECASE)
     return found["value"].strip() if found else ""
+
+
+def _longest_folder(text: str) -> str:
+    """The longest folder that ``text`` begins with, blanks in its name included; empty for none."""
+    words = re.split(r"(\s+)", text[:MOST_PATH], maxsplit=2 * MOST_WORDS)
+    for count in range(len(words), 0, -2):
+        path = _trim("".join(words[:count]))
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            if Path(path).expanduser().is_dir():
+                return path
+    return ""
 
 
 def _trim(found: str) -> str:

@@ -21,6 +21,7 @@ With these three, 59 of 60 questions the notes bear on found something to quote,
 LEAST = 0.1
 """A hit that scores less is not worth mentioning."""
 
+DATED = re.compile(r" \(\d{4}-\d\d-\d\d\)$")
 MOST_QUOTES = 5
 QUOTE = 500
 """The longest quotation, in characters."""
@@ -48,6 +49,7 @@ def answer(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Respons
     terms = find_terms(question)
     names = frozenset(stem(name) for name in NAME.findall(question))
     findings = [_judge(hit, terms, names) for hit in rank_hits(hits)]
+    findings = _latest(findings)
     findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))
     near = [finding for finding in findings if finding.near][:MOST_QUOTES]
     if not near:
@@ -61,6 +63,14 @@ def answer(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Respons
         context_used=packet,
         confidence=round(near[0].relevance * (0.5 + 0.5 * share), 3),
     )
+
+
+def _latest(findings: Sequence[_Finding]) -> list[_Finding]:
+    """Of what was remembered again under the same title, such as each check-up of a project, the latest."""
+    latest: dict[tuple[str, str], _Finding] = {}
+    for finding in sorted(findings, key=lambda finding: finding.node.created_at):
+        latest[finding.node.kind, DATED.sub("", finding.node.title)] = finding
+    return list(latest.values())
 
 
 def _judge(hit: Hit, terms: Mapping[str, str], names: frozenset[str]) -> _Finding:

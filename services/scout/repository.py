@@ -40,7 +40,10 @@ def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReadi
 def describe(reading: RepositoryReading) -> str:
     """The reading as plain text: what people see as the result of the task."""
     languages = ", ".join(f"{name} {lines:,}" for name, lines in list(reading.languages.items())[:5])
-    rows = [f"{reading.name}: {reading.files:,} files; lines of {languages or 'no known language'}"]
+    files = f"{reading.files:,} file{'' if reading.files == 1 else 's'}"
+    counts = f"{files}; lines of {languages or 'no known language'}"
+    first = reading.purpose[0].text if reading.purpose else counts
+    rows = [f"{reading.name}: {first}", *([f"({counts})"] if reading.purpose else [])]
     parts = {
         "What it is": reading.purpose,
         "How it is built": reading.build,

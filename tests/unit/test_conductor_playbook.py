@@ -295,3 +295,14 @@ def test_parameters_are_filled_in_and_other_braces_stay(tmp_path: Path) -> None:
     assert first.params == {"repo": "/r/{repo}", "format": "{a} {}", "deep": 3}
     assert (first.task_id, second.task_id, second.depends_on) == ("g1-a-1", "g1-b-1", ("a",))
     assert not first.issued
+
+
+def test_a_folder_with_blanks_in_its_name_is_found_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "my old project"
+    folder.mkdir()
+    (tmp_path / "my").mkdir()
+    playbook = load_playbooks()["checkup"]
+    said = fill_parameters(playbook, f"Check up on the repository at {folder}, please.", {})
+    assert said == {"repo": str(folder)}
+    short = fill_parameters(playbook, f"Check up on the repository at {tmp_path / 'my'} and report", {})
+    assert short == {"repo": str(tmp_path / "my")}

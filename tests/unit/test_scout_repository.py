@@ -284,6 +284,7 @@ def test_a_cut_reading_says_so(tmp_path: Path) -> None:
 
 def test_description_names_every_source(kettle: RepositoryReading) -> None:
     text = describe(kettle)
-    assert text.startswith("kettle: 12 files; lines of Markdown 24, Python 13")
+    assert text.startswith("kettle: Kettle boils water over HTTP")
+    assert "(12 files; lines of Markdown 24, Python 13)" in text
     for statement in (*kettle.purpose, *kettle.build, *kettle.layout, *kettle.questions):
         assert f"- {statement.text} [{statement.source}]" in text
