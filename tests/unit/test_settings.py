@@ -87,11 +87,7 @@ def test_empty_variables_and_those_of_others_are_passed_over(read):
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        (
-            "MAILROOM_NATS_PROT",
-            "1",
-            "MAILROOM_NATS_PROT is not a setting. Did you mean 'MAILROOM_NATS_PORT'?",
-        ),
+        ("MAILROOM_NATS_PROT", "1", "is not a setting. Did you mean 'MAILROOM_NATS_PORT'?"),
         ("MAILROOM_XYZZY", "1", "MAILROOM_XYZZY is not a setting. Known settings: state_dir, "),
         ("MAILROOM_NATS_PORT", "many", "MAILROOM_NATS_PORT is wrong: Expected `int`, got `str`"),
         ("MAILROOM_NATS_PORT", "70000", "MAILROOM_NATS_PORT is wrong: Expected `int` <= 65535"),
