@@ -95,8 +95,7 @@ class Child:
         self._stopping = True
         if self._ready and self.process is not None and self.process.returncode is None:
             self._signal(signal.SIGTERM)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._keeper), grace)
+            await asyncio.wait({self._keeper}, timeout=grace)
         self.kill()
         self._keeper.cancel()
         await asyncio.gather(self._keeper, return_exceptions=True)
