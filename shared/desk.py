@@ -125,7 +125,7 @@ class Desk:
                 if not remaining:
                     raise
 
-    def _seal(self, delivery: Delivery | None, replies: Iterable[Envelope | Entry]) -> list[Entry]:
+    def _seal(self, delivery: Delivery, replies: Iterable[Envelope | Entry]) -> list[Entry]:
         """Entries for what a handler returned; ids follow from the delivery: a repeat is stored once."""
         entries: list[Entry] = []
         for position, reply in enumerate(replies):
@@ -133,7 +133,7 @@ class Desk:
                 entries.append(reply)
                 continue
             envelope = reply
-            if delivery is not None and not isinstance(reply, Task):
+            if not isinstance(reply, Task):
                 envelope = msgspec.structs.replace(
                     reply, id=self._bus.derive_id(delivery.stream, str(delivery.seq), str(position))
                 )

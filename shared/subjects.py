@@ -40,7 +40,7 @@ USER = "user"
 """People: a mailbox and an identity like any agent's."""
 ADMIN = "admin"
 """The operator's identity: provisions streams, and nothing runs under it."""
-RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write", "office-account"})
+RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
 """Names no agent can have: they mean something else where an agent's name stands in a subject."""
 
 # --- limits --------------------------------------------------------------------------------------

@@ -48,8 +48,9 @@ class Cortex(BaseAgent):
         self.spawn(self.shift.work())
 
     async def on_result(self, result: TaskResult) -> Replies:
-        """Archive the result of an overnight job."""
-        await self.shift.end(result)
+        """Archive the result of an overnight job: a task of its own, so nobody else has results for it."""
+        if result.sender == self.profile.name:
+            await self.shift.end(result)
         return ()
 
     @register_action("Make a plan of a text's steps, without carrying it out", {"text": "What is to be done"})
