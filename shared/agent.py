@@ -109,6 +109,10 @@ class BaseAgent:
         """What it answers by request and reply, as ``<name>.<endpoint>``; asked for after ``on_start``."""
         return {}
 
+    def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
+        """What it does on behalf of whoever asks for ``<name>.<endpoint>``; that one's name comes along."""
+        return {}
+
     # --- what a subclass uses --------------------------------------------------------------------
 
     @property

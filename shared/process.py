@@ -118,6 +118,7 @@ class Office:
             package_version(),
             profile.description,
             self.agent.endpoints(),
+            self.agent.signed_endpoints(),
             {"instance": self._bus.instance, "actions": ",".join(self.agent.actions)},
         )
         await self._consume(subjects.OFFICE, profile.name)

@@ -72,14 +72,19 @@ MEMORY_VERBS = (
     "embed",
     "stats",
     "health",
+    "list",
+    "edges",
     "traverse",
     "paths",
     "brief",
-    "list",
     "linker",
     "reindex",
+    "rebuild",
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
+MEMORY_SIGNED_VERBS = ("add", "link")
+"""What memory does on somebody's behalf: asked as ``memory.<verb>``, which the broker delivers to it as
+``memory.<verb>.<asker>``, so that it knows who asks."""
 
 
 def task(assignee: str, requester: str) -> str:

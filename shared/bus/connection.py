@@ -217,16 +217,20 @@ class Bus:
         version: str,
         description: str,
         endpoints: Mapping[str, Callable[[bytes], Awaitable[bytes]]],
+        signed: Mapping[str, Callable[[bytes, str], Awaitable[bytes]]] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
         """Be a NATS micro service (ping, info, stats) that answers on ``<name>.<endpoint>``.
 
-        An endpoint that raises ValueError or MailroomError answers with the error's sentence.
+        ``signed`` endpoints answer on ``<name>.<endpoint>.<asker>`` and take the asker's name too. An
+        endpoint that raises ValueError or MailroomError answers with the error's sentence.
         """
         from shared.bus.service import start_service
 
         self._services.append(
-            await start_service(self._client, name, version, description, endpoints, dict(metadata or {}))
+            await start_service(
+                self._client, name, version, description, endpoints, signed or {}, dict(metadata or {})
+            )
         )
 
     async def close(self, grace: float = 0.0) -> None:

@@ -24,12 +24,14 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     """What one identity may do.
 
     ``send`` are subjects it may publish into the office, ``hear`` subjects of the office it may
-    listen to, ``ask`` subjects of memory it may send requests to, ``answer`` those it serves.
+    listen to, ``ask`` subjects of memory it may send requests to, ``sign`` those that get its name
+    appended on the way there, ``answer`` those it serves.
     """
 
     send: tuple[str, ...]
     hear: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
+    sign: tuple[str, ...] = ()
     answer: tuple[str, ...] = ()
 
 
@@ -61,9 +63,11 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             subjects.lease(name),
             _direct_get(leases, subjects.lease(name)),
             *_pulls(subjects.MEMORY, name),
+            *(f"$JS.API.{verb}.{subjects.MEMORY}" for verb in ("STREAM.INFO", "DIRECT.GET")),
         ]
-        return Rights(send=tuple(send), answer=_memory_verbs())
-    return Rights(send=tuple(send), hear=(subjects.GRAPH_VERSION,), ask=_memory_verbs())
+        signed = (f"{subject}.*" for subject in _signed_verbs())
+        return Rights(send=tuple(send), answer=(*_memory_verbs(), *signed))
+    return Rights(send=tuple(send), hear=(subjects.GRAPH_VERSION,), ask=_memory_verbs(), sign=_signed_verbs())
 
 
 def _user_rights(agents: Sequence[str]) -> Rights:
@@ -85,6 +89,7 @@ def _user_rights(agents: Sequence[str]) -> Rights:
         ),
         hear=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         ask=_memory_verbs(),
+        sign=_signed_verbs(),
     )
 
 
@@ -120,6 +125,10 @@ def _direct_get(stream: str, subject: str) -> str:
 
 def _memory_verbs() -> tuple[str, ...]:
     return tuple(subjects.memory(verb) for verb in subjects.MEMORY_VERBS)
+
+
+def _signed_verbs() -> tuple[str, ...]:
+    return tuple(subjects.memory(verb) for verb in subjects.MEMORY_SIGNED_VERBS)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -225,9 +234,9 @@ def _office_account(key: str) -> str:
 def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     memory = _account_name(subjects.MEMORY_DAEMON)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.send]
-    imports += [
-        _import("service", memory, subject) for subject in rights.ask if subjects.MEMORY_DAEMON in agents
-    ]
+    if subjects.MEMORY_DAEMON in agents:
+        imports += [_import("service", memory, subject) for subject in rights.ask]
+        imports += [_import("service", memory, f"{subject}.{name}", to=subject) for subject in rights.sign]
     imports += [_import("stream", OFFICE_ACCOUNT, subject) for subject in rights.hear]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.answer]
     if name == subjects.USER:
@@ -236,7 +245,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     else:
         exports.append(f'{{ stream: "_INBOX.>", accounts: [ {_account_name(subjects.USER)} ] }}')
         imports.append(_import("stream", _account_name(subjects.USER), "$SRV.>"))
-    publish = [*rights.send, *rights.ask, "_INBOX.>"]
+    publish = [*rights.send, *rights.ask, *rights.sign, "_INBOX.>"]
     if name == subjects.USER:
         publish.append("$SRV.>")
     if rights.answer:
@@ -251,8 +260,9 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{lists}  }}"
 
 
-def _import(kind: str, account: str, subject: str) -> str:
-    return f"{{ {kind}: {{ account: {account}, subject: {json.dumps(subject)} }} }}"
+def _import(kind: str, account: str, subject: str, *, to: str = "") -> str:
+    local = f", to: {json.dumps(to)}" if to else ""
+    return f"{{ {kind}: {{ account: {account}, subject: {json.dumps(subject)} }}{local} }}"
 
 
 def _list(name: str, items: Sequence[str]) -> str:

@@ -12,6 +12,8 @@ from nats.micro.service import EndpointConfig, ServiceConfig
 from shared.errors import MailroomError
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
+SignedEndpoint = Callable[[bytes, str], Awaitable[bytes]]
+"""Takes the asker's name too, which the broker vouches for."""
 
 
 async def start_service(
@@ -20,26 +22,39 @@ async def start_service(
     version: str,
     description: str,
     endpoints: Mapping[str, Endpoint],
+    signed: Mapping[str, SignedEndpoint],
     metadata: dict[str, str],
 ) -> Any:
-    """Start a service whose endpoints answer on ``<name>.<endpoint>``."""
+    """Start a service: its endpoints answer on ``<name>.<endpoint>``, signed ones with ``.<asker>`` behind."""
     config = ServiceConfig(name=name, version=version, description=description, metadata=metadata)
     service = await nats.micro.add_service(client, config=config)
-    for endpoint, answer in endpoints.items():
+    answering = [(endpoint, "", _unsigned(answer)) for endpoint, answer in endpoints.items()]
+    answering += [(endpoint, ".*", answer) for endpoint, answer in signed.items()]
+    for endpoint, asker, answer in answering:
         await service.add_endpoint(
             EndpointConfig(
-                name=endpoint, subject=f"{name}.{endpoint}", queue_group=name, handler=_responder(answer)
+                name=endpoint,
+                subject=f"{name}.{endpoint}{asker}",
+                queue_group=name,
+                handler=_responder(answer),
             )
         )
     return service
 
 
-def _responder(answer: Endpoint) -> Callable[[Request], Awaitable[None]]:
+def _unsigned(answer: Endpoint) -> SignedEndpoint:
+    async def respond(data: bytes, _: str) -> bytes:
+        return await answer(data)
+
+    return respond
+
+
+def _responder(answer: SignedEndpoint) -> Callable[[Request], Awaitable[None]]:
     working: set[asyncio.Task[None]] = set()
 
     async def respond(request: Request) -> None:
         try:
-            reply = await answer(request.data)
+            reply = await answer(request.data, request.subject.rpartition(".")[2])
         except (ValueError, MailroomError) as error:
             await request.respond_error("400", " ".join(str(error).split()))
             return

@@ -1,0 +1,140 @@
+"""A lease: what only one process at a time may do, agreed on over the bus."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from shared import subjects
+from shared.bus.connection import Bus
+from shared.bus.reading import Stored
+from shared.errors import BusError
+from shared.log import logger
+
+RENEW = subjects.LEASE_TTL / 3
+"""Seconds between two renewals: two may get lost."""
+
+log = logger(__name__)
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has a lease: a process of a host, and the space in which its number means something."""
+
+    instance: str
+    host: str
+    space: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+    @classmethod
+    def this(cls, instance: str) -> Self:
+        """The process that asks."""
+        space = Path("/proc/self/ns/pid")
+        return cls(
+            instance=instance,
+            host=socket.gethostname(),
+            space=str(space.readlink()) if space.is_symlink() else "",
+            pid=os.getpid(),
+        )
+
+    def is_gone(self, here: "Holder") -> bool:
+        """Whether it has certainly ended, as far as ``here`` can tell: only where both are of one host."""
+        if (self.host, self.space) != (here.host, here.space) or self.instance == here.instance:
+            return False
+        if self.pid == here.pid:
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+
+
+class Lease:
+    """The lease ``name``, held from ``acquire`` until ``release``, the process's end, or LEASE_TTL of silence.
+
+    Each write of it is a compare-and-set on its entry, so there is one holder; ``lost`` is set when it was
+    somebody else who wrote last, as after this process was frozen for longer than a lease lasts.
+    """
+
+    def __init__(self, bus: Bus, name: str, holder: Holder) -> None:
+        self.lost = asyncio.Event()
+        self._bus = bus
+        self._subject = subjects.lease(name)
+        self._holder = holder
+        self._seq = 0
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def acquire(self, waiting: Callable[[Holder], Awaitable[None]]) -> None:
+        """Take the lease, as soon as it is free; ``waiting`` is told once of each holder waited for."""
+        told = None
+        while (holder := await self._take()) is not None:
+            if holder != told:
+                await waiting(holder)
+                told = holder
+            await asyncio.sleep(RENEW / 5)
+        self._renewing = asyncio.create_task(self._renew())
+
+    async def release(self) -> None:
+        """Let it go, so that the next one need not wait for its end."""
+        if self._renewing is None:
+            return
+        self._renewing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._renewing
+        if not self.lost.is_set() and self._bus.connected:
+            with contextlib.suppress(BusError):
+                await self._write(b"", {"KV-Operation": "DEL"})
+
+    async def _take(self) -> Holder | None:
+        """Take it if it is free or its holder is gone; else who has it."""
+        entry, holder = await self._read()
+        if holder is not None and not holder.is_gone(self._holder):
+            return holder
+        self._seq = entry.seq if entry else 0
+        try:
+            await self._write(msgspec.json.encode(self._holder))
+        except BusError as error:
+            log.info("lease_contended", reason=str(error))
+            return holder or self._holder
+        return None
+
+    async def _read(self) -> tuple[Stored | None, Holder | None]:
+        entry = await self._bus.last(subjects.bucket_stream(subjects.LEASES_BUCKET), self._subject)
+        if entry is None or not entry.data:
+            return entry, None
+        return entry, msgspec.json.decode(entry.data, type=Holder)
+
+    async def _write(self, payload: bytes, headers: dict[str, str] | None = None) -> None:
+        guard = {"Nats-Expected-Last-Subject-Sequence": str(self._seq)}
+        answer = await self._bus.store(self._subject, payload, headers={**guard, **(headers or {})})
+        self._seq = int(answer["seq"])
+
+    async def _renew(self) -> None:
+        while not self.lost.is_set():
+            await asyncio.sleep(RENEW)
+            try:
+                await self._write(msgspec.json.encode(self._holder))
+            except BusError as error:
+                await self._judge(error)
+
+    async def _judge(self, error: BusError) -> None:
+        """Whether a renewal that failed means that somebody else has the lease now."""
+        try:
+            entry, holder = await self._read()
+        except BusError:
+            log.warning("lease_unrenewed", reason=str(error))
+            return
+        if holder is None or holder == self._holder:
+            self._seq = entry.seq if entry else 0
+        else:
+            self.lost.set()

@@ -1,0 +1,109 @@
+"""The lease over a real server: one holder, a takeover after its end, and a holder that was frozen."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from shared import subjects
+from shared.bus.lease import Holder, Lease
+from tests.bus.conftest import TestOffice, eventually
+
+HERE = Holder(instance="first", host="here", space="", pid=os.getpid())
+THERE = Holder(instance="second", host="there", space="", pid=1)
+
+
+async def ignore(holder: Holder) -> None:
+    pass
+
+
+async def test_the_second_waits_until_the_first_lets_go(office: TestOffice) -> None:
+    bus = await office.connect("memory")
+    first, second = Lease(bus, "memory", HERE), Lease(bus, "memory", THERE)
+    waited_for: list[Holder] = []
+
+    async def waiting(holder: Holder) -> None:
+        waited_for.append(holder)
+
+    await first.acquire(waiting)
+    taking = asyncio.create_task(second.acquire(waiting))
+    await eventually(lambda: waited_for == [HERE])
+    assert not taking.done()
+    await first.release()
+    await asyncio.wait_for(taking, 5)
+    assert waited_for == [HERE]
+    await second.release()
+
+
+async def test_one_that_was_killed_on_this_host_is_followed_at_once(office: TestOffice) -> None:
+    bus = await office.connect("memory")
+    gone = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", "import time; time.sleep(60)"]
+    )
+    dead = Lease(bus, "memory", msgspec.structs.replace(Holder.this("dead"), pid=gone.pid))
+    await dead.acquire(ignore)
+    gone.send_signal(signal.SIGKILL)
+    gone.wait()
+    follower = Lease(bus, "memory", Holder.this("follower"))
+    await asyncio.wait_for(follower.acquire(ignore), 2)
+    assert dead._renewing is not None
+    dead._renewing.cancel()
+    await follower.release()
+
+
+async def test_a_holder_that_slept_too_long_finds_it_lost(
+    office: TestOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.bus.lease.RENEW", 0.2)
+    bus = await office.connect("memory")
+    lease = Lease(bus, "memory", HERE)
+    await lease.acquire(ignore)
+    await bus.store(subjects.lease("memory"), msgspec.json.encode(THERE))
+    await asyncio.wait_for(lease.lost.wait(), 5)
+    assert (await bus.last("KV_leases", subjects.lease("memory"))).data == msgspec.json.encode(THERE)  # type: ignore[union-attr]
+    await lease.release()
+
+
+async def test_of_many_that_want_it_one_gets_it(office: TestOffice) -> None:
+    bus = await office.connect("memory")
+    leases = [
+        Lease(bus, "memory", msgspec.structs.replace(THERE, instance=f"i{index}")) for index in range(8)
+    ]
+    takings = [asyncio.create_task(lease.acquire(ignore)) for lease in leases]
+    await eventually(lambda: any(taking.done() for taking in takings))
+    await asyncio.sleep(0.3)
+    assert sum(taking.done() for taking in takings) == 1
+    for taking in takings:
+        taking.cancel()
+    await asyncio.gather(*takings, return_exceptions=True)
+    for lease in leases:
+        await lease.release()
+
+
+async def test_who_asks_is_told_by_the_broker(office: TestOffice) -> None:
+    memory, engineer, user = [await office.connect(name) for name in ("memory", "engineer", "user")]
+
+    async def add(data: bytes, asker: str) -> bytes:
+        return b"%s says %s" % (asker.encode(), data)
+
+    await memory.serve("memory", "0.0.0", "remembers", {}, {"add": add})
+    for bus in (engineer, user):
+        assert await bus.request("memory.add", b"x") == b"%s says x" % bus.name.encode()
+
+
+async def test_nobody_asks_in_another_name(office: TestOffice) -> None:
+    memory, engineer = await office.connect("memory"), await office.connect("engineer")
+    asked: list[str] = []
+
+    async def add(data: bytes, asker: str) -> bytes:
+        asked.append(asker)
+        return b""
+
+    await memory.serve("memory", "0.0.0", "remembers", {}, {"add": add})
+    await engineer.publish("memory.add.user", b"forged")
+    await asyncio.sleep(0.3)
+    assert asked == []
