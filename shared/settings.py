@@ -18,6 +18,7 @@ UNPREFIXED = (("NATS_URL", "nats_url"), ("NATS_SERVER_BIN", "nats_server_bin"))
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 Sync = Annotated[str, msgspec.Meta(pattern=r"^(always|([0-9]+(ms|s|m|h))+)$")]
 
 
@@ -41,10 +42,37 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """When the server syncs to disk: ``always``, or how often (``2m``: can lose what was acknowledged)."""
     nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The most bytes JetStream may store; 0 takes half of what the disk has free, at most 10 GiB."""
+    identity: Name = "user"
+    """The name under which scripts use memory: ``user``, or that of the agent they work for."""
     key_dir: Path | None = None
     """Where the identities' seeds lie; default ``<state_dir>/keys``."""
     model_dir: Path | None = None
     """Where the embedding model lies; default ``$XDG_CACHE_HOME/mailroom/models``."""
+    embedding: str = ""
+    """Another embedding model, as ``openai:NAME``, ``ollama:NAME`` or ``sentence-transformers:NAME``; empty:
+    the one that comes with Mailroom."""
+    embedding_url: str = ""
+    """Where that model is served, as for an OpenAI-compatible server of one's own."""
+    embedding_key: str = ""
+    """The key for it; it is printed nowhere."""
+    ingest_dir: Path | None = None
+    """The folder whose files memory takes in; default ``<state_dir>/ingest``."""
+    linker_interval: Seconds = 60.0
+    """Seconds between two rounds of linking what is new in memory."""
+    briefing_ttl: Seconds = 300.0
+    """Seconds after which a briefing is made anew although nothing changed."""
+    briefed_agents: tuple[str, ...] = (
+        "conductor",
+        "engineer",
+        "scout",
+        "critic",
+        "nexus",
+        "cortex",
+        "frontier",
+    )
+    """The agents whose briefings are kept ready."""
+    promptforge_url: str = ""
+    """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
     replicas: dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]] = {}
@@ -81,6 +109,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def models(self) -> Path:
         """The folder of the embedding model."""
         return self.model_dir or _xdg("XDG_CACHE_HOME", ".cache") / "mailroom" / "models"
+
+    @property
+    def ingest(self) -> Path:
+        """The folder whose files memory takes in."""
+        return self.ingest_dir or self.state_dir / "ingest"
 
     @property
     def outputs(self) -> Path:
@@ -135,7 +168,7 @@ def environment(config: Settings | None = None, **overrides: object) -> dict[str
     env = dict(os.environ)
     if file := env.get("MAILROOM_CONFIG"):
         env["MAILROOM_CONFIG"] = str(Path(file).absolute())
-    folders = ("state_dir", "key_dir", "model_dir", "agents_dir") if config else ()
+    folders = ("state_dir", "key_dir", "model_dir", "agents_dir", "ingest_dir") if config else ()
     chosen = {**{name: getattr(config, name) for name in folders}, **overrides}
     return env | {
         f"MAILROOM_{name.upper()}": str(value) for name, value in chosen.items() if value is not None
@@ -181,7 +214,7 @@ def _parse(name: str, text: str) -> Any:
     if name == "replicas":
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
-    if name in ("feeds", "private_hosts"):
+    if name in ("feeds", "private_hosts", "briefed_agents"):
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
 

@@ -195,6 +195,7 @@ class Bus:
         concurrency: int,
         ack_wait: float,
         max_attempts: int,
+        max_bytes: int = 0,
     ) -> Consumer:
         """Start to pull a durable; see Consumer."""
         consumer = Consumer(
@@ -206,6 +207,7 @@ class Bus:
             concurrency=concurrency,
             ack_wait=ack_wait,
             max_attempts=max_attempts,
+            max_bytes=max_bytes,
         )
         self._consumers.append(consumer)
         await consumer.start()

@@ -11,6 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from shared import subjects
 from shared.bus.delivery import Delivery, backoff
 from shared.errors import BusError, Conflict, MailroomError, Reject, Retry
 from shared.log import logger
@@ -34,6 +35,7 @@ class Consumer:
     A handler that returns has committed what it had to: the message is acknowledged. Retry, Conflict
     and anything unforeseen hand it out again after a growing delay, and bury it on its last delivery;
     Reject buries it at once. While a handler works, the server hears of it every third of ``ack_wait``.
+    Of ``max_bytes``, if not 0, no more is asked for than is free, give or take a message.
     """
 
     def __init__(
@@ -47,11 +49,14 @@ class Consumer:
         concurrency: int,
         ack_wait: float,
         max_attempts: int,
+        max_bytes: int = 0,
     ) -> None:
         self.stream, self.durable = stream, durable
         self.handled = self.failed = 0
         self._client, self._handler, self._bury = client, handler, bury
         self._concurrency, self._ack_wait, self._max_attempts = concurrency, ack_wait, max_attempts
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._queue: asyncio.Queue[Delivery] = asyncio.Queue()
         self._held: dict[int, Delivery] = {}
         self._working = 0
@@ -113,9 +118,14 @@ class Consumer:
         room = self._concurrency - self._asked - len(self._held)
         if self._stopping or room <= 0 or (self._asked and room < self._concurrency // 4):
             return
+        free = self._max_bytes - self._bytes
+        if self._max_bytes and (self._asked or free < subjects.MAX_PAYLOAD):
+            return
         if self._requests >= RENEW_INBOX_AFTER and not self._asked:
             await self._open_inbox()
         request = {"batch": room, "expires": int(PULL_EXPIRES * 1e9), "idle_heartbeat": int(HEARTBEAT * 1e9)}
+        if self._max_bytes:
+            request["max_bytes"] = free
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{self.durable}"
         self._asked += room
         self._requests += 1
@@ -137,6 +147,7 @@ class Consumer:
             await delivery.in_progress()
         else:
             self._held[delivery.seq] = delivery
+            self._bytes += len(delivery.data)
             self._queue.put_nowait(delivery)
         if not message.data and not message.headers:
             # Between accounts the server takes an empty message for the end of an answer, and sends
@@ -149,8 +160,9 @@ class Consumer:
             return
         pending = (message.headers or {}).get("Nats-Pending-Messages", "0")
         self._asked = max(0, self._asked - int(pending))
-        if status not in ("408", "404"):
-            log.warning("pull_ended", status=status, reason=(message.headers or {}).get("Description", ""))
+        reason = (message.headers or {}).get("Description", "")
+        if status not in ("408", "404") and "MaxBytes" not in reason:
+            log.warning("pull_ended", status=status, reason=reason)
             self._asked = 0
             await asyncio.sleep(0.1)
         await self._top_up()
@@ -175,6 +187,7 @@ class Consumer:
                 if not self._working:
                     self._idle.set()
                 self._held.pop(delivery.seq, None)
+                self._bytes -= len(delivery.data)
             await self._top_up()
 
     async def _handle(self, delivery: Delivery) -> None:

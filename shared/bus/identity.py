@@ -63,7 +63,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             subjects.lease(name),
             _direct_get(leases, subjects.lease(name)),
             *_pulls(subjects.MEMORY, name),
-            *(f"$JS.API.{verb}.{subjects.MEMORY}" for verb in ("STREAM.INFO", "DIRECT.GET")),
+            f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
         ]
         signed = (f"{subject}.*" for subject in _signed_verbs())
         return Rights(send=tuple(send), answer=(*_memory_verbs(), *signed))
@@ -225,7 +225,7 @@ def _office_account(key: str) -> str:
     exports = [
         *(f"{{ service: {json.dumps(subject)} }}" for subject in services),
         *(f"{{ service: {json.dumps(subject)}, response_type: stream }}" for subject in streams),
-        *(f"{{ stream: {json.dumps(subject)} }}" for subject in (subjects.AUDIT_ALL, "event.>")),
+        f"{{ stream: {json.dumps(subjects.AUDIT_ALL)} }}",
     ]
     head = f"    jetstream: enabled\n    users: [ {{ nkey: {key} }} ]\n"
     return f"  {OFFICE_ACCOUNT} {{\n{head}{_list('exports', exports)}  }}"
@@ -237,7 +237,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     if subjects.MEMORY_DAEMON in agents:
         imports += [_import("service", memory, subject) for subject in rights.ask]
         imports += [_import("service", memory, f"{subject}.{name}", to=subject) for subject in rights.sign]
-    imports += [_import("stream", OFFICE_ACCOUNT, subject) for subject in rights.hear]
+    imports += [_hearing(subject) for subject in rights.hear]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.answer]
     if name == subjects.USER:
         exports.append('{ stream: "$SRV.>" }')
@@ -258,6 +258,13 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     user = f"{{ nkey: {key}, permissions: {{ {permissions} }} }}"
     lists = _list("exports", exports) + _list("imports", imports)
     return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{lists}  }}"
+
+
+def _hearing(subject: str) -> str:
+    """The import of what is to be heard: of the audit's copy, for no other passes between accounts."""
+    if subject.startswith(subjects.AUDIT_PREFIX):
+        return _import("stream", OFFICE_ACCOUNT, subject)
+    return _import("stream", OFFICE_ACCOUNT, f"{subjects.AUDIT_PREFIX}{subject}", to=subject)
 
 
 def _import(kind: str, account: str, subject: str, *, to: str = "") -> str:

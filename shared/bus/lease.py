@@ -60,7 +60,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lease:
-    """The lease ``name``, held from ``acquire`` until ``release``, the process's end, or LEASE_TTL of silence.
+    """The lease ``name``, held from ``acquire`` until ``release``, or until LEASE_TTL of silence.
 
     Each write of it is a compare-and-set on its entry, so there is one holder; ``lost`` is set when it was
     somebody else who wrote last, as after this process was frozen for longer than a lease lasts.

@@ -9,7 +9,11 @@ from nats.aio.client import Client
 from nats.micro.request import Request
 from nats.micro.service import EndpointConfig, ServiceConfig
 
+from shared import subjects
 from shared.errors import MailroomError
+from shared.log import logger
+
+log = logger(__name__)
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 SignedEndpoint = Callable[[bytes, str], Awaitable[bytes]]
@@ -25,7 +29,7 @@ async def start_service(
     signed: Mapping[str, SignedEndpoint],
     metadata: dict[str, str],
 ) -> Any:
-    """Start a service: its endpoints answer on ``<name>.<endpoint>``, signed ones with ``.<asker>`` behind."""
+    """Start a service: endpoints answer on ``<name>.<endpoint>``, signed ones with ``.<asker>`` behind."""
     config = ServiceConfig(name=name, version=version, description=description, metadata=metadata)
     service = await nats.micro.add_service(client, config=config)
     answering = [(endpoint, "", _unsigned(answer)) for endpoint, answer in endpoints.items()]
@@ -57,6 +61,17 @@ def _responder(answer: SignedEndpoint) -> Callable[[Request], Awaitable[None]]:
             reply = await answer(request.data, request.subject.rpartition(".")[2])
         except (ValueError, MailroomError) as error:
             await request.respond_error("400", " ".join(str(error).split()))
+            return
+        except Exception as error:
+            # Without an answer whoever asked would wait for nothing, and blame the connection.
+            log.error("request_failed", subject=request.subject, exc_info=error)
+            await request.respond_error(
+                "500", f"It failed unexpectedly ({type(error).__name__}); see its log"
+            )
+            return
+        if len(reply) > subjects.MAX_PAYLOAD:
+            sizes = f"{len(reply):,} bytes, and a message can have {subjects.MAX_PAYLOAD:,}"
+            await request.respond_error("413", f"The answer has {sizes}: ask for less at once")
             return
         await request.respond(reply)
 

@@ -80,6 +80,12 @@ def require_unit(field: str, value: float) -> None:
         raise ValueError(f"{field} must be between 0 and 1, not {value}")
 
 
+def require_count(field: str, value: int) -> None:
+    """Raise ValueError unless ``value`` counts something: it is at least 0."""
+    if value < 0:
+        raise ValueError(f"{field} must be at least 0, not {value}")
+
+
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """Plain, immutable data that travels as JSON.
 

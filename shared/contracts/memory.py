@@ -10,6 +10,7 @@ from shared.contracts.base import (
     Envelope,
     generate_id,
     generate_iso_timestamp,
+    require_count,
     require_name,
     require_text,
     require_timestamp,
@@ -58,8 +59,8 @@ class Node(Contract, frozen=True, kw_only=True):
     """One remembered thing.
 
     ``importance`` lies in 0..1, ``title`` has at most 256 characters, there are at most 32 tags;
-    ``created_version`` and ``retired_version`` are graph versions (0: not retired); ``embedding`` is
-    a unit vector, or empty for the daemon to fill in.
+    ``created_version``, ``version`` (of the last write) and ``retired_version`` (0: not retired) are graph
+    versions, which the daemon sets; ``embedding`` is a unit vector, or empty for the daemon to fill in.
     """
 
     id: str = msgspec.field(default_factory=generate_id)
@@ -77,6 +78,7 @@ class Node(Contract, frozen=True, kw_only=True):
     valid_from: str = ""
     valid_to: str = ""
     created_version: int = 0
+    version: int = 0
     retired_version: int = 0
     embedding: tuple[float, ...] = ()
 
@@ -90,19 +92,32 @@ class Node(Contract, frozen=True, kw_only=True):
         if len(self.body) > 1_000_000:
             raise ValueError(f"body has {len(self.body):,} characters; the limit is 1,000,000")
         require_unit("importance", self.importance)
+        for field in ("access_count", "created_version", "version", "retired_version"):
+            require_count(field, getattr(self, field))
         for field in ("created_at", "updated_at", "last_accessed_at", "valid_from", "valid_to"):
             if value := getattr(self, field):
                 require_timestamp(field, value)
 
 
 class Edge(Contract, frozen=True, kw_only=True):
-    """A weighted relation between two nodes; (from, to, relation) is unique."""
+    """A weighted relation between two nodes; (from, to, relation) is unique.
+
+    ``weight`` held at ``touched_at``, when the edge was last written or reinforced; edges that are not
+    manual lose weight from then on. ``created_version``, ``version`` (of the last write) and
+    ``retired_version`` (0: it is there) are graph versions, which the daemon sets, as it does both times
+    where they are empty.
+    """
 
     from_id: str = msgspec.field(name="from")
     to_id: str = msgspec.field(name="to")
     relation: Relation = Relation.RELATED_TO
     weight: float = 1.0
     provenance: dict[str, Any] = msgspec.field(default_factory=lambda: {"by": "manual"})
+    created_at: str = ""
+    touched_at: str = ""
+    created_version: int = 0
+    version: int = 0
+    retired_version: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,55 +126,110 @@ class Edge(Contract, frozen=True, kw_only=True):
         require_unit("weight", self.weight)
         if self.from_id == self.to_id:
             raise ValueError("to must be another node than from")
+        for field in ("created_version", "version", "retired_version"):
+            require_count(field, getattr(self, field))
+        for field in ("created_at", "touched_at"):
+            if value := getattr(self, field):
+                require_timestamp(field, value)
+
+
+class EdgeKey(Contract, frozen=True, kw_only=True):
+    """What tells an edge from all others."""
+
+    from_id: str = msgspec.field(name="from")
+    to_id: str = msgspec.field(name="to")
+    relation: Relation = Relation.RELATED_TO
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("from", self.from_id)
+        require_token("to", self.to_id)
+
+
+VECTOR_NUMBER = 4
+"""Bytes of one number of a vector, as float32 has them."""
 
 
 class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
-    """Nodes and edges to store, and ids to retire; applied whole, once, however often it is sent."""
+    """Nodes and edges to store, nodes to retire, edges to remove; applied whole, once, however often sent.
+
+    ``vectors``, if given, holds the nodes' embeddings in their order as little-endian float32, base64 in
+    JSON: a quarter of the size of ``Node.embedding``. ``accessed`` counts how often nodes were shown to
+    somebody. ``insist`` stores what the write gate would refuse.
+    """
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
     retire: tuple[str, ...] = ()
+    unlink: tuple[EdgeKey, ...] = ()
+    accessed: dict[str, int] = {}
+    vectors: bytes = b""
     insist: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.nodes or self.edges or self.retire):
-            raise ValueError("nodes, edges or retire must have at least one entry")
+        if not (self.nodes or self.edges or self.retire or self.unlink or self.accessed):
+            raise ValueError("nodes, edges, retire, unlink or accessed must have at least one entry")
+        for node_id in self.retire:
+            require_token("retire", node_id)
+        for node_id, count in self.accessed.items():
+            require_token("accessed", node_id)
+            require_count("accessed", count)
+        self._check_vectors()
+
+    def _check_vectors(self) -> None:
+        if not self.vectors:
+            return
+        if not self.nodes or len(self.vectors) % (VECTOR_NUMBER * len(self.nodes)):
+            raise ValueError(
+                f"vectors has {len(self.vectors):,} bytes, which are no whole numbers of 4 bytes for each of "
+                f"{len(self.nodes)} nodes"
+            )
+
+
+class Rejection(Contract, frozen=True, kw_only=True):
+    """Why the write gate keeps something out: the ``check`` that failed, and what to do about it.
+
+    ``existing`` is the node that says it already, where that is the reason.
+    """
+
+    check: str
+    reason: str
+    suggestion: str = ""
+    existing: Node | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_name("check", self.check)
+        require_text("reason", self.reason)
 
 
 class MemoryWritten(Envelope, frozen=True, kw_only=True, tag="memory_written.v1"):
-    """The answer to a MemoryWrite, given once it is on disk; ``error`` says why nothing was stored."""
+    """The answer to a MemoryWrite, given once it is on disk; ``error`` says why nothing was stored.
+
+    ``rejection`` tells more where it was the write gate that refused it.
+    """
 
     ids: tuple[str, ...] = ()
     version: int = 0
     error: str = ""
-
-
-class MemoryQuery(Contract, frozen=True, kw_only=True):
-    """A search: ``limit`` is 1 to 100; empty filters admit everything."""
-
-    text: str
-    limit: int = 10
-    kinds: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    agent: str = ""
-    since: str = ""
+    rejection: Rejection | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_text("text", self.text)
-        if not 1 <= self.limit <= 100:
-            raise ValueError(f"limit must be between 1 and 100, not {self.limit}")
-        if self.since:
-            require_timestamp("since", self.since)
+        require_count("version", self.version)
 
 
-class Hit(Contract, frozen=True, kw_only=True):
-    """A found node with its score in 0..1 and the parts that made it."""
+class MemoryRefused(Envelope, frozen=True, kw_only=True, tag="memory_refused.v1"):
+    """The daemon's record in the log that it refused the write ``cause``, so that a rebuild leaves it out."""
 
-    node: Node
-    score: float
-    why: dict[str, float] = {}
+    error: str
+    rejection: Rejection | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("cause", self.cause)
+        require_text("error", self.error)
 
 
 class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):
@@ -172,8 +242,7 @@ class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.version < 0:
-            raise ValueError(f"version must be at least 0, not {self.version}")
+        require_count("version", self.version)
 
 
 class BriefingSection(Contract, frozen=True, kw_only=True):
@@ -186,6 +255,7 @@ class BriefingSection(Contract, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_text("title", self.title, 200)
+        require_count("omitted", self.omitted)
 
 
 class Briefing(Envelope, frozen=True, kw_only=True, tag="briefing.v1"):
@@ -201,4 +271,6 @@ class Briefing(Envelope, frozen=True, kw_only=True, tag="briefing.v1"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_name("agent", self.agent)
+        require_count("version", self.version)
+        require_count("nodes_consulted", self.nodes_consulted)
         require_timestamp("generated_at", self.generated_at)

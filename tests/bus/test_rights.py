@@ -207,3 +207,17 @@ async def test_a_stranger_is_turned_away(office: TestOffice, tmp_path) -> None:
 def test_seeds_are_readable_by_their_owner_alone(office: TestOffice) -> None:
     for seed in office.config.keys.iterdir():
         assert seed.stat().st_mode & 0o777 == 0o600
+
+
+async def test_what_memory_announces_is_heard_by_agents_and_people(office: TestOffice) -> None:
+    memory, engineer, user = [await office.connect(name) for name in ("memory", "engineer", "user")]
+    heard: dict[str, list[str]] = {"engineer": [], "user": []}
+
+    for bus in (engineer, user):
+
+        async def hear(subject: str, data: bytes, headers: dict[str, str], name: str = bus.name) -> None:
+            heard[name].append(subject)
+
+        await bus.subscribe(subjects.GRAPH_VERSION, hear)
+    await memory.commit([Entry(subjects.GRAPH_VERSION, b"{}", "version-1")])
+    await eventually(lambda: heard == {name: [subjects.GRAPH_VERSION] for name in ("engineer", "user")})

@@ -4,6 +4,7 @@
 person: a field that was renamed, removed or retyped needs a new version of the type, not a new file.
 """
 
+import struct
 from pathlib import Path
 
 import msgspec
@@ -126,6 +127,7 @@ NODE = c.Node(
     valid_from=AT,
     valid_to=LATER,
     created_version=41,
+    version=43,
     retired_version=43,
     embedding=(0.6, -0.8),
 )
@@ -135,7 +137,20 @@ EDGE = c.Edge(
     relation=c.Relation.LED_TO,
     weight=0.6,
     provenance={"by": "structural", "rule": "same session"},
+    created_at=AT,
+    touched_at=LATER,
+    created_version=42,
+    version=44,
+    retired_version=44,
 )
+EDGE_KEY = c.EdgeKey(from_id=NODE_ID, to_id=OTHER_NODE_ID, relation=c.Relation.CONTRADICTS)
+REJECTION = c.Rejection(
+    check="duplicate",
+    reason="Memory holds a pattern that says the same (0.97)",
+    suggestion="Add to the node that is there",
+    existing=NODE,
+)
+VISIT = c.Visit(node=NODE, depth=2, weight=0.3, parent=OTHER_NODE_ID, relation="led_to")
 CONTEXT_ITEM = c.ContextItem(text="The login test fails", evidence_id=NODE_ID, score=0.875)
 CONTEXT_PACKET = c.ContextPacket(
     query="What did the check-up find?",
@@ -277,9 +292,27 @@ EXAMPLES: tuple[c.Contract, ...] = (
         started_at=AT,
     ),
     c.MemoryWrite(
-        **header(17, "critic", "memory"), nodes=(NODE,), edges=(EDGE,), retire=(OTHER_NODE_ID,), insist=True
+        **header(17, "critic", "memory"),
+        nodes=(NODE,),
+        edges=(EDGE,),
+        retire=(OTHER_NODE_ID,),
+        unlink=(EDGE_KEY,),
+        accessed={NODE_ID: 2},
+        vectors=struct.pack("<2f", 0.6, -0.8),
+        insist=True,
     ),
-    c.MemoryWritten(**header(18, "memory", "critic"), ids=(NODE_ID,), version=42, error="The disk is full"),
+    c.MemoryWritten(
+        **header(18, "memory", "critic"),
+        ids=(NODE_ID,),
+        version=42,
+        error="Memory holds a pattern that says the same (0.97)",
+        rejection=REJECTION,
+    ),
+    c.MemoryRefused(
+        **header(21, "memory", "memory"),
+        error="Memory holds a pattern that says the same (0.97)",
+        rejection=REJECTION,
+    ),
     c.GraphVersion(
         **header(19, "memory", "user"), version=42, kinds=("fact",), agents=("critic",), ids=(NODE_ID,)
     ),
@@ -345,8 +378,75 @@ EXAMPLES: tuple[c.Contract, ...] = (
     SOURCE,
     NODE,
     EDGE,
-    c.MemoryQuery(text="login", limit=5, kinds=("fact",), tags=("tests",), agent="critic", since=AT),
+    EDGE_KEY,
+    REJECTION,
+    c.MemoryQuery(
+        text="login",
+        limit=5,
+        kinds=("fact",),
+        tags=("tests",),
+        agent="critic",
+        session="session-7",
+        since=AT,
+        until=LATER,
+        anchors=(OTHER_NODE_ID,),
+        at=42,
+        deep=True,
+        vector=(0.6, -0.8),
+    ),
     c.Hit(node=NODE, score=0.875, why={"vector": 0.75, "keyword": 1.0}),
+    c.GetQuery(ids=(NODE_ID, OTHER_NODE_ID), at=42),
+    c.ListQuery(
+        after=NODE_ID,
+        limit=500,
+        kinds=("fact",),
+        tags=("tests",),
+        agent="critic",
+        session="session-7",
+        since=AT,
+        until=LATER,
+        changed_since=40,
+        retired=True,
+        at=42,
+    ),
+    c.NodePage(nodes=(NODE,), next=NODE_ID, version=42),
+    c.EdgesQuery(
+        node=NODE_ID,
+        direction="in",
+        relations=(c.Relation.LED_TO,),
+        after=f"{NODE_ID} {OTHER_NODE_ID} led_to",
+        limit=500,
+        at=42,
+    ),
+    c.EdgePage(edges=(EDGE,), next=f"{NODE_ID} {OTHER_NODE_ID} led_to", version=42),
+    c.TraverseQuery(
+        start=(NODE_ID,),
+        strategy="weighted",
+        depth=2,
+        direction="both",
+        relations=(c.Relation.LED_TO,),
+        kinds=("fact",),
+        min_weight=0.2,
+        include_start=False,
+        limit=50,
+        at=42,
+    ),
+    VISIT,
+    c.Traversal(
+        visits=(VISIT,), edges=(EDGE,), visited=10_000, truncated="10,000 nodes were looked at", version=42
+    ),
+    c.PathsQuery(
+        from_id=NODE_ID,
+        to_id=OTHER_NODE_ID,
+        k=3,
+        depth=4,
+        direction="out",
+        relations=(c.Relation.LED_TO,),
+        min_weight=0.2,
+        at=42,
+    ),
+    c.Path(nodes=(NODE, NODE), edges=(EDGE,), weight=0.6),
+    c.BriefQuery(agent="engineer", compact=True, at=42),
     SECTION,
     c.CognitiveContext(
         user_query="Why does the login fail?",

@@ -2,6 +2,7 @@
 
 import enum
 import functools
+import struct
 from datetime import UTC
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -18,6 +19,7 @@ moments = (st.datetimes() | st.datetimes(timezones=st.just(UTC))).map(lambda mom
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 units = st.floats(0, 1)
 counts = st.integers(0, 2**70)
+vectors = st.lists(st.floats(width=32), max_size=3).map(lambda row: struct.pack(f"<{len(row)}f", *row))
 complexities = st.sampled_from(["", "low", "medium", "high"])
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | numbers | texts,
@@ -30,11 +32,19 @@ REQUIRED = {
     **dict.fromkeys(("id", "task_id", "goal_id", "report_id", "correlation_id", "instance", "name"), tokens),
     **dict.fromkeys(("from_id", "to_id"), tokens),
     **dict.fromkeys(("created_at", "completed_at", "started_at", "submitted_at", "timestamp"), moments),
-    **dict.fromkeys(("importance", "confidence", "weight"), units),
-    **dict.fromkeys(("attempt", "iteration_count", "version"), counts),
+    **dict.fromkeys(("importance", "confidence", "weight", "min_weight"), units),
+    **dict.fromkeys(("attempt", "iteration_count", "version", "at", "changed_since", "visited"), counts),
+    **dict.fromkeys(("created_version", "retired_version", "access_count", "omitted"), counts),
+    **dict.fromkeys(("ids", "retire", "anchors"), st.lists(tokens, max_size=2)),
+    "accessed": st.dictionaries(tokens, counts, max_size=2),
+    "check": names,
+    "depth": st.integers(1, 20),
     "generated_at": moments,
+    "k": st.integers(1, 20),
     "limit": st.integers(1, 100),
     "score": numbers,
+    "nodes_consulted": counts,
+    "start": st.lists(tokens, min_size=1, max_size=3),
     "step_number": st.integers(1, 2**70),
 }
 """What a field of this name holds, wherever it is."""
@@ -43,9 +53,10 @@ OPTIONAL = {
     **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to"), tokens),
     **dict.fromkeys(("sender", "recipient"), names),
     **dict.fromkeys(
-        ("deadline", "since", "updated_at", "last_accessed_at", "valid_from", "valid_to", "finished_at"),
+        ("deadline", "since", "until", "updated_at", "last_accessed_at", "valid_from", "valid_to"),
         moments,
     ),
+    **dict.fromkeys(("finished_at", "touched_at"), moments),
 }
 """What a field of this name holds where it is not empty and empty is its default."""
 
@@ -57,6 +68,10 @@ SPECIAL = {
     (c.ToolRun, "version"): texts,
     (c.CancelGoal, "goal_id"): tokens,
     (c.GoalDue, "goal_id"): tokens,
+    (c.MemoryRefused, "cause"): tokens,
+    (c.EdgesQuery, "node"): tokens,
+    (c.ListQuery, "after"): tokens,
+    (c.ListQuery, "agent"): texts,
     (c.MemoryQuery, "agent"): texts,
     (c.Source, "agent"): texts,
     (c.Presence, "started_at"): texts,
@@ -79,7 +94,8 @@ def instances(cls):
     if cls is c.TaskPlan:
         fields["steps"] = plans()
     if cls is c.MemoryWrite:
-        fields["retire"] = st.lists(texts, min_size=1, max_size=2)
+        fields["retire"] = st.lists(tokens, min_size=1, max_size=2)
+        fields["nodes"], fields["vectors"] = st.lists(instances(c.Node), min_size=1, max_size=1), vectors
     made = st.fixed_dictionaries(fields)
     if cls is c.Edge:
         made = made.filter(lambda given: given["from_id"] != given["to_id"])
@@ -109,6 +125,7 @@ def _field(cls, field):
 
 def _hinted(hint):
     plain = {str: texts, int: st.integers(), float: numbers, bool: st.booleans(), Any: json_values}
+    plain[bytes] = st.binary(max_size=12)
     if hint in plain:
         return plain[hint]
     if isinstance(hint, type) and issubclass(hint, enum.Enum):

@@ -18,6 +18,9 @@ QUERY = next(example for example in EXAMPLES if isinstance(example, c.MemoryQuer
 CONTEXT = next(example for example in EXAMPLES if isinstance(example, c.CognitiveContext))
 VERDICT = next(example for example in EXAMPLES if isinstance(example, c.Verdict))
 WRITE = next(example for example in EXAMPLES if isinstance(example, c.MemoryWrite))
+REFUSED = next(example for example in EXAMPLES if isinstance(example, c.MemoryRefused))
+TRAVERSE = next(example for example in EXAMPLES if isinstance(example, c.TraverseQuery))
+PATHS = next(example for example in EXAMPLES if isinstance(example, c.PathsQuery))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
@@ -85,7 +88,35 @@ WRONG = [
     (EDGE, {"to_id": EDGE.from_id}, "to must be another node than from"),
     (EDGE, {"from_id": ""}, "from must be a non-empty string"),
     (EDGE, {"weight": 1.01}, "weight must be between 0 and 1"),
-    (WRITE, {"nodes": (), "edges": (), "retire": ()}, "nodes, edges or retire must have at least one entry"),
+    (EDGE, {"relation": "likes"}, "relation: Invalid enum value 'likes'"),
+    (EDGE, {"touched_at": "now"}, "touched_at must be an ISO 8601 timestamp"),
+    (EDGE, {"version": -1}, "version must be at least 0, not -1"),
+    (NODE, {"access_count": -1}, "access_count must be at least 0, not -1"),
+    (
+        WRITE,
+        {"nodes": (), "edges": (), "retire": (), "unlink": (), "accessed": {}},
+        "nodes, edges, retire, unlink or accessed must have at least one entry",
+    ),
+    (WRITE, {"retire": ("a b",)}, "retire must be 1 to 128 letters"),
+    (WRITE, {"accessed": {"a b": 1}}, "accessed must be 1 to 128 letters"),
+    (WRITE, {"accessed": {"a": -1}}, "accessed must be at least 0, not -1"),
+    (
+        WRITE,
+        {"vectors": b"12345"},
+        "vectors has 5 bytes, which are no whole numbers of 4 bytes for each of 1",
+    ),
+    (WRITE, {"nodes": ()}, "vectors has 8 bytes, which are no whole numbers of 4 bytes for each of 0 nodes"),
+    (WRITE, {"unlink": [{"from": "a", "to": ""}]}, "unlink: to must be a non-empty string"),
+    (REFUSED, {"cause": ""}, "cause must be a non-empty string"),
+    (REFUSED.rejection, {"reason": ""}, "reason must be a non-empty string"),
+    (TRAVERSE, {"depth": 10_000}, "depth must be between 0 and 20, not 10000"),
+    (TRAVERSE, {"start": ()}, "start must name 1 to 1,000 nodes, not 0"),
+    (TRAVERSE, {"min_weight": float("nan")}, "min_weight must hold finite numbers"),
+    (TRAVERSE, {"strategy": "random"}, "strategy: Invalid enum value 'random'"),
+    (PATHS, {"k": 0}, "k must be between 1 and 20, not 0"),
+    (QUERY, {"at": -1}, "at must be a graph version, at least 0, not -1"),
+    (QUERY, {"anchors": ("a.b",)}, "anchors must be 1 to 128 letters"),
+    (QUERY, {"vector": (float("nan"),)}, "vector must hold finite numbers"),
     (QUERY, {"limit": 101}, "limit must be between 1 and 100, not 101"),
     (QUERY, {"limit": True}, "limit: Expected `int`, got `bool`"),
     (CONTEXT, {"iteration_count": -1}, "iteration_count must be at least 0"),

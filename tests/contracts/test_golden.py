@@ -18,7 +18,13 @@ CONTRACTS = {
     and value not in (Contract, Envelope)
 }
 
-NEEDED = {("TaskResult", "error_message"), ("CancelGoal", "goal_id"), ("GoalDue", "goal_id")}
+NEEDED = {
+    ("TaskResult", "error_message"),
+    ("CancelGoal", "goal_id"),
+    ("GoalDue", "goal_id"),
+    ("MemoryRefused", "cause"),
+    ("MemoryWrite", "nodes"),
+}
 """Fields with a default that these instances are not valid with."""
 FILLED_IN = {("Task", "sender"): "conductor", ("Task", "recipient"): "engineer"}
 """Fields that are taken from others where they are missing."""

@@ -1,0 +1,51 @@
+"""Where the office is: the server's address, as the settings or the running office name it."""
+
+import os
+
+import msgspec
+
+from shared.errors import StartError
+from shared.settings import Settings
+
+
+class RunningOffice(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``mailroom up`` says of the office it keeps running, in ``<state_dir>/run/office.json``."""
+
+    pid: int
+    url: str
+    started_at: str = ""
+    state_dir: str = ""
+
+
+def find_office(config: Settings) -> RunningOffice | None:
+    """The office that ``mailroom up`` keeps running with these settings; None where there is none."""
+    try:
+        office = msgspec.json.decode(
+            (config.state_dir / "run" / "office.json").read_bytes(), type=RunningOffice
+        )
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return office if _alive(office.pid) else None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def find_url(config: Settings) -> str:
+    """The server's address: NATS_URL, else that of the running office; raises StartError without either."""
+    if config.nats_url:
+        return config.nats_url
+    office = find_office(config)
+    if office is None:
+        raise StartError(
+            f"No office is running in {config.state_dir}",
+            "Start one with 'mailroom up', or name a server with NATS_URL",
+        )
+    return office.url

@@ -1,0 +1,17 @@
+"""The client of the memory daemon: ``Memory`` for agents, plain functions for scripts."""
+
+from shared.memory.client import Memory, WriteRefused
+from shared.memory.questions import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
+from shared.memory.scripts import add_memory_entry, get_memory_health, search_memory
+
+__all__ = [
+    "EmbedQuery",
+    "LinkerQuery",
+    "Memory",
+    "RebuildQuery",
+    "WriteRefused",
+    "WrittenQuery",
+    "add_memory_entry",
+    "get_memory_health",
+    "search_memory",
+]

@@ -1,0 +1,257 @@
+"""Memory as one identity on the bus uses it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import (
+    Briefing,
+    BriefQuery,
+    Edge,
+    EdgeKey,
+    EdgePage,
+    EdgesQuery,
+    GetQuery,
+    Hit,
+    ListQuery,
+    MemoryQuery,
+    MemoryWrite,
+    MemoryWritten,
+    Node,
+    NodePage,
+    Path,
+    PathsQuery,
+    Traversal,
+    TraverseQuery,
+)
+from shared.contracts.base import amended
+from shared.contracts.recall import MAX_PAGE
+from shared.errors import BusUnavailable, Refused
+from shared.memory.questions import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
+
+ASK_AGAIN = 3.0
+"""Seconds until it is asked again what became of a write: a daemon that ended takes the question with it."""
+PAUSE = 0.1
+"""Seconds between two such questions where nobody takes them."""
+ANSWER_TIMEOUT = 30.0
+"""Seconds memory may take for an answer: long enough for a daemon that is just starting."""
+SLOW_TIMEOUT = 300.0
+"""The same where the answer is made from the tables, as for an older version, or from all there is."""
+
+Answer = TypeVar("Answer")
+
+
+class WriteRefused(Refused):
+    """Memory did not store a write; ``rejection`` tells more where it was the write gate that refused it.
+
+    The sentence is the reason and, from the gate, what to do about it.
+    """
+
+    def __init__(self, written: MemoryWritten) -> None:
+        rejection = written.rejection
+        if rejection is None:
+            super().__init__(written.error)
+        else:
+            super().__init__(f"Not stored: {rejection.reason.rstrip('.')}", rejection.suggestion)
+        self.rejection = rejection
+
+
+class Memory:
+    """Memory as one identity uses it: what it adds is stored under its own name.
+
+    Every method raises BusUnavailable where the daemon does not answer in time, and Refused with the
+    daemon's sentence where it cannot do what was asked.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    async def add(self, *nodes: Node, edges: Sequence[Edge] = (), insist: bool = False) -> MemoryWritten:
+        """Remember nodes and edges; returns once they are on disk and can be found.
+
+        A node of an id that is there replaces it; the same again changes nothing. ``insist`` stores what the
+        write gate would refuse. Raises WriteRefused where nothing is stored; after BusUnavailable the write
+        may still be in line.
+        """
+        mine = tuple(self._signed(node) for node in nodes)
+        return await self.write(
+            MemoryWrite(sender=self._bus.name, nodes=mine, edges=tuple(edges), insist=insist)
+        )
+
+    async def link(self, *edges: Edge) -> MemoryWritten:
+        """Relate nodes; an edge that is there gets the new weight and provenance."""
+        return await self.write(MemoryWrite(sender=self._bus.name, edges=edges))
+
+    async def unlink(self, *edges: EdgeKey) -> MemoryWritten:
+        """Take edges away; earlier versions of memory still show them."""
+        return await self.write(MemoryWrite(sender=self._bus.name, unlink=edges))
+
+    async def retire(self, *ids: str) -> MemoryWritten:
+        """Forget nodes: they are kept as tombstones and no longer found."""
+        return await self.write(MemoryWrite(sender=self._bus.name, retire=ids))
+
+    async def write(self, write: MemoryWrite) -> MemoryWritten:
+        """Hand a write to the daemon and wait until it is applied; see ``add``."""
+        subject = subjects.memory_write(self._bus.name)
+        stored = await self._bus.store(subject, write.to_json(), headers={"Nats-Msg-Id": write.id})
+        written = await self._await_written(WrittenQuery(id=write.id, seq=stored["seq"]))
+        if written.error or written.rejection:
+            raise WriteRefused(written)
+        return written
+
+    # --- finding ---------------------------------------------------------------------------------
+
+    async def search(
+        self,
+        text: str,
+        *,
+        limit: int = 10,
+        kinds: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        agent: str = "",
+        session: str = "",
+        since: str = "",
+        until: str = "",
+        anchors: Sequence[str] = (),
+        at: int = 0,
+        deep: bool = False,
+        vector: Sequence[float] = (),
+    ) -> list[Hit]:
+        """The nodes nearest to ``text``, best first; the filters are those of MemoryQuery."""
+        query = MemoryQuery(
+            text=text,
+            limit=limit,
+            kinds=tuple(kinds),
+            tags=tuple(tags),
+            agent=agent,
+            session=session,
+            since=since,
+            until=until,
+            anchors=tuple(anchors),
+            at=at,
+            deep=deep,
+            vector=tuple(vector),
+        )
+        return await self._ask("search", query, list[Hit])
+
+    async def get(self, *ids: str, at: int = 0) -> list[Node]:
+        """The nodes of these ids that exist, in the order asked for, now or at version ``at``."""
+        pages = [ids[start : start + MAX_PAGE] for start in range(0, len(ids), MAX_PAGE)]
+        return [
+            node for page in pages for node in await self._ask("get", GetQuery(ids=page, at=at), list[Node])
+        ]
+
+    async def nodes(self, query: ListQuery | None = None) -> NodePage:
+        """One page of nodes in the order of their ids; by default the first of all live ones."""
+        return await self._ask("list", query or ListQuery(), NodePage)
+
+    async def iterate_nodes(self, query: ListQuery | None = None) -> AsyncIterator[Node]:
+        """All nodes that a query admits, page by page.
+
+        What is written meanwhile may be among them or not; with ``at`` all are of that version.
+        """
+        query = query or ListQuery(limit=MAX_PAGE)
+        while True:
+            page = await self.nodes(query)
+            for node in page.nodes:
+                yield node
+            if not page.next:
+                return
+            query = amended(query, after=page.next)
+
+    async def edges(self, query: EdgesQuery | None = None) -> EdgePage:
+        """One page of edges in the order of (from, to, relation); by default the first of all."""
+        return await self._ask("edges", query or EdgesQuery(), EdgePage)
+
+    async def iterate_edges(self, query: EdgesQuery | None = None) -> AsyncIterator[Edge]:
+        """All edges that a query admits, page by page, as ``iterate_nodes`` does it."""
+        query = query or EdgesQuery()
+        while True:
+            page = await self.edges(query)
+            for edge in page.edges:
+                yield edge
+            if not page.next:
+                return
+            query = amended(query, after=page.next)
+
+    async def traverse(self, query: TraverseQuery) -> Traversal:
+        """Walk the graph from the query's start."""
+        return await self._ask("traverse", query, Traversal)
+
+    async def paths(self, query: PathsQuery) -> list[Path]:
+        """The best ways from one node to another, best first; none where there is no way."""
+        return await self._ask("paths", query, list[Path])
+
+    async def brief(self, agent: str, *, compact: bool = False, at: int = 0) -> Briefing:
+        """What ``agent`` needs to know now, or was told at version ``at``; ``text`` is for its prompt."""
+        return await self._ask("brief", BriefQuery(agent=agent, compact=compact, at=at), Briefing)
+
+    async def embed(self, *texts: str) -> list[list[float]]:
+        """Unit vectors of the texts, 384 numbers each with the default model."""
+        return await self._ask("embed", EmbedQuery(texts=texts), list[list[float]])
+
+    # --- looking after it ------------------------------------------------------------------------
+
+    async def stats(self) -> dict[str, Any]:
+        """Counts, graph version and model of the store."""
+        return await self._ask("stats", None, dict[str, Any])
+
+    async def health(self) -> dict[str, Any]:
+        """Whether the daemon can read and write, and what is wrong where it cannot."""
+        return await self._ask("health", None, dict[str, Any])
+
+    async def linker_status(self) -> dict[str, Any]:
+        """How the linker stands: its cursor, its last round, what it flagged."""
+        return await self._ask("linker", LinkerQuery(action="status"), dict[str, Any])
+
+    async def linker_trigger(self) -> dict[str, Any]:
+        """Have the linker do a round now; returns what it did."""
+        return await self._ask("linker", LinkerQuery(action="trigger"), dict[str, Any], SLOW_TIMEOUT)
+
+    async def reindex(self) -> dict[str, Any]:
+        """Make the search indices anew from the tables."""
+        return await self._ask("reindex", None, dict[str, Any], SLOW_TIMEOUT)
+
+    async def rebuild(self, *, force: bool = False) -> dict[str, Any]:
+        """Make the store anew from the log of writes; ``health`` tells how far it is.
+
+        Raises Refused where the log has lost its beginning, unless ``force`` takes what it has.
+        """
+        return await self._ask("rebuild", RebuildQuery(force=force), dict[str, Any], SLOW_TIMEOUT)
+
+    def _signed(self, node: Node) -> Node:
+        source = node.source
+        if source.agent:
+            return node
+        return amended(node, source=msgspec.structs.replace(source, agent=self._bus.name))
+
+    async def _await_written(self, query: WrittenQuery) -> MemoryWritten:
+        """Ask until it is known, and again where a daemon that was asked ended: the write is in line."""
+        ends = time.monotonic() + ANSWER_TIMEOUT
+        while True:
+            try:
+                return await self._ask("written", query, MemoryWritten, timeout=ASK_AGAIN)
+            except BusUnavailable:
+                if time.monotonic() + ASK_AGAIN > ends:
+                    raise
+                await asyncio.sleep(PAUSE)
+
+    async def _ask(
+        self, verb: str, query: Any, kind: type[Answer], timeout: float = ANSWER_TIMEOUT
+    ) -> Answer:
+        payload = b"{}" if query is None else msgspec.json.encode(query)
+        timeout = SLOW_TIMEOUT if getattr(query, "at", 0) else timeout
+        try:
+            data = await self._bus.request(subjects.memory(verb), payload, timeout=timeout)
+        except BusUnavailable as error:
+            raise BusUnavailable(
+                f"The memory daemon does not answer ({error})", "See whether it runs with 'mailroom status'"
+            ) from None
+        return msgspec.json.decode(data, type=kind)
