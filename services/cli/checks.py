@@ -154,6 +154,9 @@ async def check_memory(bus: Bus) -> Check:
             f"no answer within {MEMORY_PATIENCE:g} s",
             "Look into its log; 'mailroom status' shows it",
         )
+    if health.get("status") == "catching up":
+        done = f"{health.get('done'):,} of {health.get('total'):,} writes"
+        return _warn("memory", f"it is being made anew from its log ({done})", "Wait for it to be done")
     if health.get("status") != "ok":
         fix = "Make room on its disk if that is the reason; its log says more"
         return _fail("memory", f"{health.get('status')}: {health.get('problem')}", fix)

@@ -1,70 +1,32 @@
 """How a command reaches the office: the settings, the server's address, an identity."""
 
 import json
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from services.cli.lock import is_held
-from shared import settings, subjects
+from shared import address, settings, subjects
+from shared.address import RunningOffice, find_office
 from shared.errors import StartError
 from shared.settings import Settings
 
 if TYPE_CHECKING:
     from shared.bus import Bus
 
+__all__ = ["RunningOffice", "call_server", "connect", "find_office", "find_url"]
+
 CONNECT_WAIT = 2.0
 """Seconds a person is made to wait for a server that may not be there."""
 
 
-class RunningOffice(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``mailroom up`` says of the office it keeps running, in ``<state_dir>/run/office.json``."""
-
-    pid: int
-    url: str
-    started_at: str = ""
-    state_dir: str = ""
-
-
-def find_office(config: Settings) -> RunningOffice | None:
-    """The office that ``mailroom up`` keeps running with these settings; None where there is none."""
-    try:
-        office = msgspec.json.decode(
-            (config.state_dir / "run" / "office.json").read_bytes(), type=RunningOffice
-        )
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return office if _alive(office.pid) else None
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def find_url(config: Settings) -> str:
     """The server's address: NATS_URL, else that of the running office; raises StartError without either."""
-    if config.nats_url:
-        return config.nats_url
-    office = find_office(config)
-    if office is None and is_held(config.state_dir):
+    if not config.nats_url and find_office(config) is None and is_held(config.state_dir):
         raise StartError(
             f"The office in {config.state_dir} is just being opened or closed", "Try again in a moment"
         )
-    if office is None:
-        raise StartError(
-            f"No office is running in {config.state_dir}",
-            "Start one with 'mailroom up', or name a server with NATS_URL",
-        )
-    return office.url
+    return address.find_url(config)
 
 
 @asynccontextmanager

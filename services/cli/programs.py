@@ -58,7 +58,7 @@ def _agent_program(config: Settings, member: Member, url: str, name: str) -> Pro
 
 
 def _agent_environment(config: Settings, member: Member, url: str) -> dict[str, str]:
-    env = environment(config, nats_url=url, log_format="json")
+    env = environment(config, nats_url=url, identity=member.name, log_format="json")
     if member.built_in:
         return env
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, [str(SERVICES.parent), env.get("PYTHONPATH")]))}

@@ -18,6 +18,7 @@ from shared.contracts import (
     Email,
     Goal,
     GraphVersion,
+    MemoryRefused,
     MemoryWrite,
     Question,
     Response,
@@ -210,10 +211,20 @@ def _dead(letter: DeadLetter) -> Gist:
 
 def _write(write: MemoryWrite) -> Gist:
     titles = "; ".join(node.title for node in write.nodes[:3])
-    counts = ", ".join(
-        (_count(len(write.nodes), "node"), _count(len(write.edges), "edge"), f"{len(write.retire)} retired")
+    parts = (
+        (write.nodes, _count(len(write.nodes), "node")),
+        (write.edges, _count(len(write.edges), "edge")),
+        (write.retire, f"{len(write.retire)} retired"),
+        (write.unlink, f"{len(write.unlink)} unlinked"),
+        (write.accessed, f"{len(write.accessed)} looked at"),
     )
+    counts = ", ".join(told for given, told in parts if given)
     return "memory", f"{counts}: {titles}" if titles else counts, ""
+
+
+def _refused(refusal: MemoryRefused) -> Gist:
+    check = f"{refusal.rejection.check}: " if refusal.rejection else ""
+    return "refused", f"{check}{refusal.error}", str(TaskStatus.FAILED)
 
 
 def _version(version: GraphVersion) -> Gist:
@@ -247,6 +258,7 @@ _GISTS: dict[type, Callable[[Any], Gist]] = {
     DiscoveryResult: _discovery,
     DeadLetter: _dead,
     MemoryWrite: _write,
+    MemoryRefused: _refused,
     GraphVersion: _version,
     Briefing: _briefing,
 }

@@ -42,7 +42,8 @@ class TextType(click.ParamType[str]):
         return text
 
 
-def _parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """``key=value`` pairs of an option as a dictionary, JSON objects and lists read; else a usage error."""
     context = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -71,7 +72,7 @@ def _parse_value(pair: str, value: str, ctx: click.Context, param: click.Paramet
     "--context",
     metavar="KEY=VALUE",
     multiple=True,
-    callback=_parse_context,
+    callback=parse_context,
     help="Something the work needs to know, such as repo=PATH; an object or a list in JSON is taken as such.",
 )
 @click.option(

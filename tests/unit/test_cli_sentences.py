@@ -89,6 +89,17 @@ def test_one_of_a_kind_is_not_called_many() -> None:
     assert describe("event.memory.graph_version", version.to_json()).text == "graph version 7, 1 node touched"
 
 
+def test_what_memory_is_asked_to_store_and_what_it_refuses() -> None:
+    key = c.EdgeKey(from_id="a", to_id="b")
+    write = c.MemoryWrite(nodes=(c.Node(title="The harbour"),), unlink=(key,), accessed={"a": 1, "b": 2})
+    said = describe("memory.write.memory", write.to_json()).text
+    assert said == "1 node, 1 unlinked, 2 looked at: The harbour"
+    rejection = c.Rejection(check="thin", reason="too little")
+    refusal = c.MemoryRefused(cause="w1", error="too little", rejection=rejection)
+    refused = describe("memory.write.memory", refusal.to_json())
+    assert (refused.kind, refused.text, refused.cause) == ("refused", "thin: too little", "w1")
+
+
 def test_what_the_server_gave_up_on() -> None:
     subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.OFFICE.scout"
     said = describe(subject, b'{"stream_seq": 7, "deliveries": 15}')
