@@ -1,18 +1,50 @@
 """The ledger: which writes were applied, and which state of the tables is the committed one; in SQLite."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from services.memory.tail import Piece
 from shared.errors import StartError
 
 KEPT_WRITES = 1_000_000
 """So many writes are recognised when they are sent again; the bus redelivers within minutes."""
 
+KEPT_BRIEFINGS = 10_000
+"""So many briefings can be made again with the moment at which they were made first."""
+
 _SCHEMA = """
 create table if not exists state (name text primary key, value integer not null) without rowid;
 create table if not exists writes (id text primary key, version integer not null);
+create table if not exists moments (version integer primary key, moment real not null);
+create table if not exists access (id text primary key, count integer not null, last_at text not null)
+    without rowid;
+create table if not exists tail (name text not null, start integer not null, size integer not null);
+create table if not exists notes (name text primary key, value text not null) without rowid;
+create table if not exists briefings (agent text not null, version integer not null, moment real not null,
+    primary key (agent, version));
 """
+
+
+class Commit(NamedTuple):
+    """What becomes true at once: ``tables`` are the committed Lance versions, by name.
+
+    ``writes`` are ids and versions, ``moments`` the time of each; ``accessed`` has new totals; ``tail`` are
+    rows that go into the tables later; ``flushed`` says that all earlier ones are in them; ``counts`` are
+    further numbers to keep.
+    """
+
+    version: int
+    tables: Mapping[str, int] = {}
+    writes: Sequence[tuple[str, int]] = ()
+    moments: Sequence[float] = ()
+    accessed: Mapping[str, tuple[int, str]] = {}
+    tail: Sequence[Piece] = ()
+    flushed: bool = False
+    counts: Mapping[str, int] = {}
 
 
 class Ledger:
@@ -20,11 +52,13 @@ class Ledger:
 
     LanceDB commits table by table and syncs nothing; a row here is written, synced, after the tables are. The
     file is locked while it is open, so a second daemon on the same folder is refused. Raises StartError where
-    it is locked, of a later version, or no database.
+    it is locked, of a later version, or no database. Safe in any thread; a change is on disk when its method
+    returns, and raises sqlite3.Error where it cannot be.
     """
 
     def __init__(self, path: Path, schema: int) -> None:
         self._path = path
+        self._lock = threading.RLock()
         self._database = sqlite3.connect(path, timeout=0, check_same_thread=False, isolation_level=None)
         try:
             self._prepare(schema)
@@ -38,8 +72,7 @@ class Ledger:
     def _prepare(self, schema: int) -> None:
         for pragma in ("locking_mode = exclusive", "journal_mode = wal", "synchronous = full"):
             self._database.execute(f"pragma {pragma}")
-        with self._database:
-            self._database.execute("begin immediate")
+        with self._transaction():
             for statement in _SCHEMA.split(";"):
                 self._database.execute(statement)
             self._database.execute("insert or ignore into state values ('schema', ?)", (schema,))
@@ -60,30 +93,98 @@ class Ledger:
         )
 
     def state(self) -> dict[str, int]:
-        """schema, and after the first commit: version, and for each table its committed Lance version."""
-        return dict(self._database.execute("select name, value from state"))
+        """schema, and after the first commit: version, the counts, and each table's Lance version."""
+        return dict(self._read("select name, value from state"))
 
     def find(self, write_id: str) -> int | None:
         """The graph version at which a write was applied; None where it was not."""
-        row = self._database.execute("select version from writes where id = ?", (write_id,)).fetchone()
-        return None if row is None else int(row[0])
+        rows = self._read("select version from writes where id = ?", write_id)
+        return int(rows[0][0]) if rows else None
 
-    def commit(self, version: int, tables: Mapping[str, int], writes: Sequence[str] = ()) -> None:
-        """Make this the committed state, on disk when it returns; raises sqlite3.Error where it cannot."""
-        with self._database:
-            self._database.execute("begin immediate")
-            self._database.executemany(
-                "insert or replace into state values (?, ?)", [("version", version), *tables.items()]
-            )
-            self._database.executemany(
-                "insert into writes values (?, ?)", [(write, version) for write in writes]
-            )
+    def commit(self, commit: Commit) -> None:
+        """Make this the committed state, whole or not at all."""
+        state = {"version": commit.version, **commit.tables, **commit.counts}
+        versions = [version for _, version in commit.writes]
+        with self._transaction():
+            self._many("insert or replace into state values (?, ?)", state.items())
+            self._many("insert into writes values (?, ?)", commit.writes)
+            self._many("insert into moments values (?, ?)", zip(versions, commit.moments, strict=True))
+            accessed = ((node_id, *access) for node_id, access in commit.accessed.items())
+            self._many("insert or replace into access values (?, ?, ?)", accessed)
+            if commit.flushed:
+                self._database.execute("delete from tail")
+            self._many("insert into tail values (?, ?, ?)", commit.tail)
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Drop tables from the state: they are no more."""
+        with self._transaction():
+            self._many("delete from state where name = ?", [(name,) for name in names])
+
+    def tail(self) -> list[Piece]:
+        """The rows that are not in the tables yet, in the order of writing."""
+        return [Piece(*row) for row in self._read("select name, start, size from tail order by rowid")]
+
+    def access(self) -> dict[str, tuple[int, str]]:
+        """How often each node was shown, and when last."""
+        rows = self._read("select id, count, last_at from access")
+        return {node_id: (count, last_at) for node_id, count, last_at in rows}
+
+    def moment_of(self, version: int) -> float:
+        """When a version was reached: the time of the last write up to it; 0 where there was none."""
+        query = "select moment from moments where version <= ? order by version desc limit 1"
+        rows = self._read(query, version)
+        return float(rows[0][0]) if rows else 0.0
+
+    def mark(self, version: int, moment: float) -> None:
+        """Remember when a version was reached whose writes are not told of."""
+        with self._transaction():
+            self._many("insert or ignore into moments values (?, ?)", [(version, moment)])
+
+    def note(self, name: str, value: str) -> None:
+        """Remember a text under a name."""
+        with self._transaction():
+            self._many("insert or replace into notes values (?, ?)", [(name, value)])
+
+    def noted(self, name: str) -> str:
+        """The text that was remembered under a name; empty where there is none."""
+        rows = self._read("select value from notes where name = ?", name)
+        return str(rows[0][0]) if rows else ""
+
+    def note_briefing(self, agent: str, version: int, moment: float) -> None:
+        """Remember when a briefing was made; of several at one version the newest counts."""
+        with self._transaction():
+            self._many("insert or replace into briefings values (?, ?, ?)", [(agent, version, moment)])
+            self._trim("briefings", KEPT_BRIEFINGS)
+
+    def briefing_moment(self, agent: str, version: int) -> float | None:
+        """When a briefing was last made at a version; None where that is not known."""
+        query = "select moment from briefings where agent = ? and version = ?"
+        rows = self._read(query, agent, version)
+        return float(rows[0][0]) if rows else None
 
     def trim(self) -> None:
         """Forget all but the last KEPT_WRITES writes."""
-        newest = "(select max(rowid) from writes)"
-        self._database.execute(f"delete from writes where rowid <= {newest} - ?", (KEPT_WRITES,))  # noqa: S608
+        with self._transaction():
+            self._trim("writes", KEPT_WRITES)
 
     def close(self) -> None:
         """Let the file go."""
-        self._database.close()
+        with self._lock:
+            self._database.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock, self._database:
+            self._database.execute("begin immediate")
+            yield
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(query, values).fetchall()
+
+    def _many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        self._database.executemany(statement, rows)
+
+    def _trim(self, table: str, kept: int) -> None:
+        newest = f"(select max(rowid) from {table})"  # noqa: S608
+        self._database.execute(f"delete from {table} where rowid <= {newest} - ?", (kept,))  # noqa: S608

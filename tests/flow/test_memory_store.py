@@ -1,260 +1,396 @@
-"""The memory on disk: what was answered is there, once, whatever dies, fills up or is opened twice."""
+"""The store: what was committed is there, at every version, and what an older Mailroom wrote is read."""
 
-import asyncio
-import os
 import random
 import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from services.memory.daemon import MemoryDaemon, Written
-from services.memory.model import fetch
-from services.memory.store import TIDY_AFTER, Store
-from shared.contracts import Edge, MemoryQuery, MemoryWrite, MemoryWritten, Node
+from services.memory import vault
+from services.memory.lance import import_lancedb
+from services.memory.store import Store
+from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.errors import StartError
-from shared.settings import Settings, load
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def models() -> Path:
-    """The model's files where the settings have them; fetched if they are missing."""
-    return fetch(load().models, lambda line: None)
-
-
-@pytest.fixture
-def settings(tmp_path: Path, models: Path) -> Settings:
-    return Settings(state_dir=tmp_path / "state", model_dir=models)
+from tests.flow.stored_memory import (
+    DIMENSIONS,
+    StoredMemory,
+    count_files,
+    embed,
+    picture,
+    read_edges,
+    read_nodes,
+)
 
 
 @pytest.fixture
-async def memory(settings: Settings) -> AsyncIterator[MemoryDaemon]:
-    daemon = await MemoryDaemon.open(settings)
-    yield daemon
-    await daemon.close()
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
 
 
-async def store_one(memory: MemoryDaemon, **fields: object) -> MemoryWritten:
-    written = await memory.write([MemoryWrite(**fields)])  # type: ignore[arg-type]
-    return written.answers[0]
+@pytest.fixture
+def memory(folder: Path) -> Iterator[StoredMemory]:
+    memory = StoredMemory(folder)
+    yield memory
+    memory.close()
 
 
-async def find(memory: MemoryDaemon, text: str, **filters: object) -> list[str]:
-    return [hit.node.title for hit in await memory.search(MemoryQuery(text=text, **filters))]  # type: ignore[arg-type]
+FULL = Node(
+    id="full",
+    kind="decision",
+    title="Everything is said",
+    body="At length.\x00\n\N{SNOWMAN}",
+    tags=("a", "b"),
+    metadata={"deep": [1, {"x": None}], "big": 10**30},
+    importance=0.75,
+    access_count=3,
+    last_accessed_at="2026-01-03T00:00:00Z",
+    created_at="2026-01-01T00:00:00Z",
+    updated_at="2026-01-02T00:00:00Z",
+    valid_from="2026-01-01",
+    valid_to="2027-01-01",
+)
 
 
-def count_files(folder: Path) -> int:
-    return sum(1 for path in folder.rglob("*") if path.is_file())
-
-
-async def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(tmp_path: Path, models: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if os.geteuid() or not mount(disk, "size=4m"):
-        pytest.skip("a small disk can be mounted by root only")
-    try:
-        memory = await MemoryDaemon.open(Settings(state_dir=disk, model_dir=models))
-        await store_one(memory, nodes=(Node(id="hub", title="The first thing"),))
-        vector = tuple((await memory.embed(["noise"]))[0])
-        written, stored = await fill(memory, vector)
-        assert {answer.error for answer in written.answers} == {
-            f"Memory cannot be written: the disk of {disk}/memory is full. Make room and send it again"
+def test_what_is_stored_is_read_again(memory: StoredMemory, folder: Path) -> None:
+    memory.add(nodes=(FULL, Node(id="b", title="B")), edges=(Edge(from_id="full", to_id="b", weight=0.3),))
+    memory.add(accessed={"full": 2})
+    for _ in range(2):  # out of the tail, out of the tables
+        tables = memory.store.load()
+        assert read_nodes(tables)[0] == memory.nodes["full"].__class__.from_dict(
+            {**FULL.to_dict(), "created_version": 1, "version": 1}
+        )
+        assert read_edges(tables) == [memory.edges["full", "b", "related_to"]]
+        assert tables.access == {"full": (5, memory.nodes["full"].last_accessed_at)}
+        assert dict(zip(tables.vector_ids, tables.vectors.tolist(), strict=True)) == {
+            "full": embed(f"{FULL.title}\n{FULL.body}").tolist(),
+            "b": embed("B").tolist(),
         }
-        assert written.event is None
-        assert memory.health()["status"] == "degraded"
-        assert memory.stats()["nodes"] == stored
-        assert (await find(memory, "the first thing"))[0] == "The first thing"
-        assert mount(disk, "remount,size=40m")
-        answer = await store_one(memory, nodes=(Node(title="Room again"),))
-        assert answer.error == ""
-        assert memory.health()["status"] == "ok"
-        await memory.close()
-        memory = await MemoryDaemon.open(Settings(state_dir=disk, model_dir=models))
-        assert memory.stats()["nodes"] == stored + 1
-        assert memory.stats()["version"] == answer.version
-        await memory.close()
-    finally:
-        unmount(disk)
+        assert (tables.version, memory.store.version) == (2, 2)
+        memory.store.tidy()
+    memory.close()
+    memory.store = Store(folder, "model-a", DIMENSIONS)
+    assert picture(memory.store.load()) == picture(tables)
 
 
-def mount(disk: Path, options: str) -> bool:
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)]
-    return subprocess.run(command, capture_output=True).returncode == 0
+def test_an_empty_store_loads(memory: StoredMemory) -> None:
+    tables = memory.store.load()
+    assert (tables.nodes.num_rows, tables.edges.num_rows, tables.vectors.shape, tables.version) == (
+        0,
+        0,
+        (0, DIMENSIONS),
+        0,
+    )
 
 
-def unmount(disk: Path) -> None:
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+def random_write(draw: random.Random, memory: StoredMemory) -> MemoryWrite:
+    """Something that may happen to a small memory: made, changed, joined, parted, retired."""
+    live = [node.id for node in memory.nodes.values() if not node.retired_version]
+    what = draw.choice(["node", "node", "text", "edge", "edge", "unlink", "retire"]) if live else "node"
+    if what == "edge" and len(live) > 1:
+        start, end = draw.sample(live, 2)
+        relation = draw.choice([Relation.RELATED_TO, Relation.LED_TO])
+        return MemoryWrite(edges=(Edge(from_id=start, to_id=end, relation=relation, weight=draw.random()),))
+    edges = [edge for edge in memory.edges.values() if not edge.retired_version]
+    if what == "unlink" and edges:
+        edge = draw.choice(edges)
+        return MemoryWrite(unlink=(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation),))
+    if what == "retire" and len(live) > 3:
+        return MemoryWrite(retire=(draw.choice(live),))
+    if what == "text" and live:
+        node = memory.nodes[draw.choice(live)]
+        return MemoryWrite(nodes=(Node(id=node.id, title=f"{node.title}'", importance=draw.random()),))
+    return MemoryWrite(nodes=(Node(id=f"n{draw.randrange(30)}", title=f"T {draw.randrange(5)}"),))
 
 
-async def fill(memory: MemoryDaemon, vector: tuple[float, ...]) -> tuple[Written, int]:
-    """Write until it is refused; nodes and edges, so that one table may be written and the other not."""
-    for batch in range(100):
-        nodes = [
-            Node(title=f"n {row}", body=random.randbytes(300).hex(), embedding=vector) for row in range(100)
-        ]
-        edges = [Edge(from_id="hub", to_id=node.id) for node in nodes]
-        written = await memory.write([MemoryWrite(nodes=tuple(nodes), edges=tuple(edges))])
-        if written.answers[0].error:
-            return written, 1 + batch * 100
-    raise AssertionError("the disk is larger than thought")
+def test_every_version_can_be_read_again(
+    memory: StoredMemory, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is in the tail, the tables or the history, and whether written singly or in batches."""
+    monkeypatch.setattr(vault, "FLUSH_PIECES", 10)
+    monkeypatch.setattr(vault, "SPLIT_ROWS", 4)
+    draw = random.Random(7)
+    seen = {0: picture(memory.store.load())}
+    log: list[MemoryWrite] = []
+    for turn in range(60):
+        write = random_write(draw, memory)
+        assert memory.write(write) == [""]
+        log.append(write)
+        if turn % 20 == 19:
+            memory.store.tidy()
+        seen[memory.store.version] = picture(memory.store.load())
+    assert len(seen) == 61
+    for version in range(1, 61):
+        assert picture(memory.store.load(version)) == seen[version]
+
+    again = StoredMemory(folder.with_name("again"))
+    for start in range(0, 60, 17):
+        assert set(again.write(*log[start : start + 17])) == {""}
+    for version in range(1, 61):
+        assert picture(again.store.load(version)) == seen[version]
+    again.close()
 
 
-async def test_what_cannot_be_opened_is_told(settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=r"The embedding model is missing.*Fetch it with"):
-        await MemoryDaemon.open(Settings(state_dir=tmp_path / "a", model_dir=tmp_path))
+def test_old_states_leave_the_tables_for_the_history(
+    memory: StoredMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vault, "SPLIT_ROWS", 5)
+    memory.add(nodes=(Node(id="a", title="A"), Node(id="b", title="B")))
+    for turn in range(10):
+        memory.add(
+            nodes=(Node(id="a", title=f"A {turn}"),),
+            edges=(Edge(from_id="a", to_id="b", weight=turn / 10),),
+        )
+    memory.add(retire=("b",))
+    before = picture(memory.store.load())
+    memory.store.tidy()
+    assert picture(memory.store.load()) == before
+    shelf = memory.store._vault._shelf
+    counts = {name: shelf.count(name) for name in ("nodes", "node_history", "edges", "edge_history")}
+    assert counts == {"nodes": 2, "node_history": 11, "edges": 0, "edge_history": 11}
+    assert memory.store._vault.state["old nodes"] == 0
+
+
+def test_what_must_not_be_applied_is_not(memory: StoredMemory) -> None:
+    memory.add(nodes=(Node(id="a", title="A"),))
+    change = memory.apply
+    with pytest.raises(ValueError, match="version 1 does not come after 1"):
+        change(_change_at(memory, 1))
+    with pytest.raises(ValueError, match="there is no vector of b"):
+        memory.store.apply(_change_at(memory, 2), [], np.zeros((0, DIMENSIONS), np.float32))
+    assert memory.store.version == 1
+
+
+def _change_at(memory: StoredMemory, version: int):  # type: ignore[no-untyped-def]
+    from services.memory.batch import Entry, fold
+
+    entry = Entry(version=version, stored_at=0.0, write=MemoryWrite(nodes=(Node(id="b", title="B"),)))
+    return fold([entry], memory.known(), DIMENSIONS)[0]
+
+
+def test_a_write_is_known_by_its_id_and_a_version_has_its_moment(memory: StoredMemory) -> None:
+    memory.write(*(MemoryWrite(id=f"w{row}", nodes=(Node(title="T"),)) for row in range(3)))
+    assert [memory.store.find_write(name) for name in ("w0", "w2", "w3")] == [1, 3, None]
+    assert memory.store.ledger.moment_of(2) == 1_800_000_002.0
+
+
+def test_many_single_writes_leave_few_files(memory: StoredMemory, folder: Path) -> None:
+    most = 0
+    for turn in range(200):
+        memory.add(nodes=(Node(id=f"n{turn}", title=f"Note {turn}"),), accessed={"n0": 1})
+        if memory.store.untidy:
+            memory.store.tidy()
+        most = max(most, count_files(folder))
+    assert most < 200
+    assert sorted(memory.store.load().vector_ids) == sorted(f"n{turn}" for turn in range(200))
+
+
+def test_large_batches_leave_few_files_too(
+    memory: StoredMemory, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vault, "FLUSH_BYTES", 1)
+    most, tidied = 0, 0
+    for turn in range(60):
+        memory.add(nodes=(Node(id=f"n{turn}", title=f"Note {turn}"), Node(id="n0", title=f"Turn {turn}")))
+        if memory.store.untidy:
+            memory.store.tidy()
+            tidied += 1
+        most = max(most, count_files(folder))
+    assert most < 200
+    assert 1 <= tidied <= 4
+    assert memory.store.load(30).nodes.num_rows == 30
+
+
+def test_what_cannot_be_opened_is_told(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StartError, match=r"The memory cannot be kept in .*file/memory: Not a directory"):
-        Store(tmp_path / "file/memory")
-    memory = await MemoryDaemon.open(settings)
+        Store(tmp_path / "file/memory", "model-a", DIMENSIONS)
+    memory = StoredMemory(folder)
+    memory.add(nodes=(Node(title="T"),))
+    memory.store.tidy()
     with pytest.raises(StartError, match=r"Another memory daemon has .*memory open"):
-        await MemoryDaemon.open(settings)
-    await memory.close()
+        Store(folder, "model-a", DIMENSIONS)
+    memory.close()
+    with pytest.raises(StartError, match=r"vectors_model-a has other columns than it should"):
+        Store(folder, "model-a", DIMENSIONS + 1)
+    memory = StoredMemory(folder)
+    memory.add(nodes=(Node(title="T"),))
+    memory.close()
+    (folder / "tail.arrow").unlink()
+    with pytest.raises(StartError, match=r"its tail should have [\d,]+ bytes and is shorter"):
+        Store(folder, "model-a", DIMENSIONS)
+    (folder / "ledger.sqlite").unlink()
+    with pytest.raises(StartError, match=r"holds data, but there is no ledger of it.*Move that folder away"):
+        Store(folder, "model-a", DIMENSIONS)
+    with pytest.raises(ValueError, match="cannot be part of a table's name"):
+        Store(folder, "../model", DIMENSIONS)
 
 
-def manifests(folder: Path, table: str) -> list[Path]:
-    return sorted((folder / f"{table}.lance/_versions").glob("*.manifest"))
+def test_another_model_has_other_vectors_and_in_the_end_only_these(folder: Path) -> None:
+    memory = StoredMemory(folder)
+    memory.add(nodes=tuple(Node(id=f"n{row}", title=f"T {row}") for row in range(5)))
+    memory.add(nodes=(Node(id="n0", title="T 0 anew"),), retire=("n4",))
+    before = picture(memory.store.load())
+    earlier = picture(memory.store.load(1))
+    memory.close()
+
+    memory = StoredMemory(folder, "model-b")
+    store = memory.store
+    assert store.load().vector_ids == []
+    assert picture(store.load())[:2] == before[:2]
+    assert store.count_missing() == 6
+    first = store.missing_vectors(3)
+    assert first == [("n1", 1, "T 1"), ("n2", 1, "T 2"), ("n3", 1, "T 3")]
+    store.add_vectors([row[:2] for row in first], np.array([embed(text) for *_, text in first]))
+    memory.add(nodes=(Node(id="n9", title="T 9"),))
+    memory.close()
+
+    memory = StoredMemory(folder, "model-b")
+    store = memory.store
+    assert sorted(store.load().vector_ids) == ["n1", "n2", "n3", "n9"]
+    rest = store.missing_vectors(10)
+    assert rest == [("n4", 1, "T 4"), ("n0", 2, "T 0 anew"), ("n0", 1, "T 0")]
+    store.add_vectors([row[:2] for row in rest], np.array([embed(text) for *_, text in rest]))
+    assert store.version == 3
+    assert (folder / "vectors_model-a.lance").exists()
+    assert store.missing_vectors(10) == []
+    assert store.count_missing() == 0
+    assert not (folder / "vectors_model-a.lance").exists()
+    assert picture(store.load(2)) == before
+    assert picture(store.load(1)) == earlier
+    memory.close()
+    memory = StoredMemory(folder, "model-b")
+    assert memory.store.missing_vectors(10) == []
+    memory.close()
 
 
-async def test_what_the_ledger_does_not_name_did_not_happen(settings: Settings) -> None:
-    memory = await MemoryDaemon.open(settings)
-    await store_one(memory, nodes=(Node(id="a", title="Committed"),))
-    await memory.close()
-    folder = settings.state_dir / "memory"
-    store = Store(folder)
-    table = store._tables["nodes"]
-    table.add(table.to_arrow())  # a crash came before the ledger's commit
-    store.close()
-    manifests(folder, "edges")[0].with_name(f"{2**64 - 10}.manifest").write_bytes(b"")  # and the power failed
-
-    memory = await MemoryDaemon.open(settings)
-    assert (memory.stats()["version"], memory.stats()["nodes"]) == (1, 1)
-    answer = await store_one(
-        memory, nodes=(Node(id="b", title="Next"),), edges=(Edge(from_id="a", to_id="b"),)
-    )
-    assert (answer.error, answer.version) == ("", 2)
-    await memory.close()
-    memory = await MemoryDaemon.open(settings)
-    assert (memory.stats()["version"], memory.stats()["nodes"], memory.stats()["edges"]) == (2, 2, 1)
-    await memory.close()
-
-
-async def test_a_commit_that_fails_half_way_is_taken_back(
-    memory: MemoryDaemon, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    await store_one(memory, nodes=(Node(id="a", title="Before"),))
-    with monkeypatch.context() as broken:
-        broken.setattr(memory._store._ledger, "commit", fail)
-        write = MemoryWrite(id="w", nodes=(Node(id="b", title="Now"),), edges=(Edge(from_id="a", to_id="b"),))
-        (answer,) = (await memory.write([write])).answers
-    assert answer.error.startswith("Memory cannot be written: the disk of")
-    assert await memory.get(["b"]) == []
-    assert (await memory.write([write])).answers[0].version == 2
-    await memory.close()
-    store = Store(settings.state_dir / "memory")
-    assert store.load_nodes().column("id").to_pylist() == ["a", "b"]
-    assert store.count_edges() == 1
-    store.close()
+def test_going_back_to_the_first_model_half_way_embeds_what_came_between(folder: Path) -> None:
+    memory = StoredMemory(folder)
+    memory.add(nodes=(Node(id="a", title="A"), Node(id="b", title="B")))
+    memory.store.tidy()
+    memory.add(nodes=(Node(id="c", title="C"),))
+    memory.close()
+    memory = StoredMemory(folder, "model-b")
+    memory.add(nodes=(Node(id="a", title="A anew"),))
+    memory.close()
+    memory = StoredMemory(folder)
+    missing = memory.store.missing_vectors(10)
+    assert ("a", 3, "A anew") in missing
+    assert {row[0] for row in missing} <= {"a", "c"}
+    memory.store.add_vectors([row[:2] for row in missing], np.array([embed(text) for *_, text in missing]))
+    assert memory.store.missing_vectors(10) == []
+    assert picture(memory.store.load())[2] == {
+        "a": embed("A anew").tolist(),
+        "b": embed("B").tolist(),
+        "c": embed("C").tolist(),
+    }
+    memory.close()
+    assert list(folder.glob("vectors_model-b*")) == []
 
 
-async def test_many_single_writes_leave_few_files(memory: MemoryDaemon, settings: Settings) -> None:
-    (vector,) = await memory.embed(["the same"])
-    most = 0
-    for index in range(150):
-        await store_one(memory, nodes=(Node(id=f"n{index}", title=f"Note {index}", embedding=tuple(vector)),))
-        most = max(most, count_files(settings.state_dir / "memory"))
-    assert most < 200
-    assert memory.stats()["nodes"] == 150
-    await memory.close()
-    store = Store(settings.state_dir / "memory")
-    assert sorted(store.load_nodes().column("id").to_pylist()) == sorted(f"n{i}" for i in range(150))
-    store.close()
-
-
-async def test_a_node_written_over_and_over_does_not_fill_the_ram(memory: MemoryDaemon) -> None:
-    (vector,) = await memory.embed(["the same"])
-    for index in range(TIDY_AFTER + 1):
-        await store_one(memory, nodes=(Node(id="n", title=f"Round {index}", embedding=tuple(vector)),))
-    assert memory._tidying is not None
-    await memory._tidying
-    assert memory._index.wasted <= 1
-    assert await find(memory, "round") == [f"Round {TIDY_AFTER}"]
-
-
-WRITER = """
-import asyncio, sys
-from pathlib import Path
-from services.memory.daemon import MemoryDaemon
-from shared.contracts import Edge, MemoryWrite, Node
-from shared.settings import Settings
-
-async def main(state, models, start):
-    memory = await MemoryDaemon.open(Settings(state_dir=Path(state), model_dir=Path(models)))
-    print("version", memory.stats()["version"], flush=True)
-    vector = tuple((await memory.embed(["the same"]))[0])
-    for batch in range(int(start), int(start) + 100_000):
-        nodes = [Node(id=f"b{batch}n{row}", title=f"Batch {batch}", embedding=vector) for row in range(3)]
-        node = Node(id="counter", title=f"Count {batch}", embedding=vector)
-        edges = (Edge(from_id="counter", to_id=f"b{batch}n0"),)
-        first = MemoryWrite(id=f"w{batch}", nodes=tuple(nodes))
-        written = await memory.write([first, MemoryWrite(id=f"c{batch}", nodes=(node,), edges=edges)])
-        # A batch that was stored right before the kill, and not answered, is answered now.
-        print("done", batch, written.answers[0].version, flush=True)
-
-asyncio.run(main(*sys.argv[1:]))
+OLD_NODES = {
+    **dict.fromkeys(
+        "id kind title body last_accessed_at created_at updated_at valid_from valid_to".split(), pa.string()
+    ),
+    "tags": pa.list_(pa.string()),
+    "importance": pa.float64(),
+    **dict.fromkeys(["access_count", "created_version", "retired_version", "version"], pa.int64()),
+    **dict.fromkeys("metadata source_agent source_session source_channel model".split(), pa.string()),
+    "embedding": pa.list_(pa.float32(), DIMENSIONS),
+}
+OLD_EDGES = {
+    **dict.fromkeys(["from_id", "to_id", "relation", "provenance"], pa.string()),
+    "weight": pa.float64(),
+    **dict.fromkeys(["created_version", "version"], pa.int64()),
+}
+OLD_LEDGER = """
+create table state (name text primary key, value integer not null) without rowid;
+create table writes (id text primary key, version integer not null);
+insert into state values ('schema', 1), ('version', 3), ('nodes', 2), ('edges', 2);
+insert into writes values ('w1', 1), ('w2', 1), ('w3', 3);
 """
 
 
-def write_until_killed(settings: Settings, start: int, seconds: float) -> tuple[int, list[tuple[int, int]]]:
-    """Kill -9 a process that writes batches; the version it began at, and each (batch, version) answered."""
-    command = [sys.executable, "-c", WRITER, str(settings.state_dir), str(settings.models), str(start)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        first = writer.stdout.readline().split()
-        time.sleep(seconds)
-        writer.kill()
-        lines = [line.split() for line in writer.stdout if line.endswith("\n")]
-    return int(first[1]), [(int(batch), int(version)) for _, batch, version in lines]
+def make_old_store(folder: Path) -> None:
+    """What schema 1 left: the vector among the node's columns, edges without times, one version a commit."""
+
+    def node(node_id: str, **fields: object) -> dict[str, object]:
+        empty = {name: "" for name, kind in OLD_NODES.items() if kind == pa.string()}
+        numbers = {
+            "importance": 0.5,
+            "access_count": 0,
+            "created_version": 1,
+            "retired_version": 0,
+            "version": 1,
+        }
+        vector = embed(f"T {node_id}").tolist()
+        more = {"id": node_id, "title": f"T {node_id}", "kind": "fact", "metadata": '{"k":1}', "tags": ["t"]}
+        times = {"created_at": "2026-01-01T00:00:00Z", "model": "model-a", "embedding": vector}
+        return {**empty, **numbers, **more, **times, **fields}
+
+    def edge(start: str, end: str) -> dict[str, object]:
+        ends = {"from_id": start, "to_id": end, "relation": "led_to", "provenance": '{"by":"manual"}'}
+        return {**ends, "weight": 0.4, "created_version": 1, "version": 2}
+
+    nodes = [node("a"), node("b", access_count=7), node("gone", retired_version=3, version=3)]
+    nodes.append(node("other", model="model-z", created_version=3, version=3))
+    database = import_lancedb().connect(str(folder))
+    for name, schema, rows in (
+        ("nodes", OLD_NODES, nodes),
+        ("edges", OLD_EDGES, [edge("a", "b"), edge("a", "gone")]),
+    ):
+        database.create_table(name, schema=pa.schema(schema)).add(
+            pa.Table.from_pylist(rows, pa.schema(schema))
+        )
+    with sqlite3.connect(folder / "ledger.sqlite") as ledger:
+        ledger.executescript(OLD_LEDGER)
+    ledger.close()
 
 
-async def test_kill_9_in_the_middle_of_batches_loses_and_doubles_nothing(settings: Settings) -> None:
-    answered: list[tuple[int, int]] = []
-    last, begin = -1, 0
-    for seconds in (0.4, 1.1, 1.7):
-        begin, batches = await asyncio.to_thread(write_until_killed, settings, last + 1, seconds)
-        assert begin >= max((version for _, version in answered), default=0)
-        answered += batches
-        last = max(batch for batch, _ in answered)
-    assert len(answered) > TIDY_AFTER
-    versions = [version for _, version in answered]
-    assert versions == sorted(set(versions))
+def check_migrated(memory: StoredMemory) -> None:
+    store = memory.store
+    assert store.version == 3
+    assert store.find_write("w2") == 1
+    assert store.ledger.moment_of(3) > 1_700_000_000
+    node = memory.nodes["b"]
+    assert (node.title, node.tags, node.metadata, node.access_count) == ("T b", ("t",), {"k": 1}, 7)
+    assert memory.nodes["gone"].retired_version == 3
+    (edge,) = memory.edges.values()
+    assert (edge.from_id, edge.to_id, edge.relation, edge.weight) == ("a", "b", Relation.LED_TO, 0.4)
+    assert edge.created_at == edge.touched_at != ""
+    vectors = picture(store.load())[2]
+    assert vectors == {name: embed(f"T {name}").tolist() for name in ("a", "b", "gone")}
+    assert store.missing_vectors(10) == [("other", 3, "T other")]
 
-    memory = await MemoryDaemon.open(settings)
-    reached = memory.stats()["version"]
-    assert reached in (versions[-1], versions[-1] + 1)
-    resent = [
-        MemoryWrite(id=f"w{batch}", nodes=(Node(id=f"b{batch}n0", title="sent again"),))
-        for batch, _ in answered
-    ]
-    written = await memory.write(resent)
-    assert [answer.version for answer in written.answers] == versions
-    assert written.event is None
-    await memory.close()
 
-    store = Store(settings.state_dir / "memory")
-    ids = store.load_nodes().column("id").to_pylist()
-    edges = store._tables["edges"].to_arrow().column("to_id").to_pylist()
-    store.close()
-    wanted = {f"b{batch}n{row}" for batch, _ in answered for row in range(3)}
-    assert len(ids) == len(set(ids))
-    assert wanted <= set(ids)
-    assert len(set(ids) - wanted - {"counter"}) in (0, 3)  # one batch may be stored and not yet answered
-    assert sorted(edges) == sorted(node for node in ids if node.endswith("n0"))
+def test_a_store_of_schema_1_is_brought_up_to_date(folder: Path) -> None:
+    make_old_store(folder)
+    memory = StoredMemory(folder)
+    check_migrated(memory)
+    memory.add(nodes=(Node(id="a", title="T a anew"),))
+    memory.close()
+    memory = StoredMemory(folder)
+    assert memory.nodes["a"].title == "T a anew"
+    assert [node.title for node in read_nodes(memory.store.load(3)) if node.id == "a"] == ["T a"]
+    memory.close()
+
+
+@pytest.mark.parametrize("step", ["replace", "mark", "_commit"])
+def test_a_migration_that_breaks_off_begins_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    make_old_store(folder)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("No space left on device")
+
+    owner = {"replace": vault.Shelf, "mark": vault.Ledger, "_commit": vault.Vault}[step]
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, step, fail)
+        with pytest.raises(StartError, match="No space left on device"):
+            StoredMemory(folder)
+    memory = StoredMemory(folder)
+    check_migrated(memory)
+    memory.close()

@@ -1,57 +1,145 @@
 """The ledger: what it remembers, that one process owns it, and what it refuses to open."""
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from services.memory import ledger as module
-from services.memory.ledger import Ledger
+from services.memory.ledger import Commit, Ledger
+from services.memory.tail import Piece
 from shared.errors import StartError
 
 
+def commit(version: int, *writes: str, **more: object) -> Commit:
+    """A commit of writes at the versions up to ``version``, a minute each."""
+    versions = range(version - len(writes) + 1, version + 1)
+    return Commit(
+        version=version,
+        writes=list(zip(writes, versions, strict=True)),
+        moments=[60.0 * each for each in versions],
+        **more,  # type: ignore[arg-type]
+    )
+
+
 def test_commits_are_remembered(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.sqlite", 1)
-    assert ledger.state() == {"schema": 1}
-    ledger.commit(1, {"nodes": 2, "edges": 1}, ["w1", "w2"])
-    ledger.commit(2, {"nodes": 3, "edges": 1}, ["w3"])
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    assert ledger.state() == {"schema": 2}
+    ledger.commit(commit(2, "w1", "w2", tables={"nodes": 2, "edges": 1}, counts={"old nodes": 3}))
+    ledger.commit(commit(5, "w3", tables={"nodes": 3, "edges": 1}))
     ledger.close()
-    again = Ledger(tmp_path / "ledger.sqlite", 1)
-    assert again.state() == {"schema": 1, "version": 2, "nodes": 3, "edges": 1}
-    assert [again.find(write) for write in ("w1", "w3", "w4")] == [1, 2, None]
+    again = Ledger(tmp_path / "ledger.sqlite", 2)
+    assert again.state() == {"schema": 2, "version": 5, "nodes": 3, "edges": 1, "old nodes": 3}
+    assert [again.find(write) for write in ("w1", "w2", "w3", "w4")] == [1, 2, 5, None]
     again.close()
 
 
 def test_a_commit_is_whole_or_not_at_all(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.sqlite", 1)
-    ledger.commit(1, {"nodes": 2}, ["w1"])
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    ledger.commit(commit(1, "w1", accessed={"a": (1, "then")}))
     with pytest.raises(sqlite3.IntegrityError):
-        ledger.commit(2, {"nodes": 3}, ["w2", "w1"])
-    assert ledger.state() == {"schema": 1, "version": 1, "nodes": 2}
+        ledger.commit(commit(3, "w2", "w1", accessed={"a": (2, "now")}, tail=[Piece("nodes", 0, 10)]))
+    assert ledger.state() == {"schema": 2, "version": 1}
     assert ledger.find("w2") is None
+    assert ledger.access() == {"a": (1, "then")}
+    assert ledger.tail() == []
+    assert ledger.moment_of(3) == 60.0
     ledger.close()
 
 
-def test_old_writes_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tail_grows_until_it_is_flushed(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    pieces = [Piece("nodes", 0, 10), Piece("edges", 10, 5), Piece("nodes", 15, 1)]
+    ledger.commit(commit(1, tail=pieces[:2]))
+    ledger.commit(commit(2, tail=pieces[2:]))
+    assert ledger.tail() == pieces
+    ledger.commit(commit(3, tail=pieces[:1], flushed=True))
+    assert ledger.tail() == pieces[:1]
+    ledger.close()
+
+
+def test_a_version_has_a_moment(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    assert ledger.moment_of(7) == 0.0
+    ledger.commit(commit(4, "w1", "w2"))
+    ledger.mark(9, 1.5)
+    ledger.mark(4, 1.5)
+    assert [ledger.moment_of(version) for version in (2, 3, 4, 8, 9, 99)] == [0, 180, 240, 240, 1.5, 1.5]
+    ledger.close()
+
+
+def test_old_writes_are_forgotten_and_their_moments_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "KEPT_WRITES", 2)
-    ledger = Ledger(tmp_path / "ledger.sqlite", 1)
-    ledger.commit(1, {}, ["w1", "w2", "w3"])
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    ledger.commit(commit(3, "w1", "w2", "w3"))
     ledger.trim()
-    assert [ledger.find(write) for write in ("w1", "w2", "w3")] == [None, 1, 1]
+    assert [ledger.find(write) for write in ("w1", "w2", "w3")] == [None, 2, 3]
+    assert ledger.moment_of(1) == 60.0
+    ledger.close()
+
+
+def test_notes_are_kept(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    assert ledger.noted("linker") == ""
+    ledger.note("linker", "1")
+    ledger.note("linker", "2")
+    ledger.close()
+    again = Ledger(tmp_path / "ledger.sqlite", 2)
+    assert again.noted("linker") == "2"
+    again.close()
+
+
+def test_of_briefings_at_one_version_the_newest_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BRIEFINGS", 2)
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    for agent, version, moment in (("a", 1, 1.0), ("b", 1, 2.0), ("a", 2, 3.0), ("a", 1, 4.0)):
+        ledger.note_briefing(agent, version, moment)
+    known = [ledger.briefing_moment(agent, version) for agent, version in (("a", 1), ("a", 2), ("b", 1))]
+    assert known == [4.0, 3.0, None]
+    ledger.close()
+
+
+def test_threads_do_not_get_into_each_others_commits(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
+    failed: list[Exception] = []
+
+    def note(name: str) -> None:
+        try:
+            for value in range(50):
+                ledger.note(name, str(value))
+                ledger.note_briefing(name, value, 1.0)
+        except sqlite3.Error as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=note, args=(name,)) for name in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    for version in range(1, 50):
+        ledger.commit(commit(version, f"w{version}"))
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert [ledger.noted(name) for name in ("a", "b", "c")] == ["49"] * 3
+    assert ledger.state()["version"] == 49
     ledger.close()
 
 
 def test_a_second_owner_is_refused(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.sqlite", 1)
+    ledger = Ledger(tmp_path / "ledger.sqlite", 2)
     with pytest.raises(StartError, match=r"Another memory daemon has .* open. Stop it first"):
-        Ledger(tmp_path / "ledger.sqlite", 1)
+        Ledger(tmp_path / "ledger.sqlite", 2)
     ledger.close()
 
 
 def test_a_later_schema_and_a_broken_file_are_refused(tmp_path: Path) -> None:
-    Ledger(tmp_path / "later.sqlite", 2).close()
+    Ledger(tmp_path / "later.sqlite", 3).close()
     with pytest.raises(StartError, match=r"written by a later version .* Update Mailroom"):
-        Ledger(tmp_path / "later.sqlite", 1)
+        Ledger(tmp_path / "later.sqlite", 2)
     (tmp_path / "broken.sqlite").write_bytes(b"not a database" * 100)
     with pytest.raises(StartError, match=r"cannot be opened"):
-        Ledger(tmp_path / "broken.sqlite", 1)
+        Ledger(tmp_path / "broken.sqlite", 2)

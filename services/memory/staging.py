@@ -1,0 +1,226 @@
+"""The states that the writes of a batch make, each taken in whole or not at all."""
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from services.memory.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
+from services.memory.merging import MAX_COUNT, check_node, is_same, is_same_edge, merge_edge, merge_node
+from shared import subjects
+from shared.contracts import Direction, Edge, MemoryWrite, Node, Relation
+from shared.contracts.base import amended
+
+_encoder = msgspec.json.Encoder()
+
+
+class Staging:
+    """What is known, overlaid with the states that the batch has made so far.
+
+    ``take`` changes it at once and keeps what it changed, so that ``undo`` can take back a write that turned
+    out bad; both look at nothing but what they touch, so a batch costs what its size is.
+    """
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._nodes: dict[str, Node] = {}
+        self._edges: dict[EdgeTuple, Edge] = {}
+        self._accessed: dict[str, tuple[int, str]] = {}
+        self._texts: dict[str, Text] = {}
+        self._touching: dict[str, list[EdgeTuple]] = defaultdict(list)
+        self._replaced_nodes: list[tuple[Node, int]] = []
+        self._replaced_edges: list[tuple[Edge, int]] = []
+        self._interim: list[Text] = []
+        self._taken: dict[str, tuple[int, float]] = {}
+        self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._marks = (0, 0, 0)
+
+    def take(self, entry: Entry, vectors: dict[int, Vectors]) -> None:
+        """Apply a write; ``vectors`` by the place of their node. Raises ValueError where it must not be."""
+        self._journal.clear()
+        self._marks = (len(self._replaced_nodes), len(self._replaced_edges), len(self._interim))
+        write, lenient = entry.write, entry.write.sender == subjects.MEMORY_DAEMON
+        if write.id in self._taken:
+            return
+        for place, node in enumerate(write.nodes):
+            self._take_node(node, entry, vectors.get(place))
+        stamp = datetime.fromtimestamp(entry.stored_at, UTC).isoformat(timespec="microseconds")
+        for edge in write.edges:
+            self._take_edge(edge, entry.version, stamp, lenient=lenient)
+        for key in write.unlink:
+            self._unlink((key.from_id, key.to_id, key.relation.value), entry.version, lenient=lenient)
+        for node_id in write.retire:
+            self._retire(node_id, entry.version, lenient=lenient)
+        self._count(write, stamp, lenient=lenient)
+        self._taken[write.id] = (entry.version, entry.stored_at)
+
+    def undo(self) -> None:
+        """Take back what the last ``take`` did before it failed."""
+        for mapping, key, old in reversed(self._journal):
+            if old is None:
+                mapping.pop(key, None)
+            else:
+                mapping[key] = old
+        self._journal.clear()
+        nodes, edges, interim = self._marks
+        del self._replaced_nodes[nodes:], self._replaced_edges[edges:], self._interim[interim:]
+
+    def change(self) -> Change:
+        """What all writes that were taken make together."""
+        version, moment = next(reversed(self._taken.values()), (0, 0.0))
+        return Change(
+            version=version,
+            moment=moment,
+            nodes=self._nodes,
+            edges=self._edges,
+            replaced_nodes=self._replaced_nodes,
+            replaced_edges=self._replaced_edges,
+            accessed=self._accessed,
+            texts_changed={node_id: text.version for node_id, text in self._texts.items()},
+            given={node_id: text.vector for node_id, text in self._texts.items() if text.vector is not None},
+            interim=self._interim,
+            writes=tuple((write_id, version) for write_id, (version, _) in self._taken.items()),
+            moments=tuple(moment for _, moment in self._taken.values()),
+        )
+
+    def _set(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+        self._journal.append((mapping, key, mapping.get(key)))
+        if value is None:
+            mapping.pop(key, None)
+        else:
+            mapping[key] = value
+
+    def _node(self, node_id: str) -> Node | None:
+        return self._nodes.get(node_id) or self._known.node(node_id)
+
+    def _edge(self, key: EdgeTuple) -> Edge | None:
+        """The live edge of a key."""
+        edge = self._edges.get(key) or self._known.edge(*key)
+        return None if edge is None or edge.retired_version else edge
+
+    def _edges_of(
+        self, node_id: str, direction: Direction = "both", relations: tuple[str, ...] = ()
+    ) -> list[Edge]:
+        """The live edges at a node; also others of it where some were asked for."""
+        keys = dict.fromkeys(map(key_of, self._known.edges_of(node_id, direction, relations)))
+        keys.update(dict.fromkeys(self._touching.get(node_id, ())))
+        return [edge for key in keys if (edge := self._edge(key))]
+
+    def _take_node(self, node: Node, entry: Entry, vector: Vectors | None) -> None:
+        check_node(node)
+        old, seen = self._node(node.id), (0, "")
+        if old is not None:
+            seen = self._accessed.get(node.id) or (old.access_count, old.last_accessed_at)
+        new = merge_node(node, old, entry.version, entry.write.created_at, seen)
+        if new.access_count > seen[0]:
+            self._set(self._accessed, node.id, (new.access_count, new.last_accessed_at))
+        if old is None or not is_same(new, old):
+            _require_json(new.metadata)
+            self._set_node(old, new, vector)
+
+    def _set_node(self, old: Node | None, new: Node, vector: Vectors | None = None) -> None:
+        if old is not None and old.version != new.version:
+            self._replaced_nodes.append((old, new.version))
+        self._set(self._nodes, new.id, new)
+        text = embedded_text(new)
+        if old is not None and embedded_text(old) == text:
+            return
+        earlier = self._texts.get(new.id)
+        if earlier is not None and earlier.version != new.version:
+            self._interim.append(earlier)
+        self._set(self._texts, new.id, Text(id=new.id, version=new.version, text=text, vector=vector))
+
+    def _take_edge(self, edge: Edge, version: int, stamp: str, *, lenient: bool) -> None:
+        key = key_of(edge)
+        old = self._edge(key)
+        if old is None:
+            if error := self._refuse_edge(edge):
+                if lenient:
+                    return
+                raise ValueError(error)
+        elif is_same_edge(edge, old):
+            return
+        new = merge_edge(edge, old, version, stamp)
+        _require_json(new.provenance)
+        self._set_edge(key, new)
+
+    def _refuse_edge(self, edge: Edge) -> str:
+        """Why an edge cannot be made; empty where it can."""
+        for field, end in (("from", edge.from_id), ("to", edge.to_id)):
+            if end not in self._nodes and self._known.is_live(end):
+                continue
+            node = self._node(end)
+            if node is None:
+                return f"edge {field} names {end}, which is not in memory"
+            if node.retired_version:
+                return f"edge {field} names {end}, which was retired at version {node.retired_version}"
+        if edge.relation is Relation.SUPERSEDES and self._supersedes(edge.to_id, edge.from_id):
+            return f"edge from {edge.from_id} to {edge.to_id} would close a cycle of supersedes"
+        return ""
+
+    def _supersedes(self, later: str, earlier: str) -> bool:
+        """Whether ``later`` supersedes ``earlier``, itself or through others."""
+        seen, ahead = {later}, [later]
+        while ahead:
+            here = ahead.pop()
+            for edge in self._edges_of(here, "out", (Relation.SUPERSEDES,)):
+                if edge.relation is Relation.SUPERSEDES and edge.from_id == here and edge.to_id not in seen:
+                    seen.add(edge.to_id)
+                    ahead.append(edge.to_id)
+        return earlier in seen
+
+    def _set_edge(self, key: EdgeTuple, new: Edge) -> None:
+        staged = self._edges.get(key)
+        old = staged or self._known.edge(*key)
+        if old is not None and old.version != new.version:
+            self._replaced_edges.append((old, new.version))
+        if staged is None:
+            self._touching[key[0]].append(key)
+            self._touching[key[1]].append(key)
+        self._set(self._edges, key, new)
+
+    def _unlink(self, key: EdgeTuple, version: int, *, lenient: bool) -> None:
+        edge = self._edge(key)
+        if edge is not None:
+            self._remove_edge(edge, version)
+        elif not lenient:
+            raise ValueError(f"unlink names {key[0]} -{key[2]}-> {key[1]}, which is not in memory")
+
+    def _remove_edge(self, edge: Edge, version: int) -> None:
+        self._set_edge(key_of(edge), amended(edge, retired_version=version, version=version))
+
+    def _retire(self, node_id: str, version: int, *, lenient: bool) -> None:
+        node = self._node(node_id)
+        if node is None:
+            if not lenient:
+                raise ValueError(f"retire names {node_id}, which is not in memory")
+        elif not node.retired_version:
+            self._set_node(node, amended(node, retired_version=version, version=version))
+            for edge in self._edges_of(node_id):
+                self._remove_edge(edge, version)
+
+    def _count(self, write: MemoryWrite, stamp: str, *, lenient: bool) -> None:
+        for node_id, count in write.accessed.items():
+            node = self._node(node_id)
+            if node is None:
+                if not lenient:
+                    raise ValueError(f"accessed names {node_id}, which is not in memory")
+            elif count:
+                before, _ = self._accessed.get(node_id) or (node.access_count, "")
+                self._set(self._accessed, node_id, (min(before + count, MAX_COUNT), stamp))
+
+
+def key_of(edge: Edge) -> EdgeTuple:
+    """What tells an edge from all others."""
+    return edge.from_id, edge.to_id, edge.relation.value
+
+
+def _require_json(value: dict[str, Any]) -> None:
+    """Raise ValueError for what is nested so deeply that it can be read and not be written."""
+    if not value:
+        return
+    try:
+        _encoder.encode([[[[[[[[value]]]]]]]])  # some levels to spare for wherever it is written
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the write has no JSON form: {error}") from None
