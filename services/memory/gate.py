@@ -1,0 +1,107 @@
+"""The write gate: what is not worth remembering is answered with why, and what to do about it."""
+
+import re
+
+from services.memory.linking.claims import claims, text_of
+from services.memory.linking.news import find_news
+from shared.contracts import Node, Rejection
+
+MIN_CHARACTERS = 15
+MIN_WORDS = 3
+"""What a claim needs, title and body together, in different words: "Alice lives in Rome" is enough, "Port is
+4222" (of what?) is not. An event or a task needs two words; the name of an agent and a turn of a
+conversation, one."""
+
+KNOWN = 0.92
+"""The cosine above which a claim is there already, whatever its kind."""
+
+KNOWN_OF_KIND = 0.85
+"""The same among claims of one kind."""
+
+NEW_WORDS = 0.34
+NEW_WORDS_OF_KIND = 0.2
+"""The shares of its words that may be new, and it says nothing new: above KNOWN and above KNOWN_OF_KIND."""
+
+NEEDED = ((0.9, 100), (0.8, 50))
+"""From such an importance on, so many characters must say why."""
+
+FOUND = 0.7
+"""From this importance on, it must have a tag or a body."""
+
+INSIST = "or store it as it is with insist (mailroom memory add --insist)"
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
+"""A word; a character of a script that is written without blanks counts as one."""
+
+
+def judge(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:
+    """Why ``node`` is not to be stored, None where it is; a write with ``insist`` is not asked.
+
+    ``nearest`` is the live node most like it by ``cosine``, itself apart. Checks, in this order:
+
+    - thin: too little is said to be of use to anybody (see MIN_WORDS);
+    - importance: from .7 it needs a tag or a body, from .8 fifty characters in all, from .9 a hundred;
+      agents, tasks, events, turns and episodes, which matter for what they are, need neither;
+    - known: it says nothing that is not there already: above a cosine of .92, or of .85 among claims of one
+      kind, unless numbers, names, negation or other words differ (see ``find_news``): that is news. What
+      took place is never known: two events are two. What no longer holds may be said again.
+    """
+    return _check_thin(node) or _check_importance(node) or _check_known(node, nearest, cosine)
+
+
+def _check_thin(node: Node) -> Rejection | None:
+    text = text_of(node).strip()
+    words, needed, letters = len(set(_WORD.findall(text.casefold()))), MIN_WORDS, MIN_CHARACTERS
+    if not claims(node):
+        needed, letters = (2, 0) if node.kind in {"event", "task"} else (1, 0)
+    if words >= needed and len(text) >= letters:
+        return None
+    least = f"{needed} different words" + (f" and {letters} characters" if letters else "")
+    return Rejection(
+        check="thin",
+        reason=f"a {node.kind} needs at least {least} in title and body together; "
+        f"{text[:60]!r} has {words} and {len(text)}",
+        suggestion="Say in a sentence what is so and of what, as in 'The port of the broker is 4222'; "
+        + INSIST,
+    )
+
+
+def _check_importance(node: Node) -> Rejection | None:
+    if not claims(node) or node.importance < FOUND:
+        return None
+    length = len(text_of(node).strip())
+    short = next((needed for importance, needed in NEEDED if node.importance >= importance), 0)
+    if length < short:
+        lacks = f"{short} characters in title and body together that say why; it has {length}"
+    elif not node.tags and not node.body.strip():
+        lacks = "a tag or a body, so that it is found and understood"
+    else:
+        return None
+    return Rejection(
+        check="importance",
+        reason=f"an importance of {node.importance:g} needs {lacks}",
+        suggestion=f"Add tags and a body that says why it matters, or lower it under {FOUND:g}; " + INSIST,
+    )
+
+
+def _check_known(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:
+    if nearest is None or nearest.id == node.id or nearest.valid_to:
+        return None
+    if not (claims(node) and claims(nearest)):
+        return None
+    if cosine > KNOWN:
+        news = find_news(text_of(node), text_of(nearest), NEW_WORDS)
+    elif cosine > KNOWN_OF_KIND and node.kind == nearest.kind:
+        news = find_news(text_of(node), text_of(nearest), NEW_WORDS_OF_KIND)
+    else:
+        return None
+    if news:
+        return None
+    return Rejection(
+        check="known",
+        reason=f"memory has it already as {nearest.kind} {nearest.id}, "
+        f"{nearest.title[:80]!r} (cosine {cosine:.2f})",
+        suggestion=f"Read it with 'mailroom memory get {nearest.id}', and write under that id to change it; "
+        + INSIST,
+        existing=nearest,
+    )

@@ -1,0 +1,1 @@
+"""The auto-linker: rules that relate, merge and date what memory holds."""

@@ -1,0 +1,302 @@
+"""Gate and linker with the real model on real sentences, over the real view."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from services.memory.embedder import Embedder
+from services.memory.gate import judge
+from services.memory.linking.cycle import link_cycle
+from services.memory.linking.pruning import decay_pass
+from services.memory.linking.sweep import dedup_pass
+from services.memory.model import fetch
+from services.memory.rows import write_edges, write_nodes
+from services.memory.tables import Tables, Vectors
+from services.memory.view import View
+from shared.contracts import Edge, MemoryWrite, Node
+from shared.errors import Refused
+from shared.memory import Memory
+from shared.settings import load
+from tests.flow.conftest import Office
+from tests.unit.linking_world import DIMENSIONS, NOW, World, at, note
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Iterator[Embedder]:
+    models: Path = fetch(load().models, lambda line: None)
+    loaded = Embedder(models)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture
+def world(embedder: Embedder) -> World:
+    return World(embedder.embed)
+
+
+def relate(world: World, older: str, newer: str, kind: str = "fact", hours: float = 1) -> str:
+    """What the linker makes of two sentences: a relation, "one" where they are merged, or nothing."""
+    world.add(note("older", older, kind=kind))
+    world.add(note("newer", newer, 60 * hours, kind=kind))
+    world.settle()
+    if not (world.view.is_live("older") and world.view.is_live("newer")):
+        return "one"
+    return ", ".join(edge.relation.value for edge in world.edges("older").values())
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "relation"),
+    [
+        ("The broker keeps messages for a week", "Messages stay in the queue for seven days", "related_to"),
+        ("The build takes ten minutes", "The pipeline needs ten minutes", "related_to"),  # .77
+        ("The build takes ten minutes", "Compiling everything is slow", ""),  # .70
+        ("The office opens at nine", "Lunch is served at noon", ""),
+    ],
+)
+def test_likeness(world: World, older: str, newer: str, relation: str) -> None:
+    assert relate(world, older, newer) == relation
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "relation"),
+    [
+        ("We deploy on Fridays", "We never deploy on Fridays", "contradicts"),  # .805
+        ("We use Redis for caching", "We do not use Redis for caching", "contradicts"),
+        ("The API key must never be logged", "The API key must be logged", "contradicts"),
+        ("The cache is warm after start", "The cache isn't warm after start", "contradicts"),
+        ("The office is in Berlin", "The office is no longer in Berlin", "contradicts"),
+        ("Tests run on every push", "No tests are run when somebody pushes", "related_to"),  # .78
+        ("The API speaks JSON", "The API does not speak XML", "related_to"),
+        ("Nothing was found in the cache folder", "Something was found in the cache folder", "related_to"),
+        ("We never deploy on Fridays", "We don't deploy on Fridays", "one"),
+    ],
+)
+def test_contradictions(world: World, older: str, newer: str, relation: str) -> None:
+    assert relate(world, older, newer) == relation
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "relation"),
+    [
+        (
+            "The team reads the changelog before each release",
+            "Before each release the team reads the changelog",
+            "one",
+        ),
+        (
+            "The conductor hands a task to one agent at a time",
+            "One agent at a time is handed a task by the conductor",
+            "one",
+        ),
+        ("Cache invalidation caused the outage", "The outage was caused by cache invalidation", "one"),
+        (
+            "Logs are rotated daily",
+            "Every day the logs are rotated",
+            "related_to",
+        ),  # "every day" is in other words
+        ("The port of the broker is 4222", "The broker listens on port 4222", "related_to"),  # .91
+        ("Server 1 listens on port 4222", "Server 2 listens on port 4222", "related_to"),  # .95
+        ("Alice gave Bob a book", "Bob gave Alice a book", "related_to"),  # .99
+        ("The user likes dark mode", "The user hates dark mode", "related_to"),  # .92
+    ],
+)
+def test_duplicates(world: World, older: str, newer: str, relation: str) -> None:
+    assert relate(world, older, newer) == relation
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "relation"),
+    [
+        ("The port of the broker is 4222", "The port of the broker is 4333", "supersedes"),
+        ("Anna lives in Berlin", "Anna lives in Hamburg", "supersedes"),
+        ("The user's favourite fruit is apple", "The user's favourite fruit is pear", "supersedes"),
+        (
+            "We decided to use PostgreSQL as the main database",
+            "We decided to use SQLite as the main database",
+            "supersedes",
+        ),
+        ("Alice's birthday is on 3 May", "Bob's birthday is on 3 May", "related_to"),
+        ("I had pasta for lunch", "I had pizza for lunch", "related_to"),
+        ("Anna lives in Berlin", "Anna moved to Hamburg", "related_to"),  # a person sees it, a rule does not
+    ],
+)
+def test_supersession(world: World, older: str, newer: str, relation: str) -> None:
+    assert relate(world, older, newer) == relation
+    assert bool(world.node("older").valid_to) == (relation == "supersedes")
+
+
+def test_what_is_said_later_of_earlier_does_not_supersede(world: World) -> None:
+    world.add(note("now", "The port of the broker is 4333", 60))
+    world.add(note("then", "The port of the broker is 4222", 120, valid_from=at(0)))
+    world.settle()
+    assert list(world.edges("now")) == [("now", "supersedes", "then")]
+    assert world.node("then").valid_to == at(60)
+
+
+LONG = (
+    "Each customer's invoices, delivery notes, reminders and letters of complaint, with the date of their "
+    "arrival, the name of the clerk who opened them and the shelf they were put on, are copied on the "
+    "evening of the day they came; the copies are bound by month, numbered, entered in the large register "
+    "in the hall and kept in a {} box in the cellar until ten years have gone by"
+)
+SHORT = "The copies are kept in a {} box in the cellar"
+
+
+@pytest.mark.parametrize(("text", "relation"), [(LONG, "supersedes"), (SHORT, "related_to")])
+def test_a_changed_word_in_a_long_text_supersedes_by_likeness_alone(
+    world: World, text: str, relation: str
+) -> None:
+    world.add(note("older", "Releases", body=text.format("wooden")))
+    world.add(note("newer", "Releases", 60, body=text.format("metal")))
+    world.settle()
+    (edge,) = world.edges("older").values()
+    assert edge.relation.value == relation
+    assert (edge.provenance["score"] >= 0.98) == (relation == "supersedes")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "check"),
+    [
+        ("The port of the broker is 4222", "The port of the broker is 4222.", "observation", "known"),
+        (
+            "The port of the broker is 4222",
+            "The broker listens on port 4222",
+            "fact",
+            "known",
+        ),  # .91, same kind
+        ("The port of the broker is 4222", "The broker listens on port 4222", "observation", ""),
+        ("The port of the broker is 4222", "The port of the broker is 4333", "fact", ""),
+        ("The cache is warm after start", "The cache is not warm after start", "fact", ""),  # .94
+        ("The user likes dark mode", "The user hates dark mode", "fact", ""),  # .92
+        (
+            "Retries with jitter stop thundering herds",
+            "Use jitter on retries to avoid a thundering herd",
+            "fact",
+            "known",
+        ),
+        ("The user's favourite fruit is apple", "The user's favourite fruit is pear", "fact", ""),
+    ],
+)
+def test_the_gate(embedder: Embedder, old: str, new: str, kind: str, check: str) -> None:
+    vectors = embedder.embed([old, new])
+    rejection = judge(note("new", new, kind=kind), note("old", old), float(vectors[0] @ vectors[1]))
+    assert (rejection.check if rejection else "") == check
+
+
+def entries(count: int, prefix: str = "n", start: int = 0) -> list[Node]:
+    return [
+        note(
+            f"{prefix}{n:06}",
+            f"Entry number {n}",
+            n,
+            session=f"{prefix}{n // 40}",
+            agent="scout",
+            created_version=1,
+            version=1,
+        )
+        for n in range(start, start + count)
+    ]
+
+
+def scatter(count: int) -> Vectors:
+    """Unit vectors that have nothing to do with each other."""
+    vectors = np.random.default_rng(1).normal(size=(count, DIMENSIONS)).astype(np.float32)
+    rows: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return rows
+
+
+def loaded(nodes: list[Node], vectors: Vectors, each: int = 0) -> World:
+    """A world of these nodes, each with so many edges to those after it."""
+    ids = [node.id for node in nodes]
+    edges = [
+        Edge(
+            from_id=ids[n],
+            to_id=ids[(n + step) % len(ids)],
+            weight=0.4,
+            provenance={"by": "similarity"},
+            created_at=at(0),
+            touched_at=at(0),
+            version=1,
+        )
+        for n in range(len(ids))
+        for step in range(1, each + 1)
+    ]
+    world = World()
+    world.view = View.build(Tables(write_nodes(nodes), write_edges(edges), {}, ids, vectors, 1))
+    return world
+
+
+def test_100_new_nodes_against_10000_linked_take_less_than_5_seconds() -> None:
+    vectors = scatter(10_100)
+    world = loaded(entries(10_000), vectors[:10_000], each=10)
+    new = tuple(entries(100, "m"))
+    world.apply(MemoryWrite(sender="user", nodes=new, vectors=vectors[10_000:].tobytes(), insist=True))
+    begin = time.perf_counter()
+    cycle = link_cycle(world.view, 1, NOW)
+    assert time.perf_counter() - begin < 5
+    assert cycle.nodes == 100
+    assert cycle.counts["structural"] > 200
+
+
+def test_dedup_of_10000_takes_less_than_10_seconds() -> None:
+    vectors = scatter(9_900)
+    world = loaded(entries(9_900) + entries(100, "t"), np.concatenate((vectors, vectors[:100])))
+    begin = time.perf_counter()
+    sweep = dedup_pass(world.view)
+    assert time.perf_counter() - begin < 10
+    assert (sweep.merged, sweep.after) == (100, "")
+
+
+def test_decay_of_100000_edges_takes_less_than_2_seconds() -> None:
+    world = loaded(entries(10_000), scatter(10_000), each=10)
+    begin = time.perf_counter()
+    write = decay_pass(world.view, NOW + 400 * 86_400)
+    assert time.perf_counter() - begin < 2
+    assert write is not None
+    assert len(write.unlink) == 5_000
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    """An office of the memory daemon alone, whose linker works when it is told to."""
+    office = Office(tmp_path, MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open(["memory"])
+        yield office
+    finally:
+        await office.close()
+
+
+async def test_the_daemon_refuses_links_ends_and_merges(office: Office) -> None:
+    """What the rules say, by way of the bus: written by agents, linked by the daemon, told in its answers."""
+    bus = await office.connect("scout")
+    memory = Memory(bus)
+    try:
+        await memory.add(note("four", "The port of the broker is 4222"))
+        await memory.add(note("yes", "We deploy on Fridays"))
+        with pytest.raises(Refused, match="memory has it already as fact four"):
+            await memory.add(note("again", "The broker listens on port 4222"))
+        with pytest.raises(Refused, match="needs at least 3 different words"):
+            await memory.add(note("thin", "ok"))
+        await memory.add(note("twin", "The port of the broker is 4222", 1), insist=True)
+        await memory.add(note("three", "The port of the broker is 4333", 60))
+        await memory.add(note("no", "We never deploy on Fridays", 60))
+        await memory.linker_trigger()
+        edges = {
+            (edge.from_id, edge.relation.value, edge.to_id)
+            async for edge in memory.iterate_edges()
+            if edge.provenance["by"] in {"contradiction", "supersession"}
+        }
+        assert edges == {("no", "contradicts", "yes"), ("three", "supersedes", "four")}
+        four, twin, again = (await memory.get("four"), await memory.get("twin"), await memory.get("again"))
+        assert (four[0].valid_to, four[0].metadata) == (at(60), {"merged_from": ["twin"]})
+        assert twin[0].retired_version
+        assert again == []
+        version = (await memory.stats())["version"]
+        await memory.linker_trigger()
+        assert (await memory.stats())["version"] == version
+    finally:
+        await bus.close()

@@ -1,0 +1,305 @@
+"""Each rule of the linker on both sides of its threshold, with the cosine given."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.memory.linking.contradiction import find_contradiction
+from services.memory.linking.duplicates import are_duplicates, choose, merge, move_edges
+from services.memory.linking.similarity import is_generic, link_similar
+from services.memory.linking.structural import instantiate, lead_to, relate_by_tags, relate_in_time
+from services.memory.linking.supersession import end, find_supersession
+from shared.contracts import Edge, Node, Relation
+from tests.unit.linking_world import NOW, at, note
+
+JUST_UNDER = 1e-6
+
+
+def test_similarity_links_from_075_on() -> None:
+    newer, older = note("b", "Newer"), note("a", "Older")
+    edge = link_similar(newer, older, 0.75)
+    assert edge is not None
+    assert (edge.from_id, edge.to_id, edge.relation, edge.weight) == ("b", "a", Relation.RELATED_TO, 0.75)
+    assert edge.provenance == {"by": "similarity", "score": 0.75}
+    assert link_similar(newer, older, 0.75 - JUST_UNDER) is None
+
+
+def test_a_node_with_more_than_30_neighbours_is_generic() -> None:
+    assert not is_generic(30)
+    assert is_generic(31)
+
+
+def test_a_contradiction_is_flagged_from_080_on() -> None:
+    newer, older = note("b", "We never deploy on Fridays"), note("a", "We deploy on Fridays")
+    edge = find_contradiction(newer, older, 0.8, NOW)
+    assert edge is not None
+    assert (edge.from_id, edge.to_id, edge.relation, edge.weight) == ("b", "a", Relation.CONTRADICTS, 0.8)
+    assert edge.provenance == {"by": "contradiction", "score": 0.8}
+    assert find_contradiction(newer, older, 0.8 - JUST_UNDER, NOW) is None
+
+
+def test_a_contradiction_needs_exactly_one_negated_side() -> None:
+    yes, no, never = (
+        note(*pair) for pair in (("a", "We ship it"), ("b", "We don't ship it"), ("c", "We never ship it"))
+    )
+    assert find_contradiction(no, yes, 0.9, NOW)
+    assert find_contradiction(never, no, 0.9, NOW) is None
+    assert find_contradiction(note("d", "Nothing is shipped"), yes, 0.9, NOW) is None
+
+
+@pytest.mark.parametrize("kind", ["episodic", "event", "task", "agent", "turn", "message"])
+def test_what_took_place_contradicts_nothing(kind: str) -> None:
+    newer, older = note("b", "We never deploy on Fridays", kind=kind), note("a", "We deploy on Fridays")
+    assert find_contradiction(newer, older, 0.99, NOW) is None
+
+
+def test_what_no_longer_holds_contradicts_nothing() -> None:
+    newer = note("b", "We never deploy on Fridays")
+    ended = note("a", "We deploy on Fridays", valid_to=at(60))
+    assert find_contradiction(newer, ended, 0.9, NOW) is None
+    still = note("a", "We deploy on Fridays", valid_to=at(60 * 24 * 365))
+    assert find_contradiction(newer, still, 0.9, NOW)
+
+
+SAME = ("The broker listens on port 4222", "The port of the broker is 4222")
+
+
+def test_duplicates_are_one_from_092_on() -> None:
+    one, other = note("a", SAME[0]), note("b", SAME[1])
+    assert are_duplicates(one, other, 0.92)
+    assert not are_duplicates(one, other, 0.92 - JUST_UNDER)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "The port of the broker is 4333",
+        "The port of the broker is not 4222",
+        "The port of the broker in Rome is 4333",
+        "The host of the broker is 4222",
+    ],
+)
+def test_what_differs_in_what_matters_is_no_duplicate(title: str) -> None:
+    assert not are_duplicates(note("a", SAME[1]), note("b", title), 0.999)
+
+
+def test_duplicates_are_of_one_kind_and_were_never_replaced() -> None:
+    assert not are_duplicates(note("a", SAME[0]), note("b", SAME[0], kind="observation"), 1.0)
+    assert not are_duplicates(note("a", SAME[0], valid_to=at(5)), note("b", SAME[0]), 1.0)
+
+
+@pytest.mark.parametrize("kind", ["episodic", "event", "task", "turn"])
+def test_two_events_are_two_unless_they_are_the_same_one(kind: str) -> None:
+    def said(node_id: str, minutes: float = 0, session: str = "s1") -> Node:
+        return note(node_id, "Yes, let us do that", minutes, kind=kind, session=session, agent="scout")
+
+    assert are_duplicates(said("a"), said("b"), 1.0)
+    assert not are_duplicates(said("a"), said("b", minutes=1), 1.0)
+    assert not are_duplicates(said("a"), said("b", session="s2"), 1.0)
+    assert not are_duplicates(said("a", session=""), said("b", session=""), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "importances", "stays"),
+    [
+        ((0, 0), (0.5, 0.5), "a"),  # the older one
+        ((2, 5), (0.5, 0.5), "b"),  # more than twice the edges
+        ((2, 4), (0.5, 0.5), "a"),
+        ((1, 1), (0.5, 0.81), "b"),  # more important by more than .3
+        ((1, 1), (0.5, 0.8), "a"),
+        ((0, 5), (1.0, 0.0), "b"),  # edges come before importance
+    ],
+)
+def test_the_richer_one_stays(degrees: tuple[int, int], importances: tuple[float, float], stays: str) -> None:
+    one = note("a", SAME[0], importance=importances[0], created_version=1)
+    other = note("b", SAME[0], importance=importances[1], created_version=2)
+    assert choose(one, other, degrees)[0].id == stays
+    assert choose(other, one, degrees[::-1])[0].id == stays
+
+
+def test_a_merged_node_has_what_both_had() -> None:
+    stays = note("a", SAME[1], tags=("net", "x"), metadata={"k": 1, "flag": "generic"}, importance=0.2)
+    goes = note(
+        "b",
+        f"{SAME[1]} in the rack",
+        tags=("y", "net"),
+        metadata={"k": 2, "m": 3, "merged_from": ["c"]},
+        importance=0.6,
+    )
+    merged = merge(stays, goes)
+    assert (merged.id, merged.title) == ("a", goes.title)
+    assert merged.tags == ("net", "x", "y")
+    assert merged.metadata == {"k": 1, "m": 3, "merged_from": ["b", "c"]}
+    assert merged.importance == 0.6
+    assert merged.created_at == stays.created_at
+    assert merge(goes, stays).title == goes.title
+
+
+def test_a_merged_node_has_at_most_32_tags() -> None:
+    one = note("a", SAME[0], tags=tuple(f"a{n}" for n in range(30)))
+    other = note("b", SAME[0], tags=tuple(f"b{n}" for n in range(30)))
+    assert len(merge(one, other).tags) == 32
+
+
+def test_edges_move_as_they_are_and_none_to_itself() -> None:
+    to_other = Edge(from_id="b", to_id="c", weight=0.4, touched_at=at(3), relation=Relation.LED_TO)
+    from_other = Edge(from_id="d", to_id="b", weight=0.6)
+    between = Edge(from_id="b", to_id="a")
+    moved = move_edges([to_other, from_other, between], goes="b", stays="a")
+    assert [(e.from_id, e.to_id, e.relation.value, e.weight) for e in moved] == [
+        ("a", "c", "led_to", 0.4),
+        ("d", "a", "related_to", 0.6),
+    ]
+    assert moved[0].touched_at == at(3)
+    assert moved[0].provenance == {"by": "manual", "moved_from": "b"}
+
+
+def superseding(newer: Node, older: Node, cosine: float) -> str:
+    edge = find_supersession(newer, older, cosine, NOW)
+    if edge is None:
+        return ""
+    assert (edge.from_id, edge.to_id, edge.relation) == (newer.id, older.id, Relation.SUPERSEDES)
+    assert edge.provenance["by"] == "supersession"
+    return str(edge.provenance["rule"])
+
+
+def test_a_new_value_supersedes_from_075_on() -> None:
+    newer, older = note("b", "The port of the broker is 4333", 1), note("a", "The port of the broker is 4222")
+    assert superseding(newer, older, 0.75) == "number"
+    assert superseding(newer, older, 0.75 - JUST_UNDER) == ""
+
+
+def test_any_verb_will_do_from_098_on() -> None:
+    newer = note("b", "Nightly backups need a disk in frankfurt", 1)
+    older = note("a", "Nightly backups need a disk in dublin")
+    assert superseding(newer, older, 0.98) == "same"
+    assert superseding(newer, older, 0.98 - JUST_UNDER) == ""
+
+
+def test_only_the_newer_supersedes() -> None:
+    titles = ("The port of the broker is 4333", "The port of the broker is 4222")
+    assert superseding(note("b", titles[0], 0), note("a", titles[1], 0), 0.9) == ""
+    since = {"valid_from": at(-60)}  # was said later, but holds since earlier
+    assert superseding(note("b", titles[0], 5, **since), note("a", titles[1], 0), 0.9) == ""
+
+
+def test_only_what_holds_until_something_else_does_is_superseded() -> None:
+    def port(number: int, minutes: float, **fields: Any) -> Node:
+        return note(f"n{number}", f"The port of the broker is {number}", minutes, **fields)
+
+    for kind in ("fact", "preference", "decision", "goal"):
+        assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == "number"
+    for kind in ("event", "episodic", "task", "observation", "pattern", "agent"):
+        assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == ""
+    assert superseding(port(2, 1, kind="decision"), port(1, 0), 0.9) == ""
+    assert superseding(port(2, 1), port(1, 0, valid_to=at(1)), 0.9) == ""
+
+
+def policy(node_id: str, title: str, body: str, minutes: float, **fields: Any) -> Node:
+    return note(node_id, title, minutes, body=body, **fields)
+
+
+LONG = "alpha beta gamma delta epsilon zeta eta theta iota"
+
+
+@pytest.mark.parametrize(
+    ("titles", "cosine", "rule"),
+    [
+        (("Deployment policy", "Deployment policy"), 0.85, "title"),
+        (("Deployment policy", "Deployment policy"), 0.85 - JUST_UNDER, ""),
+        ((LONG, f"{LONG} kappa"), 0.9, "title"),  # nine of ten words
+        ((LONG, f"{LONG} kappa lambda"), 0.9, ""),  # nine of eleven
+        (("Deployment policy 2025", "Deployment policy 2026"), 0.9, ""),
+        (("Deployment", "Deployment"), 0.9, ""),  # one word is no subject
+    ],
+)
+def test_the_same_title_supersedes(titles: tuple[str, str], cosine: float, rule: str) -> None:
+    older = policy("a", titles[0], "Releases go out by hand, on any day of the week", 0)
+    newer = policy("b", titles[1], "A robot ships what was merged before noon", 1)
+    assert superseding(newer, older, cosine) == rule
+
+
+def test_headings_of_one_session_or_of_two_files_supersede_nothing() -> None:
+    title, bodies = "Open questions", ("Who pays for it in the end", "Where shall the meeting take place")
+    for one, other in (
+        ({"session": "s"}, {"session": "s"}),
+        ({"metadata": {"path": "a.md"}}, {"metadata": {"path": "b.md"}}),
+    ):
+        older, newer = policy("a", title, bodies[0], 0, **one), policy("b", title, bodies[1], 1, **other)
+        assert superseding(newer, older, 0.9) == ""
+
+
+def test_what_is_superseded_ends_when_the_other_begins() -> None:
+    older = note("a", "The port is 4222")
+    assert end(older, note("b", "The port is 4333", 7)).valid_to == at(7)
+    assert end(older, note("b", "The port is 4333", 7, valid_from=at(9))).valid_to == at(9)
+    assert end(older, note("b", "The port is 4333", 7)).updated_at == older.created_at
+
+
+def test_one_agent_within_30_minutes_is_related_by_04() -> None:
+    newer, older = note("b", "Newer", agent="scout"), note("a", "Older", agent="scout")
+    edge = relate_in_time(newer, older, 1800)
+    assert edge is not None
+    assert (edge.weight, edge.provenance) == (0.4, {"by": "structural", "rule": "time"})
+    assert relate_in_time(newer, older, 1800.1) is None
+    assert relate_in_time(newer, note("a", "Older", agent="critic"), 1) is None
+    assert relate_in_time(note("b", "Newer"), note("a", "Older"), 1) is None
+
+
+def test_one_session_is_related_by_03() -> None:
+    newer, older = note("b", "Newer", session="s"), note("a", "Older", session="s")
+    edge = relate_in_time(newer, older, 1e6)
+    assert edge is not None
+    assert (edge.weight, edge.provenance) == (0.3, {"by": "structural", "rule": "session"})
+    assert relate_in_time(newer, note("a", "Older", session="t"), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("shared", "weight"), [(1, None), (2, 0.5), (3, 0.55), (4, 0.6), (12, 1.0), (20, 1.0)]
+)
+def test_shared_tags_relate_from_two_on(shared: int, weight: float | None) -> None:
+    tags = tuple(f"t{n}" for n in range(shared))
+    edge = relate_by_tags(note("b", "Newer", tags=(*tags, "x")), note("a", "Older", tags=("y", *tags)))
+    assert (edge.weight if edge else None) == weight
+
+
+def test_a_decision_led_to_an_event_of_its_session() -> None:
+    decision, event = (
+        note("a", "Go", kind="decision", session="s"),
+        note("b", "Gone", kind="event", session="s"),
+    )
+    edge = lead_to(decision, event, 0)
+    assert edge is not None
+    assert (edge.from_id, edge.relation, edge.weight) == ("a", Relation.LED_TO, 0.6)
+    assert lead_to(decision, event, -1) is None
+    assert lead_to(event, decision, 1) is None
+    assert lead_to(decision, note("b", "Gone", kind="event", session="t"), 1) is None
+
+
+def test_an_observation_is_an_instance_of_a_pattern_from_07_on() -> None:
+    observation, pattern = (
+        note("a", "It timed out", kind="observation"),
+        note("b", "It times out", kind="pattern"),
+    )
+    edge = instantiate(observation, pattern, 0.7)
+    assert edge is not None
+    assert (edge.from_id, edge.relation, edge.weight) == ("a", Relation.INSTANCE_OF, 0.7)
+    assert instantiate(observation, pattern, 0.7 - JUST_UNDER) is None
+    assert instantiate(pattern, observation, 0.9) is None
+
+
+@given(
+    st.floats(-1, 1), st.sampled_from(["fact", "event"]), st.text(min_size=1, max_size=40).filter(str.strip)
+)
+def test_no_rule_links_what_is_far_apart_or_breaks_on_odd_texts(cosine: float, kind: str, title: str) -> None:
+    newer, older = note("b", title, 1, kind=kind), note("a", "The port is 4222", kind=kind)
+    edges = [
+        link_similar(newer, older, cosine),
+        find_contradiction(newer, older, cosine, NOW),
+        find_supersession(newer, older, cosine, NOW),
+    ]
+    assert cosine >= 0.75 or not any(edges)
+    if are_duplicates(newer, older, cosine):
+        assert cosine >= 0.92
