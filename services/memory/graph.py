@@ -1,0 +1,223 @@
+"""The edges in RAM: one by one, page by page, around a node, and as steps of a walk."""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from services.memory.columns import CODES
+from services.memory.network import Network, pass_relations
+from shared.contracts import Edge, EdgePage, EdgesQuery, Node
+from shared.contracts.recall import Direction
+
+MAX_NEAR = 10_000
+"""Where ``hops`` stops: what is near to this many nodes is near to nothing."""
+
+_LOCKED = 64
+"""Changes made at once: readers wait for no more."""
+
+
+class Steps(NamedTuple):
+    """Edges that lead on: from the how manieth of the asked places, to which place, and their weight now."""
+
+    origins: NDArray[Any]
+    targets: NDArray[Any]
+    weights: NDArray[Any]
+    relations: NDArray[Any]
+    rows: NDArray[Any]
+
+
+class Graph:
+    """Live edges between nodes, by the ids of these. Safe in any thread, with one lock that is held briefly.
+
+    It knows of nodes what walking needs: importance, kind and whether they are live.
+    """
+
+    def __init__(self, network: Network | None = None) -> None:
+        self._lock = threading.RLock()
+        self._network = network or Network()
+        self._ordered: list[str] = []
+
+    @classmethod
+    def load(cls, edges: pa.Table | None, nodes: pa.Table | None = None) -> "Graph":
+        """The graph of tables' rows; of nodes it takes id, kind, importance and retired_version."""
+        return cls(Network.load(edges, nodes))
+
+    def put(self, edges: Iterable[Edge], nodes: Iterable[Node] = ()) -> None:
+        """Take in edges and nodes as they are now; retired edges leave, retired nodes are in the way."""
+        changes: list[Callable[[], None]] = [partial(self._network.put_node, node) for node in nodes]
+        changes += [partial(self._network.put_edge, edge) for edge in edges]
+        for first in range(0, len(changes), _LOCKED):
+            with self._lock:
+                for change in changes[first : first + _LOCKED]:
+                    change()
+
+    def edge(self, start: str, end: str, relation: str) -> Edge | None:
+        """The edge from ``start`` to ``end`` of this relation."""
+        with self._lock:
+            first, last = self._network.places.get(start), self._network.places.get(end)
+            if first is None or last is None:
+                return None
+            row = self._network.find(first, last, CODES[relation])
+            return None if row is None else self._network.read([row])[0]
+
+    def edges_of(
+        self, node_id: str, direction: Direction = "both", relations: Collection[str] = ()
+    ) -> list[Edge]:
+        """A node's edges with the weights they are stored with, in the order of from, to and relation."""
+        with self._lock:
+            place = self._network.places.get(node_id)
+            if place is None:
+                return []
+            rows = np.array(self._network.incident([place], direction)[0], np.intp)
+            return self._network.read(
+                rows[pass_relations(relations)[self._network.rows.array["relation"][rows]]]
+            )
+
+    def degree(self, node_id: str) -> int:
+        """How many nodes a node has an edge with, whatever their direction and number."""
+        with self._lock:
+            place = self._network.places.get(node_id)
+            return 0 if place is None else len(self._network.net.neighbors_undirected(place))
+
+    def hops(self, anchors: Iterable[str], depth: int = 3) -> dict[str, int]:
+        """How many edges of any direction and weight lie between nodes and the nearest anchor.
+
+        Nodes further away than ``depth`` are left out. Anchors themselves are at 0, unknown ones are left
+        out; it goes around retired nodes, and no further than 10,000 nodes.
+        """
+        with self._lock:
+            found = {
+                place: 0 for anchor in anchors if (place := self._network.places.get(anchor)) is not None
+            }
+            level = list(found)
+            for distance in range(1, depth + 1):
+                near = {other for place in level for other in self._network.net.neighbors_undirected(place)}
+                fresh = np.array(sorted(near.difference(found)), np.intp)
+                level = fresh[self._network.nodes["live"][fresh]].tolist()[: MAX_NEAR - len(found)]
+                found.update(dict.fromkeys(level, distance))
+            return {self._network.ids[place]: distance for place, distance in found.items()}
+
+    def page(self, query: EdgesQuery, version: int = 0) -> EdgePage:
+        """Edges in the order of from, to and relation; ``next`` is the last one's key, joined by blanks."""
+        after = tuple(query.after.split(" ")) if query.after else ()
+        found: list[Edge] = []
+        with self._lock:
+            for edges in self._in_order(query, after):
+                found += [edge for edge in edges if _key(edge) > after]
+                if len(found) > query.limit:
+                    break
+        following = " ".join(_key(found[query.limit - 1])) if len(found) > query.limit else ""
+        return EdgePage(edges=tuple(found[: query.limit]), next=following, version=version)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return self._network.net.num_edges()
+
+    def locate(self, ids: Iterable[str]) -> list[int]:
+        """The places of live nodes, each once; raises ValueError naming the ids that are not in memory."""
+        with self._lock:
+            places = {node_id: self._network.places.get(node_id, -1) for node_id in ids}
+            missing = [
+                node_id for node_id, at in places.items() if at < 0 or not self._network.nodes["live"][at]
+            ]
+        if missing:
+            more = f" and {len(missing) - 10:,} more" if len(missing) > 10 else ""
+            raise ValueError(f"not in memory: {', '.join(missing[:10])}{more}")
+        return list(places.values())
+
+    def names(self, places: Iterable[int]) -> list[str]:
+        """The ids of the nodes at these places."""
+        ids = self._network.ids
+        return [ids[place] for place in places]
+
+    def count_places(self) -> int:
+        """How many places of nodes there are, retired ones included."""
+        return len(self._network.ids)
+
+    def of_kinds(self, places: Sequence[int], kinds: Collection[str]) -> NDArray[np.bool_]:
+        """Which of these places hold a node of one of the kinds."""
+        with self._lock:
+            codes = [self._network.kinds[kind] for kind in kinds if kind in self._network.kinds]
+            return np.isin(self._network.nodes["kind"][np.asarray(places, np.intp)], codes)
+
+    def steps(
+        self,
+        places: Sequence[int],
+        direction: Direction,
+        relations: Collection[str],
+        floor: float,
+        moment: float,
+    ) -> Steps:
+        """The edges that lead on from these places to live nodes and weigh at least ``floor`` then."""
+        with self._lock:
+            found, counts = self._network.incident(places, direction)
+            rows = np.array(found, np.intp)
+            origins = np.repeat(np.arange(len(places)), counts)
+            if relations:
+                wanted = pass_relations(relations)[self._network.rows.array["relation"][rows]]
+                rows, origins = rows[wanted], origins[wanted]
+            edges = self._network.rows.array[rows]
+            here = np.asarray(places, np.intp)[origins]
+            targets = edges["start"].astype(np.intp) + edges["end"] - here
+            weights = self._network.weigh(edges, moment)
+            passing = (weights >= floor) & self._network.nodes["live"][targets]
+        relation = edges["relation"][passing]
+        return Steps(origins[passing], targets[passing], weights[passing], relation, rows[passing])
+
+    def walkable(
+        self, relations: Collection[str], floor: float, moment: float
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+        """All edges between live nodes that weigh at least ``floor``: the places of both ends, the weight."""
+        with self._lock:
+            rows = np.asarray(self._network.net.edge_indices(), np.intp)
+            if relations:
+                rows = rows[pass_relations(relations)[self._network.rows.array["relation"][rows]]]
+            edges = self._network.rows.array[rows]
+            weights = self._network.weigh(edges, moment)
+            live = self._network.nodes["live"]
+            passing = live[edges["start"]] & live[edges["end"]] & (weights >= floor)
+        return edges["start"][passing], edges["end"][passing], weights[passing]
+
+    def between(
+        self, places: Sequence[int], relations: Collection[str], floor: float, moment: float, limit: int
+    ) -> list[Edge]:
+        """The edges that join these nodes with each other; the strongest where there are over ``limit``."""
+        with self._lock:
+            steps = self.steps(places, "out", relations, floor, moment)
+            inside = np.isin(steps.targets, places)
+            rows, weights = steps.rows[inside], steps.weights[inside]
+            return self._network.read(rows[np.argsort(-weights, kind="stable")[:limit]])
+
+    def faded(self, floor: float, moment: float, limit: int) -> list[Edge]:
+        """The edges that weigh less than ``floor`` now; the lightest where there are over ``limit``."""
+        with self._lock:
+            rows = np.asarray(self._network.net.edge_indices(), np.intp)
+            weights = self._network.weigh(self._network.rows.array[rows], moment)
+            faded = weights < floor
+            rows, weights = rows[faded], weights[faded]
+            return self._network.read(rows[np.argsort(weights, kind="stable")[:limit]])
+
+    def read(self, row: int) -> Edge:
+        """The edge of a row that ``steps`` gave; another one where that has left meanwhile."""
+        with self._lock:
+            return self._network.read([row])[0]
+
+    def _in_order(self, query: EdgesQuery, after: tuple[str, ...]) -> Iterable[list[Edge]]:
+        if query.node:
+            yield self.edges_of(query.node, query.direction, query.relations)
+            return
+        if len(self._ordered) < len(self._network.ids):
+            self._ordered += self._network.ids[len(self._ordered) :]
+            self._ordered.sort()  # quick, for most of it is in order already
+        for place in range(bisect_left(self._ordered, after[0]) if after else 0, len(self._ordered)):
+            yield self.edges_of(self._ordered[place], "out", query.relations)
+
+
+def _key(edge: Edge) -> tuple[str, ...]:
+    return (edge.from_id, edge.to_id, edge.relation.value)
