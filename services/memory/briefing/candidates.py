@@ -1,0 +1,234 @@
+"""The nodes that may have a place in a briefing, found by numbers alone: section, weight, importance, age."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from services.memory.briefing.links import find_bound
+from services.memory.briefing.page import ITEMS
+from services.memory.briefing.ranking import (
+    BASE_WEIGHT,
+    DAILY_RATES,
+    DAY,
+    LOW,
+    MIN_IMPORTANCE,
+    OTHER_RATE,
+    OTHERS_WEIGHT,
+    OWN_WEIGHT,
+    REVIEW_TAGS,
+)
+from services.memory.briefing.scope import RECENT, Scope
+from services.memory.briefing.sections import (
+    ACTIVE,
+    CONTEXT,
+    EVENTS,
+    FAR,
+    FLOOR,
+    GOALS,
+    IDENTITY,
+    ORDER,
+    PATTERNS,
+    RECENT_EVENTS,
+    RELATED,
+    RELATIONSHIPS,
+    SHARED,
+    SLACK,
+    UNRESOLVED,
+    nearness,
+)
+
+if TYPE_CHECKING:
+    from services.memory.view import View
+
+POOL = 64
+"""How many of a kind that may concern everybody are looked at first; more where too many are bound to
+others."""
+
+WIDEST = 4_096
+"""How many are looked at at most."""
+
+OWN = 128
+"""How many of the agent's own latest are looked at."""
+
+FEW = 16
+"""How many facts are read to see whether they say that they are uncertain."""
+
+SIMILAR = 256
+"""How many of the nearest in meaning are looked at for Active Context."""
+
+NEIGHBOURS = 1_024
+"""How many of the nearest in the graph are."""
+
+Weights = dict[str, float]
+Floats = NDArray[np.floating]
+
+_SECTION_OF = {"preference": IDENTITY, "pattern": PATTERNS, "goal": GOALS, "decision": ACTIVE}
+
+
+class Shortlist(msgspec.Struct, frozen=True, kw_only=True):
+    """Ids of candidates by section, best first; in the ``open`` sections there are more that were not
+    looked at.
+    """
+
+    ids: Mapping[str, list[str]]
+    open: Collection[str]
+
+
+def shortlist(view: "View", scope: Scope) -> Shortlist:
+    """The candidates for each section in the order of their rank, as far as it can be told without reading
+    them.
+    """
+    weights: dict[str, Weights] = {title: {} for title in ORDER}
+    openings: set[str] = set()
+    for source in (_tied, _own, _marked, _recent, _working):
+        for title, more in source(view, scope):
+            weights[title].update(
+                {key: max(weight, weights[title].get(key, 0.0)) for key, weight in more.items()}
+            )
+    for kind, (more, is_open) in _pools(view, scope).items():
+        title = _SECTION_OF[kind]
+        weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
+        openings.update([title] if is_open else [])
+    worth = _worth(view, scope, list(dict.fromkeys(key for section in weights.values() for key in section)))
+    return Shortlist(
+        ids={
+            title: sorted(
+                (key for key in section if key in worth), key=lambda key: (-section[key] * worth[key], key)
+            )
+            for title, section in weights.items()
+        },
+        open=openings,
+    )
+
+
+Source = Iterable[tuple[str, Weights]]
+
+
+def _worth(view: "View", scope: Scope, ids: list[str]) -> dict[str, float]:
+    """importance x recency of those that are important enough."""
+    importance, changed, _ = view.measure(ids)
+    rates = np.full(len(ids), OTHER_RATE)
+    places = view.graph.locate(ids)
+    for kind, rate in DAILY_RATES.items():
+        rates[view.graph.of_kinds(places, (kind,))] = rate
+    worth = _fade(importance, changed, rates, scope.moment)
+    kept = importance >= MIN_IMPORTANCE
+    return {key: value for key, value, keep in zip(ids, worth.tolist(), kept.tolist(), strict=True) if keep}
+
+
+def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: float) -> Floats:
+    return np.asarray(importance * np.exp(-rates * np.maximum(0.0, moment - changed) / DAY))
+
+
+def _tied(view: "View", scope: Scope) -> Source:
+    ties = scope.ties
+    for title, kinds in (
+        (RELATIONSHIPS, RELATED),
+        (PATTERNS, ("pattern",)),
+        (GOALS, ("goal",)),
+        (RECENT_EVENTS, EVENTS),
+        (ACTIVE, CONTEXT),
+    ):
+        yield title, {key: ties[key].weight for key in _pick(view, ties, kinds)}
+    applying = [key for key, joined in ties.items() if joined.applies]
+    yield IDENTITY, {key: ties[key].applies for key in _pick(view, applying, ("preference", "fact"))}
+    yield UNRESOLVED, {key: ties[key].weight for key in _unsure(view, _pick(view, ties, ("fact",)))}
+
+
+def _own(view: "View", scope: Scope) -> Source:
+    agent = scope.agent
+    tagged = view.select(tags=(agent,), min_importance=MIN_IMPORTANCE, limit=OWN)
+    shared = view.select(agent=agent, kinds=SHARED[:-1], min_importance=MIN_IMPORTANCE, limit=OWN)
+    facts = view.select(agent=agent, kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
+    for kind in SHARED[:-1]:
+        ids = _pick(view, dict.fromkeys((*shared, *tagged)), (kind,))
+        yield _SECTION_OF[kind], dict.fromkeys(ids, OWN_WEIGHT)
+    facts += _pick(view, tagged, ("fact",))
+    yield UNRESOLVED, dict.fromkeys(_unsure(view, facts), OWN_WEIGHT)
+    yield RECENT_EVENTS, dict.fromkeys(_pick(view, tagged, EVENTS), OWN_WEIGHT)
+
+
+def _unsure(view: "View", facts: list[str]) -> list[str]:
+    """Facts that may be of low confidence: those of low importance, and the first few in case they say so
+    themselves.
+    """
+    low = view.measure(facts)[0] < LOW
+    return [
+        key
+        for place, (key, is_low) in enumerate(zip(facts, low.tolist(), strict=True))
+        if is_low or place < FEW
+    ]
+
+
+def _marked(view: "View", scope: Scope) -> Source:
+    for tag in REVIEW_TAGS:
+        marked = view.select(tags=(tag,), min_importance=MIN_IMPORTANCE, limit=WIDEST)
+        if marked:
+            mine = view.select(tags=(tag,), agent=scope.agent, min_importance=MIN_IMPORTANCE, limit=OWN)
+            mine += view.select(tags=(tag, scope.agent), min_importance=MIN_IMPORTANCE, limit=OWN)
+            near = [key for key in marked if scope.unknown or key in scope.near or key in scope.ties]
+            yield UNRESOLVED, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
+
+
+def _recent(view: "View", scope: Scope) -> Source:
+    since = scope.moment - RECENT
+    latest = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE)
+    near = [key for key in latest if scope.unknown or key in scope.near]
+    mine = view.select(kinds=EVENTS, agent=scope.agent, since=since, min_importance=MIN_IMPORTANCE, limit=OWN)
+    yield RECENT_EVENTS, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
+
+
+def _working(view: "View", scope: Scope) -> Source:
+    """What is near in meaning or in the graph to what the agent has been doing, by 0.5 x near + 0.5 x
+    graph.
+    """
+    nearest = sorted(_pick(view, scope.work, CONTEXT), key=lambda key: (scope.work[key], key))[:NEIGHBOURS]
+    mean = scope.direction
+    alike = [] if mean is None else [key for key, _ in view.similar(mean, SIMILAR, FAR, CONTEXT)]
+    ids = list(dict.fromkeys((*nearest, *alike)))
+    cosines = view.measure(ids, mean)[2].tolist()
+    graph = [1 / (1 + scope.work[key]) if key in scope.work else 0.0 for key in ids]
+    weights = (0.5 * nearness(cosine) + 0.5 * steps for cosine, steps in zip(cosines, graph, strict=True))
+    yield (
+        ACTIVE,
+        {key: weight for key, weight in zip(ids, weights, strict=True) if weight >= FLOOR - SLACK},
+    )
+
+
+def _pools(view: "View", scope: Scope) -> dict[str, tuple[Weights, bool]]:
+    """Of what may concern everybody, enough of each kind if memory has it; and whether there is more."""
+    found: dict[str, tuple[Weights, bool]] = {}
+    kinds: tuple[str, ...] = SHARED if scope.unknown else SHARED[:-1]
+    limit = POOL
+    while kinds:
+        pools = {kind: _best(view, kind, limit, scope.moment) for kind in kinds}
+        bound = find_bound(view, [key for pool in pools.values() for key in pool], scope.moment)
+        bound -= set(view.select(tags=("global",))) if bound else set()
+        for kind, ids in pools.items():
+            others = dict.fromkeys((key for key in ids if key in bound and scope.unknown), OTHERS_WEIGHT)
+            weights = {**dict.fromkeys((key for key in ids if key not in bound), BASE_WEIGHT), **others}
+            found[kind] = weights, len(ids) == limit
+        kinds = tuple(kind for kind in kinds if len(found[kind][0]) < 2 * ITEMS and found[kind][1])
+        limit *= 4
+        if limit > WIDEST:
+            break
+    return found
+
+
+def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
+    """The nodes of a kind with the highest importance x recency."""
+
+    def order(importance: Floats, changed: Floats) -> Floats:
+        return _fade(importance, changed, DAILY_RATES.get(kind, OTHER_RATE), moment)
+
+    return view.select(kinds=(kind,), min_importance=MIN_IMPORTANCE, limit=limit, order=order)
+
+
+def _pick(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
+    """Those of the live nodes that are of these kinds."""
+    ids = list(ids)
+    wanted = view.graph.of_kinds(view.graph.locate(ids), kinds).tolist() if ids else []
+    return [key for key, is_wanted in zip(ids, wanted, strict=True) if is_wanted]

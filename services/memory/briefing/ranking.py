@@ -1,0 +1,113 @@
+"""What a node is worth in a briefing: importance x weight x recency, and whether it holds at all."""
+
+import math
+from typing import Any
+
+from services.memory.decay import parse_moment
+from shared.contracts import Node
+
+MIN_IMPORTANCE = 0.3
+"""Below this nothing is shown but the agent's own node."""
+
+MIN_WEIGHT = 0.2
+"""Edges below this effective weight are not followed."""
+
+OWN_WEIGHT = 0.5
+"""The weight of what the agent wrote or is tagged with, where no edge joins the two."""
+
+BASE_WEIGHT = 0.3
+"""The weight of what concerns everybody, or lies near the agent, where no edge joins the two."""
+
+LOW = 0.4
+"""The importance and weight below which, together, a fact is of low confidence."""
+
+OTHERS_WEIGHT = 0.2
+"""The weight of what is bound to another agent, for one that memory knows nothing about."""
+
+DAILY_RATES = {
+    "event": 0.05,
+    "observation": 0.04,
+    "fact": 0.01,
+    "decision": 0.005,
+    "pattern": 0.005,
+    "preference": 0.005,
+}
+"""How much of its recency a node of a kind loses a day: an event is old news in weeks, a decision lasts for
+months."""
+
+OTHER_RATE = 0.02
+"""The same for all other kinds."""
+
+DONE = frozenset(
+    "done completed complete achieved reached closed cancelled canceled abandoned dropped failed".split()
+)
+"""What a goal's ``metadata["status"]`` or one of its tags says where it is not active any more."""
+
+DAY = 86_400.0
+"""Seconds."""
+
+REVIEW_TAGS = ("review", "needs-review")
+"""Tags that ask for somebody to look at a node again."""
+
+
+def rank(node: Node, weight: float, moment: float) -> float:
+    """importance x weight x recency, in 0..1; recency is e^(-daily rate of its kind x days since its last
+    change).
+
+    How often a node was read counts for nothing here, so that serving a briefing does not change the next
+    one.
+    """
+    days = max(0.0, moment - changed_at(node)) / DAY
+    return node.importance * weight * math.exp(-daily_rate(node) * days)
+
+
+def daily_rate(node: Node) -> float:
+    """How much of its recency it loses a day."""
+    return DAILY_RATES.get(node.kind, OTHER_RATE)
+
+
+def changed_at(node: Node) -> float:
+    """When it was last written, in seconds since the epoch."""
+    return parse_moment(node.updated_at or node.created_at)
+
+
+def happened_at(node: Node) -> float:
+    """When an event took place: where its validity begins, else when it was first written."""
+    return parse_moment(node.valid_from or node.created_at)
+
+
+def is_current(node: Node, moment: float) -> bool:
+    """Whether a node is not retired and ``moment`` lies in the time it is valid for."""
+    return (
+        not node.retired_version
+        and not (node.valid_from and parse_moment(node.valid_from) > moment)
+        and not (node.valid_to and parse_moment(node.valid_to) <= moment)
+    )
+
+
+def is_active(goal: Node) -> bool:
+    """Whether nothing says that the goal is reached or given up."""
+    said = {str(goal.metadata.get("status", "")).lower(), *(tag.lower() for tag in goal.tags)}
+    return not said & DONE
+
+
+def is_for_review(node: Node) -> bool:
+    """Whether somebody asks that it be looked at: by one of REVIEW_TAGS, or a true ``review``,
+    ``needs_review`` or ``flag`` (the linker's) in its metadata.
+    """
+    flags = (node.metadata.get(name) for name in ("review", "needs_review", "flag"))
+    return any(tag in REVIEW_TAGS for tag in node.tags) or any(map(_is_set, flags))
+
+
+def is_doubtful(node: Node, weight: float) -> bool:
+    """Whether a fact is of low confidence: its metadata say under 0.5 ("low"), or both importance and
+    weight are under 0.4.
+    """
+    confidence = node.metadata.get("confidence")
+    if isinstance(confidence, int | float) and not isinstance(confidence, bool):
+        return node.kind == "fact" and confidence < 0.5
+    return node.kind == "fact" and (confidence == "low" or (node.importance < LOW and weight < LOW))
+
+
+def _is_set(flag: Any) -> bool:
+    return bool(flag) and str(flag).lower() not in ("false", "no", "0")

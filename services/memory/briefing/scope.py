@@ -1,0 +1,184 @@
+"""Where an agent stands in memory: its node, what is tied to it, what is near, what it has been doing."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from services.memory.briefing.links import Tie, find_links, reach, tie, turned
+from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
+from services.memory.embedder import Vectors
+from shared.contracts import MemoryQuery, Node, Relation
+
+if TYPE_CHECKING:
+    from services.memory.view import View
+
+ANCHORS = 10
+"""Of how many of its latest nodes an agent's present work is made out."""
+
+SPARE = 6
+"""How many more are looked at, for some may be valid no longer."""
+
+RECENT = 48 * 3600.0
+"""How far back recent goes, in seconds."""
+
+NEAR = 2
+"""Steps from the agent's node that are its neighbourhood; the other side of a contradiction may be one
+further."""
+
+WORK = 2
+"""Steps from what the agent has been doing within which the graph says that something is about the same."""
+
+MAX_HUBS = 50
+"""The most nodes an agent acts through."""
+
+MAX_AGENTS = 1_000
+"""The most nodes of the kind agent among which one is looked for by its name."""
+
+_DEEDS = frozenset("decision event episodic goal observation pattern task".split())
+"""Kinds that tell of an agent and are none, however they are tagged."""
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What of memory concerns ``agent`` at ``moment``.
+
+    ``node`` is the agent's own, ``hubs`` what it acts through (itself, its instances, what it is an
+    instance of) with a factor, ``ties`` the nodes joined with one of those, ``near`` the steps from its
+    node, ``anchors`` its latest nodes, ``work`` the steps from those and its node, ``mean`` the direction
+    of their vectors. ``unknown``: memory has neither a node of it nor one by it.
+    """
+
+    agent: str
+    moment: float
+    node: Node | None
+    hubs: Mapping[str, float]
+    ties: Mapping[str, Tie]
+    near: Mapping[str, int]
+    anchors: tuple[str, ...]
+    work: Mapping[str, int]
+    direction: Vectors | None
+    since: float
+    unknown: bool
+
+
+def survey(view: "View", agent: str, moment: float) -> Scope:
+    """Look at memory from where ``agent`` stands."""
+    node = find_agent(view, agent, moment)
+    own = [node.id] if node else []
+    hubs = _find_hubs(view, own, moment)
+    joined = find_links(view, hubs, moment, floor=MIN_WEIGHT)
+    anchors, since = _find_anchors(view, agent, moment)
+    return Scope(
+        agent=agent,
+        moment=moment,
+        node=node,
+        hubs=hubs,
+        ties=tie(map(turned, joined), hubs, agent),
+        near=reach(view, own, NEAR, moment),
+        anchors=anchors,
+        work=reach(view, (*anchors, *own), WORK, moment),
+        direction=_mean(view, anchors or own),
+        since=since,
+        unknown=not (node or anchors),
+    )
+
+
+def find_agent(view: "View", agent: str, moment: float) -> Node | None:
+    """The node that stands for an agent: the most important one of the first of these that there are.
+
+    - of kind agent and with its name as id, ``metadata["name"]`` or title;
+    - tagged with its name: of kind agent, else of a kind that does not merely tell of it;
+    - with its name as title.
+
+    Names are compared without regard to case, blanks and punctuation.
+    """
+    agents = view.nodes(view.select(kinds=("agent",), limit=MAX_AGENTS, order="important"))
+    if found := _first((node for node in agents if is_named(node, agent)), moment):
+        return found
+    tagged = view.nodes(view.select(tags=(agent,), limit=MAX_AGENTS, order="important"))
+    things = [node for node in tagged if node.kind not in _DEEDS]
+    if found := _first((node for node in things if node.kind == "agent"), moment) or _first(things, moment):
+        return found
+    hits = view.search(MemoryQuery(text=agent, limit=20), np.zeros(view.dimensions, np.float32), moment)
+    titled = (hit.node for hit in hits if _plain(hit.node.title) == _plain(agent))
+    return _first((node for node in titled if node.kind not in _DEEDS), moment)
+
+
+def is_named(node: Node, agent: str) -> bool:
+    """Whether a node of kind agent has this name."""
+    if node.kind != "agent":
+        return False
+    names = (node.id, node.title, str(node.metadata.get("name", "")))
+    return _plain(agent) in map(_plain, names)
+
+
+def is_candidate(node: Node, scope: Scope) -> bool:
+    """Whether ``find_agent`` might now find this node, and not the one it found."""
+    if is_named(node, scope.agent):
+        return True
+    if (scope.node and is_named(scope.node, scope.agent)) or node.kind in _DEEDS:
+        return False
+    return scope.agent in node.tags or _plain(node.title) == _plain(scope.agent)
+
+
+def is_anchor(node: Node, scope: Scope) -> bool:
+    """Whether a node, if it holds, is one of those the agent's present work is made out from."""
+    own = node.source.agent == scope.agent and node.importance >= MIN_IMPORTANCE
+    return own and changed_at(node) >= scope.since
+
+
+def recount(view: "View", scope: Scope, moment: float) -> Scope:
+    """The scope with its steps counted anew."""
+    own = [scope.node.id] if scope.node else []
+    return msgspec.structs.replace(
+        scope,
+        moment=moment,
+        near=reach(view, own, NEAR, moment),
+        work=reach(view, (*scope.anchors, *own), WORK, moment),
+    )
+
+
+def is_own(node: Node, agent: str) -> bool:
+    """Whether the agent wrote the node, or the node is tagged with its name."""
+    return node.source.agent == agent or agent in node.tags
+
+
+def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:
+    kin = find_links(view, own, moment, relations=(Relation.INSTANCE_OF,), floor=MIN_WEIGHT)
+    ordered = sorted(kin, key=lambda link: (-link.weight, link.other))[:MAX_HUBS]
+    hubs = dict.fromkeys(own, 1.0)
+    for link in ordered:
+        hubs.setdefault(link.other, link.weight)
+    return hubs
+
+
+def _find_anchors(view: "View", agent: str, moment: float) -> tuple[tuple[str, ...], float]:
+    """Its latest nodes of the last 48 hours, or of any time where there are none; and since when others
+    would count.
+    """
+    for since in (moment - RECENT, 0.0):
+        ids = view.select(agent=agent, since=since, min_importance=MIN_IMPORTANCE, limit=ANCHORS + SPARE)
+        nodes = sorted(view.nodes(ids), key=lambda node: (-changed_at(node), node.id))
+        current = [node for node in nodes if is_current(node, moment)][:ANCHORS]
+        if current:
+            full = len(current) == ANCHORS
+            return tuple(node.id for node in current), changed_at(current[-1]) if full else since
+    return (), 0.0
+
+
+def _mean(view: "View", ids: Iterable[str]) -> Vectors | None:
+    vectors = [vector for node_id in ids if (vector := view.vector(node_id)) is not None]
+    total = np.sum(np.asarray(vectors, np.float64), axis=0) if vectors else np.zeros(1)
+    length = float(np.sqrt(total @ total))
+    return np.asarray(total / length, np.float32) if length else None
+
+
+def _first(nodes: Iterable[Node], moment: float) -> Node | None:
+    current = [node for node in nodes if is_current(node, moment)]
+    return min(current, key=lambda node: (-node.importance, node.id), default=None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")

@@ -1,0 +1,206 @@
+"""The sections and what belongs into each: a node has its place in the first one whose rule admits it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from services.memory.briefing.links import Standing
+from services.memory.briefing.ranking import (
+    BASE_WEIGHT,
+    MIN_IMPORTANCE,
+    MIN_WEIGHT,
+    OTHERS_WEIGHT,
+    OWN_WEIGHT,
+    happened_at,
+    is_active,
+    is_current,
+    is_doubtful,
+    is_for_review,
+    rank,
+)
+from services.memory.briefing.scope import RECENT, Scope, is_own
+from shared.contracts import Node
+
+IDENTITY = "Identity"
+ACTIVE = "Active Context"
+RELATIONSHIPS = "Key Relationships"
+PATTERNS = "Patterns & Lessons"
+GOALS = "Goals"
+UNRESOLVED = "Unresolved"
+RECENT_EVENTS = "Recent Events"
+
+ORDER: Mapping[str, str] = {
+    IDENTITY: "what applies to {}",
+    ACTIVE: "the work of {}",
+    RELATIONSHIPS: "who and what {} works with",
+    PATTERNS: "patterns and lessons for {}",
+    GOALS: "goals of {}",
+    UNRESOLVED: "contradictions and open questions",
+    RECENT_EVENTS: "recent events around {}",
+}
+"""The sections in their order, and what to ask memory about for more of one."""
+
+EVENTS = ("event", "episodic")
+CONTEXT = ("decision", "fact", "event", "preference", "task")
+SHARED = ("preference", "pattern", "goal", "decision")
+"""Kinds that may concern everybody; decisions do so for those alone of whom memory knows nothing."""
+
+RELATED = tuple(
+    "agent person people human user contact customer team group organization organisation company"
+    " project repository system service server database device tool api".split()
+)
+"""People, agents and systems, by the names that these kinds have."""
+
+FLOOR = 0.25
+"""The least relevance of Active Context: a neighbour of the agent's work by one edge, or as near in meaning
+as cosine .7."""
+
+FAR = 0.4
+"""The cosine that counts as unrelated: half of the pairs of unrelated texts lie above .48, a tenth under
+.39."""
+
+SLACK = 0.01
+"""How far below FLOOR a relevance still counts where it is worked out in bulk, which is less exact."""
+
+AGENT_SCORE = 2.0
+"""Of the agent's own node: it comes first."""
+
+REVIEW_NOTE = "to be reviewed"
+DOUBT_NOTE = "low confidence"
+
+
+class Placement(NamedTuple):
+    """Where a node belongs, and its rank there."""
+
+    section: str
+    score: float
+    note: str = ""
+
+
+def place(node: Node, scope: Scope, standing: Standing, cosine: float) -> Placement | None:
+    """The section a node belongs to and its rank there; None where it has no business in this briefing.
+
+    Scored importance x weight x recency (``rank``). The weight is that of the strongest edge with the
+    agent, its instances or what it is an instance of, times theirs; without one OWN_WEIGHT for what is its
+    own, BASE_WEIGHT for what concerns everybody or is near. Retired, expired, not yet valid and superseded
+    nodes and those below MIN_IMPORTANCE have no place, but the agent's own node always has.
+    """
+    if scope.node and node.id == scope.node.id:
+        return Placement(IDENTITY, AGENT_SCORE)
+    if (
+        node.importance < MIN_IMPORTANCE
+        or node.id in standing.superseded
+        or not is_current(node, scope.moment)
+    ):
+        return None
+    for rule in (unresolved, identity, recent_events, relationships, patterns, goals):
+        if found := rule(node, scope, standing):
+            section, weight, note = found
+            return Placement(section, rank(node, weight, scope.moment), note)
+    weight = relevance(node, scope, standing, cosine)
+    return Placement(ACTIVE, rank(node, weight, scope.moment)) if weight else None
+
+
+Found = tuple[str, float, str] | None
+"""Section, weight, note."""
+
+
+def unresolved(node: Node, scope: Scope, standing: Standing) -> Found:
+    """What is marked for review, and facts of low confidence, in its neighbourhood and scope."""
+    weight = local_weight(node, scope, standing)
+    if weight and is_for_review(node):
+        return UNRESOLVED, weight, REVIEW_NOTE
+    joined = standing.ties[node.id].weight if node.id in standing.ties else BASE_WEIGHT
+    return (UNRESOLVED, weight, DOUBT_NOTE) if weight and is_doubtful(node, joined) else None
+
+
+def identity(node: Node, scope: Scope, standing: Standing) -> Found:
+    """Preferences and facts that apply to it, and preferences that are its own or everybody's."""
+    if node.kind not in ("preference", "fact"):
+        return None
+    if node.id in standing.ties and standing.ties[node.id].applies >= MIN_WEIGHT:
+        return IDENTITY, standing.ties[node.id].applies, ""
+    weight = shared_weight(node, scope, standing) if node.kind == "preference" else 0.0
+    return (IDENTITY, weight, "") if weight else None
+
+
+def recent_events(node: Node, scope: Scope, standing: Standing) -> Found:
+    """Events of the last 48 hours in its neighbourhood and scope."""
+    if node.kind not in EVENTS or not 0 <= scope.moment - happened_at(node) <= RECENT:
+        return None
+    weight = local_weight(node, scope, standing)
+    return (RECENT_EVENTS, weight, "") if weight else None
+
+
+def relationships(node: Node, scope: Scope, standing: Standing) -> Found:
+    """People, agents and systems that it has an edge with."""
+    if node.kind not in RELATED or node.id not in standing.ties:
+        return None
+    joined = standing.ties[node.id]
+    return (RELATIONSHIPS, joined.weight, joined.note) if joined.weight >= MIN_WEIGHT else None
+
+
+def patterns(node: Node, scope: Scope, standing: Standing) -> Found:
+    """Patterns that apply to it, to its instances, or to nobody in particular."""
+    weight = shared_weight(node, scope, standing) if node.kind == "pattern" else 0.0
+    return (PATTERNS, weight, "") if weight else None
+
+
+def goals(node: Node, scope: Scope, standing: Standing) -> Found:
+    """Active goals of its own, and those that are nobody's in particular."""
+    weight = shared_weight(node, scope, standing) if node.kind == "goal" and is_active(node) else 0.0
+    return (GOALS, weight, "") if weight else None
+
+
+def relevance(node: Node, scope: Scope, standing: Standing, cosine: float) -> float:
+    """How much decisions, facts, events, preferences and tasks have to do with what the agent has been
+    doing; 0: too little.
+
+    0.5 x near + 0.5 x graph, or the weight of its edge with the agent where that is higher: near is (cosine
+    with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
+    these). For an agent that memory knows nothing about, decisions have the weight of what concerns
+    everybody.
+    """
+    if node.kind not in CONTEXT:
+        return 0.0
+    if scope.unknown:
+        return shared_weight(node, scope, standing) if node.kind == "decision" else 0.0
+    near = nearness(cosine)
+    graph = 1 / (1 + scope.work[node.id]) if node.id in scope.work else 0.0
+    joined = standing.ties[node.id].weight if node.id in standing.ties else 0.0
+    weight = max(0.5 * near + 0.5 * graph, joined)
+    return weight if weight >= FLOOR else 0.0
+
+
+def nearness(cosine: float) -> float:
+    """How near in meaning, 0 to 1, texts of this cosine are."""
+    return min(1.0, max(0.0, (cosine - FAR) / (1 - FAR)))
+
+
+def local_weight(node: Node, scope: Scope, standing: Standing) -> float:
+    """The weight of what has to be the agent's own, or near it; 0 for what is neither."""
+    if node.id in standing.ties and standing.ties[node.id].weight >= MIN_WEIGHT:
+        return standing.ties[node.id].weight
+    if is_own(node, scope.agent):
+        return OWN_WEIGHT
+    return BASE_WEIGHT if scope.unknown or node.id in scope.near else 0.0
+
+
+def shared_weight(node: Node, scope: Scope, standing: Standing) -> float:
+    """The weight of what may be the agent's own or everybody's; 0 for what is bound to other agents.
+
+    A goal that it wrote for another agent is its own; a pattern or preference that it wrote for another is
+    not.
+    """
+    if node.id in standing.ties and standing.ties[node.id].weight >= MIN_WEIGHT:
+        return standing.ties[node.id].weight
+    free = node.id not in standing.bound or is_global(node)
+    if is_own(node, scope.agent) and (free or node.kind == "goal" or scope.agent in node.tags):
+        return OWN_WEIGHT
+    if free:
+        return BASE_WEIGHT
+    return OTHERS_WEIGHT if scope.unknown else 0.0
+
+
+def is_global(node: Node) -> bool:
+    """Whether it says itself that it is for everybody, by the tag ``global``."""
+    return "global" in node.tags

@@ -1,0 +1,179 @@
+"""Briefings of the real memory: the real model's meaning, LanceDB's past, the cache that the daemon keeps."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from services.memory.briefs import Briefs
+from services.memory.change import Entry
+from services.memory.daemon import MemoryDaemon
+from services.memory.model import fetch
+from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
+from shared.settings import Settings, load
+
+
+class Office:
+    """A memory that is written to with the sequence numbers that the stream would give."""
+
+    def __init__(self, daemon: MemoryDaemon, settings: Settings) -> None:
+        self.daemon = daemon
+        self.briefs = Briefs(daemon, settings)
+        self._versions = itertools.count(daemon.version + 1)
+
+    async def write(self, *nodes: Node, edges: Iterable[Edge] = (), **fields: object) -> int:
+        write = MemoryWrite(sender="nexus", nodes=nodes, edges=tuple(edges), insist=True, **fields)  # type: ignore[arg-type]
+        version = next(self._versions)
+        written = await self.daemon.write([Entry(version=version, stored_at=time.time(), write=write)])
+        assert written.answers[0].error == ""
+        return version
+
+    async def brief(self, agent: str, at: int = 0, compact: bool = False) -> Briefing:
+        return Briefing.from_json(await self.briefs.answer(BriefQuery(agent=agent, compact=compact, at=at)))
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    models = fetch(load().models, lambda line: None)
+    settings = Settings(state_dir=tmp_path / "state", model_dir=models, briefed_agents=("scout",))
+    daemon = await MemoryDaemon.open(settings)
+    yield Office(daemon, settings)
+    await daemon.close()
+
+
+def node(node_id: str, kind: str, title: str, body: str = "", agent: str = "nexus", **fields: object) -> Node:
+    return Node(id=node_id, kind=kind, title=title, body=body, source=Source(agent=agent), **fields)  # type: ignore[arg-type]
+
+
+WARREN = (
+    node("scout", "agent", "Scout", "Fetches and reads: web pages, search, documents."),
+    node("ada", "person", "Ada", "Maintains the parser."),
+    node("terse", "preference", "Ada wants answers of three sentences at most"),
+    node("retry", "pattern", "Retry a failed download once, then report it"),
+    node("flaky", "observation", "The mirror failed twice on Monday and worked on Tuesday"),
+    node("ship", "goal", "Release version 2 of the parser in November"),
+    node("cache", "decision", "Cache fetched web pages for a day", "Sites asked us to.", agent="scout"),
+    node("polite", "fact", "The crawler waits a second between requests to one site"),
+    node("lunch", "fact", "The canteen serves soup on Fridays"),
+    node("port-a", "fact", "The parser service listens on port 8080"),
+    node("port-b", "fact", "The parser service does not listen on port 8080"),
+    node("deploy", "event", "The parser was deployed to production", agent="scout"),
+)
+LINKS = (
+    Edge(from_id="terse", to_id="scout", relation="applies_to"),  # type: ignore[arg-type]
+    Edge(from_id="scout", to_id="ada", relation="depends_on"),  # type: ignore[arg-type]
+    Edge(from_id="retry", to_id="scout", relation="applies_to"),  # type: ignore[arg-type]
+    Edge(from_id="flaky", to_id="retry", relation="instance_of"),  # type: ignore[arg-type]
+    Edge(from_id="port-a", to_id="ada", relation="related_to"),  # type: ignore[arg-type]
+    Edge(from_id="port-a", to_id="port-b", relation="contradicts"),  # type: ignore[arg-type]
+)
+
+
+def titles(briefing: Briefing) -> dict[str, list[str]]:
+    return {section.title: [node.id for node in section.nodes] for section in briefing.sections}
+
+
+async def test_an_agent_is_told_what_it_needs_to_know(office: Office) -> None:
+    version = await office.write(*WARREN, edges=LINKS)
+    briefing = await office.brief("scout")
+    assert titles(briefing) == {
+        "Identity": ["scout", "terse"],
+        "Active Context": ["cache", "polite"],
+        "Key Relationships": ["ada"],
+        "Patterns & Lessons": ["retry", "flaky"],
+        "Goals": ["ship"],
+        "Unresolved": ["port-a", "port-b"],
+        "Recent Events": ["deploy"],
+    }
+    assert briefing.version == version
+    assert f"Graph version {version}, made " in briefing.text
+    tokens = MarkdownIt("commonmark").parse(briefing.text)
+    found = [tokens[place + 1].content for place, token in enumerate(tokens) if token.type == "heading_open"]
+    assert found == ["Briefing for scout", *titles(briefing)]
+    assert "lunch" not in titles(await office.brief("nobody"))
+
+
+async def test_a_briefing_is_told_again_to_the_letter(office: Office) -> None:
+    told = {}
+    for number in range(4):
+        await office.write(*WARREN[number::4], edges=LINKS if number == 3 else ())
+        for agent in ("scout", "nobody"):
+            briefing = await office.brief(agent)
+            told[agent, briefing.version] = briefing.text
+            assert (await office.brief(agent, compact=True)).version == briefing.version
+    await office.write(node("new", "goal", "Translate the manual"), retire=("ship", "cache"))
+    await office.write(accessed={"scout": 9, "ada": 2})
+    await office.write(node("terse", "preference", "Ada wants tables"), unlink=())
+    for (agent, version), text in told.items():
+        again = await office.brief(agent, at=version)
+        assert again.text == text
+        assert again.version == version
+    assert len(told) == 8
+
+
+async def test_a_write_ends_the_briefings_that_it_shows_in_and_no_others(office: Office) -> None:
+    await office.write(*WARREN, edges=LINKS)
+    first = await office.brief("scout")
+    await office.write(node("x", "fact", "Penguins are birds of the southern hemisphere", agent="other"))
+    assert (await office.brief("scout")).id == first.id
+    await office.write(accessed={"ada": 1})
+    assert (await office.brief("scout")).id == first.id
+    version = await office.write(
+        node("y", "fact", "Web pages are cached for two days by the proxy", agent="other")
+    )
+    second = await office.brief("scout")
+    assert (second.version, second.id != first.id) == (version, True)
+    assert "y" in titles(second)["Active Context"]
+
+
+async def test_briefings_are_made_ahead_and_reading_them_is_counted(office: Office) -> None:
+    await office.write(*WARREN, edges=LINKS)
+    ahead = asyncio.create_task(office.briefs.keep_ready())
+    try:
+        async with asyncio.timeout(20):
+            while not office.briefs.stats()["made"]:
+                await asyncio.sleep(0.02)
+        assert await office.briefs.accesses() is None
+        briefing = await office.brief("scout")
+        assert datetime.fromisoformat(briefing.generated_at) < datetime.now(UTC)
+        assert office.briefs.stats() == {"served": 1, "made": 1}
+        write = await office.briefs.accesses()
+        assert write is not None
+        shown = {name for names in titles(briefing).values() for name in names}
+        assert write.accessed == dict.fromkeys(shown, 1)
+        await office.write(accessed=write.accessed)
+        assert (await office.daemon.get(["ada"]))[0].access_count == 1
+        assert (await office.brief("scout")).id == briefing.id
+    finally:
+        ahead.cancel()
+        await asyncio.gather(ahead, return_exceptions=True)
+
+
+async def test_writing_goes_on_while_briefings_are_made(office: Office) -> None:
+    """What is told at a version is what memory held at that version, whatever was written meanwhile."""
+    await office.write(*WARREN, edges=LINKS)
+
+    async def write() -> None:
+        for number in range(25):
+            await office.write(
+                node(f"g{number}", "goal", f"Goal number {number}", importance=0.5 + number / 60)
+            )
+
+    async def read() -> dict[int, str]:
+        told = {}
+        while not writing.done():
+            briefing = await office.brief("scout")
+            told[briefing.version] = briefing.text
+        return told
+
+    writing = asyncio.create_task(write())
+    told = await read()
+    await writing
+    assert len(told) > 3
+    for version, text in told.items():
+        assert (await office.brief("scout", at=version)).text == text
