@@ -1,0 +1,1 @@
+"""Files dropped into a folder become memory: read, split, classified, stored, linked, filed away."""

@@ -1,0 +1,240 @@
+"""The folder whose files memory takes in."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from services.memory.ingest.drafting import Drafts, draft_nodes
+from services.memory.ingest.filing import file_as_failed, file_away, prepare_folder
+from services.memory.ingest.linking import Linking
+from services.memory.ingest.memory import Desk, Find, Pages, Unstored, Write
+from services.memory.ingest.piece import Document, Unfit
+from services.memory.ingest.reading import read_document
+from services.memory.ingest.settling import SETTLE, Settling, State, is_ignored
+from services.memory.ingest.storing import Outcome, Storing
+from shared.errors import MailroomError
+from shared.log import logger
+
+TICK = 0.25
+"""Seconds between two looks while files are being written."""
+RESCAN = 20.0
+"""Seconds between two looks when nothing was seen to change: not every file system tells of changes."""
+SHARE = 10
+"""Times what a look took that pass before the next: a folder of thousands of files is not looked at all the
+time."""
+FILES_AT_ONCE = 8
+"""Files on their way into memory at the same time, so that their texts are embedded together."""
+ATTEMPTS = 3
+"""How often memory is asked to take a file before the file counts as failed."""
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+"""Seconds between attempts while memory does not answer: twice as long each time, up to the longest."""
+COUNTS = ("files", "failed", "stored", "updated", "unchanged", "duplicates", "refused", "retired")
+PROGRESS = 10.0
+"""Seconds between two lines about the same large file."""
+
+log = logger(__name__)
+
+
+class Folder:
+    """Takes in what is dropped into ``path``, and files it away.
+
+    ``write`` hands a MemoryWrite to memory and gives its answer, ``find`` the nodes of ids (retired ones
+    too), ``pages`` the answer to a ListQuery. Nothing is remembered here: what is known of a file is what
+    memory holds.
+    """
+
+    def __init__(self, path: Path, write: Write, find: Find, pages: Pages, *, settle: float = SETTLE) -> None:
+        self._path = path
+        self._desk = Desk(write, find, pages)
+        self._linking = Linking(self._desk)
+        self._settling = Settling(path, settle)
+        self._changed = asyncio.Event()
+        self._lanes = asyncio.Semaphore(FILES_AT_ONCE)
+        self._taking: dict[str, asyncio.Task[None]] = {}
+        self._attempts: dict[str, int] = {}
+        self._stuck: dict[str, State | None] = {}
+        self._writing = 0
+        self._links_due = True
+        self._open_links = 0
+        self._problem = ""
+        self._pause = FIRST_PAUSE
+        self._resume_at = 0.0
+        self._counts = dict.fromkeys(COUNTS, 0)
+
+    async def run(self) -> None:
+        """Take in what is there and what comes, until cancelled."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            while True:
+                self._changed.clear()
+                started = time.monotonic()
+                try:
+                    await self._look()
+                except (MailroomError, OSError) as error:
+                    self._hold(str(error))
+                cost = time.monotonic() - started
+                again = self._writing or self._problem
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(TICK if again else RESCAN):
+                        await self._changed.wait()
+                await asyncio.sleep(max(TICK, SHARE * cost))
+        finally:
+            for task in (watching, *self._taking.values()):
+                task.cancel()
+            await asyncio.gather(watching, *self._taking.values(), return_exceptions=True)
+
+    def status(self) -> dict[str, Any]:
+        """Counts since the start, files that wait, links that lead nowhere yet, and what is wrong, if so."""
+        stuck = ", ".join(sorted(self._stuck))
+        return {
+            "folder": str(self._path),
+            "waiting": self._writing + len(self._taking),
+            "open_links": self._open_links,
+            "problem": self._problem or (f"cannot be moved out of the folder: {stuck}" if stuck else ""),
+            **self._counts,
+        }
+
+    async def _look(self) -> None:
+        """Begin with every file that is complete; once there is none, see to the links that are open."""
+        if time.monotonic() < self._resume_at:
+            return
+        await asyncio.to_thread(prepare_folder, self._path)
+        ready, self._writing = await asyncio.to_thread(self._settling.look, set(self._taking))
+        self._stuck = {
+            path: state for path, state in self._stuck.items() if self._settling.state(path) == state
+        }
+        fresh = [path for path in ready if path not in self._stuck]
+        if len(fresh) > 1:
+            log.info("files_found", folder=str(self._path), files=len(fresh))
+        for path in fresh:
+            self._taking[path] = asyncio.create_task(self._take(path))
+        if self._links_due and not self._taking and not self._writing:
+            self._open_links = await self._linking.resolve_open()
+            self._links_due = False
+        if not self._taking:
+            self._problem, self._pause = "", FIRST_PAUSE
+
+    async def _take(self, path: str) -> None:
+        try:
+            async with self._lanes:
+                if time.monotonic() >= self._resume_at:
+                    await self._take_in(path)
+        except (MailroomError, OSError) as error:
+            self._hold(str(error))
+        finally:
+            del self._taking[path]
+            if not self._taking:
+                self._changed.set()
+
+    async def _take_in(self, path: str) -> None:
+        """Take in one file and file it away; raises MailroomError where memory does not answer."""
+        started = time.monotonic()
+        before = self._settling.state(path)
+        if before is None:
+            return
+        try:
+            outcome = await self._store(path, before)
+        except Unfit as error:
+            await self._fail(path, str(error))
+        except Unstored as error:
+            self._attempts[path] = self._attempts.get(path, 0) + 1
+            if self._attempts[path] < ATTEMPTS:
+                raise
+            await self._fail(path, f"memory did not take it: {error}")
+        except (MailroomError, OSError):
+            raise
+        except Exception as error:  # whatever a file may do to a parser, it is this file's matter
+            log.exception("file_not_understood", file=path)
+            await self._fail(path, f"it could not be understood ({type(error).__name__}: {error})")
+        else:
+            # what was written to meanwhile is taken again: what is the same is then left alone
+            if self._settling.state(path) == before:
+                await self._file_away(path, outcome, time.monotonic() - started)
+
+    def _hold(self, problem: str) -> None:
+        """Take nothing more for a while, longer each time."""
+        if problem != self._problem:
+            log.warning("files_waiting", folder=str(self._path), reason=problem)
+        self._problem = problem
+        if time.monotonic() >= self._resume_at:
+            self._resume_at = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    async def _store(self, path: str, state: State) -> Outcome:
+        if state.is_link:
+            raise Unfit("it is a symbolic link, which may lead out of the folder (put the file itself there)")
+        document = await asyncio.to_thread(read_document, self._path, path)
+        note_id = await self._linking.identify(path) if document.note else ""
+        drafts = await asyncio.to_thread(_draft, document, path, state.modified_ns / 1e9, note_id)
+        return await Storing(self._desk, self._linking, drafts, _reporter(path)).run()
+
+    async def _file_away(self, path: str, outcome: Outcome, seconds: float) -> None:
+        counts = {name: count for name in COUNTS if (count := getattr(outcome, name, 0))}
+        for name, count in counts.items():
+            self._counts[name] += count
+        log.info("file_taken_in", file=path, **counts, seconds=round(seconds, 2))
+        if outcome.reasons:
+            log.info("parts_left_out", file=path, reasons=outcome.reasons)
+        self._links_due = True
+        await self._move(path, "files", lambda: file_away(self._path, path))
+
+    async def _fail(self, path: str, reason: str) -> None:
+        log.warning("file_not_taken_in", file=path, reason=reason)
+        await self._move(path, "failed", lambda: file_as_failed(self._path, path, reason))
+
+    async def _move(self, path: str, count: str, move: Callable[[], Path]) -> None:
+        self._attempts.pop(path, None)
+        try:
+            await asyncio.to_thread(move)
+            self._counts[count] += 1
+        except FileNotFoundError:  # somebody else took it away
+            return
+        except OSError as error:
+            # not to be taken again and again: until it changes, it stays where it is
+            self._stuck[path] = self._settling.state(path)
+            log.warning("file_not_moved", file=path, reason=str(error))
+
+    async def _watch(self) -> None:
+        """Wake ``run`` when something changes; without news from the system it looks every RESCAN seconds."""
+        from watchfiles import awatch
+
+        while True:
+            try:
+                await asyncio.to_thread(prepare_folder, self._path)
+                root = self._path.resolve()
+                async for _ in awatch(root, watch_filter=_Concerns(root), debounce=200, step=20):
+                    self._changed.set()
+            except OSError as error:  # no more watches to be had, or the folder is gone
+                log.warning("changes_not_told", folder=str(self._path), reason=str(error))
+            await asyncio.sleep(RESCAN)
+
+
+class _Concerns:
+    """Tells changes to files that are to be taken in from those to what is filed away or unfinished."""
+
+    def __init__(self, root: Path) -> None:
+        self._base = f"{root}/"
+
+    def __call__(self, _: object, path: str) -> bool:
+        return not is_ignored(path.removeprefix(self._base))
+
+
+def _draft(document: Document, path: str, modified: float, note_id: str) -> Drafts:
+    return draft_nodes(document, path, modified, note_id)
+
+
+def _reporter(path: str) -> Callable[[int, int], None]:
+    """Says how far a large file is, every PROGRESS seconds."""
+    said = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= PROGRESS:
+            said = time.monotonic()
+            log.info("taking_in", file=path, done=done, of=total)
+
+    return report

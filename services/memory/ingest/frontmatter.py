@@ -1,0 +1,136 @@
+"""What a note says about itself: the YAML between two lines of dashes at its beginning."""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import msgspec
+import yaml
+
+from services.memory.ingest.classification import known_kind
+from services.memory.ingest.dates import parse_date
+from shared.contracts import NAME
+
+MAX_PROPERTIES = 20
+MAX_VALUE = 200
+MAX_TAGS = 30
+"""Of one piece; memory takes 32, and one more marks links that are still open."""
+MAX_TAG = 100
+"""The longest tag, in characters; memory takes 128."""
+
+OWN = frozenset(
+    "title kind type tags tag keywords date created created_at valid_from valid_to expires importance "
+    "agent".split()
+)
+"""Properties that become fields of the nodes; the others are kept in the note's metadata."""
+
+BLOCK = re.compile(r"---[ \t]*\n(.{0,50000}?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+TAG = re.compile(r"(?<![\w/#&\[!])(?<!\]\()#([^\W\d_][\w/-]*|\d[\w/-]*[^\W\d_][\w/-]*)")
+"""A tag in a text: something in it is a letter, so that "#12" stays the number of an issue."""
+
+
+class Matter(msgspec.Struct, frozen=True, kw_only=True):
+    """A note's front matter; ``lines`` is how many lines it takes, ``text`` is as it stands there."""
+
+    title: str = ""
+    kind: str = ""
+    tags: tuple[str, ...] = ()
+    date: str = ""
+    valid_to: str = ""
+    importance: float | None = None
+    agent: str = ""
+    properties: dict[str, Any] = {}
+    lines: int = 0
+    text: str = ""
+
+
+def read_matter(text: str) -> Matter:
+    """The front matter of a note; an empty one where there is none, or what is there is no YAML mapping."""
+    match = BLOCK.match(text)
+    if match is None:
+        return Matter()
+    try:
+        values = yaml.safe_load(match[1])
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return Matter()
+    if not isinstance(values, dict):
+        return Matter()
+    fields = {str(name).strip().lower(): value for name, value in values.items()}
+    return Matter(
+        title=_line(fields.get("title")),
+        kind=_kind(fields.get("kind")) or known_kind(fields.get("type")),
+        tags=read_tags(fields.get("tags", fields.get("tag", fields.get("keywords")))),
+        date=next(
+            (
+                day
+                for name in ("valid_from", "date", "created", "created_at")
+                if (day := parse_date(fields.get(name)))
+            ),
+            "",
+        ),
+        valid_to=parse_date(fields.get("valid_to", fields.get("expires"))),
+        importance=read_importance(fields.get("importance")),
+        agent=read_name(fields.get("agent")),
+        properties=_properties(fields),
+        lines=match[0].count("\n"),
+        text=match[1],
+    )
+
+
+def read_tags(value: Any) -> tuple[str, ...]:
+    """Tags given as a list, or as a text with blanks or commas between them; in lower case, without "#"."""
+    parts = (
+        re.split(r"[,;\s]+", value) if isinstance(value, str) else value if isinstance(value, list) else ()
+    )
+    return tidy_tags(str(part) for part in parts if isinstance(part, str | int))
+
+
+def find_tags(text: str) -> tuple[str, ...]:
+    """The ``#tags`` in a text."""
+    return tidy_tags(TAG.findall(text))
+
+
+def tidy_tags(tags: Any) -> tuple[str, ...]:
+    """Each tag once, in lower case, the first MAX_TAGS of them; too long ones are left out."""
+    clean = (tag.strip().lstrip("#").strip("/").lower() for tag in tags)
+    return tuple(dict.fromkeys(tag for tag in clean if tag and len(tag) <= MAX_TAG))[:MAX_TAGS]
+
+
+def read_importance(value: Any) -> float | None:
+    """A number from 0 to 1, also as text; None where it is none."""
+    try:
+        number = (
+            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1.0
+        )
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def read_name(value: Any) -> str:
+    """The name of an agent, or "" where it is none."""
+    text = value.strip().lower() if isinstance(value, str) else ""
+    return text if NAME.fullmatch(text) else ""
+
+
+def _kind(value: Any) -> str:
+    return known_kind(value) or read_name(value)
+
+
+def _line(value: Any) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float | date) else ""
+
+
+def _properties(fields: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in OWN or len(kept) == MAX_PROPERTIES or len(name) > MAX_VALUE:
+            continue
+        if isinstance(value, bool | int | float):
+            kept[name] = value
+        elif isinstance(value, str | date) and 0 < len(str(value)) <= MAX_VALUE:
+            kept[name] = str(value)
+        elif isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+            kept[name] = [str(each)[:MAX_VALUE] for each in value[:MAX_PROPERTIES]]
+    return kept

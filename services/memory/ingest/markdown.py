@@ -1,0 +1,207 @@
+"""A Markdown note: its beginning stands for it, each section is a piece beneath, its links lead to others."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from services.memory.ingest.classification import classify
+from services.memory.ingest.dates import find_date, find_leading_date, find_named_date
+from services.memory.ingest.frontmatter import Matter, find_tags, read_matter, tidy_tags
+from services.memory.ingest.piece import Document, Piece, hash_text, join_title
+from services.memory.ingest.splitting import split_text
+from services.memory.ingest.wikilinks import find_links
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+OUTLINE_IMPORTANCE = 0.2
+"""Of a note that begins with nothing but headings: it joins its sections, and has nothing to say in a
+briefing."""
+
+OUTLINE_KIND = "note"
+
+SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)")
+MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
+
+
+class Section(msgspec.Struct, frozen=True):
+    """The text under a heading of ``level``; ``path`` names the headings from outside in.
+
+    ``line`` is where the text begins; ``prose`` has the same lines, and empty ones for code.
+    """
+
+    path: tuple[str, ...]
+    level: int
+    line: int
+    text: str
+    prose: str
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What all pieces of a note have in common."""
+
+    name: str
+    title: str
+    date: str
+    default_kind: str
+    matter: Matter
+
+
+def read_note(path: str, text: str) -> Document:
+    """The note at ``path`` (relative, with its folders): one piece for it, one for each section, and its
+    links.
+
+    The text before the first heading, or under a heading of the first level at the top, stands for the note;
+    where there is none, an outline does. A note that is named by a day is dated by it.
+    """
+    matter = read_matter(text)
+    sections = _sections(text, matter.lines)
+    name = path.rpartition("/")[2].rpartition(".")[0]
+    lead, rest = _take_lead(sections)
+    title = matter.title or (lead.path[-1] if lead.path else "") or name
+    dated = matter.date or find_named_date(path)
+    default = "event" if find_named_date(path) else "fact"
+    place = Place(name=name, title=title, date=dated, default_kind=default, matter=matter)
+    rest = [_without(section, lead.path) for section in rest]
+    pieces = (*_lead_pieces(place, lead, rest), *_section_pieces(place, rest))
+    prose = "\n".join([matter.text, *(section.prose for section in sections)])
+    return Document(pieces=pieces, note=name, links=find_links(prose), properties=matter.properties)
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").disable("inline")
+
+
+def _sections(text: str, skipped: int) -> list[Section]:
+    """The sections in their order; the first is what stands before the first heading, mostly nothing."""
+    lines = text.split("\n")
+    lines[:skipped] = [""] * skipped
+    prose = list(lines)
+    starts: list[tuple[int, int, int, str]] = [
+        (0, skipped, 0, "")
+    ]  # its line, its text's line, level, heading
+    tokens = _parser().parse("\n".join(lines))
+    for token, inner in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.map is None:
+            continue
+        first, after = token.map
+        if token.type in ("fence", "code_block"):
+            prose[first:after] = [""] * (after - first)
+        elif token.type == "heading_open" and token.level == 0 and inner is not None:
+            prose[first:after] = [""] * (after - first)
+            starts.append((first, after, int(token.tag[1:]), _clean(inner.content)))
+    return list(_cut(lines, prose, starts))
+
+
+def _cut(lines: list[str], prose: list[str], starts: list[tuple[int, int, int, str]]) -> Iterator[Section]:
+    path: list[tuple[int, str]] = []
+    ends = [first for first, _, _, _ in starts[1:]] + [len(lines)]
+    for (_, begin, level, heading), end in zip(starts, ends, strict=True):
+        while path and path[-1][0] >= level:
+            path.pop()
+        if level:
+            path.append((level, heading))
+        names = tuple(name for _, name in path)
+        yield Section(names, level, begin + 1, "\n".join(lines[begin:end]), "\n".join(prose[begin:end]))
+
+
+def _clean(heading: str) -> str:
+    shown = SHOWN_LINK.sub(lambda match: match[1] or match[2] or "", heading)
+    return " ".join(MARKS.sub("", shown).split())
+
+
+def _take_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
+    """What stands for the note, and the rest: an only heading of the first level at the top belongs to it."""
+    first, *rest = sections
+    tops = [section for section in rest if len(section.path) == 1]
+    if not first.text.strip() and len(tops) == 1 and tops[0] is rest[0] and tops[0].level == 1:
+        return rest[0], rest[1:]
+    return first, rest
+
+
+def _without(section: Section, outer: tuple[str, ...]) -> Section:
+    return msgspec.structs.replace(section, path=section.path[len(outer) :])
+
+
+def _lead_pieces(place: Place, lead: Section, rest: Sequence[Section]) -> Iterator[Piece]:
+    matter = place.matter
+    if lead.text.strip():
+        yield from _parts(place, lead, "", None, ())
+        return
+    outline = ", ".join(
+        dict.fromkeys(section.path[-1] for section in rest if section.path and section.path[-1])
+    )
+    yield Piece(
+        title=join_title(place.title),
+        body=f"Sections: {outline[:1_500]}" if outline else "",
+        key="note",
+        line=1,
+        kind=matter.kind or OUTLINE_KIND,
+        tags=matter.tags,
+        date=place.date,
+        valid_to=matter.valid_to,
+        importance=OUTLINE_IMPORTANCE if matter.importance is None else matter.importance,
+        agent=matter.agent,
+        whole=True,
+    )
+
+
+def _section_pieces(place: Place, sections: Sequence[Section]) -> Iterator[Piece]:
+    seen: dict[tuple[str, ...], int] = {}
+    keys: dict[tuple[str, ...], str] = {}
+    for section in sections:
+        seen[section.path] = seen.get(section.path, 0) + 1
+        if not section.text.strip():
+            keys.pop(section.path, None)
+            continue
+        key = hash_text("section", section.path, str(seen[section.path]))
+        above = (section.path[:depth] for depth in range(len(section.path) - 1, 0, -1))
+        parent = next((keys[path] for path in above if path in keys), "note")
+        keys[section.path] = key
+        yield from _parts(place, section, key, parent, section.path)
+
+
+def _parts(
+    place: Place, section: Section, key: str, parent: str | None, path: tuple[str, ...]
+) -> Iterator[Piece]:
+    """A section as one piece, or as several beneath its first."""
+    matter = place.matter
+    first = key or "note"
+    headed = next((date for heading in reversed(path) if (date := find_date(heading))), "")
+    for number, (line, part, prose) in enumerate(_split(section)):
+        dated = headed or find_leading_date(part)
+        default = classify("", (place.title,), "event" if dated else place.default_kind)
+        yield Piece(
+            title=join_title(place.title, *path, *([f"({number + 1})"] if number else [])),
+            body=part,
+            key=hash_text("part", first, part) if number else first,
+            parent=first if number else parent,
+            heading=path,
+            line=line,
+            kind=matter.kind or classify(prose, path, default),
+            tags=tidy_tags([*matter.tags, *find_tags(prose)]),
+            date=dated or place.date,
+            valid_to=matter.valid_to,
+            importance=matter.importance,
+            agent=matter.agent,
+            prose=prose,
+            whole=not key and not number,
+        )
+
+
+def _split(section: Section) -> Iterator[tuple[int, str, str]]:
+    """The line, the text and the prose of each part of a section."""
+    parts = split_text(section.text)
+    lines = section.prose.split("\n")
+    starts = [line for line, _ in parts]
+    shared = {line for line, after in pairwise(starts) if line == after}
+    for line, part, end in zip(starts, (part for _, part in parts), [*starts[1:], len(lines)], strict=True):
+        broken = line in shared  # a line too long for one part
+        yield section.line + line, part, part if broken else "\n".join(lines[line:end])

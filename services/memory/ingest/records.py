@@ -1,0 +1,201 @@
+"""Records, one piece each: the elements of JSON and YAML, the rows of a table."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from services.memory.ingest.classification import known_kind
+from services.memory.ingest.dates import parse_date
+from services.memory.ingest.frontmatter import read_importance, read_name, read_tags
+from services.memory.ingest.piece import MAX_BODY, Piece, Unfit, join_title
+from services.memory.ingest.splitting import first_words, split_text
+
+MAX_VALUES = 2_000_000
+"""The most values of one file: YAML's references make a small file a huge one."""
+
+MAX_DEPTH = 40
+"""The deepest nesting that is read."""
+
+TITLES = "title name subject headline summary label question key id text body content description".split()
+"""Fields that name a record, the best first; else its first text does."""
+
+DATES = ("date", "created_at", "created", "timestamp", "time", "datetime", "when", "valid_from", "day")
+"""Fields that date a record."""
+
+Entry = tuple[tuple[str, ...], int, Any]
+"""The names above a record, its line (1 where the format does not tell), and the record."""
+
+
+def read_json(stem: str, text: str) -> tuple[Piece, ...]:
+    """JSON, or JSON lines, as records; raises Unfit where it is neither."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        try:
+            entries = [((), number, msgspec.json.decode(line)) for number, line in lines]
+        except (msgspec.DecodeError, RecursionError):
+            raise Unfit(f"it is not valid JSON: {error}") from None
+        return _pieces(stem, iter(entries))
+    return _pieces(stem, _spread(value))
+
+
+def read_yaml(stem: str, text: str) -> tuple[Piece, ...]:
+    """The documents of a YAML file as records; raises Unfit where it is none."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        values = list(yaml.load_all(text, Loader=loader))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise Unfit(f"it is not valid YAML: {' '.join(str(error).split())[:200]}") from None
+    return _pieces(stem, (entry for value in values for entry in _spread(value)))
+
+
+def read_table(stem: str, text: str) -> tuple[Piece, ...]:
+    """The rows of a table of comma-, semicolon- or tab-separated values, named by its header if it has one.
+
+    The first row is a header where its cells are all different, none is empty, and none is a number or a
+    date.
+    """
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), skipinitialspace=True)
+    try:
+        entries = list(_rows(rows))
+    except csv.Error as error:
+        raise Unfit(f"it is not a valid table: {error}") from None
+    return _pieces(stem, iter(entries))
+
+
+def _delimiter(text: str) -> str:
+    header = text.lstrip("\n").partition("\n")[0]
+    return max(",;\t|", key=header.count)
+
+
+def _rows(rows: Any) -> Iterator[Entry]:
+    names: list[str] | None = None
+    for row in rows:
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if names is None:
+            if _is_header(cells):
+                names = cells
+                continue
+            names = []
+        named = [*names, *(f"column {number}" for number in range(len(names) + 1, len(cells) + 1))]
+        yield (), rows.line_num, {name: cell for name, cell in zip(named, cells, strict=False) if cell}
+
+
+def _is_header(cells: list[str]) -> bool:
+    return (
+        len({cell.lower() for cell in cells}) == len(cells)
+        and all(cells)
+        and not any(_is_number(cell) or parse_date(cell) for cell in cells)
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _spread(value: Any, path: tuple[str, ...] = (), depth: int = 0) -> Iterator[Entry]:
+    """The records of a value: elements of lists, and members of a mapping that hold records themselves."""
+    if depth > MAX_DEPTH:
+        raise Unfit(f"it is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, list):
+        for element in value:
+            if isinstance(element, list):
+                yield from _spread(element, path, depth + 1)
+            else:
+                yield path, 1, element
+    elif isinstance(value, dict) and any(_holds_records(member) for member in value.values()):
+        plain = {name: member for name, member in value.items() if not _holds_records(member)}
+        if plain:
+            yield path, 1, plain
+        for name, member in value.items():
+            if _holds_records(member):
+                yield from _spread(member, (*path, str(name)), depth + 1)
+    elif value is not None:
+        yield path, 1, value
+
+
+def _holds_records(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(element, dict) for element in value)
+    return isinstance(value, dict) and bool(value) and all(isinstance(each, dict) for each in value.values())
+
+
+def _pieces(stem: str, entries: Iterator[Entry]) -> tuple[Piece, ...]:
+    budget = [MAX_VALUES]
+    return tuple(piece for entry in entries for piece in _piece(stem, entry, budget))
+
+
+def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
+    path, line, value = entry
+    pairs = list(_flatten(value, (), budget))
+    body = "\n".join(f"{name}: {text}" if name else text for name, text in pairs)
+    if not body.strip():
+        return
+    record = value if isinstance(value, dict) else {}
+    fields = {str(name).strip().lower(): member for name, member in record.items()}
+    title = join_title(stem, *path, first_words(_title(fields, pairs)))
+    for number, (_, part) in enumerate(split_text(body, MAX_BODY), 1):
+        yield Piece(
+            title=title if number == 1 else join_title(stem, *path, f"{title.split(' › ')[-1]} ({number})"),
+            body=part,
+            heading=path,
+            line=line,
+            kind=known_kind(fields.get("kind")) or known_kind(fields.get("type")),
+            tags=read_tags(fields.get("tags", fields.get("tag"))),
+            date=next((date for name in DATES if (date := parse_date(fields.get(name)))), ""),
+            valid_to=parse_date(fields.get("valid_to")),
+            importance=read_importance(fields.get("importance")),
+            agent=read_name(fields.get("agent")),
+            prose=part,
+            whole=bool(record),
+        )
+
+
+def _title(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> str:
+    for name in TITLES:
+        value = fields.get(name)
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return f"{name} {value}" if _is_number(str(value)) else str(value)
+    words = (text for _, text in pairs if not _is_number(text) and not parse_date(text))
+    return next(words, " ".join(pairs[0]))
+
+
+def _flatten(value: Any, path: tuple[str, ...], budget: list[int]) -> Iterator[tuple[str, str]]:
+    """The values in a record with their names, the inner ones as ``outer.inner``; lists of plain values in
+    one.
+    """
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise Unfit(f"it holds more than {MAX_VALUES:,} values")
+    if len(path) > MAX_DEPTH:
+        raise Unfit(f"it is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        for name, member in value.items():
+            yield from _flatten(member, (*path, str(name)), budget)
+    elif isinstance(value, list | tuple | set):
+        plain = [each for each in value if not isinstance(each, Mapping | list | tuple | set)]
+        budget[0] -= len(plain)
+        if plain:
+            yield ".".join(path), ", ".join(filter(None, map(_show, plain)))
+        for number, member in enumerate(value, 1):
+            if isinstance(member, Mapping | list | tuple | set):
+                yield from _flatten(member, (*path, str(number)), budget)
+    elif text := _show(value):
+        yield ".".join(path), text
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value).strip()
