@@ -64,7 +64,7 @@ class Reporter:
     async def _remember(self, goal: Goal, results: Mapping[str, Any], path: Path) -> None:
         nodes, edges = remembered(goal, results, path, self._derive_id)
         try:
-            await self._memory.add(*nodes, edges=edges)
+            await self._memory.add(*nodes, edges=edges, insist=True)
         except BusError as error:
             # The write is in line in any case; the report does not wait for a daemon that is down.
             log.warning("findings_not_confirmed", goal_id=goal.goal_id, reason=str(error))

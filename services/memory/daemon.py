@@ -1,40 +1,52 @@
 """The memory itself: opened, written to in batches, read from; it knows nothing of the bus."""
 
 import asyncio
+import shutil
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import msgspec
-
-from services.memory.batch import Change, Known, answer, embedded_text, fold
-from shared.contracts import GraphVersion, Hit, MemoryQuery, MemoryWrite, MemoryWritten, Node
+from services.memory.change import Entry
+from services.memory.writing import Watcher, Writer, Written
+from shared.contracts import (
+    EdgePage,
+    EdgesQuery,
+    Hit,
+    ListQuery,
+    MemoryQuery,
+    MemoryWritten,
+    Node,
+    NodePage,
+    PathsQuery,
+    Traversal,
+    TraverseQuery,
+)
+from shared.contracts import Path as GraphPath
 from shared.errors import ActionError
 from shared.log import logger
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.embedder import Embedder, Vectors
-    from services.memory.search import Index
+    from services.memory.ledger import Ledger
+    from services.memory.registry import AnyEmbedder
+    from services.memory.reranker import Reranker
     from services.memory.store import Store
+    from services.memory.view import View
 
 READERS = 4
 """Threads for reading: more than cores, since they wait for one another's short locks."""
 
-MAX_EVENT_IDS = 1_000
-"""The most ids a version event names; whoever needs more asks what changed since."""
+EMBEDDED_AT_ONCE = 64
+"""Texts of one step when all are embedded anew: writes wait for no more than that."""
+
+BASE_NOTE = "base"
+"""Under which the ledger has the version that comes before the first message of the log."""
 
 T = TypeVar("T")
 log = logger(__name__)
-
-
-class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a batch: an answer to each write, in order, and the event to publish if any."""
-
-    answers: list[MemoryWritten]
-    event: GraphVersion | None = None
 
 
 class MemoryDaemon:
@@ -44,15 +56,18 @@ class MemoryDaemon:
     few read. What was answered to a write is on disk and is found from then on. Made by ``open``.
     """
 
-    def __init__(self, path: Path, store: "Store", index: "Index", embedder: "Embedder") -> None:
+    def __init__(
+        self, path: Path, store: "Store", view: "View", embedder: "AnyEmbedder", reranker: "Reranker"
+    ) -> None:
         self._path = path
-        self._store = store
-        self._index = index
         self._embedder = embedder
+        self._reranker = reranker
+        self._writing = Writer(store, view, embedder)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
-        self._tidying: asyncio.Task[None] | None = None
-        self._problem = ""
+        self._upkeep: asyncio.Task[None] | None = None
+        self._unembedded = 0
+        self._past: View | None = None
         self._started = time.monotonic()
         self._counts = {"writes": 0, "refused": 0, "searches": 0}
 
@@ -64,186 +79,251 @@ class MemoryDaemon:
         or open in another process.
         """
         path = settings.state_dir / "memory"
-        embedder, loaded = await asyncio.gather(
-            asyncio.to_thread(_load_embedder, settings.models),
-            asyncio.to_thread(_load_store, path),
-            return_exceptions=True,
-        )
-        if isinstance(loaded, BaseException):
-            raise loaded
-        store, index = loaded
-        if isinstance(embedder, BaseException):
-            store.close()
-            raise embedder
-        return cls(path, store, index, embedder)
+        embedder = await asyncio.to_thread(_open_embedder, settings)
+        try:
+            store, view = await asyncio.to_thread(_open_store, path, embedder)
+        except BaseException:
+            embedder.close()
+            raise
+        daemon = cls(path, store, view, embedder, _make_reranker(settings))
+        daemon._unembedded = await daemon._in(daemon._writer, store.count_missing)
+        return daemon
 
-    async def write(self, writes: Sequence[MemoryWrite]) -> Written:
+    @property
+    def version(self) -> int:
+        """The graph version: that of the last write that was applied."""
+        return self._writing.store.version
+
+    @property
+    def unembedded(self) -> int:
+        """How many texts still lack a vector of the model in use."""
+        return self._unembedded
+
+    @property
+    def ledger(self) -> "Ledger":
+        """What is remembered besides nodes and edges; each call of it may wait for the disk."""
+        return self._writing.store.ledger
+
+    @property
+    def still(self) -> threading.Lock:
+        """Held while the view changes; whoever reads much of it at one version holds it too, briefly."""
+        return self._writing.still
+
+    @property
+    def view(self) -> "View":
+        """Memory as it is."""
+        return self._writing.view
+
+    async def find_base(self) -> int:
+        """The graph version that comes before the first message of the log."""
+        return int(await self._in(self._readers, self.ledger.noted, BASE_NOTE) or 0)
+
+    async def set_base(self, version: int) -> None:
+        """Remember it; durable when this returns."""
+        await self._in(self._writer, self.ledger.note, BASE_NOTE, str(version))
+
+    async def find_moment(self, version: int) -> float:
+        """When a version was reached, in seconds since 1970; 0 where nothing was stored."""
+        return await self._in(self._readers, self.ledger.moment_of, version)
+
+    async def write(self, entries: Sequence[Entry]) -> Written:
         """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
         stored.
 
         A write that was applied before, by its id, is answered again and not applied again. A node's text,
-        its title and then its body, is embedded unless the node brings a vector or the same text has one.
+        its title and then its body, is embedded unless the write brings a vector or the text is as it was.
         When the disk cannot take it, all are answered with that reason, and reading goes on.
         """
-        written = await self._in(self._writer, self._write, list(writes))
-        if self._store.untidy and (self._tidying is None or self._tidying.done()):
-            self._tidying = asyncio.create_task(self._in(self._writer, self._tidy))
+        written = await self._in(self._writer, self._writing.write, list(entries))
+        self._counts["writes"] += len(entries)
+        self._counts["refused"] += sum(bool(answer.error) for answer in written.answers)
+        if self._writing.store.untidy and (self._upkeep is None or self._upkeep.done()):
+            self._upkeep = asyncio.create_task(self._in(self._writer, self._tidy))
         return written
 
     async def written(self, write_id: str) -> MemoryWritten | None:
         """The answer to a write that was applied, at whatever time; None where it was not."""
-        version = await self._in(self._writer, self._store.find_write, write_id)
+        version = await self._in(self._readers, self.ledger.find, write_id)
         return None if version is None else MemoryWritten(cause=write_id, version=version)
 
-    async def get(self, ids: Sequence[str]) -> list[Node]:
+    async def get(self, ids: Sequence[str], at: int = 0) -> list[Node]:
         """The nodes of these ids in their order, without embeddings; a retired one tells by
         ``retired_version``.
 
         Unknown ids are left out.
         """
-        return await self._in(self._readers, self._index.get, list(ids))
+        view = await self.at(at)
+        return await self._in(self._readers, view.nodes, list(ids))
+
+    async def list_nodes(self, query: ListQuery) -> NodePage:
+        """A page of nodes."""
+        view = await self.at(query.at)
+        return await self._in(self._readers, view.list, query)
+
+    async def list_edges(self, query: EdgesQuery) -> EdgePage:
+        """A page of edges."""
+        view = await self.at(query.at)
+        return await self._in(self._readers, view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
-        """The live nodes that fit a query best; how they are scored is told at ``Index.search``."""
-        return await self._in(self._readers, self._search, query)
+        """The live nodes that fit a query best; ``services.memory.ranking`` tells how they are scored."""
+        self._counts["searches"] += 1
+        view = await self.at(query.at)
+        return await self._in(self._readers, self._search, view, query)
+
+    async def traverse(self, query: TraverseQuery) -> Traversal:
+        """Walk the graph."""
+        from services.memory.walk import traverse
+
+        view = await self.at(query.at)
+        return await self._in(self._readers, traverse, view, query, await self._moment(query.at))
+
+    async def paths(self, query: PathsQuery) -> list[GraphPath]:
+        """The best ways from one node to another."""
+        from services.memory.paths import find_paths
+
+        view = await self.at(query.at)
+        return await self._in(self._readers, find_paths, view, query, await self._moment(query.at))
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """A unit vector of each text, as nodes have them."""
-        vectors = await self._in(self._readers, self._embedder.embed, list(texts))
+        vectors = await self._in(self._readers, self._embedder.embed, [*texts])
         result: list[list[float]] = vectors.tolist()
         return result
+
+    async def at(self, version: int) -> "View":
+        """Memory at a graph version; 0 is as it is now. An older one is read from disk, and kept until
+        another is asked for.
+
+        Raises ActionError for a version that has not been.
+        """
+        if version in (0, self.view.version):
+            return self.view
+        if version > self.view.version:
+            raise ActionError(f"There is no graph version {version} yet", f"Memory is at {self.view.version}")
+        if self._past is None or self._past.version != version:
+            tables = await self._in(self._writer, self._writing.store.load, version)
+            self._past = await self._in(self._readers, _build_view, tables, self._embedder)
+        return self._past
+
+    async def embed_missing(self) -> None:
+        """Embed what has no vector of the model in use yet, step by step, until nothing is left."""
+        if self._unembedded:
+            log.info("embedding_anew", texts=self._unembedded, model=self._embedder.model_name)
+        while self._unembedded:
+            self._unembedded = await self._in(self._writer, self._writing.embed_missing, EMBEDDED_AT_ONCE)
+        log.info("embedded", model=self._embedder.model_name)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have somebody told of each change from now on."""
+        self._writing.watchers.append(watcher)
+
+    async def clear(self) -> None:
+        """Begin anew with nothing stored: the folder's content is removed."""
+        await self._in(self._writer, self._clear)
+
+    async def reindex(self) -> None:
+        """Compact the tables, and make all that search needs anew from them."""
+        await self._in(self._writer, self._reindex)
 
     def stats(self) -> dict[str, Any]:
         """Counts: version, nodes and edges there are, nodes by kind, and what was done since the start."""
         return {
-            "version": self._store.version,
-            "nodes": self._index.count(),
-            "edges": self._store.count_edges(),
-            "kinds": self._index.count_kinds(),
+            "version": self.version,
+            "nodes": self.view.count(),
+            "edges": len(self.view.graph),
+            "kinds": self.view.count_kinds(),
             "model": self._embedder.model_name,
+            "not_embedded": self._unembedded,
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             **self._counts,
         }
 
     def health(self) -> dict[str, Any]:
         """``status`` ok or degraded; ``problem`` is why the last write could not be stored, if so."""
+        problem = self._writing.problem
         return {
-            "status": "degraded" if self._problem else "ok",
-            "problem": self._problem,
-            "version": self._store.version,
+            "status": "degraded" if problem else "ok",
+            "problem": problem,
+            "version": self.version,
             "path": str(self._path),
         }
 
     async def close(self) -> None:
         """Finish what is being written and let the folder go."""
-        if self._tidying is not None:
-            await self._tidying
+        if self._upkeep is not None:
+            await self._upkeep
         for pool in (self._writer, self._readers):
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
-        self._store.close()
+        self._reranker.close()
+        self._writing.store.close()
+
+    async def run_in_reader(self, work: Callable[..., T], *args: object) -> T:
+        """Do something that reads, away from the event loop."""
+        return await self._in(self._readers, work, *args)
 
     async def _in(self, pool: ThreadPoolExecutor, work: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, work, *args)
 
-    def _search(self, query: MemoryQuery) -> list[Hit]:
-        self._counts["searches"] += 1
-        return self._index.search(query, self._embedder.embed([query.text])[0])
+    async def _moment(self, at: int) -> float:
+        """The time that a version stands for: now for the last one, else when it was written."""
+        return time.time() if at in (0, self.version) else await self.find_moment(at)
 
-    def _write(self, writes: list[MemoryWrite]) -> Written:
-        earlier = {write.id: self._store.find_write(write.id) for write in writes}
-        new: dict[str, MemoryWrite] = {}
-        for write in writes:
-            if earlier[write.id] is None:
-                new.setdefault(write.id, write)
-        known = Known(node=self._find_node, edge=self._store.find_edge)
-        change, errors = fold(list(new.values()), self._store.version + 1, known, self._embedder.dimensions)
-        event = None
-        if change.writes:
-            try:
-                event = self._apply(change)
-                self._problem = ""
-            except ActionError as error:
-                self._problem = str(error)
-                log.warning("not stored", reason=self._problem, writes=len(change.writes))
-                errors = [own or self._problem for own in errors]
-        self._counts["writes"] += len(new)
-        self._counts["refused"] += sum(map(bool, errors))
-        verdicts = dict(zip(new, errors, strict=True))
-        answers = [
-            answer(write, verdicts.get(write.id, ""), earlier[write.id] or change.version) for write in writes
-        ]
-        return Written(answers=answers, event=event)
-
-    def _apply(self, change: Change) -> GraphVersion:
-        vectors = self._embed_nodes(change)
-        fresh = all(node.created_version == change.version for node in change.nodes.values())
-        self._store.apply(change, vectors, self._embedder.model_name, fresh=fresh)
-        bare = [msgspec.structs.replace(node, embedding=()) for node in change.nodes.values()]
-        self._index.put(bare, vectors)
-        return self._describe(change)
-
-    def _embed_nodes(self, change: Change) -> "Vectors":
-        """The vectors of a change's nodes: given, kept where the text is the same, else made in one call."""
+    def _search(self, view: "View", query: MemoryQuery) -> list[Hit]:
         import numpy as np
 
-        vectors = np.zeros((len(change.nodes), self._embedder.dimensions), np.float32)
-        rest: dict[int, str] = {}
-        for row, node in enumerate(change.nodes.values()):
-            kept = None if node.created_version == change.version else self._keep_vector(node)
-            if node.embedding:
-                vectors[row] = node.embedding
-            elif kept is not None:
-                vectors[row] = kept
-            else:
-                rest[row] = embedded_text(node)
-        if rest:
-            vectors[list(rest)] = self._embedder.embed(list(rest.values()))
-        return vectors
-
-    def _keep_vector(self, node: Node) -> "Vectors | None":
-        old = self._find_node(node.id)
-        same = old is not None and embedded_text(old) == embedded_text(node)
-        return self._index.vector(node.id) if same else None
-
-    def _find_node(self, node_id: str) -> Node | None:
-        return next(iter(self._index.get([node_id])), None)
-
-    def _describe(self, change: Change) -> GraphVersion:
-        ends = [end for stored in change.edges.values() for end in (stored.edge.from_id, stored.edge.to_id)]
-        ids = tuple(dict.fromkeys([*change.nodes, *ends]))
-        touched = self._index.get(ids)
-        return GraphVersion(
-            version=change.version,
-            kinds=tuple(sorted({node.kind for node in touched})),
-            agents=tuple(sorted({node.source.agent for node in touched if node.source.agent})),
-            ids=ids[:MAX_EVENT_IDS],
-        )
+        given = np.array(query.vector, np.float32) if query.vector else None
+        vector = self._embedder.embed([query.text])[0] if given is None else given
+        if query.deep:
+            return self._reranker.search(view, query, vector, time.time())
+        return view.search(query, vector, time.time())
 
     def _tidy(self) -> None:
         try:
-            self._store.tidy()
-            if self._index.wasted > self._index.count():
-                self._index = _load_index(self._store)
+            self._writing.store.tidy()
         except ActionError as error:
-            log.warning("not tidied", reason=str(error))
+            log.warning("not_tidied", reason=str(error))
+
+    def _reindex(self) -> None:
+        self._writing.store.tidy()
+        self._show(_build_view(self._writing.store.load(), self._embedder))
+
+    def _clear(self) -> None:
+        from services.memory.store import Store
+
+        self._writing.store.close()
+        for entry in self._path.iterdir():  # the folder itself may be a mount
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        self._writing.store = Store(self._path, self._embedder.slug, self._embedder.dimensions)
+        self._show(_build_view(self._writing.store.load(), self._embedder))
+
+    def _show(self, view: "View") -> None:
+        with self._writing.still:
+            self._writing.view = view
+        self._past = None
 
 
-def _load_embedder(directory: Path) -> "Embedder":
-    from services.memory.embedder import Embedder
+def _make_reranker(settings: Settings) -> "Reranker":
+    from services.memory.reranker import Reranker
 
-    return Embedder(directory)
+    return Reranker(settings.models)
 
 
-def _load_store(path: Path) -> "tuple[Store, Index]":
+def _open_embedder(settings: Settings) -> "AnyEmbedder":
+    from services.memory.registry import open_embedder
+
+    return open_embedder(settings)
+
+
+def _open_store(path: Path, embedder: "AnyEmbedder") -> "tuple[Store, View]":
     from services.memory.store import Store
 
-    store = Store(path)
-    return store, _load_index(store)
+    store = Store(path, embedder.slug, embedder.dimensions)
+    return store, _build_view(store.load(), embedder)
 
 
-def _load_index(store: "Store") -> "Index":
-    from services.memory.embedder import MODEL_NAME
-    from services.memory.search import Index
+def _build_view(tables: Any, embedder: "AnyEmbedder") -> "View":
+    from services.memory.view import View
 
-    return Index(store.load_nodes(), MODEL_NAME)
+    return View.build(tables)

@@ -10,9 +10,9 @@ from services.nexus.context import cut, rank_hits, state, stems_of
 from services.nexus.wording import find_stems, find_terms, split_sentences, stem
 from shared.contracts import ContextPacket, Hit, Node, Response
 
-LIKE = 0.18
+LIKE = 0.144
 """From this likeness on (memory's ``why["vector"]``) a hit is quoted whatever its words. Over 426 notes the
-nearest had up to .17 for questions on something else, and mostly more for those the notes bear on."""
+nearest had up to .14 for questions on something else, and mostly more for those the notes bear on."""
 
 HELD = 0.5
 """Below that likeness a hit must hold this share of the question's telling words and score at least LEAST.

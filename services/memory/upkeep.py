@@ -1,0 +1,133 @@
+"""What memory does by itself, from time to time: link, forget, count what was read, keep briefings ready."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from services.memory.briefs import Briefs
+from services.memory.daemon import MemoryDaemon
+from services.memory.linking.cycle import Cycle, link_cycle
+from services.memory.linking.pruning import decay_pass
+from shared.contracts import MemoryWrite, MemoryWritten
+from shared.errors import ActionError, MailroomError
+from shared.log import logger
+from shared.settings import Settings
+
+DECAY_EVERY = 3_600.0
+"""Seconds between two looks for edges that have faded; how fast they fade does not depend on it."""
+ACCESS_EVERY = 30.0
+"""Seconds between two writes of what was shown in briefings."""
+PAUSE = 5.0
+"""Seconds after a failure until it is tried again."""
+MOST_ROUNDS = 20
+"""Rounds of the linker in a row: what is left then waits for the next time."""
+CURSOR = "linker"
+
+log = logger(__name__)
+
+Submit = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
+
+
+class Upkeep:
+    """The daemon's own work on memory; all it changes goes through the log like anybody's writes."""
+
+    def __init__(self, daemon: MemoryDaemon, briefs: Briefs, submit: Submit, settings: Settings) -> None:
+        self._daemon = daemon
+        self._briefs = briefs
+        self._submit = submit
+        self._interval = settings.linker_interval
+        self._linking = asyncio.Lock()
+        self._counts: dict[str, int] = {}
+        self._rounds = 0
+        self._last_round = 0.0
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Work until cancelled; what fails is told and tried again the next time."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._persist(self._daemon.embed_missing))
+            group.create_task(self._persist(self._briefs.keep_ready))
+            group.create_task(self._persist(lambda: self._repeat(self._interval, self._link)))
+            group.create_task(self._persist(lambda: self._repeat(DECAY_EVERY, self._forget)))
+            group.create_task(self._persist(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
+
+    async def answer(self, action: str) -> dict[str, Any]:
+        """``status`` tells what the linker did, ``trigger`` has it do a round first."""
+        if action not in ("status", "trigger"):
+            raise ActionError(f"The linker has no action {action[:40]!r}", "It has status and trigger")
+        if action == "trigger":
+            await self._link()
+        return self.status()
+
+    def status(self) -> dict[str, Any]:
+        """What the linker has done since the start, and when it last looked."""
+        return {
+            "rounds": self._rounds,
+            "seconds_since": round(time.monotonic() - self._last_round, 1) if self._rounds else None,
+            "interval_seconds": self._interval,
+            "problem": self._problem,
+            **self._counts,
+        }
+
+    def health(self) -> dict[str, Any]:
+        """What is worth knowing besides the store's own health."""
+        return {"linker": self.status(), "not_embedded": self._daemon.unembedded}
+
+    async def _persist(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something until it is done, begun anew after a pause where it fails."""
+        while True:
+            try:
+                return await work()
+            except MailroomError as error:
+                self._problem = str(error)
+                log.warning("upkeep_failed", reason=self._problem)
+            except Exception as error:
+                self._problem = f"{type(error).__name__}: {error}"
+                log.exception("upkeep_failed")
+            await asyncio.sleep(PAUSE)
+
+    async def _repeat(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await work()
+            self._problem = ""
+
+    async def _link(self) -> None:
+        """Link what is new, round after round."""
+        async with self._linking:
+            for _ in range(MOST_ROUNDS):
+                if not await self._link_once():
+                    break
+
+    async def _link_once(self) -> bool:
+        """One bounded round; whether there may be more to do."""
+        ledger = self._daemon.ledger
+        version, _, after = (await self._daemon.run_in_reader(ledger.noted, CURSOR)).partition(" ")
+        cycle: Cycle = await self._daemon.run_in_reader(
+            link_cycle, self._daemon.view, int(version or 0), time.time(), after
+        )
+        self._rounds += 1
+        self._last_round = time.monotonic()
+        if cycle.write is not None:
+            await self._write(cycle.write)
+        for name, count in cycle.counts.items():
+            self._counts[name] = self._counts.get(name, 0) + count
+        if not cycle.nodes:
+            return False
+        await self._daemon.run_in_reader(ledger.note, CURSOR, f"{cycle.cursor} {cycle.after}")
+        return True
+
+    async def _forget(self) -> None:
+        while write := await self._daemon.run_in_reader(decay_pass, self._daemon.view, time.time()):
+            await self._write(write)
+
+    async def _count_accesses(self) -> None:
+        write = await self._briefs.accesses()
+        if write is not None:
+            await self._write(write)
+
+    async def _write(self, write: MemoryWrite) -> None:
+        written = await self._submit(write)
+        if written.error:
+            raise ActionError(f"Memory refused its own write: {written.error}")

@@ -1,0 +1,306 @@
+"""The memory daemon as a process: killed, frozen, doubled, robbed of its folder, fed with rubbish."""
+
+import asyncio
+import contextlib
+import json
+import random
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shared import subjects
+from shared.contracts import Edge, MemoryWrite, Node, generate_id
+from shared.errors import MailroomError, Refused
+from shared.memory import Memory
+from tests.flow.conftest import Office, eventually, eventually_async
+
+KILLS = 10
+
+
+@pytest.fixture
+async def memory_office(tmp_path: Path) -> AsyncIterator[Office]:
+    """An office of the memory daemon alone."""
+    office = Office(tmp_path, MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open(["memory"])
+        yield office
+    finally:
+        await office.close()
+
+
+@contextlib.asynccontextmanager
+async def client(office: Office, name: str = "scout") -> AsyncIterator[Memory]:
+    bus = await office.connect(name)
+    try:
+        yield Memory(bus)
+    finally:
+        await bus.close()
+
+
+def vector(seed: int) -> tuple[float, ...]:
+    numbers = random.Random(seed)
+    values = [numbers.gauss(0, 1) for _ in range(384)]
+    length = sum(value * value for value in values) ** 0.5
+    return tuple(value / length for value in values)
+
+
+def note(index: int) -> Node:
+    """A node that brings its vector, so that nothing waits for the model."""
+    return Node(id=f"n{index}", title=f"Note number {index} of the test", embedding=vector(index))
+
+
+async def every_node(memory: Memory) -> dict[str, Node]:
+    return {node.id: node async for node in memory.iterate_nodes()}
+
+
+async def test_killed_ten_times_in_the_middle_of_a_hundred_batches(memory_office: Office) -> None:
+    """What was answered is there once; what was not is there once after all; the version never goes back."""
+    office = memory_office
+    answered: list[str] = []
+    versions: list[int] = []
+    sent = 0
+
+    async def write_on(memory: Memory, stop: asyncio.Event) -> None:
+        nonlocal sent
+        while not stop.is_set() or sent < 100:
+            index, sent = sent, sent + 1
+            write = MemoryWrite(
+                sender="scout", nodes=(note(3 * index), note(3 * index + 1), note(3 * index + 2)), insist=True
+            )
+            while True:
+                try:
+                    written = await memory.write(write)
+                except Refused:
+                    raise
+                except MailroomError:
+                    await asyncio.sleep(0.05)
+                    continue
+                break
+            answered.extend(node.id for node in write.nodes)
+            versions.append(written.version)
+
+    async with client(office) as memory:
+        stop = asyncio.Event()
+        writers = [asyncio.create_task(write_on(memory, stop)) for _ in range(4)]
+        for _ in range(KILLS):
+            before = len(answered)
+            await eventually(lambda before=before: len(answered) > before + 12, 60)  # type: ignore[misc]
+            office.kill("memory")
+            office.start("memory")
+            await office.ready("memory")
+        stop.set()
+        await asyncio.gather(*writers)
+        found = await every_node(memory)
+        assert sorted(found) == sorted(answered) == sorted(f"n{index}" for index in range(3 * sent))
+        stats = await memory.stats()
+        assert stats["nodes"] == 3 * sent
+        assert stats["version"] == max(versions)
+
+
+async def test_the_version_only_grows_for_whoever_listens(memory_office: Office) -> None:
+    heard: list[int] = []
+    listener = await memory_office.connect("critic")
+
+    async def hear(subject: str, payload: bytes, headers: dict[str, str]) -> None:
+        heard.append(json.loads(payload)["version"])
+
+    await listener.subscribe(subjects.GRAPH_VERSION, hear)
+    async with client(memory_office) as memory:
+        for index in range(5):
+            await memory.add(note(index), insist=True)
+        memory_office.kill("memory")
+        memory_office.start("memory")
+        await memory_office.ready("memory")
+        for index in range(5, 10):
+            await memory.add(note(index), insist=True)
+
+    await eventually(lambda: len(heard) >= 10)
+    assert heard == sorted(set(heard))
+    await listener.close()
+
+
+async def test_without_its_folder_it_is_made_anew_from_the_log(memory_office: Office) -> None:
+    office = memory_office
+    async with client(office) as memory:
+        await memory.add(
+            Node(id="port", title="The broker listens on port 4222", body="As nats-server does by default."),
+            Node(id="sync", title="Writes are synced before they are answered", kind="decision"),
+            edges=[Edge(from_id="port", to_id="sync", weight=0.6)],
+        )
+        await memory.add(Node(id="port", title="The broker listens on port 4333"), insist=True)
+        with pytest.raises(Refused):
+            await memory.add(Node(id="thin", title="Hm"))
+        with pytest.raises(Refused):
+            await memory.add(
+                Node(id="loose", title="An edge to nowhere"), edges=[Edge(from_id="loose", to_id="x")]
+            )
+        await memory.retire("sync")
+
+        async def picture() -> list[object]:
+            return [
+                await memory.get("port", "sync", "thin", "loose"),
+                await memory.get("port", at=1),
+                await memory.search("which port has the broker"),
+                (await memory.stats())["version"],
+                [edge async for edge in memory.iterate_edges()],
+            ]
+
+        before = await picture()
+        office.signal("memory", signal.SIGTERM)
+        office.processes["memory"].wait(20)
+        shutil.rmtree(office.config.state_dir / "memory")
+        office.start("memory")
+        await office.ready("memory")
+        assert await picture() == before
+
+
+async def test_made_anew_on_demand_while_it_runs(memory_office: Office) -> None:
+    async with client(memory_office) as memory:
+        for index in range(50):
+            await memory.add(note(index), insist=True)
+        version = (await memory.stats())["version"]
+        await memory.rebuild()
+
+        async def ready() -> bool:
+            return (await memory.health())["status"] == "ok"
+
+        await eventually_async(ready, 30)
+        assert len(await every_node(memory)) == 50
+        assert (await memory.stats())["version"] == version
+        assert (await memory.add(note(51), insist=True)).version == version + 1
+
+
+async def test_a_second_daemon_stands_by_and_takes_over(memory_office: Office) -> None:
+    office = memory_office
+    async with client(office) as memory:
+        await memory.add(note(1), insist=True)
+        office.start("memory", "second")
+        log = office.config.logs / "memorysecond.log"
+        await eventually(lambda: "refused_to_start" in log.read_text(), 20)
+        assert "another memory daemon" in log.read_text()
+        await memory.add(note(2), insist=True)
+        office.kill("memory")
+        await office.ready("memory", "second")
+        await memory.add(note(3), insist=True)
+        assert len(await every_node(memory)) == 3
+
+
+@pytest.mark.timeout(150)
+async def test_one_that_was_frozen_ends_when_another_has_taken_over(
+    memory_office: Office, tmp_path: Path
+) -> None:
+    """The other one has a folder of its own, as on another machine: the lease alone tells them apart."""
+    office = memory_office
+    async with client(office) as memory:
+        await memory.add(note(1), insist=True)
+        office.signal("memory", signal.SIGSTOP)
+        elsewhere = tmp_path / "elsewhere"
+        shutil.copytree(office.config.keys, elsewhere / "keys")
+        office.environment["MAILROOM_STATE_DIR"] = str(elsewhere)
+        frozen = office.processes["memory"]
+        office.start("memory", "second")
+        begun = time.monotonic()
+        await eventually(lambda: any(elsewhere.glob("run/memory-*.alive")), 60)
+        assert time.monotonic() - begun < 40
+        office.signal("memory", signal.SIGCONT)
+        await eventually(lambda: frozen.poll() is not None, 30)
+        await memory.add(note(2), insist=True)
+        assert len(await every_node(memory)) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"nodes": [{"title": "t" * 300}]},
+        {"nodes": [{"title": "Too important to be true", "importance": 7}]},
+        {"nodes": [{"title": "A vector of nothing", "embedding": [float("nan")] * 384}]},
+        {"nodes": [{"title": "A short vector", "embedding": [1.0, 0.0]}]},
+        {"nodes": [{"title": "Tags without end", "tags": [f"t{index}" for index in range(33)]}]},
+        {"edges": [{"from": "here", "to": "nowhere"}]},
+        {"edges": [{"from": "here", "to": "there", "relation": "is_fond_of"}]},
+        {"edges": [{"from": "here", "to": "here"}]},
+        {"edges": [{"from": "here", "to": "there", "weight": 1.5}]},
+        {"edges": [{"from": "there", "to": "here", "relation": "supersedes"}]},
+        {"retire": ["nobody"]},
+        {},
+    ],
+    ids=lambda body: json.dumps(body)[:40],
+)
+async def test_bad_input_is_refused_and_nothing_of_it_stored(
+    memory_office: Office, body: dict[str, object]
+) -> None:
+    office = memory_office
+    async with client(office) as memory:
+        await memory.add(
+            Node(id="here", title="Here is one end of it"),
+            Node(id="there", title="There is the other end of it"),
+            edges=[Edge(from_id="here", to_id="there", relation="supersedes")],  # type: ignore[arg-type]
+            insist=True,
+        )
+        before = await memory.stats()
+        scout = await office.connect("scout")
+        write_id = generate_id()
+        good = {"id": "good", "title": "A good one in bad company"}
+        nodes = [good, *body.pop("nodes", [])]  # type: ignore[misc]
+        message = {"type": "memory_write.v1", "id": write_id, "insist": True, "nodes": nodes, **body}
+        if not body and nodes == [good]:
+            message = {"type": "memory_write.v1", "id": write_id}
+        stored = await scout.store(subjects.memory_write("scout"), json.dumps(message).encode())
+        await refused_or_buried(office, write_id, stored["seq"])
+        after = await memory.stats()
+        assert (after["nodes"], after["edges"]) == (before["nodes"], before["edges"])
+        await memory.add(note(7), insist=True)
+        await scout.close()
+
+
+async def refused_or_buried(office: Office, write_id: str, seq: int) -> None:
+    """A write that can be read is answered; one that cannot has a dead letter. Both say why."""
+
+    async def said() -> bool:
+        records = await office.stored("memory.write.memory", subjects.MEMORY)
+        if any(json.loads(data).get("cause") == write_id for _, _, data in records):
+            return True
+        return any(json.loads(data).get("stream_seq") == seq for _, _, data in await office.stored("dead.memory"))
+
+    async def answered() -> bool:
+        query = json.dumps({"id": write_id, "seq": seq}).encode()
+        try:
+            answer = json.loads(await asyncio.wait_for(office.user.request("memory.written", query), 2))
+        except (TimeoutError, MailroomError):
+            return False
+        return bool(answer["error"])
+
+    async def either() -> bool:
+        return await said() or await answered()
+
+    await eventually_async(either, 20)
+
+
+async def test_what_is_no_message_at_all_leaves_it_alive(memory_office: Office) -> None:
+    office = memory_office
+    scout = await office.connect("scout")
+    for payload in (b"\xff\xfe\xfa", b"", b"{", b'{"type": "memory_write.v1"}', b"[" * 100_000):
+        await scout.store(subjects.memory_write("scout"), payload)
+    async with client(office) as memory:
+        await memory.add(note(1), insist=True)
+        with pytest.raises(MailroomError):
+            await memory.add(
+                Node(id="huge", title="Ten megabytes of it", body="x" * 999_999), *many_bodies(), insist=True
+            )
+        for verb in subjects.MEMORY_VERBS:
+            if verb in ("stats", "health", "reindex", "rebuild", "linker"):
+                continue
+            with pytest.raises(Refused):
+                await office.user.request(f"memory.{verb}", b"\xff\xfe rubbish")
+        with pytest.raises(Refused, match="depth"):
+            await office.user.request("memory.traverse", b'{"start": ["n1"], "depth": 10000}')
+        assert [node.id for node in await memory.get("n1")] == ["n1"]
+    await scout.close()
+
+
+def many_bodies() -> list[Node]:
+    return [Node(id=f"huge{index}", title="Ten megabytes", body="x" * 1_000_000) for index in range(10)]
