@@ -55,7 +55,8 @@ class Briefs:
             for agent in self._briefings.stale(self._ready_for, time.time()):
                 await self._note(agent, await self._daemon.run_in_reader(self._prepare, agent))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), LOOK)
+                async with asyncio.timeout(LOOK):
+                    await self._ended.wait()
                 await asyncio.sleep(SETTLE)
             self._ended.clear()
 

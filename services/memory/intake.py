@@ -106,7 +106,8 @@ class Intake:
     async def caught_up(self, timeout: float) -> None:
         """Wait until the store has caught up, at most ``timeout`` seconds."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._level.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._level.wait()
 
     async def rebuild(self, *, force: bool = False) -> dict[str, object]:
         """Have the store made anew from the log; returns at once, ``behind`` tells how far it is.
@@ -177,7 +178,8 @@ class Intake:
         try:
             if write_id in self._answers:  # meanwhile, while the store was asked
                 return self._answers[write_id]
-            return await asyncio.wait_for(future, ANSWER_WAIT)
+            async with asyncio.timeout(ANSWER_WAIT):
+                return await future
         except TimeoutError:
             raise ActionError(
                 "The write is still in line", "Ask again, or see 'mailroom memory health'"

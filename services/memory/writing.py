@@ -171,7 +171,8 @@ class Writer:
         ]
 
     def _reject(self, node: Node, near: list[tuple[Node, float]]) -> Rejection | None:
-        verdicts = (judge(node, other, cosine) for other, cosine in near or [(None, 0.0)])
+        compared: list[tuple[Node | None, float]] = [*near] or [(None, 0.0)]
+        verdicts = (judge(node, other, cosine) for other, cosine in compared)
         return next(filter(None, verdicts), None)
 
     def _find_nearest(

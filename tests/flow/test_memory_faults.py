@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import json
+import os
 import random
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from shared import subjects
-from shared.contracts import Edge, MemoryWrite, Node, generate_id
+from shared.contracts import Edge, MemoryWrite, Node, Relation, generate_id
 from shared.errors import MailroomError, Refused
 from shared.memory import Memory
 from tests.flow.conftest import Office, eventually, eventually_async
@@ -212,49 +214,102 @@ async def test_one_that_was_frozen_ends_when_another_has_taken_over(
         assert len(await every_node(memory)) == 2
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"nodes": [{"title": "t" * 300}]},
-        {"nodes": [{"title": "Too important to be true", "importance": 7}]},
-        {"nodes": [{"title": "A vector of nothing", "embedding": [float("nan")] * 384}]},
-        {"nodes": [{"title": "A short vector", "embedding": [1.0, 0.0]}]},
-        {"nodes": [{"title": "Tags without end", "tags": [f"t{index}" for index in range(33)]}]},
-        {"edges": [{"from": "here", "to": "nowhere"}]},
-        {"edges": [{"from": "here", "to": "there", "relation": "is_fond_of"}]},
-        {"edges": [{"from": "here", "to": "here"}]},
-        {"edges": [{"from": "here", "to": "there", "weight": 1.5}]},
-        {"edges": [{"from": "there", "to": "here", "relation": "supersedes"}]},
-        {"retire": ["nobody"]},
-        {},
-    ],
-    ids=lambda body: json.dumps(body)[:40],
-)
-async def test_bad_input_is_refused_and_nothing_of_it_stored(
-    memory_office: Office, body: dict[str, object]
-) -> None:
+BAD_WRITES: list[dict[str, object]] = [
+    {"nodes": [{"title": "t" * 300}]},
+    {"nodes": [{"title": "Too important to be true", "importance": 7}]},
+    {"nodes": [{"title": "A vector of nothing", "embedding": [float("nan")] * 384}]},
+    {"nodes": [{"title": "A short vector", "embedding": [1.0, 0.0]}]},
+    {"nodes": [{"title": "Tags without end", "tags": [f"t{index}" for index in range(33)]}]},
+    {"edges": [{"from": "here", "to": "nowhere"}]},
+    {"edges": [{"from": "here", "to": "there", "relation": "is_fond_of"}]},
+    {"edges": [{"from": "here", "to": "here"}]},
+    {"edges": [{"from": "here", "to": "there", "weight": 1.5}]},
+    {"edges": [{"from": "there", "to": "here", "relation": "supersedes"}]},
+    {"retire": ["nobody"]},
+]
+
+
+async def test_bad_input_is_refused_and_nothing_of_it_stored(memory_office: Office) -> None:
+    """Each in the company of a good node, which must not be stored either; and all are told why."""
     office = memory_office
+    scout = await office.connect("scout")
     async with client(office) as memory:
         await memory.add(
             Node(id="here", title="Here is one end of it"),
             Node(id="there", title="There is the other end of it"),
-            edges=[Edge(from_id="here", to_id="there", relation="supersedes")],  # type: ignore[arg-type]
+            edges=[Edge(from_id="here", to_id="there", relation=Relation.SUPERSEDES)],
             insist=True,
         )
         before = await memory.stats()
-        scout = await office.connect("scout")
-        write_id = generate_id()
-        good = {"id": "good", "title": "A good one in bad company"}
-        nodes = [good, *body.pop("nodes", [])]  # type: ignore[misc]
-        message = {"type": "memory_write.v1", "id": write_id, "insist": True, "nodes": nodes, **body}
-        if not body and nodes == [good]:
-            message = {"type": "memory_write.v1", "id": write_id}
-        stored = await scout.store(subjects.memory_write("scout"), json.dumps(message).encode())
-        await refused_or_buried(office, write_id, stored["seq"])
-        after = await memory.stats()
-        assert (after["nodes"], after["edges"]) == (before["nodes"], before["edges"])
+        for body in BAD_WRITES:
+            write_id = generate_id()
+            nodes = [{"id": "good", "title": "A good one in bad company"}, *body.get("nodes", [])]  # type: ignore[misc]
+            message = {"type": "memory_write.v1", "id": write_id, "insist": True, **body, "nodes": nodes}
+            stored = await scout.store(subjects.memory_write("scout"), json.dumps(message).encode())
+            await refused_or_buried(office, write_id, stored["seq"])
+            after = await memory.stats()
+            assert (after["nodes"], after["edges"]) == (before["nodes"], before["edges"]), body
         await memory.add(note(7), insist=True)
-        await scout.close()
+    await scout.close()
+
+
+async def test_a_full_disk_refuses_writes_serves_reads_and_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "memory"
+    folder.mkdir(parents=True)
+    if os.geteuid() or not mount(folder, "size=3m"):
+        pytest.skip("a small disk can be mounted by root only")
+    office = Office(tmp_path, MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open(["memory"])
+        async with client(office) as memory:
+            stored = await fill(memory)
+            assert (await memory.health())["status"] == "degraded"
+            assert len(await every_node(memory)) == 20 * stored
+            assert [hit.node.id for hit in await memory.search("Bulk 0 of 0", limit=1)] == ["b0-0"]
+            assert mount(folder, "remount,size=60m")
+            await memory.add(note(1), insist=True)
+            assert (await memory.health())["status"] == "ok"
+            assert len(await every_node(memory)) == 20 * stored + 1
+            office.kill("memory")
+            office.start("memory")
+            await office.ready("memory")
+            # What was refused is in the log, and stays refused.
+            assert len(await every_node(memory)) == 20 * stored + 1
+    finally:
+        await office.close()
+        unmount(folder)
+
+
+async def fill(memory: Memory) -> int:
+    """Write batches of 20 until one is refused; returns how many were taken."""
+    for batch in range(100):
+        try:
+            await memory.add(*bulk(batch), insist=True)
+        except Refused as refused:
+            assert "is full" in str(refused)
+            return batch
+    raise AssertionError("the disk never was full")
+
+
+def bulk(batch: int) -> list[Node]:
+    return [
+        Node(
+            id=f"b{batch}-{index}",
+            title=f"Bulk {index} of {batch}",
+            body=random.randbytes(2_000).hex(),
+            embedding=vector(20 * batch + index),
+        )
+        for index in range(20)
+    ]
+
+
+def mount(folder: Path, options: str) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def unmount(folder: Path) -> None:
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 async def refused_or_buried(office: Office, write_id: str, seq: int) -> None:
@@ -264,7 +319,8 @@ async def refused_or_buried(office: Office, write_id: str, seq: int) -> None:
         records = await office.stored("memory.write.memory", subjects.MEMORY)
         if any(json.loads(data).get("cause") == write_id for _, _, data in records):
             return True
-        return any(json.loads(data).get("stream_seq") == seq for _, _, data in await office.stored("dead.memory"))
+        letters = await office.stored("dead.memory")
+        return any(json.loads(data).get("stream_seq") == seq for _, _, data in letters)
 
     async def answered() -> bool:
         query = json.dumps({"id": write_id, "seq": seq}).encode()
