@@ -18,6 +18,7 @@ from shared.bus.consumer import Consumer
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.desk import Desk
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
+from shared.introduction import introduce
 from shared.profile import Profile, load_profile
 from shared.settings import Settings
 from shared.workbench import Workbench
@@ -125,6 +126,8 @@ class Office:
         if profile.name == subjects.CONDUCTOR:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
         self.agent.spawn(self._workbench.watch_claims())
+        if profile.name != subjects.MEMORY_DAEMON:
+            self.agent.spawn(self._introduce())
         try:
             await self._show()
         except OSError as error:
@@ -149,6 +152,16 @@ class Office:
         await self._bus.close()
         with contextlib.suppress(OSError):
             self._alive.unlink()
+
+    async def _introduce(self) -> None:
+        """Have memory know this agent; it applies the same introduction once, by its id."""
+        write = introduce(self.agent.profile)
+        try:
+            await self._bus.store(
+                subjects.memory_write(write.sender), write.to_json(), headers={"Nats-Msg-Id": write.id}
+            )
+        except BusError as error:
+            logger.warning("not_introduced", reason=str(error))
 
     async def _consume(self, stream: str, durable: str) -> None:
         self._consumers.append(

@@ -79,7 +79,7 @@ ALL = set(AGENTS)
         (node("x", "event", agent="critic", importance=0.1), set()),
         (node("x", "fact", embedding=direction(0, 0, 0, 1)), set()),
         (node("x", "event", agent="stranger"), {"nobody"}),
-        (node("x", "decision", agent="stranger"), {"nobody"}),
+        (node("x", "decision", agent="stranger"), ALL),
         (node("x", "event", agent="critic"), {"critic", "nobody"}),
         (node("x", "observation", agent="scout"), {"scout"}),
         (node("x", "fact", tags=("scout",)), set()),

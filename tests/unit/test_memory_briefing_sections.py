@@ -282,7 +282,7 @@ def test_facts_of_low_confidence_and_what_is_marked_are_unresolved() -> None:
     shown = brief(world)
     assert sorted(shown[UNRESOLVED]) == ["flagged", "generic", "low", "marked", "vague"]
     assert shown[IDENTITY] == ["scout", "firm"]
-    assert shown[ACTIVE] == ["sure"]
+    assert shown[ACTIVE] == ["sure", "elsewhere"]
 
 
 def test_recent_events_are_of_the_last_48_hours_in_its_domain() -> None:

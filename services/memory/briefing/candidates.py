@@ -53,9 +53,6 @@ WIDEST = 4_096
 OWN = 128
 """How many of the agent's own latest are looked at."""
 
-FEW = 16
-"""How many facts are read to see whether they say that they are uncertain."""
-
 SIMILAR = 256
 """How many of the nearest in meaning are looked at for Active Context."""
 
@@ -83,7 +80,7 @@ def shortlist(view: "View", scope: Scope) -> Shortlist:
     """
     weights: dict[str, Weights] = {title: {} for title in ORDER}
     openings: set[str] = set()
-    for source in (_tied, _own, _marked, _recent, _working):
+    for source in (_tied, _own, _doubtful, _marked, _recent, _working):
         for title, more in source(view, scope):
             weights[title].update(
                 {key: max(weight, weights[title].get(key, 0.0)) for key, weight in more.items()}
@@ -135,32 +132,30 @@ def _tied(view: "View", scope: Scope) -> Source:
         yield title, {key: ties[key].weight for key in _pick(view, ties, kinds)}
     applying = [key for key, joined in ties.items() if joined.applies]
     yield IDENTITY, {key: ties[key].applies for key in _pick(view, applying, ("preference", "fact"))}
-    yield UNRESOLVED, {key: ties[key].weight for key in _unsure(view, _pick(view, ties, ("fact",)))}
 
 
 def _own(view: "View", scope: Scope) -> Source:
     agent = scope.agent
     tagged = view.select(tags=(agent,), min_importance=MIN_IMPORTANCE, limit=OWN)
     shared = view.select(agent=agent, kinds=SHARED[:-1], min_importance=MIN_IMPORTANCE, limit=OWN)
-    facts = view.select(agent=agent, kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
     for kind in SHARED[:-1]:
         ids = _pick(view, dict.fromkeys((*shared, *tagged)), (kind,))
         yield _SECTION_OF[kind], dict.fromkeys(ids, OWN_WEIGHT)
-    facts += _pick(view, tagged, ("fact",))
-    yield UNRESOLVED, dict.fromkeys(_unsure(view, facts), OWN_WEIGHT)
     yield RECENT_EVENTS, dict.fromkeys(_pick(view, tagged, EVENTS), OWN_WEIGHT)
 
 
-def _unsure(view: "View", facts: list[str]) -> list[str]:
-    """Facts that may be of low confidence: those of low importance, and the first few in case they say so
-    themselves.
-    """
-    low = view.measure(facts)[0] < LOW
-    return [
-        key
-        for place, (key, is_low) in enumerate(zip(facts, low.tolist(), strict=True))
-        if is_low or place < FEW
-    ]
+def _doubtful(view: "View", scope: Scope) -> Source:
+    """Facts of low importance of its own, tied to it, or near."""
+    own = view.select(agent=scope.agent, kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
+    own += view.select(tags=(scope.agent,), kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
+    weights = {
+        **dict.fromkeys(_pick(view, scope.near, ("fact",)), BASE_WEIGHT),
+        **dict.fromkeys(own, OWN_WEIGHT),
+        **{key: scope.ties[key].weight for key in _pick(view, scope.ties, ("fact",))},
+    }
+    facts = list(weights)
+    low = zip(facts, (view.measure(facts)[0] < LOW).tolist(), strict=True)
+    yield UNRESOLVED, {key: weights[key] for key, is_low in low if is_low}
 
 
 def _marked(view: "View", scope: Scope) -> Source:
@@ -201,7 +196,7 @@ def _working(view: "View", scope: Scope) -> Source:
 def _pools(view: "View", scope: Scope) -> dict[str, tuple[Weights, bool]]:
     """Of what may concern everybody, enough of each kind if memory has it; and whether there is more."""
     found: dict[str, tuple[Weights, bool]] = {}
-    kinds: tuple[str, ...] = SHARED if scope.unknown else SHARED[:-1]
+    kinds: tuple[str, ...] = SHARED
     limit = POOL
     while kinds:
         pools = {kind: _best(view, kind, limit, scope.moment) for kind in kinds}

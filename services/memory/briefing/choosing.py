@@ -49,7 +49,8 @@ def choose(view: "View", scope: Scope) -> Choice:
     nodes: dict[str, Node] = {}
     places: dict[str, Placement] = {}
     read = dict.fromkeys(listed.ids, 0)
-    wanted = [*([scope.node.id] if scope.node else []), *sorted(contested & everything.keys())]
+    own = [scope.node.id] if scope.node else []
+    wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
     for _ in range(ROUNDS):
         for title in _unfilled(listed, read, places, contested):
             wanted += listed.ids[title][read[title] : read[title] + BATCH]

@@ -103,6 +103,8 @@ class Footprint:
     def _could_show(self, node: Node, scope: Scope, touch: Touch, cosine: float) -> bool:
         links = touch.links.get(node.id, [])
         standing = msgspec.structs.replace(touch.standing, ties=tie(links, scope.hubs, scope.agent))
+        if node.id in standing.ties or node.source.agent == scope.agent:
+            scope = msgspec.structs.replace(scope, suspects=scope.suspects | {node.id})
         placement = place(node, scope, standing, cosine)
         local = bool(placement or node.id in standing.ties or is_local(node.id, scope))
         if node.id in self._disputed:

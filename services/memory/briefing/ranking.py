@@ -91,22 +91,27 @@ def is_active(goal: Node) -> bool:
     return not said & DONE
 
 
-def is_for_review(node: Node) -> bool:
-    """Whether somebody asks that it be looked at: by one of REVIEW_TAGS, or a true ``review``,
-    ``needs_review`` or ``flag`` (the linker's) in its metadata.
+def is_flagged(node: Node) -> bool:
+    """Whether its metadata ask that it be looked at: ``review``, ``needs_review`` or (by the linker)
+    ``flag``.
     """
-    flags = (node.metadata.get(name) for name in ("review", "needs_review", "flag"))
-    return any(tag in REVIEW_TAGS for tag in node.tags) or any(map(_is_set, flags))
+    return any(map(_is_set, (node.metadata.get(name) for name in ("review", "needs_review", "flag"))))
 
 
-def is_doubtful(node: Node, weight: float) -> bool:
-    """Whether a fact is of low confidence: its metadata say under 0.5 ("low"), or both importance and
-    weight are under 0.4.
-    """
+def is_uncertain(node: Node) -> bool:
+    """Whether it is a fact whose metadata say that it is of low ``confidence``: under 0.5, or "low"."""
     confidence = node.metadata.get("confidence")
     if isinstance(confidence, int | float) and not isinstance(confidence, bool):
         return node.kind == "fact" and confidence < 0.5
-    return node.kind == "fact" and (confidence == "low" or (node.importance < LOW and weight < LOW))
+    return node.kind == "fact" and confidence == "low"
+
+
+def is_vague(node: Node, weight: float) -> bool:
+    """Whether it is a fact of low confidence since importance and weight are under LOW, and it does not say
+    otherwise.
+    """
+    low = node.importance < LOW and weight < LOW
+    return node.kind == "fact" and low and "confidence" not in node.metadata
 
 
 def _is_set(flag: Any) -> bool:

@@ -21,6 +21,10 @@ ANCHORS = 10
 SPARE = 6
 """How many more are looked at, for some may be valid no longer."""
 
+SUSPECTS = 64
+"""How many of its latest nodes, and of those tied to it, are read to see what their metadata say of their
+reliability."""
+
 RECENT = 48 * 3600.0
 """How far back recent goes, in seconds."""
 
@@ -47,7 +51,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     ``node`` is the agent's own, ``hubs`` what it acts through (itself, its instances, what it is an
     instance of) with a factor, ``ties`` the nodes joined with one of those, ``near`` the steps from its
     node, ``anchors`` its latest nodes, ``work`` the steps from those and its node, ``mean`` the direction
-    of their vectors. ``unknown``: memory has neither a node of it nor one by it.
+    of their vectors. ``suspects`` are the nodes whose metadata may bring them under Unresolved.
+    ``unknown``: memory has neither a node of it nor one by it.
     """
 
     agent: str
@@ -60,6 +65,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     work: Mapping[str, int]
     direction: Vectors | None
     since: float
+    suspects: frozenset[str]
     unknown: bool
 
 
@@ -69,18 +75,22 @@ def survey(view: "View", agent: str, moment: float) -> Scope:
     own = [node.id] if node else []
     hubs = _find_hubs(view, own, moment)
     joined = find_links(view, hubs, moment, floor=MIN_WEIGHT)
-    anchors, since = _find_anchors(view, agent, moment)
+    ties = tie(map(turned, joined), hubs, agent)
+    latest = view.select(agent=agent, min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
+    anchors, since = _find_anchors(view, latest[: ANCHORS + SPARE], moment)
+    heaviest = sorted(ties, key=lambda node_id: (-ties[node_id].weight, node_id))[:SUSPECTS]
     return Scope(
         agent=agent,
         moment=moment,
         node=node,
         hubs=hubs,
-        ties=tie(map(turned, joined), hubs, agent),
+        ties=ties,
         near=reach(view, own, NEAR, moment),
         anchors=anchors,
         work=reach(view, (*anchors, *own), WORK, moment),
         direction=_mean(view, anchors or own),
         since=since,
+        suspects=frozenset((*latest, *heaviest)),
         unknown=not (node or anchors),
     )
 
@@ -154,18 +164,17 @@ def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:
     return hubs
 
 
-def _find_anchors(view: "View", agent: str, moment: float) -> tuple[tuple[str, ...], float]:
-    """Its latest nodes of the last 48 hours, or of any time where there are none; and since when others
+def _find_anchors(view: "View", latest: list[str], moment: float) -> tuple[tuple[str, ...], float]:
+    """Those of its latest nodes that are of the last 48 hours, or all where none are; and since when others
     would count.
     """
-    for since in (moment - RECENT, 0.0):
-        ids = view.select(agent=agent, since=since, min_importance=MIN_IMPORTANCE, limit=ANCHORS + SPARE)
-        nodes = sorted(view.nodes(ids), key=lambda node: (-changed_at(node), node.id))
-        current = [node for node in nodes if is_current(node, moment)][:ANCHORS]
-        if current:
-            full = len(current) == ANCHORS
-            return tuple(node.id for node in current), changed_at(current[-1]) if full else since
-    return (), 0.0
+    nodes = sorted(view.nodes(latest), key=lambda node: (-changed_at(node), node.id))
+    current = [node for node in nodes if is_current(node, moment)]
+    recent = [node for node in current if changed_at(node) >= moment - RECENT]
+    chosen = (recent or current)[:ANCHORS]
+    if len(chosen) == ANCHORS:
+        return tuple(node.id for node in chosen), changed_at(chosen[-1])
+    return tuple(node.id for node in chosen), moment - RECENT if recent else 0.0
 
 
 def _mean(view: "View", ids: Iterable[str]) -> Vectors | None:

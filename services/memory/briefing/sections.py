@@ -10,11 +10,13 @@ from services.memory.briefing.ranking import (
     MIN_WEIGHT,
     OTHERS_WEIGHT,
     OWN_WEIGHT,
+    REVIEW_TAGS,
     happened_at,
     is_active,
     is_current,
-    is_doubtful,
-    is_for_review,
+    is_flagged,
+    is_uncertain,
+    is_vague,
     rank,
 )
 from services.memory.briefing.scope import RECENT, Scope, is_own
@@ -42,7 +44,7 @@ ORDER: Mapping[str, str] = {
 EVENTS = ("event", "episodic")
 CONTEXT = ("decision", "fact", "event", "preference", "task")
 SHARED = ("preference", "pattern", "goal", "decision")
-"""Kinds that may concern everybody; decisions do so for those alone of whom memory knows nothing."""
+"""Kinds that may concern everybody."""
 
 RELATED = tuple(
     "agent person people human user contact customer team group organization organisation company"
@@ -105,12 +107,19 @@ Found = tuple[str, float, str] | None
 
 
 def unresolved(node: Node, scope: Scope, standing: Standing) -> Found:
-    """What is marked for review, and facts of low confidence, in its neighbourhood and scope."""
+    """What is marked for review by a tag, and vague facts, in its neighbourhood and scope; of its suspects
+    also what says in its metadata that it is to be reviewed or uncertain.
+    """
     weight = local_weight(node, scope, standing)
-    if weight and is_for_review(node):
+    if not weight:
+        return None
+    suspect = node.id in scope.suspects
+    if any(tag in REVIEW_TAGS for tag in node.tags) or (suspect and is_flagged(node)):
         return UNRESOLVED, weight, REVIEW_NOTE
     joined = standing.ties[node.id].weight if node.id in standing.ties else BASE_WEIGHT
-    return (UNRESOLVED, weight, DOUBT_NOTE) if weight and is_doubtful(node, joined) else None
+    if (suspect and is_uncertain(node)) or (not scope.unknown and is_vague(node, joined)):
+        return UNRESOLVED, weight, DOUBT_NOTE
+    return None
 
 
 def identity(node: Node, scope: Scope, standing: Standing) -> Found:
@@ -157,17 +166,17 @@ def relevance(node: Node, scope: Scope, standing: Standing, cosine: float) -> fl
 
     0.5 x near + 0.5 x graph, or the weight of its edge with the agent where that is higher: near is (cosine
     with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
-    these). For an agent that memory knows nothing about, decisions have the weight of what concerns
-    everybody.
+    these). Decisions have at least the weight of what concerns everybody, if they do.
     """
     if node.kind not in CONTEXT:
         return 0.0
+    shared = shared_weight(node, scope, standing) if node.kind == "decision" else 0.0
     if scope.unknown:
-        return shared_weight(node, scope, standing) if node.kind == "decision" else 0.0
+        return shared
     near = nearness(cosine)
     graph = 1 / (1 + scope.work[node.id]) if node.id in scope.work else 0.0
     joined = standing.ties[node.id].weight if node.id in standing.ties else 0.0
-    weight = max(0.5 * near + 0.5 * graph, joined)
+    weight = max(0.5 * near + 0.5 * graph, joined, shared)
     return weight if weight >= FLOOR else 0.0
 
 
