@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 REPO ?=
+DATA ?=
 ARGS ?=
 
 VENV := .venv
@@ -20,7 +21,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-docker bench demo up down lock clean
+.PHONY: help setup check test test-docker bench bench-memory bench-locomo demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -45,6 +46,12 @@ test-docker: setup ## Run the tests of the containers; skipped where no engine r
 
 bench: setup $(STAMPS)/bench ## Measure, and print the ratios (ARGS="--json FILE" writes everything as JSON)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million memories too, "--quick" only whether it runs)
+	$(BIN)/python -m tests.bench --only memory $(ARGS)
+
+bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in LoCoMo's form (ARGS="--json FILE")
+	$(BIN)/python -m tests.bench.locomo "$(DATA)" $(ARGS)
 
 demo: setup ## Check up on the repository at REPO=path (default: this one) with an office of its own
 	@$(BIN)/mailroom demo $(if $(REPO),"$(REPO)")

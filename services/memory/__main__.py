@@ -58,6 +58,7 @@ class MemoryService(BaseAgent):
         self._upkeep = Upkeep(self._daemon, self._briefs, self._intake.submit, self.settings)
         await self._intake.open()
         self.spawn(self._intake.run())
+        self.spawn(self._intake.announce())
         await self._intake.caught_up(CATCH_UP_WAIT)
         self._folder = Folder(
             self.settings.ingest, self._intake.submit, self._daemon.get, self._daemon.list_nodes
@@ -94,7 +95,7 @@ class MemoryService(BaseAgent):
         }
         return {
             **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},
-            "written": _answering(WrittenQuery, lambda query: intake.answer(query.id)),
+            "written": _answering(WrittenQuery, lambda query: intake.answer(query.id, query.seq)),
             "embed": _answering(EmbedQuery, lambda query: daemon.embed(query.texts)),
             "linker": _answering(LinkerQuery, lambda query: upkeep.answer(query.action)),
             "reindex": _answering(_Nothing, lambda _: self._reindex()),

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from services.memory.briefing.cache import Briefings, Ready
@@ -15,8 +16,11 @@ from shared.settings import Settings
 if TYPE_CHECKING:
     from services.memory.view import View
 
-SETTLE = 2.0
+SETTLE = 5.0
 """Seconds after a change until briefings are made ready again: changes come in bursts."""
+
+FREE_ATTEMPTS = 2
+"""How often a briefing is made at the risk that memory is written to meanwhile; then writing has to wait."""
 
 LOOK = 15.0
 """Seconds between two looks for briefings whose time ends soon."""
@@ -88,13 +92,28 @@ class Briefs:
         return await read(self._compose, view, query, moment)
 
     def _compose(self, view: "View", query: BriefQuery, moment: float) -> Briefing:
+        if view is not self._daemon.view:
+            return compose(view, query.agent, moment, compact=query.compact)
         with self._daemon.still:
             return compose(view, query.agent, moment, compact=query.compact)
 
     def _make_now(self, query: BriefQuery) -> Ready:
-        with self._daemon.still:
-            return self._briefings.make(self._daemon.view, query.agent, query.compact, time.time())
+        def make(view: "View") -> Ready:
+            return self._briefings.make(view, query.agent, query.compact, time.time())
+
+        return self._undisturbed(query.agent, make)
 
     def _prepare(self, agent: str) -> Ready:
+        return self._undisturbed(agent, lambda view: self._briefings.prepare(view, agent, time.time()))
+
+    def _undisturbed(self, agent: str, make: "Callable[[View], Ready]") -> Ready:
+        """Make a briefing while memory is not written to: tried without holding up the writer first."""
+        view = self._daemon.view
+        for _ in range(FREE_ATTEMPTS):
+            version = view.version
+            ready = make(view)
+            if view.version == version:
+                return ready
+            self._briefings.discard(agent)
         with self._daemon.still:
-            return self._briefings.prepare(self._daemon.view, agent, time.time())
+            return make(view)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from services.memory.change import Entry
+from services.memory.opening import load_view, open_embedder, open_reranker, open_store, save_view
 from services.memory.writing import Watcher, Writer, Written
 from shared.contracts import (
     EdgePage,
@@ -42,6 +44,9 @@ READERS = 4
 EMBEDDED_AT_ONCE = 64
 """Texts of one step when all are embedded anew: writes wait for no more than that."""
 
+SWITCH = 0.001
+"""Seconds a thread computes while others wait: a fifth of the usual, so that searches need not wait long."""
+
 BASE_NOTE = "base"
 """Under which the ledger has the version that comes before the first message of the log."""
 
@@ -67,6 +72,7 @@ class MemoryDaemon:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
         self._upkeep: asyncio.Task[None] | None = None
         self._unembedded = 0
+        self._closed = False
         self._past: View | None = None
         self._started = time.monotonic()
         self._counts = {"writes": 0, "refused": 0, "searches": 0}
@@ -79,15 +85,15 @@ class MemoryDaemon:
         or open in another process.
         """
         path = settings.state_dir / "memory"
-        embedder = await asyncio.to_thread(_open_embedder, settings)
+        embedder = await asyncio.to_thread(open_embedder, settings)
         try:
-            store, view = await asyncio.to_thread(_open_store, path, embedder)
+            store = await asyncio.to_thread(open_store, path, embedder)
+            view = await asyncio.to_thread(load_view, store, path)
         except BaseException:
             embedder.close()
             raise
-        daemon = cls(path, store, view, embedder, _make_reranker(settings))
-        daemon._unembedded = await daemon._in(daemon._writer, store.count_missing)
-        return daemon
+        sys.setswitchinterval(SWITCH)
+        return cls(path, store, view, embedder, open_reranker(settings))
 
     @property
     def version(self) -> int:
@@ -202,17 +208,21 @@ class MemoryDaemon:
         if version > self.view.version:
             raise ActionError(f"There is no graph version {version} yet", f"Memory is at {self.view.version}")
         if self._past is None or self._past.version != version:
-            tables = await self._in(self._writer, self._writing.store.load, version)
-            self._past = await self._in(self._readers, _build_view, tables, self._embedder)
+            self._past = await self._in(self._writer, load_view, self._writing.store, None, version)
         return self._past
 
     async def embed_missing(self) -> None:
         """Embed what has no vector of the model in use yet, step by step, until nothing is left."""
-        if self._unembedded:
-            log.info("embedding_anew", texts=self._unembedded, model=self._embedder.model_name)
-        while self._unembedded:
-            self._unembedded = await self._in(self._writer, self._writing.embed_missing, EMBEDDED_AT_ONCE)
-        log.info("embedded", model=self._embedder.model_name)
+        told = False
+        while True:
+            embedded, self._unembedded = await self._in(
+                self._writer, self._writing.embed_missing, EMBEDDED_AT_ONCE
+            )
+            if not embedded:
+                return
+            if not told:
+                log.info("embedding_anew", texts=self._unembedded, model=self._embedder.model_name)
+            told = True
 
     def watch(self, watcher: Watcher) -> None:
         """Have somebody told of each change from now on."""
@@ -251,8 +261,12 @@ class MemoryDaemon:
 
     async def close(self) -> None:
         """Finish what is being written and let the folder go."""
+        if self._closed:
+            return
+        self._closed = True
         if self._upkeep is not None:
             await self._upkeep
+        await self._in(self._writer, lambda: save_view(self.view, self._path, least=0))
         for pool in (self._writer, self._readers):
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
@@ -282,48 +296,22 @@ class MemoryDaemon:
     def _tidy(self) -> None:
         try:
             self._writing.store.tidy()
+            save_view(self.view, self._path)
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
 
     def _reindex(self) -> None:
         self._writing.store.tidy()
-        self._show(_build_view(self._writing.store.load(), self._embedder))
+        self._show(load_view(self._writing.store))
 
     def _clear(self) -> None:
-        from services.memory.store import Store
-
         self._writing.store.close()
         for entry in self._path.iterdir():  # the folder itself may be a mount
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        self._writing.store = Store(self._path, self._embedder.slug, self._embedder.dimensions)
-        self._show(_build_view(self._writing.store.load(), self._embedder))
+        self._writing.store = open_store(self._path, self._embedder)
+        self._show(load_view(self._writing.store))
 
     def _show(self, view: "View") -> None:
         with self._writing.still:
             self._writing.view = view
         self._past = None
-
-
-def _make_reranker(settings: Settings) -> "Reranker":
-    from services.memory.reranker import Reranker
-
-    return Reranker(settings.models)
-
-
-def _open_embedder(settings: Settings) -> "AnyEmbedder":
-    from services.memory.registry import open_embedder
-
-    return open_embedder(settings)
-
-
-def _open_store(path: Path, embedder: "AnyEmbedder") -> "tuple[Store, View]":
-    from services.memory.store import Store
-
-    store = Store(path, embedder.slug, embedder.dimensions)
-    return store, _build_view(store.load(), embedder)
-
-
-def _build_view(tables: Any, embedder: "AnyEmbedder") -> "View":
-    from services.memory.view import View
-
-    return View.build(tables)

@@ -67,6 +67,7 @@ class Intake:
         self._answers: OrderedDict[str, MemoryWritten] = OrderedDict()
         self._asked: dict[str, set[asyncio.Future[MemoryWritten]]] = {}
         self._unrecorded: list[MemoryRefused] = []
+        self._events: asyncio.Queue[GraphVersion] = asyncio.Queue()
 
     @property
     def behind(self) -> Progress | None:
@@ -102,6 +103,15 @@ class Intake:
                 while self._waiting:
                     await self._store_next()
                 await self._record_refusals()
+
+    async def announce(self) -> None:
+        """Publish each graph version once its writes are answered, in order, until cancelled."""
+        while True:
+            event = await self._events.get()
+            try:
+                await self._bus.commit([seal(subjects.GRAPH_VERSION, event)])
+            except BusError as error:
+                log.warning("version_unannounced", version=event.version, reason=str(error))
 
     async def caught_up(self, timeout: float) -> None:
         """Wait until the store has caught up, at most ``timeout`` seconds."""
@@ -165,12 +175,16 @@ class Intake:
 
     async def submit(self, write: MemoryWrite) -> MemoryWritten:
         """Write as the daemon itself, by way of the log, and wait for what becomes of it."""
-        await self._log.append(write)
-        return await self.answer(write.id)
+        return await self.answer(write.id, await self._log.append(write))
 
-    async def answer(self, write_id: str) -> MemoryWritten:
-        """What became of a write, once that is known; raises ActionError where it takes too long."""
-        known = self._answers.get(write_id) or await self._daemon.written(write_id)
+    async def answer(self, write_id: str, seq: int = 0) -> MemoryWritten:
+        """What became of a write, once that is known; raises ActionError where it takes too long.
+
+        ``seq`` is its place in the log: what is not applied yet need not be looked up.
+        """
+        known = self._answers.get(write_id)
+        if known is None and seq <= self._position:
+            known = await self._daemon.written(write_id)
         if known is not None:
             return known
         future: asyncio.Future[MemoryWritten] = asyncio.get_running_loop().create_future()
@@ -254,10 +268,10 @@ class Intake:
         self._position = batch[-1].seq
         self._unrecorded += written.refused
         await self._record_refusals()
-        if written.event is not None:
-            await self._announce(written.event)
         for logged, answer in zip(batch, written.answers, strict=True):
             self._settle(logged.seq, answer)
+        if written.event is not None:
+            self._events.put_nowait(written.event)
 
     async def _store_apart(self, batch: list[Logged], error: Exception) -> None:
         """Find the write of a batch that fails for an unforeseen reason: it must not hold up the others."""
@@ -272,12 +286,6 @@ class Intake:
         self._unrecorded.append(MemoryRefused(cause=logged.content.id, error=reason))
         await self._record_refusals()
         self._settle(logged.seq, MemoryWritten(cause=logged.content.id, error=reason))
-
-    async def _announce(self, event: GraphVersion) -> None:
-        try:
-            await self._bus.commit([seal(subjects.GRAPH_VERSION, event)])
-        except BusError as error:
-            log.warning("version_unannounced", version=event.version, reason=str(error))
 
     async def _record_refusals(self) -> None:
         """Have the log say what was refused; what it cannot take now is tried again with the next batch."""

@@ -43,6 +43,8 @@ class Staging:
         write, lenient = entry.write, entry.write.sender == subjects.MEMORY_DAEMON
         if write.id in self._taken:
             return
+        if lenient:
+            self._require_as_read(write)
         for place, node in enumerate(write.nodes):
             self._take_node(node, entry, vectors.get(place))
         stamp = datetime.fromtimestamp(entry.stored_at, UTC).isoformat(timespec="microseconds")
@@ -106,6 +108,13 @@ class Staging:
         keys = dict.fromkeys(map(key_of, self._known.edges_of(node_id, direction, relations)))
         keys.update(dict.fromkeys(self._touching.get(node_id, ())))
         return [edge for key in keys if (edge := self._edge(key))]
+
+    def _require_as_read(self, write: MemoryWrite) -> None:
+        """What the daemon made of nodes must not undo what was written meanwhile; it will look again."""
+        for node in write.nodes:
+            current = self._node(node.id) if node.version else None
+            if current is not None and current.version != node.version:
+                raise ValueError(f"{node.id} was written at version {current.version}, after it was read")
 
     def _take_node(self, node: Node, entry: Entry, vector: Vectors | None) -> None:
         check_node(node)

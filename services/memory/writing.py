@@ -104,8 +104,8 @@ class Writer:
             ],
         )
 
-    def embed_missing(self, limit: int) -> int:
-        """Embed up to ``limit`` texts that have no vector of the model in use; returns how many are left."""
+    def embed_missing(self, limit: int) -> tuple[int, int]:
+        """Embed up to ``limit`` texts that lack a vector: how many these were, and how many are left."""
         missing = self.store.missing_vectors(limit)
         if missing:
             vectors = self._embedder.embed([text for _, _, text in missing])
@@ -113,7 +113,7 @@ class Writer:
             current = [row for row, (node_id, _, text) in enumerate(missing) if self._says(node_id, text)]
             with self.still:
                 self.view.put_vectors([missing[row][0] for row in current], vectors[current])
-        return self.store.count_missing()
+        return len(missing), self.store.count_missing()
 
     def _says(self, node_id: str, text: str) -> bool:
         node = self.view.node(node_id)

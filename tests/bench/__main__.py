@@ -1,4 +1,4 @@
-"""Measure Mailroom: ``python -m tests.bench [--only NAME] [--json FILE] [--tasks N] [--quick]``."""
+"""Measure Mailroom: ``python -m tests.bench [--only NAME] [--json FILE] [--tasks N] [--big] [--quick]``."""
 
 import argparse
 import asyncio
@@ -16,13 +16,15 @@ from tests.bench.plan import Plan
 from tests.bench.rows import Row, print_table
 
 MEASURES = ("throughput", "latency", "footprint", "growth")
+ON_DEMAND = ("memory",)
+"""Measured only where ``--only`` names them: they take some minutes of their own."""
 QUICK = Plan(tasks=60, rounds=1, quick=True)
 
 
 def main() -> None:
     """Measure, print the table, and write the JSON where it is asked for."""
     args = _arguments()
-    plan = QUICK if args.quick else Plan(tasks=args.tasks)
+    plan = QUICK if args.quick else Plan(tasks=args.tasks, big=args.big)
     log.configure("bench", level="warning")
     before, begun = machine.load(), time.monotonic()
     rows = uvloop.run(_measure(args.only or MEASURES, plan))
@@ -54,12 +56,16 @@ async def _measure(names: Sequence[str], plan: Plan) -> list[Row]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure Mailroom.")
     parser.add_argument(
-        "--only", action="append", choices=MEASURES, help="measure only this; may be repeated"
+        "--only",
+        action="append",
+        choices=(*MEASURES, *ON_DEMAND),
+        help="measure only this; may be repeated",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE as JSON")
     parser.add_argument(
         "--tasks", type=int, default=Plan().tasks, metavar="N", help="tasks of a run (%(default)s)"
     )
+    parser.add_argument("--big", action="store_true", help="measure memory with a million nodes too")
     parser.add_argument("--quick", action="store_true", help="only see that everything runs")
     return parser.parse_args()
 

@@ -32,16 +32,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a figure: a least or greatest ratio to its bound, or a greatest value."""
+    """What is asked of a figure: a least or greatest ratio to its bound, or a least or greatest value."""
 
     least_ratio: float | None = None
     most_ratio: float | None = None
+    least: float | None = None
     most: float | None = None
 
     def met(self, value: float, bound_value: float | None) -> bool | None:
         """Whether ``value`` will do; None where nothing is asked."""
         if self.most is not None:
             return value <= self.most
+        if self.least is not None:
+            return value >= self.least
         if self.least_ratio is not None and bound_value:
             return value >= self.least_ratio * bound_value
         if self.most_ratio is not None and bound_value:
@@ -51,6 +54,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if self.most is not None:
             return f"<= {self.most:g}"
+        if self.least is not None:
+            return f">= {self.least:,.0f}"
         if self.most_ratio is not None:
             return f"<= {self.most_ratio:.3g} x"
         return f">= {self.least_ratio:.3g} x" if self.least_ratio is not None else ""
@@ -62,6 +67,11 @@ NO_TARGET = Target()
 def at_least(ratio: float) -> Target:
     """At least ``ratio`` times the bound."""
     return Target(least_ratio=ratio)
+
+
+def at_least_value(value: float) -> Target:
+    """At least ``value``, in the figure's unit."""
+    return Target(least=value)
 
 
 def at_most_times(ratio: float) -> Target:

@@ -1,17 +1,27 @@
-"""Keyword search: what counts as a word, and how much of a query a text covers."""
+"""Words: what counts as one, where each stands, and that it is kept and found again."""
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from services.memory.keywords import Keywords, count_words
+from services.memory import snapshot
+from services.memory.catalogue import Catalogue
+from services.memory.keywords import Keywords, count_words, plain_words, query_words
+from services.memory.rows import write_nodes
+from services.memory.view import View
+from shared.contracts import MemoryQuery, Node
+from tests.unit.memory_views import NOW, find, node, put, tables, vector
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("The Cats, the CLASS!", {"the": 2, "cat": 1, "class": 1}),
-        ("graph_version", {"graph_version": 1, "graph": 1, "version": 1}),
-        ("Straße 42", {"strasse": 1, "42": 1}),
+        ("running runs run", {"run": 3}),
+        ("graph_version", {"graph_vers": 1, "graph": 1, "version": 1}),
+        ("Straße 42nds", {"strass": 1, "42nds": 1}),
         ("", {}),
         ("__", {"__": 1}),
     ],
@@ -24,47 +34,144 @@ def test_a_word_of_a_million_letters_is_cut() -> None:
     assert [len(word) for word in count_words("x" * 1_000_000)] == [64]
 
 
-def index(*texts: str) -> Keywords:
-    keywords = Keywords()
-    for text in texts:
-        keywords.add(text)
-    return keywords
-
-
-def score(keywords: Keywords, query: str, *live: bool) -> list[float]:
-    return [float(value) for value in keywords.score(query, np.array(live))]
-
-
-def test_the_text_with_the_rare_word_comes_first() -> None:
-    keywords = index("the broker restarts", "the broker stops", "the broker of mail has ERR_4242")
-    scores = score(keywords, "broker ERR_4242", True, True, True)
-    assert scores[2] > 2 * scores[0] > 0
-
-
-def test_scores_stay_between_zero_and_one_and_grow_with_coverage() -> None:
-    keywords = index("lease", "lease " * 1000, "lease renewal", "something else")
-    one, many, both, none = score(keywords, "lease renewal", True, True, True, True)
-    assert none == 0 < one < many < both <= 1
-
-
-def test_a_word_that_is_nowhere_lowers_all_scores() -> None:
-    keywords = index("lease", "mail")
-    assert score(keywords, "lease zebra", True, True)[0] < score(keywords, "lease", True, True)[0]
-
-
 def test_stop_words_count_only_when_there_is_nothing_else() -> None:
-    keywords = index("what is this", "the lease")
-    assert score(keywords, "what is the lease", True, True)[0] == 0
-    assert score(keywords, "what is this", True, True)[0] > 0
+    assert query_words("What is the lease?") == {"leas"}
+    assert query_words("what is this") == {"what", "is", "this"}
+    assert plain_words("What is Caroline's LEASE?") == {"caroline", "lease"}
 
 
-def test_dead_slots_do_not_make_a_word_common() -> None:
-    keywords = index("lease", "lease", "lease", "mail")
-    assert (
-        score(keywords, "lease", True, False, False, True)[0]
-        > score(keywords, "lease", True, True, True, True)[0]
+def places(keywords: Keywords, word: str, before: int = 1000) -> dict[int, int]:
+    slots, counts = keywords.find(word, before)
+    assert len(set(slots.tolist())) == len(slots)
+    return dict(zip(slots.tolist(), counts.tolist(), strict=True))
+
+
+TEXTS = ["the broker restarts", "mail", "broker broker " + "lease " * 400, "a lease of mail"]
+
+
+@pytest.mark.parametrize("split", [0, 1, 3, 4])
+def test_words_are_found_however_they_came_in(split: int) -> None:
+    keywords = Keywords.build(TEXTS[:split])
+    keywords.extend(TEXTS[split:])
+    assert places(keywords, "broker") == {0: 1, 2: 2}
+    assert places(keywords, "leas") == {2: 255, 3: 1}
+    assert places(keywords, "leas", before=3) == ({2: 255} if split < 4 else {2: 255, 3: 1})
+    assert places(keywords, "zebra") == {}
+    assert keywords.lengths(4).tolist() == [3, 1, 402, 4]
+
+
+@pytest.mark.parametrize("split", [0, 2, 4])
+def test_slots_are_numbered_anew(split: int) -> None:
+    keywords = Keywords.build(TEXTS[:split])
+    keywords.extend(TEXTS[split:])
+    stored = keywords.store(np.array([-1, 0, 2, 1], np.int32))
+    again = Keywords(stored, np.array([1, 4, 402], np.float32))
+    assert places(again, "broker") == {2: 2}
+    assert places(again, "mail") == {0: 1, 1: 1}
+    assert "restart" not in stored.terms
+    again.extend(["the broker restarts"])
+    assert places(again, "restart") == {3: 1}
+    assert places(again, "broker") == {2: 2, 3: 1}
+
+
+def catalogue(*nodes: Node) -> Catalogue:
+    return Catalogue(write_nodes(nodes))
+
+
+FOUR = tuple(node(f"n{i}", text[:250], body=text, tags=("x",)) for i, text in enumerate(TEXTS))
+
+
+def keep(folder: Path, *nodes: Node) -> None:
+    first = catalogue(*nodes)
+    snapshot.save(folder, first, Keywords.build(first.texts()))
+
+
+def same(one: Keywords, other: Keywords, count: int) -> bool:
+    words = {word for text in TEXTS for word in count_words(text)} | {"zebra", "liam", "x"}
+    return one.lengths(count).tolist() == other.lengths(count).tolist() and all(
+        places(one, word) == places(other, word) for word in words
     )
 
 
-def test_an_empty_index_answers() -> None:
-    assert score(Keywords(), "anything") == []
+def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(tmp_path, *FOUR)
+    loaded = catalogue(*FOUR)
+    fresh = Keywords.build(loaded.texts())
+    monkeypatch.setattr("services.memory.keywords.split_words", None)  # nothing is read again
+    kept = snapshot.restore(tmp_path, loaded)
+    assert kept is not None
+    monkeypatch.undo()
+    assert same(kept[0], fresh, 4)
+    assert kept[1] == 0
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        (FOUR[2], FOUR[0], FOUR[3], FOUR[1]),
+        (*FOUR, node("new", "a zebra of the broker")),
+        (node("new", "a zebra of the broker"), *FOUR),
+        (FOUR[0], FOUR[1], FOUR[3]),
+        (FOUR[0], node("n1", "another lease", version=2), FOUR[2], FOUR[3]),
+        (FOUR[0], node("n1", "of the same version, and longer"), FOUR[2], FOUR[3]),
+        (FOUR[0], node("n1", "liam", body="liam", tags=("x",), version=2), FOUR[2], FOUR[3]),
+    ],
+)
+def test_what_changed_since_is_read_anew(tmp_path: Path, nodes: tuple[Node, ...]) -> None:
+    keep(tmp_path, *FOUR)
+    loaded = catalogue(*nodes)
+    kept = snapshot.restore(tmp_path, loaded)
+    assert kept is not None
+    assert same(kept[0], Keywords.build(loaded.texts()), len(nodes))
+    assert kept[1] == sum(entry not in FOUR for entry in nodes)
+
+
+def test_what_was_put_since_the_start_is_kept_too(tmp_path: Path) -> None:
+    view = View.build(tables([(entry, None) for entry in FOUR[:2]]))
+    put(view, *FOUR[2:])
+    put(view, node("n0", "a zebra now", version=3))
+    assert view.unsaved == 5
+    view.save(tmp_path)
+    entries = [(entry, None) for entry in (*FOUR[1:], node("n0", "a zebra now", version=3))]
+    again = View.build(tables(entries), tmp_path)
+    assert view.unsaved == again.unsaved == 0
+    for text in ("zebra", "lease of mail", "broker", "restarts"):
+        query = MemoryQuery(text=text)
+        assert again.search(query, vector(1), NOW) == view.search(query, vector(1), NOW)
+    assert find(again, "zebra") == ["n0"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped", "text", "foreign", "misfit"])
+def test_a_damaged_or_foreign_file_means_reading_anew(tmp_path: Path, damage: str) -> None:
+    keep(tmp_path, *FOUR)
+    spoil(tmp_path / snapshot.FILE, damage)
+    assert snapshot.restore(tmp_path, catalogue(*FOUR)) is None
+    view = View.build(tables([(entry, None) for entry in FOUR]), tmp_path)
+    assert find(view, "restarts") == ["n0"]
+
+
+def spoil(path: Path, damage: str) -> None:
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage in ("foreign", "misfit"):
+        with np.load(path) as file:
+            kept: dict[str, Any] = dict(file)
+        kept["made_by" if damage == "foreign" else "lengths"] = np.zeros(3, np.uint8)
+        np.savez(path, **kept)
+    else:
+        middle = content.index(b"lease"[:4])
+        flipped = content[:middle] + b"X" + content[middle + 1 :]
+        path.write_bytes({"empty": b"", "cut": content[:-100], "flipped": flipped, "text": b"hello"}[damage])
+
+
+def test_a_file_of_other_nodes_is_left_alone(tmp_path: Path) -> None:
+    keep(tmp_path, *FOUR)
+    others = [node(f"m{i}", "other texts") for i in range(4)]
+    assert snapshot.restore(tmp_path, catalogue(*others, FOUR[0])) is None
+    assert snapshot.restore(tmp_path, catalogue()) is not None
+
+
+def test_an_empty_memory_is_kept_too(tmp_path: Path) -> None:
+    keep(tmp_path)
+    assert snapshot.restore(tmp_path, catalogue()) is not None

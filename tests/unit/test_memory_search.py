@@ -1,43 +1,20 @@
-"""The index in RAM: fusion, filters, replacement, and that a table loads into the same state."""
+"""Searching a view: what is found, in which order, and that looking at a part of memory finds the same."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from services.memory import rows
-from services.memory.embedder import DIMENSIONS, Vectors
-from services.memory.search import Index
-from shared.contracts import MemoryQuery, Node, Source
+from services.memory import search, vectors
+from services.memory.view import View
+from shared.contracts import Edge, MemoryQuery, Source
+from tests.unit.memory_views import DIMENSIONS, NOW, Entry, find, make, node, put, vector
 
-MODEL = "test-model"
-
-
-def vector(*weights: float) -> Vectors:
-    values = np.zeros(DIMENSIONS, np.float32)
-    values[: len(weights)] = weights
-    return values / np.float32(np.linalg.norm(values))
-
-
-def node(node_id: str, title: str, **fields: Any) -> Node:
-    return Node(id=node_id, title=title, **{"created_at": "2026-03-01T00:00:00+00:00", **fields})
-
-
-def make(*entries: tuple[Node, Vectors]) -> Index:
-    index = Index(rows.NODES.empty_table(), MODEL)
-    index.put([entry[0] for entry in entries], np.array([entry[1] for entry in entries]))
-    return index
-
-
-def find(index: Index, text: str, direction: Vectors | None = None, **filters: Any) -> list[str]:
-    hits = index.search(
-        MemoryQuery(text=text, **filters), vector(0, 0, 1) if direction is None else direction
-    )
-    return [hit.node.id for hit in hits]
-
-
-THREE = (
-    (node("a", "apples", kind="fact", tags=("fruit", "red"), source=Source(agent="scout")), vector(1)),
+THREE: tuple[Entry, ...] = (
+    (
+        node("a", "apples", kind="fact", tags=("fruit", "red"), source=Source(agent="scout", session="s")),
+        vector(1),
+    ),
     (node("b", "pears", kind="goal", tags=("fruit",), source=Source(agent="nexus")), vector(0, 1)),
     (
         node(
@@ -51,19 +28,19 @@ THREE = (
 )
 
 
-def test_meaning_and_words_add_up_to_the_score() -> None:
-    hit = make(*THREE).search(MemoryQuery(text="apples"), vector(1))[0]
+def test_the_parts_add_up_to_the_score() -> None:
+    hit = make(*THREE).search(MemoryQuery(text="apples"), vector(1), NOW)[0]
     assert hit.node.id == "a"
-    assert hit.why["vector"] == 0.5
-    assert 0 < hit.why["keyword"] < 0.5
+    assert hit.why["vector"] == pytest.approx(0.4)
+    assert 0 < hit.why["keyword"] < 0.6
     assert hit.score == pytest.approx(sum(hit.why.values()), abs=2e-4)
 
 
 def test_a_node_is_found_by_meaning_alone_and_by_words_alone() -> None:
-    index = make(*THREE)
-    assert find(index, "zebra", vector(0, 1)) == ["b"]
-    assert find(index, "pears") == ["b"]
-    assert find(index, "zebra") == []
+    view = make(*THREE)
+    assert find(view, "zebra", vector(0, 1)) == ["b"]
+    assert find(view, "pears") == ["b"]
+    assert find(view, "zebra") == []
 
 
 @pytest.mark.parametrize(
@@ -76,72 +53,149 @@ def test_a_node_is_found_by_meaning_alone_and_by_words_alone() -> None:
         ({"tags": ("fruit",)}, {"a"}),
         ({"tags": ("fruit", "red")}, {"a"}),
         ({"tags": ("red", "unheard-of")}, set()),
+        ({"tags": ("Red",)}, set()),
         ({"agent": "scout"}, {"a"}),
         ({"agent": "nexus"}, set()),
+        ({"session": "s"}, {"a"}),
+        ({"session": "scout"}, set()),
         ({"since": "2026-05-31T22:00:00"}, {"c"}),
         ({"since": "2026-05-31T22:00:01"}, set()),
+        ({"until": "2026-05-31T22:00:00Z"}, {"a", "c"}),
+        ({"until": "2026-05-31T21:59:59Z"}, {"a"}),
         ({"limit": 1}, {"a"}),
     ],
 )
-def test_filters(filters: dict[str, Any], found: set[str]) -> None:
+@pytest.mark.parametrize("few", [0, search.FEW])
+def test_filters(filters: dict[str, Any], found: set[str], few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "FEW", few)
     assert set(find(make(*THREE), "apples", **filters)) == found
 
 
 def test_of_equal_scores_the_later_written_comes_first() -> None:
-    index = make(*[(node(f"n{i}", "same words"), vector(1)) for i in range(30)])
-    assert find(index, "same words", limit=3) == ["n29", "n28", "n27"]
+    entries = [(node(f"n{i}", "same words", version=(7 * i) % 30), vector(1)) for i in range(30)]
+    latest = sorted(range(30), key=lambda i: -((7 * i) % 30))[:3]
+    assert find(make(*entries), "same words", limit=3) == [f"n{i}" for i in latest]
 
 
-def test_writing_a_node_again_replaces_it() -> None:
-    index = make(*THREE)
-    index.put([node("a", "oranges", updated_at="2026-07-01T00:00:00+00:00")], vector(0, 0, 0, 1)[None])
-    assert find(index, "apples", vector(1)) == ["c"]
-    assert find(index, "oranges", since="2026-06-30T00:00:00+00:00") == ["a"]
-    assert index.count() == 3
-    assert index.wasted == 1
+def test_a_filter_that_admits_few_of_many_still_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, _ = many(monkeypatch)
+    put(view, node("hidden", "nothing like it", kind="rare"), vectors={"hidden": vector(*[0] * 50, 1)})
+    assert find(view, "apples", vector(*[0] * 50, 1, 0.9), kinds=("rare",)) == ["hidden"]
 
 
-def test_a_retired_node_is_got_but_not_found() -> None:
-    index = make(*THREE)
-    index.put([node("a", "apples", retired_version=5)], vector(1)[None])
-    assert find(index, "apples", vector(1)) == ["c"]
-    assert [found.retired_version for found in index.get(["a", "nobody"])] == [5]
-    assert index.count() == 2
-    assert index.count_kinds() == {"goal": 2}
-
-
-def test_the_table_loads_into_the_same_nodes_and_answers() -> None:
-    full = node(
-        "full",
-        "apples, in full",
-        body="with a body: ümläut",
-        metadata={"n": [1, {"deep": None}]},
-        source=Source(agent="scout", session="s1", channel="mail"),
-        importance=0.1 + 0.2,
-        access_count=3,
-        last_accessed_at="2026-03-02T00:00:00+00:00",
-        valid_from="2026-01-01",
-        tags=("x", "y"),
-        created_version=4,
+@pytest.mark.parametrize("text", ["word3 word4", "word40", "unheard of", "word1 name7"])
+def test_looking_at_a_part_finds_what_looking_at_all_finds(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, directions = many(monkeypatch)
+    queries = [(MemoryQuery(text=text), directions[i] + 0.3 * directions[i + 1]) for i in range(0, 300, 30)]
+    part = [view.search(query, unit(wanted), NOW)[:5] for query, wanted in queries]
+    assert view._state.vectors.dimensions == DIMENSIONS
+    monkeypatch.setattr(search, "FEW", 10**9)
+    whole = [view.search(query, unit(wanted), NOW)[:5] for query, wanted in queries]
+    same = sum(
+        {hit.node.id for hit in some} == {hit.node.id for hit in every}
+        for some, every in zip(part, whole, strict=True)
     )
-    entries = (*THREE, (full, vector(0, 1, 1)))
-    table = rows.write_nodes(
-        [entry[0] for entry in entries], np.array([entry[1] for entry in entries]), MODEL, 4
+    assert same >= len(queries) - 1
+    assert [hits[0] for hits in part] == [hits[0] for hits in whole]
+
+
+def test_neighbours_of_an_anchor_surface_though_no_word_or_vector_finds_them() -> None:
+    edges = [Edge(from_id="x", to_id="y"), Edge(from_id="y", to_id="z")]
+    entries = [(node(name, f"title {name}"), None) for name in "xyzo"]
+    view = make(*entries, edges=edges)
+    assert find(view, "zebra") == []
+    hits = view.search(MemoryQuery(text="zebra", anchors=("x", "unknown")), vector(1), NOW)
+    assert {hit.node.id: hit.why for hit in hits} == {
+        "x": {"graph": 0.1},
+        "y": {"graph": 0.1},
+        "z": {"graph": 0.05},
+    }
+
+
+def test_anchors_surface_among_many_and_filters_hold_for_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, directions = many(monkeypatch)
+    edges = [Edge(from_id="n0", to_id="silent")]
+    put(view, node("silent", "xyzzy", kind="goal"), vectors={}, edges=edges)
+    hits = view.search(MemoryQuery(text="qqq", anchors=("n0",), limit=100), directions[500], NOW)
+    assert "silent" in [hit.node.id for hit in hits]
+    hits = view.search(MemoryQuery(text="qqq", anchors=("n0",), kinds=("fact",)), directions[500], NOW)
+    assert "silent" not in [hit.node.id for hit in hits]
+
+
+def test_those_that_filters_leave_are_the_nearest_to_the_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "NEAR", 1)
+    edges = [Edge(from_id="x", to_id="y"), Edge(from_id="y", to_id="z")]
+    view = make(*[(node(name, f"title {name}", kind=f"k{name}"), None) for name in "xyz"], edges=edges)
+    assert find(view, "zebra", anchors=("x",), kinds=("ky", "kz"), limit=1) == ["y"]
+    monkeypatch.setattr(search, "FEW", 0)
+    assert find(view, "zebra", anchors=("x",), kinds=("ky", "kz")) == ["y"]
+
+
+def test_a_retired_neighbour_of_an_anchor_does_not_surface() -> None:
+    view = make(*[(node(name, f"title {name}"), None) for name in "xy"], edges=[Edge(from_id="x", to_id="y")])
+    put(view, node("y", "title y", retired_version=2, version=2))
+    assert find(view, "zebra", anchors=("x",)) == ["x"]
+
+
+def test_what_stands_beside_a_match_in_its_session_is_lifted() -> None:
+    entries = [
+        (
+            node(
+                f"t{i}",
+                "the lease ran out" if i == 2 else f"thought {i}",
+                source=Source(session="s" if i < 5 else "other"),
+                created_at=f"2026-03-01T00:0{i}:00+00:00",
+            ),
+            None,
+        )
+        for i in range(8)
+    ]
+    assert find(make(*entries), "lease") == ["t2", "t3", "t1", "t4", "t0"]
+
+
+def test_names_and_dates_in_a_question_count() -> None:
+    view = make(
+        (node("a", "went hiking", tags=("Caroline",), created_at="2026-01-05T00:00:00+00:00"), None),
+        (node("b", "went hiking", source=Source(agent="melanie"), version=2), None),
+        (node("c", "went hiking", version=3), None),
     )
-    loaded = Index(table, MODEL)
-    assert loaded.get(["full", "a"]) == [full, THREE[0][0]]
-    query = MemoryQuery(text="apples")
-    assert loaded.search(query, vector(0, 1)) == make(*entries).search(query, vector(0, 1))
-    assert loaded.vector("full") == pytest.approx(vector(0, 1, 1))
+    assert find(view, "What about Caroline's hiking?")[0] == "a"
+    assert find(view, "When did Melanie go hiking?")[0] == "b"
+    assert find(view, "hiking in January 2026")[0] == "a"
 
 
-def test_vectors_of_another_model_are_not_compared() -> None:
-    table = rows.write_nodes([THREE[0][0]], vector(1)[None], "another-model", 1)
-    index = Index(table, MODEL)
-    assert find(index, "zebra", vector(1)) == []
-    assert find(index, "apples", vector(1)) == ["a"]
-    assert index.vector("a") is None
+def test_an_empty_view_answers() -> None:
+    view = make()
+    assert find(view, "anything", anchors=("x",)) == []
+    assert view.similar(vector(1), 5) == []
 
 
-def test_an_empty_index_answers() -> None:
-    assert find(Index(rows.NODES.empty_table(), MODEL), "anything") == []
+def unit(values: vectors.Vectors) -> vectors.Vectors:
+    return values / np.float32(np.linalg.norm(values))
+
+
+def many(monkeypatch: pytest.MonkeyPatch, count: int = 1_500) -> tuple[View, vectors.Vectors]:
+    """A view so large, for bounds so low, that a search looks at a part of it."""
+    monkeypatch.setattr(search, "FEW", 100)
+    monkeypatch.setattr(search, "BEST", 100)
+    monkeypatch.setattr(vectors, "LEAST_TRIED", 300)
+    random = np.random.default_rng(4)
+    directions = random.normal(size=(count, DIMENSIONS)).astype(np.float32)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    words = random.zipf(1.4, size=(count, 8)) % 97
+    entries = [
+        (
+            node(
+                f"n{i}",
+                " ".join(f"word{word}" for word in words[i]),
+                version=i + 1,
+                tags=(f"name{i % 9}",),
+                source=Source(session=f"s{i // 10}"),
+            ),
+            directions[i],
+        )
+        for i in range(count)
+    ]
+    return make(*entries), directions

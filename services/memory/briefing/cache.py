@@ -23,6 +23,11 @@ AHEAD = 0.1
 """The part of its time before the end of which a briefing is made anew for agents that are kept ready."""
 
 
+MAX_EXAMINED = 500
+"""Nodes and edges of a change that are looked at one by one; of a larger one something is taken to show:
+whoever waits for it to be stored would wait longer for that than for the storing."""
+
+
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """A Briefing as JSON, made at graph version ``version`` and ``moment`` (seconds since the epoch)."""
 
@@ -78,6 +83,11 @@ class Briefings:
         _form(kept, True)
         return _form(kept, False)[0]
 
+    def discard(self, agent: str) -> None:
+        """Let go of an agent's briefing."""
+        with self._lock:
+            self._kept.pop(agent, None)
+
     def stale(self, agents: Iterable[str], now: float) -> list[str]:
         """Those of the agents whose briefings are not ready, or will soon be no longer."""
         with self._lock:
@@ -97,6 +107,9 @@ class Briefings:
                 for agent, kept in self._kept.items()
                 if kept.draft.page.version < change.version
             ]
+            if len(change.nodes) + len(change.edges) > MAX_EXAMINED:
+                self._kept.clear()
+                return [agent for agent, _ in older]
         touched = touch(view, change) if older else None
         if touched is None:
             return []

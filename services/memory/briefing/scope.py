@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -189,5 +190,6 @@ def _first(nodes: Iterable[Node], moment: float) -> Node | None:
     return min(current, key=lambda node: (-node.importance, node.id), default=None)
 
 
+@lru_cache(10_000)
 def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")

@@ -1,0 +1,57 @@
+"""Arrays that grow at one end while others read them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPARE = 1.25
+"""How much longer an array gets than it must, when it gets longer: it is copied for each quarter it grows."""
+
+
+def roomy(count: int) -> int:
+    """How much room to make for ``count`` entries."""
+    return max(1_024, int(SPARE * count))
+
+
+class Growing:
+    """An array that grows along ``axis``; one thread extends it, any number read it.
+
+    ``used`` tells how much of ``values`` is there already: all, unless some of it is room to grow. What was
+    read stays as it was: growing beyond the room there is makes a new array, and the old one lasts as long as
+    somebody holds it.
+    """
+
+    def __init__(self, values: NDArray[Any], axis: int = 0, used: int | None = None) -> None:
+        self._axis = axis
+        self._room = values
+        self._used: int = values.shape[axis] if used is None else used
+
+    def __len__(self) -> int:
+        return self._used
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Put ``values`` at the end."""
+        room, start = self._room, self._used
+        end = start + values.shape[self._axis]
+        if end > room.shape[self._axis]:
+            room = self._enlarge(end)
+        if self._axis:
+            room[:, start:end] = values
+        else:
+            room[start:end] = values
+        self._room, self._used = room, end
+
+    def read(self, count: int) -> NDArray[Any]:
+        """The first ``count`` entries; not a copy."""
+        return self._room[:, :count] if self._axis else self._room[:count]
+
+    def _enlarge(self, least: int) -> NDArray[Any]:
+        shape = list(self._room.shape)
+        shape[self._axis] = roomy(least)
+        room = np.empty(shape, self._room.dtype)
+        if self._axis:
+            room[:, : self._used] = self._room[:, : self._used]
+        else:
+            room[: self._used] = self._room[: self._used]
+        return room

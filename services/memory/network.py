@@ -1,0 +1,144 @@
+"""The network itself: places of nodes, a rustworkx graph between them, a row of an array for each edge."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import rustworkx
+from numpy.typing import NDArray
+
+from services.memory.columns import CODES, NODE, RELATIONS, EdgeRows, grown, number_ids
+from services.memory.decay import effective_weights
+from services.memory.tables import EDGES
+from shared.contracts import Edge, Node
+from shared.contracts.recall import Direction
+
+IMPORTANCE = 0.5
+"""Of a node that nothing was told of, as a new node has it."""
+
+_UNTOLD = (IMPORTANCE, -1, True)
+_BLOCK = 50_000
+
+
+class Network:
+    """Nodes by their places and edges by their rows; for one thread at a time.
+
+    A node's place, once given, stays its own for good; an edge's row is given to another one after it left.
+    A row is at the same time the index of its edge in ``net``, a place that of its node.
+    """
+
+    def __init__(self) -> None:
+        self.net: rustworkx.PyDiGraph[None, None] = rustworkx.PyDiGraph(multigraph=True)
+        self.rows = EdgeRows()
+        self.nodes: NDArray[Any] = np.zeros(0, NODE)
+        self.ids: list[str] = []
+        self.places: dict[str, int] = {}
+        self.kinds: dict[str, int] = {}
+        self._leaving: list[int] = []  # how many edges a node has in either direction
+        self._coming: list[int] = []
+
+    @classmethod
+    def load(cls, edges: pa.Table | None, nodes: pa.Table | None) -> "Network":
+        """The network of tables' rows; of nodes it takes id, kind, importance and retired_version."""
+        network = cls()
+        edges = EDGES.empty_table() if edges is None else edges
+        if pc.any(pc.greater(edges["retired_version"], 0)).as_py():
+            edges = edges.filter(pc.equal(edges["retired_version"], 0))
+        network.ids, start, end = number_ids(edges, nodes)
+        count = len(network.ids)
+        network.places = dict(zip(network.ids, range(count), strict=True))
+        network.net.add_nodes_from([None] * count)
+        network.nodes = np.full(count, np.array(_UNTOLD, NODE))
+        network._leaving = np.bincount(start, minlength=count).tolist()
+        network._coming = np.bincount(end, minlength=count).tolist()
+        if nodes is not None:
+            network._load_nodes(nodes)
+        network.rows = EdgeRows.load(edges, start, end)
+        for first in range(0, len(edges), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            pairs = zip(start[block].tolist(), end[block].tolist(), strict=True)
+            network.net.extend_from_edge_list(list(pairs))
+        return network
+
+    def put_node(self, node: Node) -> None:
+        """Take in what walking needs to know of a node as it is now."""
+        place = self._take_place(node.id)
+        kind = self.kinds.setdefault(node.kind, len(self.kinds))
+        self.nodes[place] = (node.importance, kind, not node.retired_version)
+
+    def put_edge(self, edge: Edge) -> None:
+        """Take in an edge as it is now; a retired one leaves."""
+        start, end = self._take_place(edge.from_id), self._take_place(edge.to_id)
+        row = self.find(start, end, CODES[edge.relation])
+        change = 0
+        if not edge.retired_version:
+            if row is None:
+                row, change = self.net.add_edge(start, end, None), 1
+            self.rows.write(row, start, end, edge)
+        elif row is not None:
+            self.net.remove_edge_from_index(row)
+            change = -1
+        self._leaving[start] += change
+        self._coming[end] += change
+
+    def find(self, start: int, end: int, code: int) -> int | None:
+        """The row of an edge, looked for at the end that has fewer: a hub has very many."""
+        if self._leaving[start] > self._coming[end]:
+            rows = [row for row in self.net.in_edge_indices(end) if self.rows.array["start"][row] == start]
+        elif self.net.has_edge(start, end):
+            rows = list(self.net.edge_indices_from_endpoints(start, end))
+        else:
+            return None
+        return next((row for row in rows if self.rows.array["relation"][row] == code), None)
+
+    def incident(self, places: Iterable[int], direction: Direction) -> tuple[list[int], list[int]]:
+        """The rows of the edges at these places, one place after another, and how many each has."""
+        rows: list[int] = []
+        counts = []
+        for place in places:
+            before = len(rows)
+            if direction != "in":
+                rows.extend(self.net.out_edge_indices(place))
+            if direction != "out":
+                rows.extend(self.net.in_edge_indices(place))
+            counts.append(len(rows) - before)
+        return rows, counts
+
+    def weigh(self, edges: NDArray[Any], moment: float) -> NDArray[np.float64]:
+        """The effective weights of edges at ``moment``."""
+        importance = self.nodes["importance"]
+        higher = np.maximum(importance[edges["start"]], importance[edges["end"]])
+        return effective_weights(edges["weight"], edges["touched"] / 1e6, higher, edges["exempt"], moment)
+
+    def read(self, rows: Sequence[int] | NDArray[np.intp]) -> list[Edge]:
+        """The edges of these rows by from, to and relation."""
+        return self.rows.read(np.asarray(rows, np.intp), self.ids)
+
+    def _take_place(self, node_id: str) -> int:
+        place = self.places.get(node_id)
+        if place is None:
+            place = self.net.add_node(None)
+            self.nodes = grown(self.nodes, place + 1)
+            self.nodes[place] = _UNTOLD
+            self._leaving.append(0)
+            self._coming.append(0)
+            self.ids.append(node_id)
+            self.places[node_id] = place
+        return place
+
+    def _load_nodes(self, nodes: pa.Table) -> None:
+        kinds = nodes["kind"].combine_chunks().dictionary_encode()
+        self.kinds = {kind: code for code, kind in enumerate(kinds.dictionary.to_pylist())}
+        told = self.nodes[: len(nodes)]
+        told["kind"] = kinds.indices.to_numpy()
+        told["importance"] = nodes["importance"].to_numpy()
+        told["live"] = nodes["retired_version"].to_numpy() == 0
+
+
+def pass_relations(relations: Collection[str]) -> NDArray[np.bool_]:
+    """Which relations pass, by their codes; all of them where none is named."""
+    mask = np.zeros(len(RELATIONS), np.bool_)
+    mask[[CODES[relation] for relation in relations or CODES]] = True
+    return mask

@@ -1,0 +1,109 @@
+"""What the table of nodes says: of all rows by column, of some as nodes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from services.memory.postings import Postings
+from shared.contracts import Node, Source
+from shared.contracts.base import amended
+
+_TEXT = ("title", "body", "tags")
+_SAID = ("id", "title", "tags", "created_at")
+_BLANK = Node(id="blank", title="blank", created_at="1970-01-01T00:00:00+00:00")
+
+
+def words_of(title: str, body: str, tags: Iterable[str]) -> str:
+    """What of a node is searched for words."""
+    return "\n".join((title, body, *tags))
+
+
+def measure(table: pa.RecordBatch) -> NDArray[np.int32]:
+    """How many characters title, body and tags of each row have."""
+    tags = table.column("tags")
+    lengths = pc.utf8_length(tags.flatten()).to_numpy(zero_copy_only=False)
+    rows = pc.list_parent_indices(tags).to_numpy()
+    total = np.bincount(rows, lengths, table.num_rows)
+    for name in ("title", "body"):
+        total = total + pc.utf8_length(table.column(name)).to_numpy()
+    return total.astype(np.int32)
+
+
+@lru_cache(4_096)
+def parse_time(text: str) -> float:
+    """Seconds since the epoch; a time without a zone is UTC."""
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def read_times(column: pa.Array) -> NDArray[np.float64]:
+    """``parse_time`` of each; at once where all are written as ``generate_iso_timestamp`` does."""
+    if pc.all(pc.ends_with(column, "+00:00")).as_py():
+        try:
+            times = pc.cast(pc.utf8_slice_codeunits(column, 0, -6), pa.timestamp("us"))
+            return np.asarray(pc.cast(times, pa.int64()).to_numpy() / 1e6, np.float64)
+        except pa.ArrowInvalid:
+            pass  # for example a date alone
+    return np.array([parse_time(text) for text in column.to_pylist()], np.float64)
+
+
+class Rows:
+    """The rows of the table, read one by one; columns in which no row says anything are passed over."""
+
+    def __init__(self, table: pa.Table) -> None:
+        batches = table.combine_chunks().to_batches()
+        self.batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+        names = [name for name in self.batch.schema.names if not _is_silent(name, self.batch.column(name))]
+        self._spoken = self.batch.select(names)
+
+    def __len__(self) -> int:
+        return int(self.batch.num_rows)
+
+    def read(self, rows: Sequence[int]) -> list[Node]:
+        """The nodes of these rows, without embeddings; what the table holds is not checked again."""
+        return [_to_node(row) for row in self._spoken.take(pa.array(rows, pa.int64())).to_pylist()]
+
+    def text(self, row: int) -> str:
+        """What is searched for words in a row."""
+        return words_of(*(self.batch.column(name)[row].as_py() for name in _TEXT))
+
+    def texts(self) -> Iterator[str]:
+        """The same of each row."""
+        return map(words_of, *(self.batch.column(name).to_pylist() for name in _TEXT))
+
+    def keep(self, rows: NDArray[np.intp]) -> "Rows":
+        """These rows alone."""
+        return Rows(pa.Table.from_batches([self.batch.take(pa.array(rows))]))
+
+
+def read_tags(table: pa.RecordBatch) -> Postings:
+    """Which tags stand in which rows."""
+    tags = table.column("tags")
+    encoded = tags.flatten().dictionary_encode()
+    rows = pc.list_parent_indices(tags).to_numpy().astype(np.int64)
+    return Postings.build(encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64), rows)
+
+
+def _is_silent(name: str, column: pa.Array) -> bool:
+    """Whether all rows say what a node says by itself."""
+    by_itself = "{}" if name == "metadata" else getattr(_BLANK, name, "")
+    return name not in _SAID and bool(pc.all(pc.equal(column, by_itself)).as_py())
+
+
+@lru_cache(4_096)
+def _source(agent: str, session: str, channel: str) -> Source:
+    return Source(agent=agent, session=session, channel=channel)
+
+
+def _to_node(row: dict[str, Any]) -> Node:
+    source = _source(*(row.pop(f"source_{part}", "") for part in ("agent", "session", "channel")))
+    metadata = msgspec.json.decode(row.pop("metadata", "{}"))
+    row["tags"] = tuple(row["tags"])
+    return amended(_BLANK, **row, source=source, metadata=metadata)

@@ -1,0 +1,75 @@
+"""What the daemon is made of when it opens: embedder, store and view; and the memory it gives back then."""
+
+import ctypes
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shared.log import logger
+from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from services.memory.registry import AnyEmbedder
+    from services.memory.reranker import Reranker
+    from services.memory.store import Store
+    from services.memory.view import View
+
+SNAPSHOT = "index"
+"""The folder, within the store's, of what makes building the view quicker."""
+
+WORTH_SAVING = 0.1
+"""The share of nodes that are not in the snapshot from which on it is written anew."""
+
+log = logger(__name__)
+
+
+def open_embedder(settings: Settings) -> "AnyEmbedder":
+    """The embedder that the settings name; raises StartError with the cure."""
+    from services.memory import registry
+
+    return registry.open_embedder(settings)
+
+
+def open_reranker(settings: Settings) -> "Reranker":
+    """The cross-encoder, which is loaded when it is first used."""
+    from services.memory.reranker import Reranker
+
+    return Reranker(settings.models)
+
+
+def open_store(path: Path, embedder: "AnyEmbedder") -> "Store":
+    """The store in ``path``; raises StartError with the cure."""
+    from services.memory.store import Store
+
+    return Store(path, embedder.slug, embedder.dimensions)
+
+
+def load_view(store: "Store", folder: Path | None = None, at: int = 0) -> "View":
+    """Memory as the store has it, or had it at a version; ``folder`` is where the snapshot of it lies."""
+    from services.memory.view import View
+
+    view = View.build(store.load(at), folder / SNAPSHOT if folder else None)
+    _release()
+    return view
+
+
+def save_view(view: "View", folder: Path, *, least: float = WORTH_SAVING) -> None:
+    """Write the snapshot anew where a share of more than ``least`` of the nodes is not in it."""
+    if view.unsaved <= least * view.count():
+        return
+    try:
+        view.save(folder / SNAPSHOT)
+    except OSError as error:
+        log.warning("snapshot_unsaved", reason=str(error))
+
+
+def _release() -> None:
+    """Give back what loading took and nothing holds any more: some 200 MB at 100,000 nodes."""
+    import pyarrow as pa
+
+    gc.collect()
+    gc.freeze()  # what is there now stays; looking through it again and again is what slow commits came from
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

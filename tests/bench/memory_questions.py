@@ -1,0 +1,197 @@
+"""How quickly memory answers: searches, walks, ways, briefings; and what a restart and its memory take."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
+
+import numpy as np
+
+from shared.contracts import BriefQuery, MemoryQuery, MemoryWrite, Node, PathsQuery, Source, TraverseQuery
+from tests.bench.latency import at
+from tests.bench.memory_corpus import Corpus
+from tests.bench.memory_shelf import Shelf, time_each
+from tests.bench.rows import NO_TARGET, Row, Target, at_most, at_most_times, compare
+
+NAME = "memory"
+BARE = "bare request, equal bytes"
+EXACT = "exact product in numpy"
+LOAD = 200
+"""Writes a second while it is searched."""
+AGENT = "agent3"
+
+
+async def search_rows(shelf: Shelf, count: int) -> list[Row]:
+    """With the vector given, from text, and while others write."""
+    questions = shelf.corpus.questions(count)
+    given = [MemoryQuery(text=text, vector=tuple(vector)) for text, vector in questions]
+    plain = [MemoryQuery(text=text) for text, _ in questions]
+    await _ask_all(shelf, [*given[:20], *plain[:20]])
+    exact = _time_exact(shelf.corpus, [vector for _, vector in questions])
+    quiet, text = await _ask_all(shelf, given), await _ask_all(shelf, plain)
+    async with _Writers(shelf) as writers:
+        busy = await _ask_all(shelf, given, writers.pause)
+    size = f"{shelf.corpus.size:,}"
+    note = f"{writers.rate:.0f} writes/s were answered"
+    return [
+        _row(f"search of {size}, vector given, p50", at(quiet, 50), EXACT, median(exact), at_most(5)),
+        _row(f"search of {size}, vector given, p99", at(quiet, 99), EXACT, median(exact)),
+        _row(f"search of {size}, from text, p50", at(text, 50), EXACT, median(exact), at_most(9)),
+        _row(f"search of {size}, from text, p99", at(text, 99), EXACT, median(exact)),
+        _row(f"search among {LOAD} writes/s, p50", at(busy, 50), "without them", at(quiet, 50), note=note),
+        _row(f"search among {LOAD} writes/s, p99", at(busy, 99), "without them", at(quiet, 99), at_most(15)),
+    ]
+
+
+async def walk_rows(shelf: Shelf, count: int) -> list[Row]:
+    """Two hops in both directions, in turn with bare requests that bring as many bytes; and the best ways."""
+    starts = np.random.default_rng(5).integers(0, shelf.corpus.size, count)
+    walks, bare, sizes = [], [], []
+    for node_id in shelf.corpus.ids(starts):
+        query = TraverseQuery(start=(node_id,), depth=2, direction="out")
+        begun = time.perf_counter()
+        answer = await shelf.ask("traverse", query)
+        walks.append(time.perf_counter() - begun)
+        sizes.append(len(answer))
+        bare += await time_each([partial(shelf.echo, len(answer))])
+    over = [walk - request for walk, request in zip(walks, bare, strict=True)]
+    pairs = zip(shelf.corpus.ids(starts), shelf.corpus.ids(starts[::-1]), strict=True)
+    ways = [PathsQuery(from_id=one, to_id=other, k=3) for one, other in pairs if one != other][
+        : count // 10 + 1
+    ]
+    paths = await time_each([partial(shelf.ask, "paths", query) for query in ways])
+    note = f"{median(sizes) / 1e3:.0f} kB"
+    return [
+        _row("two hops, p50", at(walks, 50), BARE, at(bare, 50), note=note),
+        _row("two hops, p99", at(walks, 99), BARE, at(bare, 99)),
+        _row("two hops, over a bare request, p50", median(over), BARE, at(bare, 50), at_most(1)),
+        _row("three best ways, p50", median(paths), BARE, at(bare, 50)),
+    ]
+
+
+async def brief_rows(shelf: Shelf, count: int) -> list[Row]:
+    """Made anew after each write that shows in it; then from the cache, in turn with bare requests."""
+    query = BriefQuery(agent=AGENT)
+    cold, cached, bare = [], [], []
+    for number in range(max(4, count // 10)):
+        await shelf.memory.write(_remember(shelf, number))
+        cold += await time_each([partial(shelf.ask, "brief", query)])
+    size = len(await shelf.ask("brief", query))
+    for _ in range(count):
+        cached += await time_each([partial(shelf.ask, "brief", query)])
+        bare += await time_each([partial(shelf.echo, size)])
+    return [
+        _row(
+            "briefing, made anew, p50", at(cold, 50), BARE, at(bare, 50), at_most(50), f"{size / 1e3:.0f} kB"
+        ),
+        _row("briefing, made anew, p99", at(cold, 99), BARE, at(bare, 99)),
+        _row("briefing, from the cache, p50", at(cached, 50), BARE, at(bare, 50), at_most_times(1.3)),
+        _row("briefing, from the cache, p99", at(cached, 99), BARE, at(bare, 99)),
+    ]
+
+
+async def restart_rows(shelf: Shelf, rounds: int) -> list[Row]:
+    """From the start of the process until it is ready, in turn with an import of lancedb; and its memory."""
+    used = shelf.rss
+    starts, imports = [], []
+    for _ in range(rounds):
+        await shelf.stop()
+        imports.append(await asyncio.to_thread(_time_import))
+        starts.append(await shelf.restart())
+    over = [start - bare for start, bare in zip(starts, imports, strict=True)]
+    vectors = shelf.corpus.vectors.nbytes / 1e6
+    bound, size = "python -c 'import lancedb'", f"{shelf.corpus.size:,}"
+    return [
+        compare(NAME, f"restart with {size}, to ready", median(starts), "s", bound, median(imports)),
+        compare(NAME, "restart, over the import", median(over), "s", bound, median(imports), at_most(2)),
+        compare(NAME, "the daemon's memory after all this", used, "MB", "the vectors", vectors, at_most(900)),
+        compare(NAME, "the daemon's memory after a restart", shelf.rss, "MB", "the vectors", vectors),
+    ]
+
+
+class _Writers:
+    """Somebody who stores ``LOAD`` single memories a second, whether they are answered or not."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._tasks: list[asyncio.Task[object]] = []
+        self._begun = 0.0
+        self.rate = 0.0
+
+    async def __aenter__(self) -> "_Writers":
+        extra = Corpus(20_000, name=9)
+        self._writes = iter(extra.writes(0, 4_000, each=1))
+        self._begun = time.perf_counter()
+        self._pacing = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._pacing.cancel()
+        answered = sum(task.done() for task in self._tasks)
+        self.rate = answered / (time.perf_counter() - self._begun)
+        await asyncio.gather(*self._tasks)
+
+    async def pause(self) -> None:
+        """Between two searches, so that they last as long as some of the writes take."""
+        await asyncio.sleep(0.01)
+
+    async def _run(self) -> None:
+        for number, write in enumerate(self._writes):
+            await asyncio.sleep(max(0.0, self._begun + number / LOAD - time.perf_counter()))
+            self._tasks.append(asyncio.create_task(self._shelf.memory.write(write)))
+
+
+async def _ask_all(
+    shelf: Shelf, queries: Sequence[MemoryQuery], pause: Callable[[], object] | None = None
+) -> list[float]:
+    times = []
+    for query in queries:
+        times += await time_each([partial(shelf.ask, "search", query)])
+        if pause:
+            await pause()  # type: ignore[misc]
+    return times
+
+
+def _time_exact(corpus: Corpus, vectors: Sequence[Sequence[float]]) -> list[float]:
+    """Seconds for the ten nearest of all vectors, without anything else."""
+    times = []
+    for vector in np.asarray(vectors, np.float32):
+        begun = time.perf_counter()
+        near = corpus.vectors @ vector
+        best = np.argpartition(near, -10)[-10:]
+        best[np.argsort(-near[best])]
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+def _remember(shelf: Shelf, number: int) -> MemoryWrite:
+    """Something that the agent's next briefing has to show."""
+    node = Node(
+        kind="decision",
+        title=f"Decision number {number} of the benchmark",
+        importance=0.95,
+        source=Source(agent=AGENT, session="bench"),
+    )
+    return MemoryWrite(
+        sender="user", nodes=(node,), vectors=shelf.corpus.vectors[number].tobytes(), insist=True
+    )
+
+
+def _time_import() -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import lancedb"], check=True)
+    return time.perf_counter() - begun
+
+
+def _row(
+    name: str,
+    seconds: float,
+    bound: str = "",
+    bound_seconds: float = 0,
+    target: Target = NO_TARGET,
+    note: str = "",
+) -> Row:
+    return compare(NAME, name, seconds * 1e3, "ms", bound, bound_seconds * 1e3 or None, target, note)
