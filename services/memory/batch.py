@@ -7,11 +7,15 @@ import numpy as np
 from services.memory.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
 from services.memory.staging import Staging
 from shared.contracts import MemoryWrite, MemoryWritten, Rejection
+from shared.contracts.base import amended, generate_id, generate_iso_timestamp
 
 __all__ = ["Change", "EdgeTuple", "Entry", "Known", "Text", "answer", "embedded_text", "fold"]
 
 UNIT_TOLERANCE = 0.01
 """How far from 1 the length of a given embedding may be: float32 and rounded JSON stay well within."""
+
+_LEAST, _MOST = (1 - UNIT_TOLERANCE) ** 2, (1 + UNIT_TOLERANCE) ** 2
+_ANSWER = MemoryWritten(cause="blank")
 
 
 def fold(entries: Sequence[Entry], known: Known, dimensions: int) -> tuple[Change, list[str]]:
@@ -70,7 +74,10 @@ def read_vectors(write: MemoryWrite, dimensions: int) -> dict[int, Vectors]:
 def answer(write: MemoryWrite, error: str, version: int, rejection: Rejection | None = None) -> MemoryWritten:
     """What is sent back: the ids of its nodes and the version, or why nothing of it was stored."""
     ids = tuple(dict.fromkeys((*(node.id for node in write.nodes), *write.retire)))
-    return MemoryWritten(
+    return amended(
+        _ANSWER,
+        id=generate_id(),
+        created_at=generate_iso_timestamp(),
         recipient=write.sender,
         cause=write.id,
         goal_id=write.goal_id,
@@ -83,7 +90,10 @@ def answer(write: MemoryWrite, error: str, version: int, rejection: Rejection | 
 
 def _require_units(rows: Vectors) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        squares = np.vecdot(rows, rows)
+        if squares.min() >= _LEAST and squares.max() <= _MOST:  # neither where one is not a number
+            return
+        lengths = np.sqrt(squares)
         bad = np.flatnonzero(~(np.abs(lengths - 1) <= UNIT_TOLERANCE))  # also where it is not a number
     if len(bad):
         raise ValueError(f"embedding must be a unit vector; its length is {lengths[bad[0]]:.4g}")

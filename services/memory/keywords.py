@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.growing import Growing
+from services.memory.growing import Growing, roomy
 from services.memory.postings import Codes, Counts, Postings, Slots, Stored
 
 K1 = 0.9
@@ -27,6 +27,9 @@ MAX_STEMMED = 20
 
 REMEMBERED = 300_000
 """Words as they are written that are kept with what they are reduced to: working that out takes 30 us."""
+
+SPREAD = 64
+"""Words whose counts are kept by slot, a byte each."""
 
 _WORD = re.compile(r"\w+")
 
@@ -105,6 +108,7 @@ class Keywords:
     def __init__(self, stored: Stored | None = None, lengths: NDArray[np.float32] | None = None) -> None:
         self._postings = Postings(stored)
         self._lengths = Growing(np.empty(0, np.float32) if lengths is None else lengths)
+        self._spread: dict[str, tuple[int, NDArray[np.uint8]]] = {}
 
     @classmethod
     def build(cls, texts: Iterable[str]) -> "Keywords":
@@ -138,6 +142,24 @@ class Keywords:
     def find(self, word: str, before: int) -> tuple[Slots, Counts]:
         """The slots lower than ``before`` in which a (reduced) word stands, and how often in each."""
         return self._postings.find(word, before)
+
+    def spread(self, word: str, before: int) -> NDArray[np.uint8]:
+        """How often a (reduced) word stands in each of the first slots; kept, for frequent words come again.
+
+        What came since is added to what was kept: the slots of a word come in one order whatever is asked.
+        """
+        slots, counts = self.find(word, before)
+        done, spread = self._spread.get(word) or (0, np.zeros(roomy(before), np.uint8))
+        if before > len(spread):
+            larger = np.zeros(roomy(before), np.uint8)
+            larger[: len(spread)] = spread
+            spread = larger
+        if done < len(slots):
+            spread[slots[done:]] = counts[done:]
+            if len(self._spread) >= SPREAD:
+                self._spread.clear()
+            self._spread[word] = len(slots), spread
+        return spread[:before]
 
     def lengths(self, before: int) -> NDArray[np.float32]:
         """How many words each of the first slots has."""

@@ -1,5 +1,6 @@
 """The ledger: which writes were applied, and which state of the tables is the committed one; in SQLite."""
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,6 +101,11 @@ class Ledger:
         """The graph version at which a write was applied; None where it was not."""
         rows = self._read("select version from writes where id = ?", write_id)
         return int(rows[0][0]) if rows else None
+
+    def find_all(self, write_ids: Sequence[str]) -> dict[str, int]:
+        """The graph versions at which writes were applied, of those that were."""
+        query = "select id, version from writes where id in (select value from json_each(?))"
+        return dict(self._read(query, json.dumps(write_ids)))
 
     def commit(self, commit: Commit) -> None:
         """Make this the committed state, whole or not at all."""

@@ -14,6 +14,10 @@ MOST = 255
 """The highest count that is kept: saying a word more often than that adds nothing."""
 
 
+AT_ONCE = 32_768
+"""Pairs that are sorted in among the others at once; until then whoever asks looks through them (20 us)."""
+
+
 class Codes(dict[str, int]):
     """A number for each term, a new one for a new term."""
 
@@ -31,11 +35,25 @@ class Stored(NamedTuple):
     counts: Counts
 
 
+class Fresh(NamedTuple):
+    """Pairs as they came, none of a slot lower than ``first``; ``used`` of them are there."""
+
+    codes: NDArray[np.int32]
+    slots: Slots
+    first: int
+    used: int
+
+
+_NONE = Fresh(np.empty(0, np.int32), np.empty(0, np.uint32), 2**32, 0)
+
+
 class Postings:
     """Terms and where they stand; one thread extends, any number read. Slots of one term are in no order.
 
     Made of what was stored, which is kept as it is; what is added since lies in a list for each term, each
-    entry a number of 64 bits: the slot times 256 plus the count. ``codes`` gives the number of a term.
+    entry a number of 64 bits: the slot times 256 plus the count; and what came last, at most AT_ONCE pairs,
+    as it came. All pairs of a slot are added at once, and of a later slot later. ``codes`` gives the number
+    of a term.
     """
 
     def __init__(self, stored: Stored | None = None) -> None:
@@ -43,6 +61,7 @@ class Postings:
         self.codes = Codes(zip(stored.terms, range(len(stored.terms)), strict=True))
         self._stored = stored
         self._later: dict[int, tuple[NDArray[np.uint64], int]] = {}
+        self._fresh = _NONE
 
     @classmethod
     def build(cls, terms: list[str], codes: Numbers, slots: NDArray[np.int64]) -> "Postings":
@@ -53,7 +72,22 @@ class Postings:
         """Add pairs of a term's number and a slot."""
         if not len(codes):
             return
-        codes, slots, counts = _count(codes, slots)
+        codes_before, slots_before, first, used = self._fresh
+        end = used + len(codes)
+        if end > AT_ONCE:
+            self._sort_in(
+                np.concatenate((codes_before[:used], codes)), np.concatenate((slots_before[:used], slots))
+            )
+            self._fresh = _NONE
+            return
+        if not used:
+            codes_before, slots_before = np.empty(AT_ONCE, np.int32), np.empty(AT_ONCE, np.uint32)
+            first = int(slots.min())
+        codes_before[used:end], slots_before[used:end] = codes, slots
+        self._fresh = Fresh(codes_before, slots_before, first, end)
+
+    def _sort_in(self, codes: NDArray[Any], slots: NDArray[Any]) -> None:
+        codes, slots, counts = _count(codes.astype(np.int64), slots.astype(np.int64))
         packed = slots.astype(np.uint64) << np.uint64(8) | counts.astype(np.uint64)
         bounds = np.flatnonzero(np.diff(codes, prepend=-1, append=-1)).tolist()
         for code, start, end in zip(codes[bounds[:-1]].tolist(), bounds, bounds[1:], strict=False):
@@ -62,15 +96,20 @@ class Postings:
     def find(self, term: str, before: int) -> tuple[Slots, Counts]:
         """The slots lower than ``before`` in which a term stands, and how often in each."""
         code = self.codes.get(term, -1)
-        slots, counts = self._find_stored(code)
-        if code not in self._later:
-            return slots, counts
-        packed, used = self._later[code]
-        packed = packed[:used]
-        later = (packed >> np.uint64(8)).astype(np.uint32)
-        here = later < before
-        counts_later = (packed & np.uint64(MOST)).astype(np.uint8)
-        return np.concatenate((slots, later[here])), np.concatenate((counts, counts_later[here]))
+        fresh = self._fresh  # before the lists: what is sorted in meanwhile is then in both
+        found = [self._find_stored(code)]
+        if code in self._later:
+            packed, used = self._later[code]
+            packed = packed[:used]
+            later = (packed >> np.uint64(8)).astype(np.uint32)
+            here = later < min(before, fresh.first)
+            found.append((later[here], (packed & np.uint64(MOST)).astype(np.uint8)[here]))
+        if fresh.used:
+            found.append(_find_fresh(fresh, code, before))
+        if len(found) == 1:
+            return found[0]
+        slots, counts = zip(*found, strict=True)
+        return np.concatenate(slots), np.concatenate(counts)
 
     def store(self, new_slots: NDArray[np.int32]) -> Stored:
         """All of it in one, for slots that get other numbers: ``new_slots[old]``, or -1 where one goes."""
@@ -102,6 +141,9 @@ class Postings:
         self._later[code] = (room, end)
 
     def _gather(self) -> tuple[Numbers, Slots, Counts]:
+        fresh = self._fresh
+        self._sort_in(fresh.codes[: fresh.used], fresh.slots[: fresh.used])
+        self._fresh = _NONE
         stored = self._stored
         codes = [np.repeat(np.arange(len(stored.starts) - 1), np.diff(stored.starts))]
         later = [packed[:used] for packed, used in self._later.values()]
@@ -114,6 +156,12 @@ class Postings:
             np.concatenate((stored.slots, slots)),
             np.concatenate((stored.counts, counts)),
         )
+
+
+def _find_fresh(fresh: Fresh, code: int, before: int) -> tuple[Slots, Counts]:
+    found = fresh.slots[: fresh.used][fresh.codes[: fresh.used] == code]
+    slots, counts = np.unique(found[found < before], return_counts=True)
+    return slots, np.minimum(counts, MOST).astype(np.uint8)
 
 
 def _join(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,35 @@ GRAPH = 0.1
 NEAR = 500
 """How many nodes around the anchors are looked at, the nearest first."""
 
+FREQUENT = 32
+"""A word that one in so many nodes has is frequent."""
+
 SAMPLE = 4_096
 """The mean length of a text with its neighbours is that of so many nodes, spread evenly."""
 
+LONG = 30_000
+"""From so many slots on meaning and words are looked at side by side, by two cores; another thread takes
+60 us to begin."""
+
+_pool = ThreadPoolExecutor(2, thread_name_prefix="memory-meaning")
+
 Slots = NDArray[np.intp]
+Meant = NDArray[np.integer[Any]]
 Numbers = NDArray[np.float32]
-Found = tuple[NDArray[np.uint32], NDArray[np.uint8], int]
-Among = tuple[NDArray[np.int32], NDArray[np.uint8], int]
+Among = tuple[NDArray[np.integer[Any]], NDArray[np.uint8], int]
+
+
+class Found(NamedTuple):
+    """Where a word stands and how often, in how many live nodes, and what that makes it weigh.
+
+    Of a frequent word ``spread`` has the counts by slot: looked up there, it costs the same however frequent.
+    """
+
+    slots: NDArray[np.uint32]
+    counts: NDArray[np.uint8]
+    frequency: int
+    weight: float
+    spread: NDArray[np.uint8] | None
 
 
 class Scored(NamedTuple):
@@ -102,8 +125,8 @@ class Search:
         if np.count_nonzero(admitted) <= FEW:
             chosen |= admitted
         else:
-            chosen[self._vectors.nearest(vector, admitted, best, TRIED)[0]] = True
-            chosen[self._find_worded(query.text, admitted, best)] = True
+            meant, worded = self._find_both(query.text, vector, admitted, best)
+            chosen[meant] = chosen[worded] = True
         beside = self._catalogue.sessions.beside(np.flatnonzero(chosen), self._count)
         chosen[beside[beside >= 0]] = True
         chosen[near] = True
@@ -111,6 +134,15 @@ class Search:
         places = np.full(self._count, -1, np.int32)
         places[slots] = np.arange(len(slots), dtype=np.int32)
         return slots, places
+
+    def _find_both(self, text: str, vector: Vectors, admitted: Mask, best: int) -> tuple[Meant, Slots]:
+        """The slots that are best by meaning, and by words; side by side where that takes long."""
+        if self._count < LONG:
+            nearest = self._vectors.nearest(vector, admitted, best, TRIED)[0]
+            return nearest, self._find_worded(text, admitted, best)
+        beside = _pool.submit(self._vectors.nearest, vector, admitted, best, TRIED)
+        worded = self._find_worded(text, admitted, best)
+        return beside.result()[0], worded
 
     def _gather(
         self, text: str, vector: Vectors, moment: float, slots: Slots, places: NDArray[np.int32]
@@ -125,16 +157,20 @@ class Search:
             beside=np.where(beside >= 0, places[beside], -1),
             total=self._total,
             mean_length=self._measure(),
-            find=self._finder(places),
+            find=self._finder(slots, places),
             named=self._namer(slots, places),
         )
 
-    def _finder(self, places: NDArray[np.int32]) -> Callable[[str], Among]:
+    def _finder(self, slots: Slots, places: NDArray[np.int32]) -> Callable[[str], Among]:
         def find(word: str) -> Among:
-            slots, counts, frequency = self._find(word)
-            there = places[slots]
+            found = self._find(word)
+            if found.spread is not None:
+                counts = found.spread[slots]
+                here = np.flatnonzero(counts)
+                return here, counts[here], found.frequency
+            there = places[found.slots]
             among = there >= 0
-            return there[among], counts[among], frequency
+            return there[among], found.counts[among], found.frequency
 
         return find
 
@@ -154,29 +190,50 @@ class Search:
         """Where a word stands, and in how many live nodes; remembered, for it is asked for twice."""
         if word not in self._found:
             slots, counts = self._keywords.find(word, self._count)
-            frequency = len(slots) if self._total == self._count else int(np.count_nonzero(self._live[slots]))
-            self._found[word] = slots, counts, frequency
+            frequent = FREQUENT * len(slots) > self._count > FEW
+            spread = self._keywords.spread(word, self._count) if frequent else None
+            if self._total == self._count:
+                frequency = len(slots)
+            else:
+                live = self._live[slots] if spread is None else spread.astype(np.bool_) & self._live
+                frequency = int(np.count_nonzero(live))
+            weight = math.log(1 + (self._total - frequency + 0.5) / (frequency + 0.5))
+            self._found[word] = Found(slots, counts, frequency, weight, spread)
         return self._found[word]
 
     def _find_worded(self, text: str, admitted: Mask, best: int) -> Slots:
-        """The slots that score best by BM25, each by itself."""
-        found = [entry for entry in map(self._find, query_words(text)) if entry[2]]
-        if not found:
-            return np.empty(0, np.intp)
+        """The slots that score best by BM25, each by itself.
+
+        Rare words come first. Once the rest cannot bring up what has none of those, it is looked for only
+        where they stand: most of the time goes into words that tell little.
+        """
+        found = [entry for entry in map(self._find, query_words(text)) if entry.frequency]
+        found.sort(key=lambda entry: -entry.weight)
         lengths = self._keywords.lengths(self._count)
         mean = max(1.0, float(lengths[:: max(1, self._count // SAMPLE)].mean()))
-        values = []
-        for slots, counts, frequency in found:
-            weight = math.log(1 + (self._total - frequency + 0.5) / (frequency + 0.5))
-            norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * lengths[slots]
-            values.append(np.float32(weight) * counts / (counts + norms))
-        scores = np.bincount(
-            np.concatenate([entry[0] for entry in found]), np.concatenate(values), self._count
-        )
+        scores, rest = np.zeros(self._count, np.float32), sum(entry.weight for entry in found)
+        for number, entry in enumerate(found):
+            if number and entry.spread is not None:
+                worded = np.flatnonzero((scores > 0) & admitted)
+                least = _find_least(scores[worded], best)
+                if least > rest:
+                    worded = worded[scores[worded] >= least - rest]
+                    return _take_best(worded, self._add_words(worded, scores, found[number:], mean), best)
+            norms = _find_norms(lengths[entry.slots], mean)
+            scores[entry.slots] += np.float32(entry.weight) * entry.counts / (entry.counts + norms)
+            rest -= entry.weight
         worded = np.flatnonzero((scores > 0) & admitted)
-        if len(worded) > best:
-            worded = worded[np.argpartition(-scores[worded], best)[:best]]
-        return worded
+        return _take_best(worded, scores[worded], best)
+
+    def _add_words(self, worded: Slots, scores: Numbers, found: list[Found], mean: float) -> Numbers:
+        """The scores of some slots with those of further words, all of them frequent."""
+        norms = _find_norms(self._keywords.lengths(self._count)[worded], mean)
+        result = scores[worded]
+        for entry in found:
+            if entry.spread is not None:
+                counts = entry.spread[worded]
+                result += np.float32(entry.weight) * counts / (counts + norms)
+        return result
 
     def _measure(self) -> float:
         """The mean length of a live text and its neighbours, taken anew when a hundredth is new."""
@@ -212,6 +269,19 @@ class Search:
             )
             for place in places[order].tolist()
         ]
+
+
+def _find_norms(lengths: Numbers, mean: float) -> Numbers:
+    return np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * lengths
+
+
+def _find_least(scores: Numbers, best: int) -> float:
+    """The least of the ``best`` scores; 0 where there are not so many."""
+    return float(np.partition(scores, -best)[-best]) if len(scores) > best else 0.0
+
+
+def _take_best(slots: Slots, scores: Numbers, best: int) -> Slots:
+    return slots[np.argpartition(-scores, best)[:best]] if len(slots) > best else slots
 
 
 def admit(catalogue: Catalogue, query: MemoryQuery | ListQuery, among: Mask) -> Mask:

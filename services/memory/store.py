@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,10 +56,13 @@ class Store:
         """Memory as it is, or as it was at graph version ``at``."""
         self._vault.recover()
         at = at if at < self.version else 0
-        ids, vectors = self._vault.read_vectors(at)
+        with ThreadPoolExecutor(2) as pool:  # reading is decoding, which goes on beside other threads
+            nodes = pool.submit(self._vault.read_states, "nodes", at)
+            edges = pool.submit(self._vault.read_states, "edges", at)
+            ids, vectors = self._vault.read_vectors(at)
         return Tables(
-            nodes=self._vault.read_states("nodes", at),
-            edges=states.drop_retired(self._vault.read_states("edges", at)),
+            nodes=nodes.result(),
+            edges=states.drop_retired(edges.result()),
             access=self.ledger.access(),
             vector_ids=ids,
             vectors=vectors,

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+_sync = getattr(os, "fdatasync", os.fsync)
+"""The file is written over again and again: where its length stays, so does all that reading it takes."""
+
 
 class Piece(NamedTuple):
     """Rows of one table, as an Arrow batch in the file of the tail."""
@@ -35,7 +38,7 @@ class Tail:
             while data:
                 written = os.pwrite(self._file, data, start)
                 start, data = start + written, data[written:]
-        os.fsync(self._file)
+        _sync(self._file)
         return pieces
 
     def require(self, size: int) -> None:

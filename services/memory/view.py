@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -57,13 +58,16 @@ class View:
     @classmethod
     def build(cls, tables: "Tables", folder: Path | None = None) -> Self:
         """The view of what the tables hold; ``folder`` is where ``save`` kept some of it, if at all."""
-        catalogue = Catalogue(tables.nodes)
-        kept = snapshot.restore(folder, catalogue) if folder else None
-        keywords, unsaved = kept or (Keywords.build(catalogue.texts()), catalogue.size)
-        slots = catalogue.locate(tables.vector_ids)
-        vectors = build_vectors(tables.vectors, slots, catalogue.size)
-        state = State(catalogue, keywords, vectors, {})
-        view = cls(state, Graph.load(tables.edges, tables.nodes), tables.version, dict(tables.access))
+        nodes, edges, access, vector_ids, raw, version = tables
+        del tables  # so that the vectors, half of what was read, go before the graph comes
+        catalogue = Catalogue(nodes)
+        vectors = build_vectors(raw, catalogue.locate(vector_ids), catalogue.size)
+        del raw, vector_ids
+        with ThreadPoolExecutor(1) as pool:
+            graph = pool.submit(Graph.load, edges, nodes)
+            kept = snapshot.restore(folder, catalogue) if folder else None
+            keywords, unsaved = kept or (Keywords.build(catalogue.texts()), catalogue.size)
+        view = cls(State(catalogue, keywords, vectors, {}), graph.result(), version, dict(access))
         view.unsaved = unsaved
         return view
 
@@ -104,7 +108,9 @@ class View:
 
     def node(self, node_id: str) -> Node | None:
         """The node of an id, retired ones too."""
-        return next(iter(self.nodes([node_id])), None)
+        catalogue = self._state.catalogue
+        slot = catalogue.find(node_id)  # mostly None: whoever writes asks whether it is new
+        return None if slot is None else self._read(catalogue, [slot])[0]
 
     def nodes(self, ids: Iterable[str]) -> list[Node]:
         """The nodes of these ids in their order, retired ones too; unknown ids are left out."""

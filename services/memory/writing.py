@@ -69,10 +69,10 @@ class Writer:
     def write(self, entries: Sequence[Entry]) -> Written:
         """Apply writes in their order as one commit; see MemoryDaemon.write."""
         self._made.clear()
-        earlier = {entry.write.id: self.store.ledger.find(entry.write.id) for entry in entries}
+        earlier = self.store.ledger.find_all([entry.write.id for entry in entries])
         fresh: dict[str, Entry] = {}
         for entry in entries:
-            if earlier[entry.write.id] is None:
+            if entry.write.id not in earlier:
                 fresh.setdefault(entry.write.id, entry)
         change, refusals = self._settle(list(fresh.values()))
         event = None
@@ -88,7 +88,7 @@ class Writer:
         versions = {name: entry.version for name, entry in fresh.items()}
         return Written(
             answers=[
-                self._answer(entry.write, refusals, earlier[entry.write.id] or versions[entry.write.id])
+                self._answer(entry.write, refusals, earlier.get(entry.write.id) or versions[entry.write.id])
                 for entry in entries
             ],
             event=event,

@@ -1,6 +1,5 @@
 """What every contract shares: (de)serialisation, the header, identifiers and field checks."""
 
-import copy
 import os
 import re
 import secrets
@@ -10,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from shared.contracts.shape import Field, agree, fit, shape_of
+from shared.contracts.shape import Field, agree, fit, is_plain, shape_of
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """An agent's name: one lower-case subject token of at most 64 characters."""
@@ -104,7 +103,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     def _fit(self, fields: tuple[Field, ...]) -> None:
         for field in fields:
-            msgspec.structs.force_setattr(self, field.name, fit(field, getattr(self, field.name)))
+            value = getattr(self, field.name)
+            if not is_plain(field, value):
+                msgspec.structs.force_setattr(self, field.name, fit(field, value))
 
     def to_dict(self) -> dict[str, Any]:
         """What ``json.loads`` makes of ``to_json``: lists, enumerations as values; raises as that does."""
@@ -141,13 +142,14 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
 
 C = TypeVar("C", bound=Contract)
+_set = msgspec.structs.force_setattr
 
 
 def amended(contract: C, **changes: Any) -> C:
     """A copy with ``changes`` that are known to be valid: unlike replace, nothing is checked again."""
-    copied = copy.copy(contract)
+    copied: C = contract.__copy__()  # type: ignore[attr-defined]  # as msgspec has it; copy.copy is slow
     for name, value in changes.items():
-        msgspec.structs.force_setattr(copied, name, value)
+        _set(copied, name, value)
     return copied
 
 

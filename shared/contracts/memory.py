@@ -92,8 +92,9 @@ class Node(Contract, frozen=True, kw_only=True):
         if len(self.body) > 1_000_000:
             raise ValueError(f"body has {len(self.body):,} characters; the limit is 1,000,000")
         require_unit("importance", self.importance)
-        for field in ("access_count", "created_version", "version", "retired_version"):
-            require_count(field, getattr(self, field))
+        if min(self.access_count, self.created_version, self.version, self.retired_version) < 0:
+            for field in ("access_count", "created_version", "version", "retired_version"):
+                require_count(field, getattr(self, field))
         for field in ("created_at", "updated_at", "last_accessed_at", "valid_from", "valid_to"):
             if value := getattr(self, field):
                 require_timestamp(field, value)

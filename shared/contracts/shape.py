@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
+_NUMBERS = tuple[float, ...]
+
 
 class Field(NamedTuple):
     """One field of a contract."""
@@ -71,6 +73,13 @@ def agree(shape: Shape, values: tuple[Any, ...]) -> bool:
             if type(entry) is not member:
                 return False
     return True
+
+
+def is_plain(field: Field, value: Any) -> bool:
+    """Whether ``value`` fits as it is, told at a glance: a finite float, or no numbers at all."""
+    if type(value) is float:
+        return field.hint is float and math.isfinite(value)
+    return value == () and type(value) is tuple and field.hint == _NUMBERS
 
 
 def fit(field: Field, value: Any) -> Any:

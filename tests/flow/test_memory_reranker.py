@@ -99,12 +99,27 @@ def test_passages_do_not_tell_twice() -> None:
     nodes = [Node(id=f"n{place}", title=f"{place} " + "x" * 150) for place in range(6)]
     hits = [Hit(node=nodes[place], score=0.5) for place in (2, 1, 4, 0)]
     contexts = [(nodes[max(0, place - 2) : place], nodes[place + 1 : place + 3]) for place in (2, 1, 4, 0)]
-    passages = make_passages(hits, contexts)
+    passages = make_passages(hits, contexts, 0)
     assert [passage.ids for passage in passages] == [("n1", "n2", "n3"), ("n3", "n4", "n5"), ("n0", "n1")]
     before, own, after = passages[0].text.split("\n")
     assert (len(before), own, after) == (AROUND, nodes[2].title, nodes[3].title[:AROUND])
-    many = [Hit(node=Node(id=f"m{place}", title="text"), score=0.5) for place in range(2 * PASSAGES)]
-    assert len(make_passages(many, alone(many))) == PASSAGES
+
+
+def test_those_that_are_kept_are_read_last() -> None:
+    hits = make_hits(["text"] * 2 * PASSAGES)
+    order = [passage.ids for passage in make_passages(hits, alone(hits), 2)]
+    assert order == [(f"n{place}",) for place in (*range(2, PASSAGES + 2), 0, 1)]
+    assert [passage.ids for passage in make_passages(hits[:1], alone(hits), 4)] == [("n0",)]
+
+
+def test_the_first_of_ten_keep_the_others_below_them(reranker: Reranker) -> None:
+    hits = make_hits([CHAT[2]] * 12 + ["Ada spent her holiday in a cabin by the lake"])
+    best = [hit.node.id for hit in reranker.rerank(QUESTION, hits, alone(hits), 10, AMPLE)]
+    assert best[:5] == ["n0", "n1", "n2", "n3", "n4"]  # n12 is the ninth to be read, and not read
+    hits[6], hits[12] = hits[12], hits[6]
+    best = [hit.node.id for hit in reranker.rerank(QUESTION, hits, alone(hits), 10, AMPLE)]
+    assert best[:5] == ["n0", "n1", "n2", "n3", "n12"]
+    assert reranker.rerank(QUESTION, hits, alone(hits), 1, AMPLE)[0].node.id == "n12"
 
 
 def test_several_ask_at_once(reranker: Reranker) -> None:

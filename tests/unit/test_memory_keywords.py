@@ -8,8 +8,9 @@ import pytest
 
 from services.memory import snapshot
 from services.memory.catalogue import Catalogue
-from services.memory.keywords import Keywords, count_words, plain_words, query_words
+from services.memory.keywords import K1, B, Keywords, count_words, plain_words, query_words
 from services.memory.rows import write_nodes
+from services.memory.search import Search, State
 from services.memory.view import View
 from shared.contracts import MemoryQuery, Node
 from tests.unit.memory_views import NOW, find, node, put, tables, vector
@@ -175,3 +176,37 @@ def test_a_file_of_other_nodes_is_left_alone(tmp_path: Path) -> None:
 def test_an_empty_memory_is_kept_too(tmp_path: Path) -> None:
     keep(tmp_path)
     assert snapshot.restore(tmp_path, catalogue()) is not None
+
+
+def test_counts_by_slot_are_those_that_were_found_whatever_came_since() -> None:
+    keywords = Keywords.build(["red red blue", "blue", "red"])
+    assert keywords.spread("red", 3).tolist() == [2, 0, 1]
+    keywords.extend(["red", "blue", *["red red red"] * 2_000])
+    assert keywords.spread("red", 4).tolist() == [2, 0, 1, 1]
+    assert keywords.spread("red", 2_005).tolist() == [2, 0, 1, 1, 0, *[3] * 2_000]
+
+
+def test_the_best_by_words_are_those_of_all_texts_where_most_are_passed_over() -> None:
+    random = np.random.default_rng(4)
+    names = np.array([f"w{number}x" for number in range(400)])
+    chances = 1 / np.arange(1, 401)
+    texts = [" ".join(random.choice(names, 12, p=chances / chances.sum())) for _ in range(4_000)]
+    keywords, live = Keywords.build(texts), random.random(4_000) < 0.9
+    search = Search(State(None, keywords, None, {}), live)  # type: ignore[arg-type]
+    for text in ("w0x w1x w3x w90x w200x", "w0x w2x", "w350x w0x w1x"):
+        every = search._find_worded(text, live, 4_000)
+        scores = _score_words(keywords, live, text)
+        assert set(every.tolist()) == set(np.flatnonzero((scores > 0) & live).tolist())
+        best = search._find_worded(text, live, 50)
+        expected = np.sort(scores[live])[-50:]
+        assert np.sort(scores[best]) == pytest.approx(expected, rel=1e-5)
+
+
+def _score_words(keywords: Keywords, live: np.ndarray, text: str) -> np.ndarray:
+    lengths, scores = keywords.lengths(len(live)), np.zeros(len(live))
+    for word in query_words(text):
+        slots, counts = keywords.find(word, len(live))
+        frequency = np.count_nonzero(live[slots])
+        weight = np.log(1 + (np.count_nonzero(live) - frequency + 0.5) / (frequency + 0.5))
+        scores[slots] += weight * counts / (counts + K1 * (1 - B + B * lengths[slots] / lengths.mean()))
+    return scores

@@ -32,6 +32,7 @@ def test_commits_are_remembered(tmp_path: Path) -> None:
     again = Ledger(tmp_path / "ledger.sqlite", 2)
     assert again.state() == {"schema": 2, "version": 5, "nodes": 3, "edges": 1, "old nodes": 3}
     assert [again.find(write) for write in ("w1", "w2", "w3", "w4")] == [1, 2, 5, None]
+    assert again.find_all(["w4", "w3", "w1"]) == {"w1": 1, "w3": 5}
     again.close()
 
 
