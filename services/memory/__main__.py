@@ -10,10 +10,10 @@ import msgspec
 from services.memory.briefs import Briefs
 from services.memory.daemon import MemoryDaemon
 from services.memory.ingest.folder import Folder
-from services.memory.intake import Intake
 from services.memory.paging import fit_page
-from services.memory.submission import parse_add, parse_link
 from services.memory.upkeep import Upkeep
+from services.memory.writes.intake import Intake
+from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
 from shared.agent import BaseAgent
 from shared.bus.lease import Holder, Lease

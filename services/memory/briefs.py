@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from services.memory.briefing.cache import Briefings, Ready
 from services.memory.briefing.composing import compose
-from services.memory.change import Change
 from services.memory.daemon import MemoryDaemon
+from services.memory.writes.change import Change
 from shared.contracts import Briefing, BriefQuery, MemoryWrite
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 SETTLE = 5.0
 """Seconds after a change until briefings are made ready again: changes come in bursts."""

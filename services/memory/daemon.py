@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from services.memory.change import Entry
 from services.memory.opening import load_view, open_embedder, open_reranker, open_store, save_view
-from services.memory.writing import Watcher, Writer, Written
+from services.memory.writes.change import Entry
+from services.memory.writes.writing import Watcher, Writer, Written
 from shared.contracts import (
     EdgePage,
     EdgesQuery,
@@ -32,11 +32,11 @@ from shared.log import logger
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.ledger import Ledger
-    from services.memory.registry import AnyEmbedder
-    from services.memory.reranker import Reranker
-    from services.memory.store import Store
-    from services.memory.view import View
+    from services.memory.embedding.registry import AnyEmbedder
+    from services.memory.retrieval.reranker import Reranker
+    from services.memory.retrieval.view import View
+    from services.memory.storage.ledger import Ledger
+    from services.memory.storage.store import Store
 
 READERS = 4
 """Threads for reading: more than cores, since they wait for one another's short locks."""
@@ -172,21 +172,21 @@ class MemoryDaemon:
         return await self._in(self._readers, view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
-        """The live nodes that fit a query best; ``services.memory.ranking`` tells how they are scored."""
+        """The live nodes that fit a query best; ``retrieval.ranking`` tells how they are scored."""
         self._counts["searches"] += 1
         view = await self.at(query.at)
         return await self._in(self._readers, self._search, view, query)
 
     async def traverse(self, query: TraverseQuery) -> Traversal:
         """Walk the graph."""
-        from services.memory.walk import traverse
+        from services.memory.graph.walk import traverse
 
         view = await self.at(query.at)
         return await self._in(self._readers, traverse, view, query, await self._moment(query.at))
 
     async def paths(self, query: PathsQuery) -> list[GraphPath]:
         """The best ways from one node to another."""
-        from services.memory.paths import find_paths
+        from services.memory.graph.paths import find_paths
 
         view = await self.at(query.at)
         return await self._in(self._readers, find_paths, view, query, await self._moment(query.at))

@@ -11,10 +11,10 @@ from shared.log import logger
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.registry import AnyEmbedder
-    from services.memory.reranker import Reranker
-    from services.memory.store import Store
-    from services.memory.view import View
+    from services.memory.embedding.registry import AnyEmbedder
+    from services.memory.retrieval.reranker import Reranker
+    from services.memory.retrieval.view import View
+    from services.memory.storage.store import Store
 
 SNAPSHOT = "index"
 """The folder, within the store's, of what makes building the view quicker."""
@@ -27,28 +27,28 @@ log = logger(__name__)
 
 def open_embedder(settings: Settings) -> "AnyEmbedder":
     """The embedder that the settings name; raises StartError with the cure."""
-    from services.memory import registry
+    from services.memory.embedding import registry
 
     return registry.open_embedder(settings)
 
 
 def open_reranker(settings: Settings) -> "Reranker":
     """The cross-encoder, which is loaded when it is first used."""
-    from services.memory.reranker import Reranker
+    from services.memory.retrieval.reranker import Reranker
 
     return Reranker(settings.models)
 
 
 def open_store(path: Path, embedder: "AnyEmbedder") -> "Store":
     """The store in ``path``; raises StartError with the cure."""
-    from services.memory.store import Store
+    from services.memory.storage.store import Store
 
     return Store(path, embedder.slug, embedder.dimensions)
 
 
 def load_view(store: "Store", folder: Path | None = None, at: int = 0) -> "View":
     """Memory as the store has it, or had it at a version; ``folder`` is where the snapshot of it lies."""
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
     with _uncollected():
         view = View.build(store.load(at), folder / SNAPSHOT if folder else None)

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.change import embedded_text
-from services.memory.embedder import Embedder
+from services.memory.embedding.embedder import Embedder
+from services.memory.writes.change import embedded_text
 from shared.contracts import MemoryQuery
 from tests.bench.memory_corpus import Corpus
 from tests.bench.memory_shelf import Load, Shelf, open_shelf, time_each

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.memory import rows
-from services.memory.batch import Change, EdgeTuple, Entry, Known, embedded_text, fold
-from services.memory.change import Vectors
-from services.memory.store import Store
-from services.memory.tables import Tables
+from services.memory.storage import rows
+from services.memory.storage.store import Store
+from services.memory.storage.tables import Tables
+from services.memory.writes.batch import Change, EdgeTuple, Entry, Known, embedded_text, fold
+from services.memory.writes.change import Vectors
 from shared.contracts import Direction, Edge, MemoryWrite, Node
 
 DIMENSIONS = 4

@@ -11,9 +11,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from services.memory.briefs import Briefs
-from services.memory.change import Entry
 from services.memory.daemon import MemoryDaemon
 from services.memory.model import fetch
+from services.memory.writes.change import Entry
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
 from shared.settings import Settings, load
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.memory.change import Entry
 from services.memory.daemon import MemoryDaemon
 from services.memory.model import fetch
-from services.memory.ranking import MEANING
-from services.memory.writing import Written
+from services.memory.retrieval.ranking import MEANING
+from services.memory.writes.change import Entry
+from services.memory.writes.writing import Written
 from shared.contracts import Edge, EdgesQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node, Source
 from shared.settings import Settings, load
 

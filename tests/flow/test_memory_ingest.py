@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.memory.change import Entry
 from services.memory.daemon import MemoryDaemon
 from services.memory.ingest import memory as ingest_memory
 from services.memory.ingest.drafting import OPEN_LINKS
 from services.memory.ingest.folder import Folder
 from services.memory.model import fetch
+from services.memory.writes.change import Entry
 from shared import settings
 from shared.contracts import EdgesQuery, ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.embedder import Embedder
-from services.memory.gate import judge
+from services.memory.embedding.embedder import Embedder
 from services.memory.linking.cycle import link_cycle
 from services.memory.linking.pruning import decay_pass
 from services.memory.linking.sweep import dedup_pass
 from services.memory.model import fetch
-from services.memory.rows import write_edges, write_nodes
-from services.memory.tables import Tables, Vectors
-from services.memory.view import View
+from services.memory.retrieval.view import View
+from services.memory.storage.rows import write_edges, write_nodes
+from services.memory.storage.tables import Tables, Vectors
+from services.memory.writes.gate import judge
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused
 from shared.memory import Memory

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.change import Entry
 from services.memory.daemon import MemoryDaemon
 from services.memory.model import fetch
-from services.memory.reranker import AROUND, PASSAGES, SHARE, Reranker, make_passages
+from services.memory.retrieval.reranker import AROUND, PASSAGES, SHARE, Reranker, make_passages
+from services.memory.writes.change import Entry
 from shared.contracts import Hit, MemoryQuery, MemoryWrite, Node, Source
 from shared.errors import StartError
 from shared.settings import Settings, load

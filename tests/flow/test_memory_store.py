@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from services.memory import vault
-from services.memory.lance import import_lancedb
-from services.memory.store import Store
+from services.memory.storage import vault
+from services.memory.storage.lance import import_lancedb
+from services.memory.storage.store import Store
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.errors import StartError
 from tests.flow.stored_memory import (
@@ -164,7 +164,7 @@ def test_what_must_not_be_applied_is_not(memory: StoredMemory) -> None:
 
 
 def _change_at(memory: StoredMemory, version: int):  # type: ignore[no-untyped-def]
-    from services.memory.batch import Entry, fold
+    from services.memory.writes.batch import Entry, fold
 
     entry = Entry(version=version, stored_at=0.0, write=MemoryWrite(nodes=(Node(id="b", title="B"),)))
     return fold([entry], memory.known(), DIMENSIONS)[0]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from services.memory import vault
+from services.memory.storage import vault
 from shared.contracts import Edge, EdgeKey, Node
 from shared.errors import ActionError
 from tests.flow.stored_memory import StoredMemory, picture
@@ -196,7 +196,7 @@ def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
 WRITER = """
 import sys
 from pathlib import Path
-from services.memory import vault
+from services.memory.storage import vault
 from shared.contracts import Edge, MemoryWrite, Node
 from tests.flow.stored_memory import StoredMemory
 

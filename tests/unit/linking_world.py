@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from services.memory.batch import Entry, Known, embedded_text, fold
 from services.memory.linking.cycle import Cycle, link_cycle
-from services.memory.tables import EDGES, NODES, Tables, Vectors
-from services.memory.view import View
+from services.memory.retrieval.view import View
+from services.memory.storage.tables import EDGES, NODES, Tables, Vectors
+from services.memory.writes.batch import Entry, Known, embedded_text, fold
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Source
 
 DIMENSIONS = 384

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from services.memory import rows
-from services.memory.change import Change
-from services.memory.tables import EDGES, Tables, Vectors
-from services.memory.view import View
+from services.memory.retrieval.view import View
+from services.memory.storage import rows
+from services.memory.storage.tables import EDGES, Tables, Vectors
+from services.memory.writes.change import Change
 from shared.contracts import Edge, MemoryQuery, Node
 
 DIMENSIONS = 70

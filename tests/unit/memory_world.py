@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from services.memory import rows
-from services.memory.batch import Entry, fold
-from services.memory.change import Change, Known, Vectors
-from services.memory.tables import EDGES, NODES, Tables
-from services.memory.view import View
+from services.memory.retrieval.view import View
+from services.memory.storage import rows
+from services.memory.storage.tables import EDGES, NODES, Tables
+from services.memory.writes.batch import Entry, fold
+from services.memory.writes.change import Change, Known, Vectors
 from shared.contracts import Briefing, Edge, EdgeKey, MemoryWrite, Node, Source
 
 DIMENSIONS = 70

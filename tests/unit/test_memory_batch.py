@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.memory.batch import Change, EdgeTuple, Entry, Known, answer, embedded_text, fold
+from services.memory.writes.batch import Change, EdgeTuple, Entry, Known, answer, embedded_text, fold
 from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node, Relation
 
 AT = 1_800_000_000.0

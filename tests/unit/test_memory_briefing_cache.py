@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.memory import decay
 from services.memory.briefing import cache
 from services.memory.briefing.access import MAX_LISTS, Readings
 from services.memory.briefing.cache import Briefings
 from services.memory.briefing.composing import compose
-from services.memory.change import Change
+from services.memory.graph import decay
+from services.memory.writes.change import Change
 from shared.contracts import Briefing, Edge, Node, Relation
 from tests.unit.memory_world import DAY, NOW, World, direction, edge, ids, node, stamp
 

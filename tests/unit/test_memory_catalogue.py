@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from services.memory.catalogue import Catalogue
-from services.memory.node_table import parse_time, read_times
-from services.memory.rows import write_nodes
-from services.memory.sessions import OFFSETS
+from services.memory.retrieval.catalogue import Catalogue
+from services.memory.retrieval.node_table import parse_time, read_times
+from services.memory.retrieval.sessions import OFFSETS
+from services.memory.storage.rows import write_nodes
 from shared.contracts import Node, Source
 from tests.unit.memory_views import node
 
@@ -148,7 +148,7 @@ def test_who_came_later_stands_beside_nobody_yet() -> None:
 
 
 def test_neighbours_after_sessions_were_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.memory.sessions.MOST_AT_HAND", 3)
+    monkeypatch.setattr("services.memory.retrieval.sessions.MOST_AT_HAND", 3)
     nodes = {entry.id: entry for entry in (talk(i, f"s{i % 3}", i) for i in range(12))}
     some = catalogue(*nodes.values())
     for i in range(12, 30):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory import decay
+from services.memory.graph import decay
 from shared.contracts import Edge
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.gate import judge
+from services.memory.writes.gate import judge
 from shared.contracts import KINDS, Node, Rejection
 from tests.unit.linking_world import at, note
 

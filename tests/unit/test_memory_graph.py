@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory.graph import Graph
-from services.memory.tables import EDGES, NODES
+from services.memory.graph.graph import Graph
+from services.memory.storage.tables import EDGES, NODES
 from shared.contracts import Edge, EdgesQuery, Node, Relation
 
 NOW = "2026-03-01T12:00:00.000001+00:00"

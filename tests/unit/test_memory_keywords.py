@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.memory import snapshot
-from services.memory.catalogue import Catalogue
-from services.memory.keywords import K1, B, Keywords, count_words, plain_words, query_words
-from services.memory.rows import write_nodes
-from services.memory.search import Search, State
-from services.memory.view import View
+from services.memory.retrieval import snapshot
+from services.memory.retrieval.catalogue import Catalogue
+from services.memory.retrieval.keywords import K1, B, Keywords, count_words, plain_words, query_words
+from services.memory.retrieval.search import Search, State
+from services.memory.retrieval.view import View
+from services.memory.storage.rows import write_nodes
 from shared.contracts import MemoryQuery, Node
 from tests.unit.memory_views import NOW, find, node, put, tables, vector
 
@@ -98,7 +98,7 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     keep(tmp_path, *FOUR)
     loaded = catalogue(*FOUR)
     fresh = Keywords.build(loaded.texts())
-    monkeypatch.setattr("services.memory.keywords.split_words", None)  # nothing is read again
+    monkeypatch.setattr("services.memory.retrieval.keywords.split_words", None)  # nothing is read again
     kept = snapshot.restore(tmp_path, loaded)
     assert kept is not None
     monkeypatch.undo()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.memory import ledger as module
-from services.memory.ledger import Commit, Ledger
-from services.memory.tail import Piece
+from services.memory.storage import ledger as module
+from services.memory.storage.ledger import Commit, Ledger
+from services.memory.storage.tail import Piece
 from shared.errors import StartError
 
 

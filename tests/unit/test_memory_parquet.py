@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from services.cli.memory.records import dump_edge, dump_node, read_record
-from services.memory.parquet import read_lines, write_folder
+from services.memory.storage.parquet import read_lines, write_folder
 from shared.contracts import Edge, Node
 from shared.errors import ActionError
 from tests.contracts.examples import EDGE, NODE
@@ -60,7 +60,7 @@ def test_what_is_no_parquet_is_told(tmp_path):
 
 
 def test_as_a_program(tmp_path):
-    program = [sys.executable, "-m", "services.memory.parquet"]
+    program = [sys.executable, "-m", "services.memory.storage.parquet"]
     data = dump_node(NODES[1])
     subprocess.run([*program, "to", str(tmp_path / "m")], input=data, check=True)
     done = subprocess.run([*program, "from", str(tmp_path / "m")], capture_output=True, check=True)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory import paths
-from services.memory.paths import find_paths
+from services.memory.graph import paths
+from services.memory.graph.paths import find_paths
 from shared.contracts import PathsQuery
 from tests.unit.test_memory_walk import DAY, MOMENT, edge, edges, fan, memory, plain_steps
 

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from services.memory import postings as module
-from services.memory.postings import Postings, renumber
+from services.memory.retrieval import postings as module
+from services.memory.retrieval.postings import Postings, renumber
 
 TERMS = [f"t{number}" for number in range(12)]
 

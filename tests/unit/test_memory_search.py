@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.memory import search, vectors
-from services.memory.view import View
+from services.memory.retrieval import search, vectors
+from services.memory.retrieval.view import View
 from shared.contracts import Edge, MemoryQuery, Source
 from tests.unit.memory_views import DIMENSIONS, NOW, Entry, find, make, node, put, vector
 

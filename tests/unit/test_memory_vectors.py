@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from services.memory import vectors as module
-from services.memory.vectors import Vectors, VectorTable, build_vectors
+from services.memory.retrieval import vectors as module
+from services.memory.retrieval.vectors import Vectors, VectorTable, build_vectors
 
 
 def units(count: int, dimensions: int, seed: int = 1) -> Vectors:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.memory import view as view_module
-from services.memory.view import View
+from services.memory.retrieval import view as view_module
+from services.memory.retrieval.view import View
 from shared.contracts import Edge, ListQuery, MemoryQuery, Node, Source
 from tests.unit.memory_views import DIMENSIONS, NOW, find, make, node, put, tables, vector
 

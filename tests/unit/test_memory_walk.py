@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory import walk
-from services.memory.graph import Graph
-from services.memory.walk import traverse
+from services.memory.graph import walk
+from services.memory.graph.graph import Graph
+from services.memory.graph.walk import traverse
 from shared.contracts import Edge, Node, Relation, TraverseQuery
 from shared.contracts.base import amended
 

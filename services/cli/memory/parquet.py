@@ -1,4 +1,4 @@
-"""Parquet files by way of ``python -m services.memory.parquet``: JSON lines go in, or come out."""
+"""Parquet files by way of ``python -m services.memory.storage.parquet``: JSON lines go in, or come out."""
 
 import contextlib
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 from services.cli.roster import SERVICES
 from shared.errors import ActionError
 
-_MODULE = (sys.executable, "-m", "services.memory.parquet")
+_MODULE = (sys.executable, "-m", "services.memory.storage.parquet")
 
 
 @contextlib.contextmanager

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from services.memory import decay
+from services.memory.graph import decay
 from shared.contracts import Edge, MemoryWrite
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 OWNER = "memory"
 """The daemon's own name, under which it writes."""

@@ -10,11 +10,11 @@ from services.memory.briefing.access import Readings
 from services.memory.briefing.composing import Draft, draft, finish
 from services.memory.briefing.footprint import Footprint
 from services.memory.briefing.touch import touch
-from services.memory.change import Change
-from services.memory.decay import parse_moment
+from services.memory.graph.decay import parse_moment
+from services.memory.writes.change import Change
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 MAX_AGENTS = 256
 """How many agents' briefings are kept; beyond that the one that was made first goes."""

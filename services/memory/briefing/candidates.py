@@ -41,7 +41,7 @@ from services.memory.briefing.sections import (
 )
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 POOL = 64
 """How many of a kind that may concern everybody are looked at first; more where too many are bound to

@@ -14,7 +14,7 @@ from services.memory.briefing.sections import SHARED, Placement, place
 from shared.contracts import Node, Relation
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 BATCH = 16
 """How many candidates of a section are read at a time: a few more than it shows, for some turn out not to

@@ -18,7 +18,7 @@ from services.memory.briefing.text import escape, flatten
 from shared.contracts import Briefing, BriefingSection, Node
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 BODY = 1_000
 """The most characters of a node's body within a briefing; the whole of it is to be had by its id."""

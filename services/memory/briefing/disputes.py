@@ -9,7 +9,7 @@ from services.memory.briefing.ranking import MIN_IMPORTANCE, is_current, rank
 from shared.contracts import Node
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 MAX_SIDES = 200
 """The most nodes with contradictions that are looked at."""

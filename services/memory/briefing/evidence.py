@@ -13,7 +13,7 @@ from services.memory.briefing.scope import Scope
 from shared.contracts import Relation
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 EACH = 2
 """The most observations under one pattern."""

@@ -18,7 +18,7 @@ from services.memory.briefing.touch import Rewoven, Touch, look
 from shared.contracts import Edge, Node, Relation
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 MAX_MOVED = 2_000
 """Where more than so many nodes became nearer or farther, nothing is asked any more."""

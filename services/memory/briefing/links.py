@@ -7,12 +7,12 @@ import msgspec
 import numpy as np
 
 from services.memory.briefing.ranking import MIN_WEIGHT
-from services.memory.columns import RELATIONS
+from services.memory.graph.columns import RELATIONS
 from shared.contracts import Relation
 from shared.contracts.recall import Direction
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 BINDING = tuple(
     relation

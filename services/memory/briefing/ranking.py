@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from services.memory.decay import parse_moment
+from services.memory.graph.decay import parse_moment
 from shared.contracts import Node
 
 MIN_IMPORTANCE = 0.3

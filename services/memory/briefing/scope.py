@@ -10,11 +10,11 @@ import numpy as np
 
 from services.memory.briefing.links import Tie, find_links, reach, tie, turned
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
-from services.memory.embedder import Vectors
+from services.memory.embedding.embedder import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 ANCHORS = 10
 """Of how many of its latest nodes an agent's present work is made out."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from services.memory import decay
 from services.memory.briefing.links import (
     BINDING,
     Link,
@@ -17,11 +16,12 @@ from services.memory.briefing.links import (
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, is_current
 from services.memory.briefing.scope import Scope
 from services.memory.briefing.sections import CONTEXT, SHARED
-from services.memory.change import Change
+from services.memory.graph import decay
+from services.memory.writes.change import Change
 from shared.contracts import Edge, Node, Relation
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 ALIKE = 1e-4
 """How far a weight may lie from what reinforcement makes of it: clocks and rounding."""

@@ -1,7 +1,7 @@
 """Which nodes claim something, when they hold, and what of them is compared."""
 
-from services.memory.change import embedded_text
-from services.memory.node_table import parse_time
+from services.memory.retrieval.node_table import parse_time
+from services.memory.writes.change import embedded_text
 from shared.contracts import Node
 
 MOMENTS = frozenset({"agent", "task", "event", "episodic", "turn", "message"})

@@ -15,7 +15,7 @@ from services.memory.linking.surroundings import Surroundings
 from shared.contracts import Edge, MemoryWrite, Node
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 MAX_NODES = 500
 MAX_EDGES = 2_000

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.change import EdgeTuple
 from services.memory.linking.duplicates import choose, merge, move_edges
+from services.memory.writes.change import EdgeTuple
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 MAX_AUTOMATIC = 50
 """The most edges of a node that the linker made (issue 3)."""

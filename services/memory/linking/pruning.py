@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from services.memory.decay import DELETED
+from services.memory.graph.decay import DELETED
 from shared.contracts import EdgeKey, MemoryWrite
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 MAX_UNLINKED = 5_000
 """Edges that one pass removes: so many keys are a message of less than a megabyte."""

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from services.memory.linking.structural import MIN_TAGS, MOST_TAGGED, NEAREST, WINDOW
-from services.memory.node_table import parse_time
+from services.memory.retrieval.node_table import parse_time
 from shared.contracts import ListQuery, Node
 from shared.contracts.recall import MAX_PAGE
 
 if TYPE_CHECKING:
-    from services.memory.view import View
+    from services.memory.retrieval.view import View
 
 MAX_TAGS = 8
 """Tags of a node that are looked up."""

@@ -9,8 +9,8 @@ from services.memory.linking.plan import STATEMENTS, Plan
 from shared.contracts import MemoryWrite
 
 if TYPE_CHECKING:
-    from services.memory.embedder import Vectors
-    from services.memory.view import View
+    from services.memory.embedding.embedder import Vectors
+    from services.memory.retrieval.view import View
 
 BLOCK = 256
 """Rows that are compared with all at once: 100 MB at 100,000 nodes."""

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from services.memory.keywords import split_words
+from services.memory.retrieval.keywords import split_words
 
 MAX_CHARACTERS = 8_000
 """Longer texts are not compared word by word, only as a whole: the model has read but a third of that."""

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.decay import HIDDEN
-from services.memory.graph import Graph
-from services.memory.walk import MAX_SECONDS, Memory
+from services.memory.graph.decay import HIDDEN
+from services.memory.graph.graph import Graph
+from services.memory.graph.walk import MAX_SECONDS, Memory
 from shared.contracts import Path, PathsQuery
 from shared.contracts.recall import MAX_VISITED
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import onnxruntime
     from tokenizers import Tokenizer
 
-    from services.memory.vectors import Vectors
-    from services.memory.view import View
+    from services.memory.retrieval.vectors import Vectors
+    from services.memory.retrieval.view import View
 
 CANDIDATES = 24
 """How many hits are worth reading again: they hold 89 % of the evidence in conversations, 40 hold 92 %."""

@@ -6,8 +6,15 @@ from typing import Any
 
 import msgspec
 
-from services.memory.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
-from services.memory.merging import MAX_COUNT, check_node, is_same, is_same_edge, merge_edge, merge_node
+from services.memory.writes.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
+from services.memory.writes.merging import (
+    MAX_COUNT,
+    check_node,
+    is_same,
+    is_same_edge,
+    merge_edge,
+    merge_node,
+)
 from shared import subjects
 from shared.contracts import Direction, Edge, MemoryWrite, Node, Relation
 from shared.contracts.base import amended

@@ -11,7 +11,7 @@ from shared.errors import ActionError, StartError
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.embedder import Vectors
+    from services.memory.embedding.embedder import Vectors
 
 EXTRAS = {
     "openai": ("openai", "embeddings-openai"),
@@ -73,10 +73,10 @@ def open_embedder(settings: Settings) -> AnyEmbedder:
     server that does not answer, or the files of Mailroom's own model missing or broken.
     """
     if not settings.embedding:
-        from services.memory.embedder import Embedder
+        from services.memory.embedding.embedder import Embedder
 
         return Embedder(settings.models)
-    from services.memory.hosted import HostedEmbedder
+    from services.memory.embedding.hosted import HostedEmbedder
 
     choice = parse_choice(settings.embedding)
     _require_package(choice)

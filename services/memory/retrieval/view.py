@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory import snapshot
-from services.memory.catalogue import Catalogue, Mask
-from services.memory.graph import Graph
-from services.memory.keywords import Keywords
-from services.memory.node_table import words_of
-from services.memory.ordering import first_places
-from services.memory.postings import renumber
-from services.memory.search import Search, State, admit
-from services.memory.vectors import Vectors, build_vectors
+from services.memory.graph.graph import Graph
+from services.memory.retrieval import snapshot
+from services.memory.retrieval.catalogue import Catalogue, Mask
+from services.memory.retrieval.keywords import Keywords
+from services.memory.retrieval.node_table import words_of
+from services.memory.retrieval.ordering import first_places
+from services.memory.retrieval.postings import renumber
+from services.memory.retrieval.search import Search, State, admit
+from services.memory.retrieval.vectors import Vectors, build_vectors
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended
 
 if TYPE_CHECKING:
-    from services.memory.batch import Change
-    from services.memory.tables import Tables
+    from services.memory.storage.tables import Tables
+    from services.memory.writes.batch import Change
 
 LEAST_WASTED = 1_000
 """Outdated slots that are left alone, however few nodes there are."""

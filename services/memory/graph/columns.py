@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.decay import EXEMPT, is_exempt, parse_moment
+from services.memory.graph.decay import EXEMPT, is_exempt, parse_moment
 from shared.contracts import Edge, Relation
 from shared.contracts.base import amended
 

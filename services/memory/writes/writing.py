@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.batch import answer, fold
-from services.memory.change import Change, Entry, Known, embedded_text
-from services.memory.gate import judge
+from services.memory.writes.batch import answer, fold
+from services.memory.writes.change import Change, Entry, Known, embedded_text
+from services.memory.writes.gate import judge
 from shared import subjects
 from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, Node, Rejection
 from shared.errors import ActionError
 from shared.log import logger
 
 if TYPE_CHECKING:
-    from services.memory.registry import AnyEmbedder
-    from services.memory.store import Store
-    from services.memory.tables import Vectors
-    from services.memory.view import View
+    from services.memory.embedding.registry import AnyEmbedder
+    from services.memory.retrieval.view import View
+    from services.memory.storage.store import Store
+    from services.memory.storage.tables import Vectors
 
 MAX_EVENT_IDS = 1_000
 """The most ids a version event names; whoever needs more asks what changed since."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.postings import Postings
+from services.memory.retrieval.postings import Postings
 from shared.contracts import Node, Source
 from shared.contracts.base import amended
 

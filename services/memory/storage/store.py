@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from services.memory import rows, states
-from services.memory.change import Change, join_text
-from services.memory.disk import MANY
-from services.memory.ledger import Commit
-from services.memory.tables import Tables, Vectors, vector_table
-from services.memory.vault import Vault
+from services.memory.storage import rows, states
+from services.memory.storage.disk import MANY
+from services.memory.storage.ledger import Commit
+from services.memory.storage.tables import Tables, Vectors, vector_table
+from services.memory.storage.vault import Vault
+from services.memory.writes.change import Change, join_text
 from shared.contracts import Edge, Node
 
 TIDY_AFTER = MANY

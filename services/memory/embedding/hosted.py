@@ -12,7 +12,7 @@ import numpy as np
 from shared.errors import ActionError
 
 if TYPE_CHECKING:
-    from services.memory.embedder import Vectors
+    from services.memory.embedding.embedder import Vectors
 
 ATTEMPTS = 3
 """How often a request is tried; a server that is down is to be told of soon, not after minutes."""

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from services.memory.columns import CODES
-from services.memory.network import Network, pass_relations
+from services.memory.graph.columns import CODES
+from services.memory.graph.network import Network, pass_relations
 from shared.contracts import Edge, EdgePage, EdgesQuery, Node
 from shared.contracts.recall import Direction
 

@@ -6,9 +6,9 @@ from collections import OrderedDict
 
 import msgspec
 
-from services.memory.change import Entry
 from services.memory.daemon import MemoryDaemon
-from services.memory.writelog import Logged, WriteLog, read_entry
+from services.memory.writes.change import Entry
+from services.memory.writes.writelog import Logged, WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import letter_of_death

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory import ranking
-from services.memory.catalogue import Catalogue, Mask
-from services.memory.keywords import K1, B, Keywords, query_words
-from services.memory.node_table import parse_time
-from services.memory.sessions import OFFSETS
-from services.memory.vectors import Vectors, VectorTable
+from services.memory.retrieval import ranking
+from services.memory.retrieval.catalogue import Catalogue, Mask
+from services.memory.retrieval.keywords import K1, B, Keywords, query_words
+from services.memory.retrieval.node_table import parse_time
+from services.memory.retrieval.sessions import OFFSETS
+from services.memory.retrieval.vectors import Vectors, VectorTable
 from shared.contracts import ListQuery, MemoryQuery
 
 BEST = 300

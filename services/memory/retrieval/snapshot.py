@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.catalogue import Catalogue
-from services.memory.keywords import Keywords, split_words
-from services.memory.postings import Postings, Stored, renumber
+from services.memory.retrieval.catalogue import Catalogue
+from services.memory.retrieval.keywords import Keywords, split_words
+from services.memory.retrieval.postings import Postings, Stored, renumber
 from shared.log import logger
 
 FILE = "words.npz"

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import rustworkx
 from numpy.typing import NDArray
 
-from services.memory.columns import CODES, NODE, RELATIONS, EdgeRows, grown, number_ids
-from services.memory.decay import effective_weights
-from services.memory.tables import EDGES
+from services.memory.graph.columns import CODES, NODE, RELATIONS, EdgeRows, grown, number_ids
+from services.memory.graph.decay import effective_weights
+from services.memory.storage.tables import EDGES
 from shared.contracts import Edge, Node
 from shared.contracts.recall import Direction
 

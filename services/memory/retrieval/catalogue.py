@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.growing import Growing
-from services.memory.node_table import Rows, measure, parse_time, read_tags, read_times
-from services.memory.postings import Postings, renumber
-from services.memory.sessions import Sessions
+from services.memory.retrieval.growing import Growing
+from services.memory.retrieval.node_table import Rows, measure, parse_time, read_tags, read_times
+from services.memory.retrieval.postings import Postings, renumber
+from services.memory.retrieval.sessions import Sessions
 from shared.contracts import Node
 
 Mask = NDArray[np.bool_]

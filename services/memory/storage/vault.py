@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from services.memory import disk, rows, states
-from services.memory.ledger import Commit, Ledger
-from services.memory.tables import SCHEMA_VERSION, Shelf, Vectors, lay_out, migrate, vector_table
-from services.memory.tail import Piece, Tail
+from services.memory.storage import disk, rows, states
+from services.memory.storage.ledger import Commit, Ledger
+from services.memory.storage.tables import SCHEMA_VERSION, Shelf, Vectors, lay_out, migrate, vector_table
+from services.memory.storage.tail import Piece, Tail
 from shared.errors import StartError
 
 FLUSH_BYTES = 16 << 20

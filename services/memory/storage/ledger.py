@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.memory.tail import Piece
+from services.memory.storage.tail import Piece
 from shared.errors import StartError
 
 KEPT_WRITES = 1_000_000

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from services.memory.columns import NAMES
-from services.memory.decay import HIDDEN
-from services.memory.graph import Graph, Steps
+from services.memory.graph.columns import NAMES
+from services.memory.graph.decay import HIDDEN
+from services.memory.graph.graph import Graph, Steps
 from shared.contracts import Edge, Node, Traversal, TraverseQuery, Visit
 from shared.contracts.base import amended
 from shared.contracts.recall import MAX_VISITED

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from services.memory.tables import EDGES, NODES, Vectors, vector_schema
+from services.memory.storage.tables import EDGES, NODES, Vectors, vector_schema
 from shared.contracts import Edge, Node, Relation, Source
 
 _SOURCE = {f"source_{part}": part for part in Source.__struct_fields__}

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.growing import Growing, roomy
-from services.memory.postings import Codes, Counts, Postings, Slots, Stored
+from services.memory.retrieval.growing import Growing, roomy
+from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, Stored
 
 K1 = 0.9
 B = 0.4

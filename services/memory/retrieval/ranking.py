@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.dates import find_spans
-from services.memory.keywords import K1, B, plain_words, query_words
-from services.memory.sessions import OFFSETS
+from services.memory.retrieval.dates import find_spans
+from services.memory.retrieval.keywords import K1, B, plain_words, query_words
+from services.memory.retrieval.sessions import OFFSETS
 
 Numbers = NDArray[np.float32]
 Places = NDArray[np.integer[Any]]

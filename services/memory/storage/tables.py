@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from services.memory import states
-from services.memory.lance import import_lancedb
+from services.memory.storage import states
+from services.memory.storage.lance import import_lancedb
 
 Vectors = NDArray[np.float32]
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.memory.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
-from services.memory.staging import Staging
+from services.memory.writes.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
+from services.memory.writes.staging import Staging
 from shared.contracts import MemoryWrite, MemoryWritten, Rejection
 from shared.contracts.base import amended, generate_id, generate_iso_timestamp
 

@@ -1,8 +1,8 @@
 """Records of memory between JSON lines and Parquet.
 
-``python -m services.memory.parquet to FOLDER`` makes nodes.parquet and edges.parquet of the lines on standard
-input; ``from PATH`` prints the lines of such a folder, or of one file of it. A line is a node or an edge with
-its ``record``. Free fields (metadata, provenance) are columns of JSON text, whatever they hold.
+``python -m services.memory.storage.parquet to FOLDER`` makes nodes.parquet and edges.parquet of the lines
+on standard input; ``from PATH`` prints the lines of such a folder, or of one file of it. A line is a node or
+an edge with its ``record``. Free fields (metadata, provenance) are columns of JSON text, whatever they hold.
 """
 
 import sys
@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> None:
     """Convert as the arguments say; ends the process with a sentence where that cannot be done."""
     work: dict[str, Callable[[Path], None]] = {"to": _to, "from": _from}
     if len(arguments) != 2 or arguments[0] not in work:
-        raise SystemExit("usage: python -m services.memory.parquet to FOLDER | from PATH")
+        raise SystemExit("usage: python -m services.memory.storage.parquet to FOLDER | from PATH")
     try:
         work[arguments[0]](Path(arguments[1]))
     except BrokenPipeError:

@@ -1,0 +1,1 @@
+"""Texts to vectors, by the model that comes along or by another."""

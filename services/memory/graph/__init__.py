@@ -1,0 +1,1 @@
+"""The edges of memory: walked, weighed, faded."""

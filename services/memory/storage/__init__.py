@@ -1,0 +1,1 @@
+"""Memory on disk: its tables, its ledger, its commits, its past."""
