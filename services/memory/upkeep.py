@@ -9,6 +9,7 @@ from services.memory.briefs import Briefs
 from services.memory.daemon import MemoryDaemon
 from services.memory.linking.cycle import Cycle, link_cycle
 from services.memory.linking.pruning import decay_pass
+from services.memory.linking.sweep import Sweep, dedup_pass
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError
 from shared.log import logger
@@ -16,6 +17,10 @@ from shared.settings import Settings
 
 DECAY_EVERY = 3_600.0
 """Seconds between two looks for edges that have faded; how fast they fade does not depend on it."""
+SWEEP_EVERY = 600.0
+"""Seconds between two looks for duplicates among SWEPT_AT_ONCE nodes."""
+SWEPT_AT_ONCE = 500
+"""The nodes of one such look: each is held against all, which takes a second in all at 100,000."""
 ACCESS_EVERY = 30.0
 """Seconds between two writes of what was shown in briefings."""
 PAUSE = 5.0
@@ -23,6 +28,9 @@ PAUSE = 5.0
 MOST_ROUNDS = 20
 """Rounds of the linker in a row: what is left then waits for the next time."""
 CURSOR = "linker"
+"""Under which the ledger has how far the linker is."""
+SWEEP = "sweep"
+"""Under which it has the id of the last node that was held against all others."""
 
 log = logger(__name__)
 
@@ -50,6 +58,7 @@ class Upkeep:
             group.create_task(self._persist(self._briefs.keep_ready))
             group.create_task(self._persist(lambda: self._repeat(self._interval, self._link)))
             group.create_task(self._persist(lambda: self._repeat(DECAY_EVERY, self._forget)))
+            group.create_task(self._persist(lambda: self._repeat(SWEEP_EVERY, self._sweep)))
             group.create_task(self._persist(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
 
     async def answer(self, action: str) -> dict[str, Any]:
@@ -121,6 +130,17 @@ class Upkeep:
     async def _forget(self) -> None:
         while write := await self._daemon.run_in_reader(decay_pass, self._daemon.view, time.time()):
             await self._write(write)
+
+    async def _sweep(self) -> None:
+        """Look for duplicates of the next nodes: of what was embedded late, the linker saw no vector."""
+        ledger, read = self._daemon.ledger, self._daemon.run_in_reader
+        after = await read(ledger.noted, SWEEP)
+        found: Sweep = await read(dedup_pass, self._daemon.view, after, SWEPT_AT_ONCE)
+        if found.write is not None:
+            await self._write(found.write)
+        self._counts["merged"] = self._counts.get("merged", 0) + found.merged
+        if found.after != after:
+            await read(ledger.note, SWEEP, found.after)
 
     async def _count_accesses(self) -> None:
         write = await self._briefs.accesses()

@@ -9,11 +9,10 @@ from services.memory.linking.plan import STATEMENTS, Plan
 from shared.contracts import MemoryWrite
 
 if TYPE_CHECKING:
-    from services.memory.embedding.embedder import Vectors
     from services.memory.retrieval.view import View
 
-BLOCK = 256
-"""Rows that are compared with all at once: 100 MB at 100,000 nodes."""
+CLOSEST = 16
+"""The nodes that one is held against at most: more of them say the same only where the linker never was."""
 
 MAX_MERGES = 500
 """Merges of one pass; the next finds the rest."""
@@ -36,40 +35,18 @@ def dedup_pass(view: "View", after: str = "", limit: int = 10_000) -> Sweep:
     written.
     """
     plan = Plan(view)
-    ids, vectors = _vectors_of(view)
-    pending = [place for place, node_id in enumerate(ids) if node_id > after][:limit]
-    for start in range(0, len(pending), BLOCK):
-        rows = pending[start : start + BLOCK]
-        for row, other, cosine in _pairs(vectors, rows):
-            _merge(plan, ids[row], ids[other], cosine)
-        after = ids[rows[-1]]
+    ids = sorted(node_id for node_id in view.select() if node_id > after)
+    for node_id in ids[:limit]:
+        vector = view.vector(node_id)
+        near = [] if vector is None else view.similar(vector, CLOSEST, DUPLICATE)
+        for other, cosine in near:
+            if other > node_id:
+                _merge(plan, node_id, other, cosine)
+        after = node_id
         if plan.counts["merged"] >= MAX_MERGES or plan.is_long:
             break
-    done = not pending or after == ids[-1]
+    done = not ids or after == ids[-1]
     return Sweep(write=plan.make_write(), after="" if done else after, merged=plan.counts["merged"])
-
-
-def _vectors_of(view: "View") -> tuple[list[str], "Vectors"]:
-    import numpy as np
-
-    found = {
-        node_id: vector for node_id in sorted(view.select()) if (vector := view.vector(node_id)) is not None
-    }
-    return list(found), np.array(list(found.values()), np.float32)
-
-
-def _pairs(vectors: "Vectors", rows: list[int]) -> list[tuple[int, int, float]]:
-    """Rows that resemble a later one from DUPLICATE on, each with it and the cosine, the closest first."""
-    import numpy as np
-
-    begin = rows[0]
-    cosines = vectors[rows] @ vectors[begin:].T
-    first, second = np.nonzero(cosines >= DUPLICATE)
-    later = second + begin > np.array(rows)[first]
-    first, second = first[later], second[later]
-    values = cosines[first, second]
-    order = np.argsort(-values, kind="stable")
-    return [(rows[first[at]], begin + int(second[at]), float(values[at])) for at in order]
 
 
 def _merge(plan: Plan, one: str, other: str, cosine: float) -> None:
