@@ -233,13 +233,19 @@ class Memory:
         return amended(node, source=msgspec.structs.replace(source, agent=self._bus.name))
 
     async def _await_written(self, query: WrittenQuery) -> MemoryWritten:
-        """Ask until it is known, and again where a daemon that was asked ended: the write is in line."""
-        ends = time.monotonic() + ANSWER_TIMEOUT
+        """Ask until it is known. A daemon that took the question and ended is waited for; one that is not
+        there at all is not: the write is in line.
+        """
+        begun = time.monotonic()
+        taken = False
         while True:
+            asked = time.monotonic()
             try:
                 return await self._ask("written", query, MemoryWritten, timeout=ASK_AGAIN)
             except BusUnavailable:
-                if time.monotonic() + ASK_AGAIN > ends:
+                now = time.monotonic()
+                taken = taken or now - asked >= ASK_AGAIN
+                if not taken or now + ASK_AGAIN > begun + ANSWER_TIMEOUT:
                     raise
                 await asyncio.sleep(PAUSE)
 
