@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
+import structlog.testing
 
 from services.cli.roster import Member, load_roster
 from services.cli.server import NatsServer, provision_office, write_config
@@ -151,6 +153,16 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         yield running
     finally:
         await running.close()
+
+
+def capture_log(monkeypatch: pytest.MonkeyPatch, module: object) -> list[dict[str, object]]:
+    """What ``module`` logs from now on, whatever logging was set up by others in this process."""
+    capture = structlog.testing.LogCapture()
+    quiet = structlog.wrap_logger(
+        None, processors=[capture], wrapper_class=structlog.BoundLogger, cache_logger_on_first_use=False
+    )
+    monkeypatch.setattr(module, "log", quiet)
+    return capture.entries  # type: ignore[return-value]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from services.memory.daemon import MemoryDaemon
+from services.memory.ingest import folder as folder_module
 from services.memory.ingest import memory as ingest_memory
 from services.memory.ingest.drafting import OPEN_LINKS
 from services.memory.ingest.folder import Folder
@@ -23,6 +24,7 @@ from shared.contracts import EdgesQuery, ListQuery, MemoryQuery, MemoryWrite, Me
 from shared.errors import BusUnavailable
 from shared.memory import Memory
 from tests.flow.conftest import Office as RunningOffice
+from tests.flow.conftest import capture_log
 
 SETTLE = 0.1
 
@@ -375,8 +377,9 @@ async def test_it_waits_for_memory_and_gives_up_on_what_memory_does_not_take(
 
 
 async def test_a_file_that_cannot_be_moved_is_taken_once(
-    office: Office, root: Path, capsys: pytest.CaptureFixture[str]
+    office: Office, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logged = capture_log(monkeypatch, folder_module)
     drop(root, "sub/a.txt", "The lift is being repaired this week.")
     (root / "processed").mkdir()
     (root / "processed/sub").write_text("in the way")
@@ -386,7 +389,7 @@ async def test_a_file_that_cannot_be_moved_is_taken_once(
         await taken(folder, 1)
         await asyncio.sleep(1)
     assert [len(write.nodes) for write in office.writes] == [1, 1]
-    assert capsys.readouterr().out.count("file_not_moved") == 1
+    assert [entry["event"] for entry in logged].count("file_not_moved") == 1
     assert left(root) == ["sub/a.txt"]
 
 

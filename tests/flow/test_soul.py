@@ -15,6 +15,7 @@ from shared import settings, soul
 from shared.errors import BusUnavailable
 from shared.settings import Settings
 from shared.soul import compose_prompt, fetch_soul, system_prompt
+from tests.flow.conftest import capture_log
 
 VERSION = {
     "id": "0b1f",
@@ -136,17 +137,16 @@ async def test_without_an_answer_it_is_the_profile_or_the_last_copy(
     answer: tuple[int, str, bytes, float],
     reason: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    logged = capture_log(monkeypatch, soul)
     monkeypatch.setattr(soul, "FETCH_TIMEOUT", 0.3)
     forge.answer = answer
     started = time.monotonic()
     profile = await fetch_soul("scout", config, "the profile's")
     assert time.monotonic() - started < 2
     assert (profile.text, profile.origin) == ("the profile's", "profile")
-    said = [line for line in capsys.readouterr().out.splitlines() if "soul_from_profile" in line]
-    assert len(said) == 1
-    assert reason in said[0]
+    assert [entry["event"] for entry in logged] == ["soul_from_profile"]
+    assert reason in str(logged[0]["reason"])
     monkeypatch.setattr(soul, "FETCH_TIMEOUT", 5.0)
     forge.give(VERSION)
     await fetch_soul("scout", config)
@@ -154,7 +154,7 @@ async def test_without_an_answer_it_is_the_profile_or_the_last_copy(
     forge.answer = answer
     copy = await fetch_soul("scout", config, "the profile's")
     assert (copy.text, copy.origin) == ("You are Scout.\n\nBe brief.\n", "cache")
-    assert "soul_from_last_copy" in capsys.readouterr().out
+    assert [entry["event"] for entry in logged[1:]] == ["soul_from_last_copy"]
 
 
 async def test_a_server_that_is_gone_leaves_the_copy(forge: PromptForge, config: Settings) -> None:
