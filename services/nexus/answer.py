@@ -48,7 +48,7 @@ def answer(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Respons
     """
     terms = find_terms(question)
     names = frozenset(stem(name) for name in NAME.findall(question))
-    findings = [_judge(hit, terms, names) for hit in rank_hits(hits)]
+    findings = [_judge(hit, terms, names) for hit in rank_hits(hits) if _is_asked_for(hit.node, terms)]
     findings = _latest(findings)
     findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))
     near = [finding for finding in findings if finding.near][:MOST_QUOTES]
@@ -71,6 +71,11 @@ def _latest(findings: Sequence[_Finding]) -> list[_Finding]:
     for finding in sorted(findings, key=lambda finding: finding.node.created_at):
         latest[finding.node.kind, DATED.sub("", finding.node.title)] = finding
     return list(latest.values())
+
+
+def _is_asked_for(node: Node, terms: Mapping[str, str]) -> bool:
+    """Whether a node may be quoted: what the agents of the office are, only where one is named."""
+    return node.kind != "agent" or stem(node.title) in terms
 
 
 def _judge(hit: Hit, terms: Mapping[str, str], names: frozenset[str]) -> _Finding:
