@@ -83,7 +83,7 @@ def _release() -> None:
     import pyarrow as pa
 
     gc.collect()
-    gc.freeze()  # what is there now stays; looking through it again and again is what slow commits came from
+    gc.freeze()  # what is there now stays, and need not be looked through at every collection
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
