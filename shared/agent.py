@@ -2,38 +2,53 @@
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from shared import subjects
 from shared.actions import Outcome, collect_actions, perform
+from shared.approval import Approvals
+from shared.brain.protocol import Brain, Message
 from shared.bus import Bus, Entry
-from shared.bus.claim import pending
+from shared.bus.entry import seal
+from shared.colleagues import Colleagues, YellowPages
 from shared.contracts import (
     CancelGoal,
+    CommandJudged,
+    CommandVerdict,
     Email,
     Envelope,
     GoalDue,
     Question,
+    ReminderDue,
     Task,
     TaskChanged,
     TaskResult,
     generate_task_id,
 )
-from shared.errors import ActionError, ConfigError, Conflict, Reject
+from shared.correspondence import LETTER_TASK, Letters, history_of, is_letter
+from shared.delegation import Delegation
+from shared.errors import ActionError, ConfigError, Reject
+from shared.framing import conclude, decline, frame_task
 from shared.job import Job, current_job
 from shared.log import logger
 from shared.memory import Memory
+from shared.micro.micro_agent import Caps, Conclusion, MicroAgent
+from shared.micro.toolbox import Toolbox, bind
+from shared.mind import Mind, Personality, ThoughtJournal, recall
 from shared.profile import Profile
 from shared.settings import Settings
 
-POLL_DELEGATED = (0.05, 1.0)
-"""Seconds until the first look at the record of a delegated task, doubling to the most there are between two.
-Its result may reach another replica, or a mailbox whose only hand waits for it."""
+if TYPE_CHECKING:
+    from shared.sandbox.policy import Ruling
 
+MAX_TOLD = 8_000
+"""The most characters of a command that go on record."""
+
+T = TypeVar("T")
 Replies = Sequence[Envelope | Entry]
 
 
@@ -51,8 +66,13 @@ class BaseAgent:
         self.memory = Memory(bus)
         self.actions = collect_actions(self)
         self.log = logger(profile.name)
+        self.mind = Mind(profile, settings, bus, self.memory)
         self._background: set[asyncio.Task[Any]] = set()
-        self._delegated: dict[tuple[str, str], asyncio.Future[TaskResult]] = {}
+        self._delegation = Delegation(bus)
+        self._letters = Letters(bus)
+        self._approvals = Approvals(bus, settings.approval_timeout)
+        self._pages = YellowPages(bus)
+        self._colleagues = bind(Colleagues(profile.name, self, self._pages))
 
     # --- what a subclass overrides ---------------------------------------------------------------
 
@@ -63,8 +83,10 @@ class BaseAgent:
         """Called once, after the last message was handled."""
 
     async def on_task(self, task: Task) -> Outcome:
-        """Do a task: the action its context names, as it stands."""
+        """Do a task: the action its context names, as it stands; else what its words ask, by thinking."""
         name = task.context.get("action")
+        if not name and self.brain.available:
+            return await self._work_out(task)
         if not name:
             raise ActionError(
                 f"{self.profile.name} cannot work out what to do from words without a model",
@@ -82,8 +104,16 @@ class BaseAgent:
         return await perform(self, action, params)
 
     async def on_email(self, email: Email) -> Replies:
-        """Answer a letter; by default it is read and filed: it stays on the audit trail."""
-        return ()
+        """Answer a letter, in its thread, by thinking about it.
+
+        Without a model it is answered with what there is instead. What an agent answers to a letter that
+        nothing waits for is only filed, or two might write to each other for ever.
+        """
+        if email.in_reply_to and email.sender != subjects.USER:
+            return ()
+        if self.brain.available:
+            return await self._letters.open_letter(email)
+        return [decline(email, self.profile.name, tuple(self.actions))]
 
     async def on_question(self, question: Question) -> Replies:
         """Answer a question."""
@@ -97,7 +127,7 @@ class BaseAgent:
         """End a goal."""
         raise Reject(f"{self.profile.name} runs no goals; write to {subjects.CONDUCTOR}")
 
-    async def on_due(self, due: GoalDue) -> Replies:
+    async def on_due(self, due: GoalDue | ReminderDue) -> Replies:
         """A timer this agent set went off."""
         return ()
 
@@ -133,6 +163,8 @@ class BaseAgent:
 
     def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
         """Journal something with an effect outside the office around doing it; see Claim.effect."""
+        if current_job.get() is None:
+            raise ActionError("This has an effect outside the office, so it is only done within a task")
         return self.job.effect(what, repeatable=repeatable)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -165,67 +197,122 @@ class BaseAgent:
         handed out instead of handing them out again: by ``key``, else by their order, so what is
         delegated side by side needs a key.
         """
-        job = self.job
-        job.delegations += 1
         context = {"action": action, "params": dict(params or {})} if action else {}
-        task = Task(
-            task_id=f"{job.task.task_id[:90]}-{key or job.delegations}",
-            parent_goal_id=job.task.parent_goal_id,
-            goal_id=job.task.goal_id,
-            cause=job.task.id,
-            text=text,
-            assignee=assignee,
-            requester=self.profile.name,
-            priority=job.task.priority,
-            context=context,
-            deadline=job.task.deadline,
+        return await self._delegation.hand_out(self.job, assignee, text, context, key or self.job.next_key())
+
+    async def write_letter(self, recipient: str, subject: str, body: str, *, key: str = "") -> Email:
+        """Write to an agent or to ``user`` and wait for the answer to this very letter.
+
+        As with ``delegate`` the mailbox goes on, and another attempt at the job finds the letter again.
+        """
+        return await self._letters.exchange(self.job, recipient, subject, body, self.job.next_key(key or "l"))
+
+    async def ask_approval(self, what: str, *, rule: str = "", why: str = "") -> None:
+        """Wait for a person's approval of ``what``; raises NotApproved where it is refused or expires."""
+        await self._approvals.ask(self.job, what, rule, why)
+
+    async def judge(self, command: str, workspace: str = "") -> "Ruling":
+        """What the policy says of a shell command; anything but ``allow`` goes on record."""
+        from shared.sandbox.policy import judge
+
+        ruling = await asyncio.to_thread(judge, command, workspace=workspace)
+        if ruling.verdict is not CommandVerdict.ALLOW:
+            job = current_job.get()
+            judged = CommandJudged(
+                sender=self.profile.name,
+                goal_id=job.task.goal_id if job else "",
+                task_id=job.task.task_id if job else "",
+                command=command[:MAX_TOLD],
+                verdict=ruling.verdict,
+                rule=ruling.rule,
+                why=ruling.why,
+            )
+            await self.bus.commit([seal(subjects.event(self.profile.name, "command_judged"), judged)])
+        return ruling
+
+    # --- thinking --------------------------------------------------------------------------------
+
+    @property
+    def brain(self) -> Brain:
+        """The model that reasons; its ``available`` is False where none is configured."""
+        return self.mind.brain
+
+    @property
+    def cerebellum(self) -> Brain:
+        """The model that works out parameters."""
+        return self.mind.cerebellum
+
+    async def consider(
+        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
+    ) -> T:
+        """What the brain answers, as a ``kind`` in which ``check`` finds nothing wrong; raises BrainError."""
+        return await self.mind.consider(messages, kind, check)
+
+    async def think(
+        self,
+        task: str,
+        *,
+        actions: Collection[str] | None = None,
+        result_params: Mapping[str, str] | None = None,
+        history: Sequence[Message] = (),
+        persona: str = "",
+        key: str = "",
+        max_steps: int = 0,
+        may_rest: bool = False,
+        alone: bool = False,
+    ) -> Conclusion:
+        """Work on ``task`` as a MicroAgent: think, act, until it is finished.
+
+        It may call ``actions`` (default: all of the agent's) and, unless ``alone``, its colleagues.
+        Within a job its thoughts are stored: another attempt goes on where this one stopped. Raises
+        ActionError with the reason where a cap is hit, the brain fails, or nothing helps.
+        """
+        job = current_job.get()
+        bound = bind(self, {n: a for n, a in self.actions.items() if actions is None or n in actions})
+        if job is not None and not alone:
+            bound |= {n: b for n, b in self._colleagues.items() if actions is None or n in actions}
+            if others := await self._pages.text(self.profile.name):
+                persona = f"{persona}\n\n# Your colleagues\n\n{others}".strip()
+        micro = MicroAgent(
+            Personality(self.mind, persona),
+            Toolbox(bound, result_params=result_params, may_rest=may_rest),
+            Caps(steps=max_steps or self.settings.max_steps, tokens=self.settings.task_tokens),
+            ThoughtJournal(self.bus, job, job.next_key(key or "t")) if job else None,
         )
-        # Where another job's id begins like this one's, its task has the name already.
-        apart = msgspec.structs.replace(task, task_id=f"{task.task_id[:90]}-{self.bus.derive_id(task.cause)}")
-        for named in (task, apart):
-            arrived = self._delegated[named.assignee, named.task_id] = _future()
-            try:
-                if await self._is_handed_out(named):
-                    return await self._await_result(named, arrived)
-            finally:
-                del self._delegated[named.assignee, named.task_id]
-        raise ActionError(f"The task for {assignee} cannot be named: {apart.task_id!r} is taken")
+        return await micro.run(task, history)
 
-    async def _is_handed_out(self, task: Task) -> bool:
-        """Store the task, or find it stored by an earlier attempt; False where another job's has its id."""
-        try:
-            await self.bus.commit(pending(task, self.profile.name))
-        except Conflict:
-            record = await self._delegated_record(task)
-            if record is not None and record.task.cause != task.cause:
-                return False
-            self.log.info("delegated_before", task_id=task.task_id)
-        return True
+    async def _work_out(self, task: Task) -> Outcome:
+        """Do a task that names no action, by thinking."""
+        known, facts = await recall(self.memory, task.text)
+        if facts:
+            self.job.facts["context"] = facts
+        conclusion = await self.think(
+            frame_task(task, known),
+            history=[_message(said) for said in history_of(task.context)],
+            may_rest=is_letter(task),
+        )
+        return conclude(conclusion)
 
-    async def _delegated_record(self, task: Task) -> TaskChanged | None:
-        subject = subjects.state(task.assignee, task.requester, task.task_id)
-        stored = await self.bus.last(subjects.OFFICE, subject)
-        return TaskChanged.from_json(stored.data) if stored else None
-
-    async def _await_result(self, task: Task, arrived: asyncio.Future[TaskResult]) -> TaskResult:
-        pause, longest = POLL_DELEGATED
-        while True:
-            done, _ = await asyncio.wait({arrived}, timeout=pause)
-            if done:
-                return arrived.result()
-            pause = min(longest, 2 * pause)
-            record = await self._delegated_record(task)
-            if record is not None and record.result is not None:
-                return record.result
+    # --- what the desk calls ---------------------------------------------------------------------
 
     def take_delegated(self, result: TaskResult) -> bool:
         """Give ``result`` to the handler that waits for it, if one does here."""
-        waiting = self._delegated.get((result.agent, result.task_id))
-        if waiting is None:
-            return False
-        if not waiting.done():
-            waiting.set_result(result)
-        return True
+        return self._delegation.take(result)
+
+    async def receive_letter(self, email: Email) -> Replies:
+        """A letter: the answer somebody here waits for, else ``on_email``."""
+        answer = await self._letters.take_answer(email)
+        return await self.on_email(email) if answer is None else answer
+
+    async def receive_result(self, result: TaskResult) -> Replies:
+        """A result: what a letter led to, else ``on_result``."""
+        if result.sender != self.profile.name or not result.task_id.startswith(LETTER_TASK):
+            return await self.on_result(result)
+        stored = await self.bus.last(
+            subjects.OFFICE, subjects.state(result.agent, self.profile.name, result.task_id)
+        )
+        task = TaskChanged.from_json(stored.data).task if stored else None
+        return await self._letters.close_letter(task, result) if task and is_letter(task) else ()
 
     async def stop_background(self) -> None:
         """Cancel what ``spawn`` started and wait for its end."""
@@ -239,8 +326,9 @@ class BaseAgent:
             self.log.error("background_failed", exc_info=error)
 
 
-def _future() -> asyncio.Future[TaskResult]:
-    return asyncio.get_running_loop().create_future()
+def _message(said: Mapping[str, Any]) -> Message:
+    role: Literal["user", "assistant"] = "assistant" if said.get("role") == "assistant" else "user"
+    return Message(role=role, text=str(said.get("text", "")))
 
 
 def compose(base: type[BaseAgent], profile: Profile) -> type[BaseAgent]:

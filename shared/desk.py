@@ -18,6 +18,7 @@ from shared.contracts import (
     Envelope,
     GoalDue,
     Question,
+    ReminderDue,
     Response,
     Task,
     TaskResult,
@@ -100,14 +101,14 @@ class Desk:
         agent = self._agent
         match envelope:
             case Email():
-                await self._commit_replies(delivery, lambda: agent.on_email(envelope))
+                await self._commit_replies(delivery, lambda: agent.receive_letter(envelope))
             case Question():
                 await self._commit_replies(delivery, lambda: agent.on_question(envelope))
             case TaskResult():
-                await self._commit_replies(delivery, lambda: agent.on_result(envelope))
+                await self._commit_replies(delivery, lambda: agent.receive_result(envelope))
             case CancelGoal():
                 await self._commit_replies(delivery, lambda: agent.on_cancel(envelope))
-            case GoalDue():
+            case GoalDue() | ReminderDue():
                 await self._commit_replies(delivery, lambda: agent.on_due(envelope))
             case Response() | AgentReport():
                 # Read and filed: it stays on the audit trail.

@@ -10,6 +10,11 @@ MailroomError            one sentence that names the cause, and where there is o
 │   ├── Refused          a service answered with an error
 │   └── Conflict         a commit was refused whole: something it expected has changed
 ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
+│   ├── NotApproved      the policy denies it, or a person did not approve it
+│   └── BrainError       the model did not answer as asked
+│       ├── NoBrain           no model is configured
+│       ├── BrainUnavailable  it may answer later: out of reach, overloaded, too slow
+│       └── BudgetSpent       the budget of the task or the day is used up
 └── Verdict              how a handler ends other than by returning
     ├── Retry            hand it out again after a delay
     └── Reject           never hand it out again: bury it with the reason
@@ -59,6 +64,26 @@ class Conflict(BusError):
 
 class ActionError(MailroomError):
     """An action cannot be done as asked."""
+
+
+class NotApproved(ActionError):
+    """The policy denies it, or a person did not approve it."""
+
+
+class BrainError(ActionError):
+    """The model did not answer as asked."""
+
+
+class NoBrain(BrainError):
+    """No model is configured."""
+
+
+class BrainUnavailable(BrainError):
+    """The model may answer later: it is out of reach, overloaded, or too slow."""
+
+
+class BudgetSpent(BrainError):
+    """The budget of the task or of the day is used up."""
 
 
 class Verdict(MailroomError):

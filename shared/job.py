@@ -1,19 +1,24 @@
 """The task an agent is working on, as its actions see it."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from shared.actions import Outcome
-from shared.bus import Claim
+from shared.brain.protocol import Usage
+from shared.bus import Claim, Entry
 from shared.contracts import Task, TaskResult, TaskStatus
 
 
 class Job:
-    """One attempt at one task."""
+    """One attempt at one task; ``usage`` is what thinking about it took, ``facts`` go into its result."""
 
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
-        self.delegations = 0
+        self._counts: dict[str, int] = {}
+        self.usage = Usage()
+        self.facts: dict[str, Any] = {}
 
     @property
     def task(self) -> Task:
@@ -25,13 +30,32 @@ class Job:
         """Which attempt this is, from 1."""
         return self._claim.attempt
 
-    async def progress(self, text: str) -> None:
-        """A note for whoever watches, stored in the task's record."""
-        await self._claim.note(text)
+    async def progress(self, text: str, others: Sequence[Entry] = ()) -> None:
+        """A note for whoever watches, stored in the task's record; ``others`` in the same commit."""
+        await self._claim.note(text, others)
 
     def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
         """Journal an effect outside the office around doing it; see Claim.effect."""
         return self._claim.effect(what, repeatable=repeatable)
+
+    def next_key(self, kind: str = "") -> str:
+        """A name for the next thing of this kind that this job does, the same in every attempt at it.
+
+        Within ``scope`` it is counted apart: a step done again finds what it did before.
+        """
+        name = f"{_scope.get()}{kind}"
+        self._counts[name] = self._counts.get(name, 0) + 1
+        return f"{name}{self._counts[name]}"
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Count the keys of what is done meanwhile from 1, and let them begin with ``name``."""
+        token = _scope.set(f"{name}-")
+        self._counts = {key: n for key, n in self._counts.items() if not key.startswith(f"{name}-")}
+        try:
+            yield
+        finally:
+            _scope.reset(token)
 
     def result(self, agent: str, outcome: Outcome) -> TaskResult:
         """The result of a task that was done."""
@@ -46,9 +70,12 @@ class Job:
             output=outcome.output,
             output_paths=outcome.output_paths,
             evidence_refs=outcome.evidence_refs,
-            metadata=outcome.data,
+            metadata={**outcome.data, **self.facts},
         )
 
+
+_scope: ContextVar[str] = ContextVar("scope", default="")
+"""What the keys of the step being done begin with."""
 
 current_job: ContextVar[Job | None] = ContextVar("current_job", default=None)
 """The job of the handler that is running."""

@@ -123,7 +123,7 @@ class Office:
             {"instance": self._bus.instance, "actions": ",".join(self.agent.actions)},
         )
         await self._consume(subjects.OFFICE, profile.name)
-        if profile.name == subjects.CONDUCTOR:
+        if profile.name in subjects.TIMED:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
         self.agent.spawn(self._workbench.watch_claims())
         if profile.name != subjects.MEMORY_DAEMON:
@@ -211,6 +211,7 @@ class Office:
             pid=os.getpid(),
             host=socket.gethostname(),
             started_at=self._started_at,
+            schemas={name: action.schema() for name, action in self.agent.actions.items()},
         )
 
 

@@ -14,7 +14,12 @@ from shared.errors import ConfigError
 
 PREFIX = "MAILROOM_"
 NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE")
-UNPREFIXED = (("NATS_URL", "nats_url"), ("NATS_SERVER_BIN", "nats_server_bin"))
+UNPREFIXED = (
+    ("NATS_URL", "nats_url"),
+    ("NATS_SERVER_BIN", "nats_server_bin"),
+    ("OPENAI_API_KEY", "openai_api_key"),
+    ("ANTHROPIC_API_KEY", "anthropic_api_key"),
+)
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
@@ -73,6 +78,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The agents whose briefings are kept ready."""
     promptforge_url: str = ""
     """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
+    brain: str = ""
+    """The model that thinks, as ``openai:MODEL`` (any OpenAI-compatible server), ``anthropic:MODEL``, or, for
+    tests, ``scripted:FILE``; empty: none, and the office does what it can without."""
+    brain_url: str = ""
+    """Where that model is served, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
+    brain_key: str = ""
+    """The key for it; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY. It is printed nowhere."""
+    brain_price: str = ""
+    """US dollars for a million tokens in and out, as ``3/15``; empty: cost is not counted."""
+    brain_timeout: Seconds = 120.0
+    """Seconds a model has for one answer."""
+    cerebellum: str = ""
+    """The model that works out parameters, a smaller one perhaps; empty: the brain."""
+    cerebellum_url: str = ""
+    """Where that one is served; empty: as the brain."""
+    cerebellum_key: str = ""
+    """The key for it; empty: as the brain."""
+    cerebellum_price: str = ""
+    """Its price; empty: as the brain."""
+    openai_api_key: str = ""
+    """OPENAI_API_KEY, used where a brain of that kind has no key of its own. It is printed nowhere."""
+    anthropic_api_key: str = ""
+    """ANTHROPIC_API_KEY, likewise."""
+    max_steps: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
+    """How many steps an agent may think and act about one task."""
+    task_tokens: Annotated[int, msgspec.Meta(ge=0)] = 400_000
+    """Tokens thinking about one task may take; 0 is no limit."""
+    day_tokens: Annotated[int, msgspec.Meta(ge=0)] = 5_000_000
+    """Tokens one agent may take in a day (UTC); 0 is no limit."""
+    day_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """US dollars one agent may spend in a day (UTC), by ``brain_price``; 0 is no limit."""
+    approval_timeout: Seconds = 3600.0
+    """Seconds until a command that waits for a person's approval counts as refused."""
+    learned_routing: bool = False
+    """Whether the conductor prefers the agents that did best at a kind of task before."""
+    max_specialists: Annotated[int, msgspec.Meta(ge=0, le=32)] = 4
+    """How many specialists may be at work at once."""
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
     replicas: dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]] = {}
@@ -95,6 +137,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The arXiv query interface."""
     feeds: tuple[str, ...] = ("https://hnrss.org/newest?q=AI", "https://export.arxiv.org/rss/cs.AI")
     """News feeds (RSS or Atom) that frontier reads."""
+    search_url: str = ""
+    """A SearXNG server to search the web with, such as ``http://127.0.0.1:8888``; empty: ddgs."""
+    weather_url: str = "https://api.open-meteo.com/v1/forecast"
+    """The Open-Meteo forecast interface."""
+    geocoding_url: str = "https://geocoding-api.open-meteo.com/v1/search"
+    """The Open-Meteo interface that finds places."""
+    home_place: str = ""
+    """Where the people of this office are, such as ``Bern``: for the weather in briefings."""
+    time_zone: str = ""
+    """Their time zone, such as ``Europe/Zurich``; empty: this machine's."""
+    calendar: str = ""
+    """An ICS calendar: the path of a file or an https address."""
+    smtp_url: str = ""
+    """The server for mail to people, as ``smtp://user:password@host:587``. It is printed nowhere."""
+    smtp_sender: str = ""
+    """The address mail to people comes from."""
+    smtp_recipients: tuple[str, ...] = ()
+    """The addresses agents may write to; nobody else gets mail."""
     http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
     private_hosts: tuple[str, ...] = ()
@@ -114,6 +174,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def ingest(self) -> Path:
         """The folder whose files memory takes in."""
         return self.ingest_dir or self.state_dir / "ingest"
+
+    @property
+    def inbox(self) -> Path:
+        """The folder of morning and evening briefings."""
+        return self.state_dir / "inbox"
+
+    @property
+    def specialists(self) -> Path:
+        """The folder of the specialists' profiles, one folder each."""
+        return self.state_dir / "specialists"
 
     @property
     def outputs(self) -> Path:
@@ -214,7 +284,7 @@ def _parse(name: str, text: str) -> Any:
     if name == "replicas":
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
-    if name in ("feeds", "private_hosts", "briefed_agents"):
+    if name in ("feeds", "private_hosts", "briefed_agents", "smtp_recipients"):
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
 

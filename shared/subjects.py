@@ -17,7 +17,16 @@ be used again to keep an office message of the same id out of it."""
 AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
 """The audited streams and the streams that hold their copies."""
 
-OFFICE_SUBJECTS = ("tasks.submit", "task.*.*", "mail.*.*", "state.>", "event.>", "dead.*")
+OFFICE_SUBJECTS = (
+    "tasks.submit",
+    "task.*.*",
+    "mail.*.*",
+    "state.>",
+    "event.>",
+    "dead.*",
+    "approval.*.*.*",
+    "record.*.*.*",
+)
 MEMORY_SUBJECTS = ("memory.write.*",)
 TIMER_SUBJECTS = ("timer.set.*.*", "timer.due.*")
 
@@ -34,6 +43,8 @@ LEASE_TTL = 15.0
 # --- names ---------------------------------------------------------------------------------------
 CONDUCTOR = "conductor"
 NEXUS = "nexus"
+TIMED = (CONDUCTOR, NEXUS)
+"""The agents that set timers."""
 CRITIC = "critic"
 MEMORY_DAEMON = "memory"
 USER = "user"
@@ -117,6 +128,21 @@ def dead(agent: str) -> str:
     return f"dead.{agent}"
 
 
+def approval_asked(agent: str, approval_id: str) -> str:
+    """Where ``agent`` asks people for their approval."""
+    return f"approval.{agent}.asked.{approval_id}"
+
+
+def approval_answered(agent: str, approval_id: str) -> str:
+    """Where people, and nobody else, say whether ``agent`` may."""
+    return f"approval.{agent}.answered.{approval_id}"
+
+
+def record(agent: str, kind: str, record_id: str) -> str:
+    """What ``agent`` keeps for itself, such as its threads; its last message is how it stands."""
+    return f"record.{agent}.{kind}.{record_id}"
+
+
 def memory_write(agent: str) -> str:
     """Where ``agent`` leaves what is to be remembered."""
     return f"memory.write.{agent}"
@@ -180,9 +206,16 @@ def sender_of(subject: str) -> str:
         case ["task" | "mail", _, sender] | ["memory", "write", sender]:
             return sender
         case (
-            ["event", sender, *_] | ["timer", "set", sender, _] | ["timer", "due", sender] | ["dead", sender]
+            ["event", sender, *_]
+            | ["timer", "set", sender, _]
+            | ["timer", "due", sender]
+            | ["dead", sender]
+            | ["record", sender, _, _]
+            | ["approval", sender, "asked", _]
         ):
             return sender
+        case ["approval", _, "answered", _]:
+            return USER
     raise ConfigError(f"The subject {subject!r} names no sender")
 
 

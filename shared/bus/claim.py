@@ -51,9 +51,12 @@ class Claim:
         """Effects that an earlier attempt began and never reported as finished."""
         return tuple(effect for effect in self.record.journal if not effect.finished_at)
 
-    async def note(self, text: str) -> None:
-        """Tell whoever watches the task what is being done; raises Conflict when the claim is lost."""
-        await self._advance(note=text[:500])
+    async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
+        """Tell whoever watches the task what is being done, and store ``others`` with it.
+
+        Raises Conflict when the claim is lost.
+        """
+        await self._advance(note=text[:500], others=others)
 
     @asynccontextmanager
     async def effect(self, what: str, *, repeatable: bool = False) -> AsyncIterator[None]:
@@ -99,14 +102,14 @@ class Claim:
             error_message=reason[:4_000],
         )
 
-    async def _advance(self, *, note: str, begun: Effect | None = None) -> None:
+    async def _advance(self, *, note: str, begun: Effect | None = None, others: Sequence[Entry] = ()) -> None:
         # Steps of a task may run side by side; each write names the sequence of the one before.
         async with self._writing:
             journal = self.record.journal
             if begun is not None:
                 journal = (*(effect for effect in journal if effect.what != begun.what), begun)
             record = _changed(self.record, note=note, journal=journal)
-            (self._seq,) = await self._bus.commit([self._state(record)])
+            self._seq = (await self._bus.commit([self._state(record), *others]))[0]
             # An effect may have ended while this was on its way.
             self.record = amended(record, journal=_merge(self.record.journal, journal))
 

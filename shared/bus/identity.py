@@ -44,17 +44,24 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         subjects.event(name, ">"),
         subjects.dead(name),
         subjects.presence(name, "*"),
+        subjects.approval_asked(name, "*"),
+        subjects.record(name, "*", "*"),
+        _direct_get(subjects.OFFICE, subjects.approval_asked(name, "*")),
+        _direct_get(subjects.OFFICE, subjects.approval_answered(name, "*")),
+        _direct_get(subjects.OFFICE, subjects.record(name, "*", "*")),
         *_pulls(subjects.OFFICE, name),
         *(_direct_get(subjects.OFFICE, subject) for subject in _records(name, agents)),
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
+        f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
     ]
     if name == subjects.CONDUCTOR:
-        send += [subjects.goal("*"), subjects.OFFICE_STATE, subjects.timer(name, "*")]
+        send += [subjects.goal("*"), subjects.OFFICE_STATE]
         send += [
             _direct_get(subjects.OFFICE, subjects.goal("*")),
             _direct_get(subjects.OFFICE, subjects.OFFICE_STATE),
         ]
-        send += _pulls(subjects.TIMERS, subjects.timers_durable(name))
+    if name in subjects.TIMED:
+        send += [subjects.timer(name, "*"), *_pulls(subjects.TIMERS, subjects.timers_durable(name))]
     if name == subjects.NEXUS:
         send.append(subjects.SUBMIT)
     if name == subjects.MEMORY_DAEMON:
@@ -79,6 +86,7 @@ def _user_rights(agents: Sequence[str]) -> Rights:
         send=(
             subjects.SUBMIT,
             *_own_subjects(name, agents),
+            subjects.approval_answered("*", "*"),
             *reads,
             f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
             f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
@@ -215,6 +223,8 @@ def _office_account(key: str) -> str:
         "dead.*",
         "memory.write.*",
         "timer.>",
+        "approval.>",
+        "record.>",
         "$KV.>",
         "$JS.ACK.>",
         "$JS.API.STREAM.INFO.*",

@@ -126,10 +126,8 @@ def durables(agents: Sequence[str], ack_wait: float, max_attempts: int) -> list[
         }
 
     result = [(subjects.OFFICE, durable(name, subjects.mailbox(name))) for name in (*agents, subjects.USER)]
-    if subjects.CONDUCTOR in agents:
-        timers = durable(
-            subjects.timers_durable(subjects.CONDUCTOR), [subjects.timer_due(subjects.CONDUCTOR)]
-        )
+    for name in set(subjects.TIMED).intersection(agents):
+        timers = durable(subjects.timers_durable(name), [subjects.timer_due(name)])
         result.append((subjects.TIMERS, timers))
     if subjects.MEMORY_DAEMON in agents:
         # A batch of writes is in the daemon's hands at once, and none may be given up.

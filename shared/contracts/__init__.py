@@ -4,6 +4,7 @@ from typing import get_args
 
 import msgspec
 
+from shared.contracts.approval import ApprovalAnswer, ApprovalRequest, CommandJudged, CommandVerdict
 from shared.contracts.base import (
     MAX_TEXT,
     NAME,
@@ -28,7 +29,15 @@ from shared.contracts.checkup import (
     Verdict,
 )
 from shared.contracts.cognition import CognitiveContext, CognitiveMessage, MessageType
+from shared.contracts.conversation import (
+    Correspondence,
+    SessionStatus,
+    Spending,
+    TaskSession,
+    Thinking,
+)
 from shared.contracts.desk import ContextItem, ContextPacket, Question, Response, RoutingDecision
+from shared.contracts.learning import Experience, ExperienceIndex
 from shared.contracts.life import (
     DeadLetter,
     Effect,
@@ -73,6 +82,7 @@ from shared.contracts.recall import (
     TraverseQuery,
     Visit,
 )
+from shared.contracts.reminder import Reminder, ReminderDue, Reminders, ReminderStatus
 from shared.contracts.report import AgentReport, DiscoveryResult
 from shared.contracts.task import Task, TaskPlan, TaskPriority, TaskRequest, TaskResult, TaskStatus, TaskStep
 
@@ -98,6 +108,17 @@ AnyEnvelope = (
     | MemoryRefused
     | GraphVersion
     | Briefing
+    | CommandJudged
+    | ApprovalRequest
+    | ApprovalAnswer
+    | TaskSession
+    | Correspondence
+    | Thinking
+    | Spending
+    | Reminders
+    | ReminderDue
+    | Experience
+    | ExperienceIndex
 )
 """Every type of envelope that this version reads."""
 
@@ -150,15 +171,20 @@ __all__ = [
     "TOKEN",
     "AgentReport",
     "AnyEnvelope",
+    "ApprovalAnswer",
+    "ApprovalRequest",
     "BriefQuery",
     "Briefing",
     "BriefingSection",
     "CancelGoal",
     "CognitiveContext",
     "CognitiveMessage",
+    "CommandJudged",
+    "CommandVerdict",
     "ContextItem",
     "ContextPacket",
     "Contract",
+    "Correspondence",
     "DeadLetter",
     "Direction",
     "DiscoveryResult",
@@ -170,6 +196,8 @@ __all__ = [
     "Effect",
     "Email",
     "Envelope",
+    "Experience",
+    "ExperienceIndex",
     "Finding",
     "GetQuery",
     "Goal",
@@ -194,11 +222,17 @@ __all__ = [
     "Question",
     "Rejection",
     "Relation",
+    "Reminder",
+    "ReminderDue",
+    "ReminderStatus",
+    "Reminders",
     "RepositoryReading",
     "Response",
     "RoutingDecision",
+    "SessionStatus",
     "Severity",
     "Source",
+    "Spending",
     "StateChanged",
     "Statement",
     "Strategy",
@@ -208,10 +242,12 @@ __all__ = [
     "TaskPriority",
     "TaskRequest",
     "TaskResult",
+    "TaskSession",
     "TaskStatus",
     "TaskStep",
     "TestFailure",
     "TestRun",
+    "Thinking",
     "ToolRun",
     "Traversal",
     "TraverseQuery",

@@ -74,6 +74,23 @@ FINDING = c.Finding(
     line=17,
     message="Shell=True in a subprocess",
 )
+LETTER = c.Email(
+    **header(44, "user", "engineer"),
+    subject="The login",
+    body="Is the login fixed?",
+    in_reply_to=_id(39),
+    user_session_id="browser-1",
+)
+REMINDER = c.Reminder(
+    reminder_id="call-the-bank-1",
+    text="Call the bank",
+    person="user",
+    due_at=LATER,
+    status=c.ReminderStatus.SNOOZED,
+    count=2,
+    created_at=AT,
+    fired_at=AT,
+)
 EFFECT = c.Effect(what="run the tests: pytest -q", repeatable=True, started_at=AT, finished_at=LATER)
 GOAL = c.Goal(
     goal_id=GOAL_ID,
@@ -109,6 +126,18 @@ GOAL = c.Goal(
     deadline=LATER,
     submitted_at=AT,
     ended_at=LATER,
+    thinking="answer",
+    plans=2,
+    earlier=(
+        c.GoalTask(
+            name="tests",
+            task_id="tests-1",
+            text="Run the tests of the repository",
+            assignee="engineer",
+            status=c.TaskStatus.FAILED,
+            summary="There is no folder",
+        ),
+    ),
 )
 SOURCE = c.Source(agent="critic", session="session-7", channel="task")
 NODE = c.Node(
@@ -261,7 +290,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         goal=GOAL,
         active={GOAL_ID: c.OfficeState.REVIEW},
     ),
-    c.GoalDue(**header(14, "conductor", "conductor")),
+    c.GoalDue(**header(14, "conductor", "conductor"), what="thinking"),
     c.DeadLetter(
         **header(15, "engineer", "user"),
         reason="task.v1: Object missing required field `text`",
@@ -290,6 +319,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         pid=4711,
         host="office-1",
         started_at=AT,
+        schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
     ),
     c.MemoryWrite(
         **header(17, "critic", "memory"),
@@ -459,7 +489,66 @@ EXAMPLES: tuple[c.Contract, ...] = (
         processing_stage="planning",
         iteration_count=1,
         confidence=0.5,
+        mode="cognitive",
+        percept={"intent": "Find out why the login fails."},
+        evaluation={"is_complete": False, "confidence": 0.5},
+        answer="The session cookie is not set.",
     ),
+    c.CommandJudged(
+        **header(40, "engineer", "user"),
+        command="git push --force",
+        verdict=c.CommandVerdict.ASK,
+        rule="git.rewrite-remote",
+        why="It overwrites what others may have fetched.",
+        task_id=TASK_ID,
+    ),
+    c.ApprovalRequest(
+        **header(41, "engineer", "user"),
+        approval_id="9f86d081884c7d65",
+        task_id=TASK_ID,
+        what="git push --force",
+        rule="git.rewrite-remote",
+        why="It overwrites what others may have fetched.",
+        expires_at=LATER,
+    ),
+    c.ApprovalAnswer(
+        **header(42, "user", "engineer"), approval_id="9f86d081884c7d65", granted=True, note="Go ahead"
+    ),
+    c.TaskSession(
+        **header(43, "engineer", "engineer"),
+        session_id=_id(44),
+        original_sender="user",
+        user_session_id="browser-1",
+        status=c.SessionStatus.WAITING,
+        history=({"role": "user", "text": "Is the login fixed?"},),
+    ),
+    c.Correspondence(
+        **header(45, "engineer", "engineer"),
+        letter=LETTER,
+        session_id=_id(44),
+        awaited=True,
+        answer=LETTER,
+    ),
+    c.Thinking(
+        **header(46, "engineer", "engineer"),
+        task_id=TASK_ID,
+        steps=3,
+        messages=({"role": "assistant", "text": "I look at the test."},),
+        usage={"input_tokens": 900, "output_tokens": 40, "cost": 0.01, "calls": 3},
+        evidence_refs=("tests/test_login.py:40",),
+        output_paths=("outputs/fix.patch",),
+    ),
+    c.Spending(
+        **header(47, "engineer", "engineer"),
+        day="2026-01-02",
+        input_tokens=900,
+        output_tokens=40,
+        cost=0.01,
+        calls=3,
+    ),
+    c.Reminders(**header(48, "nexus", "nexus"), reminders=(REMINDER,)),
+    REMINDER,
+    c.ReminderDue(**header(49, "nexus", "nexus"), reminder_id="call-the-bank-1", count=2),
 )
 """Every field of every contract, none of them at its default."""
 

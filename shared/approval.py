@@ -1,0 +1,87 @@
+"""A person's approval: asked for on the bus, remembered for one goal, and no without an answer."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.entry import seal
+from shared.contracts import ApprovalAnswer, ApprovalRequest
+from shared.errors import Conflict, NotApproved
+from shared.job import Job
+
+POLL = 0.5
+"""Seconds between looks at whether somebody answered."""
+
+
+class Approvals:
+    """What one agent asks people, and what they said."""
+
+    def __init__(self, bus: Bus, patience: float) -> None:
+        self._bus = bus
+        self._patience = patience
+
+    async def ask(self, job: Job, what: str, rule: str, why: str) -> None:
+        """Wait until a person grants ``what`` for the goal of ``job``; raises NotApproved.
+
+        The same is asked once for a goal, and what was said holds for the rest of it. An answer that was
+        stored after the request expired is none. It survives a restart: whoever does the task next finds
+        the request, and the answer.
+        """
+        scope = job.task.goal_id or job.task.task_id
+        approval_id = self._bus.derive_id("approval", scope, what)
+        request = await self._place(approval_id, job, what, rule, why)
+        expires = datetime.fromisoformat(request.expires_at)
+        told = False
+        while (answer := await self._answer(approval_id, expires)) is None:
+            if datetime.now(UTC) >= expires:
+                raise NotApproved(
+                    f"Nobody approved it in time: {_short(what)}",
+                    "Submit the goal again, and answer with 'mailroom approvals grant'",
+                )
+            if not told:
+                await job.progress(f"waits for approval {approval_id[:8]}: {_short(what)}")
+                told = True
+            await asyncio.sleep(POLL)
+        if not answer.granted:
+            note = f" ({answer.note[:200]})" if answer.note else ""
+            raise NotApproved(f"A person refused it{note}: {_short(what)}")
+
+    async def _place(self, approval_id: str, job: Job, what: str, rule: str, why: str) -> ApprovalRequest:
+        """The request as it stands on the bus, after storing it where this is the first time."""
+        subject = subjects.approval_asked(self._bus.name, approval_id)
+        request = ApprovalRequest(
+            sender=self._bus.name,
+            recipient=subjects.USER,
+            cause=job.task.id,
+            goal_id=job.task.goal_id,
+            approval_id=approval_id,
+            task_id=job.task.task_id,
+            what=what,
+            rule=rule,
+            why=why,
+            expires_at=(datetime.now(UTC) + timedelta(seconds=self._patience)).isoformat(),
+        )
+        try:
+            await self._bus.commit([seal(subject, request, expect=0)])
+        except Conflict:
+            stored = await self._bus.last(subjects.OFFICE, subject)
+            if stored is None:
+                raise
+            return ApprovalRequest.from_json(stored.data)
+        return request
+
+    async def _answer(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
+        subject = subjects.approval_answered(self._bus.name, approval_id)
+        stored = await self._bus.last(subjects.OFFICE, subject)
+        if stored is None or datetime.fromisoformat(stored.time) > expires:
+            return None
+        try:
+            return ApprovalAnswer.from_json(stored.data)
+        except ValueError:
+            return None
+
+
+def _short(what: str) -> str:
+    line = " ".join(what.split())
+    return line if len(line) <= 200 else f"{line[:199]}…"

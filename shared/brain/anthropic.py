@@ -1,0 +1,176 @@
+"""Anthropic's messages format."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from shared.brain.choice import Choice
+from shared.brain.connecting import CONNECT, read_ssl, require_sdk
+from shared.brain.conversation import arrange, describe_schema, read_arguments, split_system
+from shared.brain.faults import Malformed
+from shared.brain.protocol import Message, Thought, Tool, ToolCall
+from shared.brain.wire import Question
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+LENGTH = 8192
+"""Tokens of an answer where no limit is asked for: the format wants one, all models since 2024 take it."""
+ANSWER = "give_answer"
+"""The tool through which structured answers come: all its models take tools, few another way."""
+
+
+class AnthropicWire:
+    """Asks a messages server; structured answers are asked for as the input of a tool."""
+
+    native_tools = True
+
+    def __init__(self, choice: Choice) -> None:
+        """``choice`` says which model, where, and with what key."""
+        self._choice = choice
+        self._takes_choice = True
+
+    async def answer(self, question: Question, seconds: float) -> Thought:
+        """One attempt at an answer."""
+        async with self._client(seconds) as client:
+            while True:  # ends: the second round is without the forced tool
+                request = self._request(question)
+                try:
+                    return self._read(question, await client.messages.create(**request))
+                except Exception as error:
+                    if not self._adapt(request, error):
+                        raise
+
+    async def stream(self, question: Question, seconds: float) -> AsyncIterator[str | Thought]:
+        """One attempt, piece by piece; raises Malformed where the end is missing."""
+        text: list[str] = []
+        tokens: dict[str, int] = {}
+        stop, model, ended = "", self._choice.model, False
+        async with (
+            self._client(seconds) as client,
+            await client.messages.create(**self._request(question), stream=True) as events,
+        ):
+            async for event in events:
+                if event.type == "message_start":
+                    model, tokens = event.message.model, _tokens(event.message.usage)
+                elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+                    text.append(event.delta.text)
+                    yield event.delta.text
+                elif event.type == "message_delta":
+                    stop = event.delta.stop_reason or stop
+                    tokens |= _tokens(event.usage)
+                ended = ended or event.type == "message_stop"
+        if not ended:
+            raise Malformed("its end is missing")
+        yield self._think(question, "".join(text), (), stop, tokens, model)
+
+    def _client(self, seconds: float) -> "AsyncAnthropic":
+        # One for each question: nothing is left open when a loop ends, and no stale connection is met.
+        anthropic = require_sdk("anthropic", "AsyncAnthropic", "DefaultAsyncHttpxClient")
+        client: AsyncAnthropic = anthropic.AsyncAnthropic(
+            api_key=self._choice.key or "none",
+            base_url=self._choice.url.removesuffix("/v1"),
+            max_retries=0,
+            timeout=anthropic.Timeout(seconds, connect=min(seconds, CONNECT)),
+            http_client=anthropic.DefaultAsyncHttpxClient(verify=read_ssl()),
+        )
+        return client
+
+    def _request(self, question: Question) -> dict[str, Any]:
+        prompt, messages = split_system(question.messages)
+        parts = [prompt] if prompt else []
+        tools = [_tool(tool) for tool in question.tools]
+        request: dict[str, Any] = {}
+        if question.schema is not None:
+            if self._takes_choice and not tools and question.schema.get("type") == "object":
+                told = {"name": ANSWER, "description": "Give the answer.", "input_schema": question.schema}
+                tools, request["tool_choice"] = [told], {"type": "tool", "name": ANSWER}
+            else:
+                parts.append(describe_schema(question.schema))
+        if tools:
+            request["tools"] = tools
+        if parts:
+            request["system"] = "\n\n".join(parts)
+        return request | {
+            "model": self._choice.model,
+            "max_tokens": question.max_tokens or LENGTH,
+            "messages": _turns(arrange(messages)),
+        }
+
+    def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
+        """Whether to ask again without the forced tool: a model may refuse it, or the schema."""
+        refused = getattr(error, "status_code", 0) == 400 and "tool" in str(error).lower()
+        if not (refused and "tool_choice" in request):
+            return False
+        self._takes_choice = False
+        return True
+
+    def _read(self, question: Question, message: Any) -> Thought:
+        if getattr(message, "type", "") != "message" or not isinstance(message.content, list):
+            raise Malformed("it is no message")
+        text = "\n\n".join(block.text for block in message.content if block.type == "text")
+        calls = tuple(_call(block) for block in message.content if block.type == "tool_use")
+        forced = [call.arguments for call in calls if call.name == ANSWER and question.schema is not None]
+        if forced:
+            text, calls = forced[0], ()
+        return self._think(question, text, calls, message.stop_reason, _tokens(message.usage), message.model)
+
+    def _think(
+        self,
+        question: Question,
+        text: str,
+        calls: tuple[ToolCall, ...],
+        stop: str | None,
+        tokens: Mapping[str, int],
+        model: str,
+    ) -> Thought:
+        return Thought(
+            text=text,
+            tool_calls=calls,
+            usage=self._choice.price.count(
+                question.messages,
+                text,
+                calls,
+                input_tokens=tokens.get("input"),
+                output_tokens=tokens.get("output"),
+            ),
+            model=model,
+            stop="tools" if calls else "length" if stop == "max_tokens" else "end",
+        )
+
+
+def _tokens(usage: Any) -> dict[str, int]:
+    """What is counted there; what came out of the cache, or went into it, was read too."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    read = sum(getattr(usage, name, None) or 0 for name in names)
+    written = getattr(usage, "output_tokens", None) or 0
+    return ({"input": read} if read else {}) | ({"output": written} if written else {})
+
+
+def _turns(messages: list[Message]) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        if not turns or turns[-1]["role"] != role:
+            turns.append({"role": role, "content": []})
+        turns[-1]["content"] += _blocks(message)
+    return turns
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        result = {"type": "tool_result", "tool_use_id": message.tool_call_id}
+        return [result | ({"content": message.text} if message.text.strip() else {})]
+    text = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    return text + [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": read_arguments(call)}
+        for call in message.tool_calls
+    ]
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _call(block: Any) -> ToolCall:
+    return ToolCall(id=block.id, name=block.name, arguments=json.dumps(block.input))

@@ -1,0 +1,157 @@
+"""Which model an agent thinks with, as the settings say."""
+
+import importlib.util
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from shared.brain.counting import Price, read_price
+from shared.brain.offline import OfflineBrain
+from shared.brain.protocol import Brain
+from shared.errors import ConfigError
+from shared.settings import Settings
+
+HOMES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+"""Where the providers serve their models themselves."""
+EXAMPLE = "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL) or anthropic:MODEL"
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is configured; ``setting`` is the one that names it. Its key is in no text of it."""
+
+    setting: Literal["brain", "cerebellum"]
+    kind: str
+    model: str
+    url: str = ""
+    key: str = ""
+    price: Price = Price()
+    timeout: float = 120.0
+
+    @property
+    def name(self) -> str:
+        """As it is configured, such as ``openai:NAME``."""
+        return f"{self.kind}:{self.model}"
+
+    @property
+    def at_home(self) -> bool:
+        """Whether its provider serves it, not a server of one's own or a third party."""
+        return self.url == HOMES.get(self.kind)
+
+    @property
+    def place(self) -> str:
+        """Where it is served, without a user and password that the address may hold."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+    def __repr__(self) -> str:
+        return f"Choice({self.name!r} at {self.place!r})"
+
+
+def make_brain(settings: Settings, agent: str = "") -> Brain:
+    """The brain of ``agent`` by ``settings.brain``; without one, an offline brain.
+
+    Raises ConfigError that names the setting and what is allowed, or the extra that is to be installed.
+    """
+    return _make(choose_brain(settings), agent)
+
+
+def make_cerebellum(settings: Settings, agent: str = "") -> Brain:
+    """The model for small work by ``settings.cerebellum``, else the brain; raises ConfigError."""
+    return _make(choose_cerebellum(settings), agent)
+
+
+def choose_brain(settings: Settings) -> Choice | None:
+    """What ``settings.brain`` names; None where it is empty. Raises ConfigError."""
+    return _choose(
+        settings, "brain", settings.brain, settings.brain_url, settings.brain_key, settings.brain_price
+    )
+
+
+def choose_cerebellum(settings: Settings) -> Choice | None:
+    """What ``settings.cerebellum`` names, else the brain.
+
+    Where both are of one kind, it takes the brain's address, key and price unless it has its own.
+    """
+    if not settings.cerebellum:
+        return choose_brain(settings)
+    same = settings.cerebellum.partition(":")[0] == settings.brain.partition(":")[0]
+    return _choose(
+        settings,
+        "cerebellum",
+        settings.cerebellum,
+        settings.cerebellum_url or (settings.brain_url if same else ""),
+        settings.cerebellum_key or (settings.brain_key if same else ""),
+        settings.cerebellum_price or (settings.brain_price if same else ""),
+    )
+
+
+def _choose(
+    settings: Settings, setting: Literal["brain", "cerebellum"], text: str, url: str, key: str, price: str
+) -> Choice | None:
+    if not text.strip():
+        return None
+    kind, _, model = (part.strip() for part in text.partition(":"))
+    variable = f"MAILROOM_{setting.upper()}"
+    if kind not in (*HOMES, "scripted") or not model:
+        raise ConfigError(f"{variable} is wrong: {text!r} names no model", f"Write {EXAMPLE}")
+    keys = {"openai": settings.openai_api_key, "anthropic": settings.anthropic_api_key}
+    choice = Choice(
+        setting=setting,
+        kind=kind,
+        model=model,
+        url=_read_url(url, f"{variable}_URL") or HOMES.get(kind, ""),
+        key=key or keys.get(kind, ""),
+        price=read_price(price, f"{variable}_PRICE"),
+        timeout=settings.brain_timeout,
+    )
+    if kind in HOMES:
+        _require_usable(choice, variable)
+    return choice
+
+
+def _require_usable(choice: Choice, variable: str) -> None:
+    if importlib.util.find_spec(choice.kind) is None:
+        raise ConfigError(
+            f"{variable} is {choice.name}, but the {choice.kind} package is not installed",
+            f"pip install 'mailroom[{choice.kind}]'",
+        )
+    if choice.at_home and not choice.key:
+        raise ConfigError(
+            f"{variable} is {choice.name}, but there is no key for {choice.url}",
+            f"Set {variable}_KEY or {choice.kind.upper()}_API_KEY, or {variable}_URL for another server",
+        )
+
+
+def _read_url(text: str, variable: str) -> str:
+    try:
+        parts = urlsplit(text.strip())
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if text.strip() and not usable:
+        raise ConfigError(f"{variable} is no http address", "Write one such as http://127.0.0.1:11434/v1")
+    return text.strip().rstrip("/")
+
+
+def _make(choice: Choice | None, agent: str) -> Brain:
+    if choice is None:
+        return OfflineBrain()
+    if choice.kind == "scripted":
+        from shared.brain.scripted import ScriptedBrain
+
+        return ScriptedBrain(Path(choice.model).expanduser(), agent=agent, price=choice.price)
+    return _make_remote(choice)
+
+
+def _make_remote(choice: Choice) -> Brain:
+    from shared.brain.remote import RemoteBrain
+
+    if choice.kind == "openai":
+        from shared.brain.openai import OpenAIWire
+
+        return RemoteBrain(choice, OpenAIWire(choice))
+    from shared.brain.anthropic import AnthropicWire
+
+    return RemoteBrain(choice, AnthropicWire(choice))

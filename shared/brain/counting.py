@@ -1,0 +1,73 @@
+"""Tokens and what they cost."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shared.brain.protocol import Message, ToolCall, Usage
+from shared.errors import ConfigError
+
+CHARACTERS_A_TOKEN = 4
+"""What the common tokenizers come to with English text; used only where a server does not count."""
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """US dollars for a million tokens in and out."""
+
+    input: float = 0.0
+    output: float = 0.0
+
+    def usage(self, input_tokens: int, output_tokens: int, *, estimated: bool = False) -> Usage:
+        """One call's usage, with its cost."""
+        return Usage(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cost=(input_tokens * self.input + output_tokens * self.output) / 1e6,
+            calls=1,
+            estimated=estimated,
+        )
+
+    def count(
+        self,
+        messages: Sequence[Message],
+        text: str,
+        calls: Sequence[ToolCall] = (),
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+    ) -> Usage:
+        """The usage as the server counted it; what it did not count (None, 0) is estimated."""
+        return self.usage(
+            input_tokens or estimate_tokens(*(part for message in messages for part in _texts(message))),
+            output_tokens or estimate_tokens(text, *(part for call in calls for part in _parts(call))),
+            estimated=not (input_tokens and output_tokens),
+        )
+
+
+def read_price(text: str, setting: str = "brain_price") -> Price:
+    """The price written as ``in/out``, such as ``3/15``; empty is none. Raises ConfigError."""
+    if not text.strip():
+        return Price()
+    try:
+        low, high = (float(part) for part in text.split("/"))
+    except ValueError:
+        low = high = -1.0
+    if not (0 <= low < 1e6 and 0 <= high < 1e6):
+        raise ConfigError(
+            f"{setting} is wrong: {text!r} is no price",
+            "Write US dollars for a million tokens in and out, as 3/15",
+        )
+    return Price(input=low, output=high)
+
+
+def estimate_tokens(*texts: str) -> int:
+    """How many tokens the texts have, roughly; at least one."""
+    return max(1, sum(map(len, texts)) // CHARACTERS_A_TOKEN)
+
+
+def _texts(message: Message) -> list[str]:
+    return [message.text, *(part for call in message.tool_calls for part in _parts(call))]
+
+
+def _parts(call: ToolCall) -> tuple[str, str]:
+    return call.name, call.arguments

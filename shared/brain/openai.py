@@ -1,0 +1,200 @@
+"""The chat-completions format: OpenAI, Ollama, vLLM, llama.cpp, OpenRouter and whatever else speaks it."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from shared.brain.choice import Choice
+from shared.brain.connecting import CONNECT, read_ssl, require_sdk
+from shared.brain.conversation import (
+    arrange,
+    describe_schema,
+    describe_tools,
+    read_arguments,
+    split_system,
+    strip_thinking,
+    write_out,
+)
+from shared.brain.faults import Malformed
+from shared.brain.protocol import Message, Thought, Tool, ToolCall
+from shared.brain.wire import Question
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_NO_TOOLS = re.compile(
+    r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"
+)
+_NO_SCHEMA = re.compile(r"response_format|schema|grammar|structured|json")
+NO_KEY = "none"
+"""What servers without keys are sent, since the SDK insists on one."""
+
+
+class OpenAIWire:
+    """Asks a chat-completions server; what a server refuses is left out, now and from then on."""
+
+    native_tools = True
+
+    def __init__(self, choice: Choice) -> None:
+        """``choice`` says which model, where, and with what key."""
+        self._choice = choice
+        self._takes_schema = True
+        self._takes_stream_options = True
+        # OpenAI's reasoning models refuse the old name; servers of one's own may not know the new one.
+        self._limit_name = "max_completion_tokens" if choice.at_home else "max_tokens"
+
+    async def answer(self, question: Question, seconds: float) -> Thought:
+        """One attempt at an answer."""
+        async with self._client(seconds) as client:
+            return self._read(question, await self._send(client, question))
+
+    async def stream(self, question: Question, seconds: float) -> AsyncIterator[str | Thought]:
+        """One attempt, piece by piece; raises Malformed where the end is missing."""
+        async with self._client(seconds) as client:
+            text, finish, usage, model = [], "", None, self._choice.model
+            async with await self._send(client, question, stream=True) as chunks:
+                async for chunk in chunks:
+                    usage, model = chunk.usage or usage, chunk.model or model
+                    for choice in chunk.choices or ():
+                        finish = choice.finish_reason or finish
+                        if choice.delta and choice.delta.content:
+                            text.append(choice.delta.content)
+                            yield choice.delta.content
+            if not finish:
+                raise Malformed("its end is missing")
+            yield self._think(question, "".join(text), (), finish, usage, model)
+
+    async def _send(self, client: "AsyncOpenAI", question: Question, *, stream: bool = False) -> Any:
+        while True:  # ends: each round leaves out one thing more
+            request = self._request(question)
+            if stream and self._takes_stream_options:
+                request["stream_options"] = {"include_usage": True}
+            try:
+                return await client.chat.completions.create(**request, stream=stream)
+            except Exception as error:
+                if not self._adapt(request, error):
+                    raise
+
+    def _client(self, seconds: float) -> "AsyncOpenAI":
+        # One for each question: nothing is left open when a loop ends, and no stale connection is met.
+        openai = require_sdk("openai", "AsyncOpenAI", "DefaultAsyncHttpxClient")
+        client: AsyncOpenAI = openai.AsyncOpenAI(
+            api_key=self._choice.key or NO_KEY,
+            base_url=self._choice.url,
+            max_retries=0,
+            timeout=openai.Timeout(seconds, connect=min(seconds, CONNECT)),
+            http_client=openai.DefaultAsyncHttpxClient(verify=read_ssl()),
+        )
+        return client
+
+    def _request(self, question: Question) -> dict[str, Any]:
+        prompt, messages = split_system(question.messages)
+        parts = [prompt] if prompt else []
+        request: dict[str, Any] = {"model": self._choice.model}
+        if question.tools and self.native_tools:
+            request["tools"] = [_tool(tool) for tool in question.tools]
+        elif question.tools:
+            parts.append(describe_tools(question.tools))
+        if not self.native_tools:
+            messages = write_out(messages)
+        if question.schema is not None:
+            # Servers that constrain the answer do not show the schema to the model.
+            parts.append(describe_schema(question.schema))
+            if self._takes_schema and question.schema.get("type") == "object":
+                request["response_format"] = _format(question.schema)
+        if question.max_tokens:
+            request[self._limit_name] = question.max_tokens
+        system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
+        return request | {"messages": [*system, *map(_message, arrange(messages))]}
+
+    def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
+        """Whether to ask again, without what the server refused."""
+        # llama.cpp answers 500 where it was not started for tools, OpenRouter 404.
+        if getattr(error, "status_code", 0) not in (400, 404, 422, 500, 501):
+            return False
+        said = str(error).lower()
+        if "tools" in request and _NO_TOOLS.search(said):
+            self.native_tools = False
+        elif "response_format" in request and _NO_SCHEMA.search(said):
+            self._takes_schema = False
+        elif "max_tokens" in request and "max_completion_tokens" in said:
+            self._limit_name = "max_completion_tokens"
+        elif "stream_options" in request and "stream_options" in said:
+            self._takes_stream_options = False
+        else:
+            return False
+        return True
+
+    def _read(self, question: Question, completion: Any) -> Thought:
+        choices = getattr(completion, "choices", None)
+        if not choices or choices[0].message is None:
+            raise Malformed("it is no chat completion")
+        message = choices[0].message
+        calls = tuple(_call(call) for call in message.tool_calls or () if getattr(call, "function", None))
+        text = strip_thinking(message.content or getattr(message, "refusal", None) or "")
+        return self._think(
+            question, text, calls, choices[0].finish_reason, completion.usage, completion.model or ""
+        )
+
+    def _think(
+        self,
+        question: Question,
+        text: str,
+        calls: tuple[ToolCall, ...],
+        finish: str | None,
+        usage: Any,
+        model: str,
+    ) -> Thought:
+        return Thought(
+            text=text,
+            tool_calls=calls,
+            usage=self._choice.price.count(
+                question.messages,
+                text,
+                calls,
+                input_tokens=getattr(usage, "prompt_tokens", None),
+                output_tokens=getattr(usage, "completion_tokens", None),
+            ),
+            model=model,
+            stop="tools" if calls else "length" if finish == "length" else "end",
+        )
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
+    }
+
+
+def _format(schema: dict[str, Any]) -> dict[str, Any]:
+    name = re.sub(r"\W", "_", str(schema.get("title", "")))[:64] or "answer"
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "content": message.text, "tool_call_id": message.tool_call_id}
+    if not message.tool_calls:
+        return {"role": message.role, "content": message.text}
+    return {
+        "role": message.role,
+        "content": message.text,
+        "tool_calls": [_called(call) for call in message.tool_calls],
+    }
+
+
+def _called(call: ToolCall) -> dict[str, Any]:
+    arguments = json.dumps(read_arguments(call))
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _call(call: Any) -> ToolCall:
+    arguments = call.function.arguments or "{}"
+    return ToolCall(
+        id=call.id or f"call_{uuid4().hex[:12]}",
+        name=str(call.function.name),
+        arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
+    )

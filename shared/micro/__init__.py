@@ -1,0 +1,1 @@
+"""The think-negotiate-act loop."""

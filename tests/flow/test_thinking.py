@@ -1,0 +1,299 @@
+"""Agents that think: tasks in words, threads of letters, questions to colleagues, approvals, budgets."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shared import subjects
+from shared.actions import Outcome, register_action
+from shared.agent import BaseAgent
+from shared.bus.claim import pending
+from shared.bus.entry import seal
+from shared.contracts import ApprovalAnswer, Email, Spending, Task, TaskResult, TaskStatus, generate_task_id
+from shared.profile import Profile
+from tests.flow.team import Team, open_team
+
+
+class Worker(BaseAgent):
+    """Adds, and asks before it shouts."""
+
+    ran: list[str] = []
+
+    @register_action("Add two numbers", {"a": "The first", "b": "The second"})
+    async def add(self, a: int, b: int) -> Outcome:
+        return Outcome(output=str(a + b), evidence_refs=("sum",))
+
+    @register_action("Shout", {"word": "What"})
+    async def shout(self, word: str) -> str:
+        await self.ask_approval(f"shout {word}", rule="noise", why="It is loud.")
+        async with self.effect(f"shout {word}"):
+            self.ran.append(word)
+        return f"{word}!"
+
+
+@asynccontextmanager
+async def team_of(tmp_path: Path, script: list[Any], *names: str, **environment: str) -> AsyncIterator[Team]:
+    path = tmp_path / "script.yaml"
+    path.write_text(yaml.safe_dump(script))
+    names = names or ("worker",)
+    environment = {"MAILROOM_BRAIN": f"scripted:{path}", "MAILROOM_TASK_ACK_WAIT": "2", **environment}
+    async with open_team(tmp_path, names, **environment) as team:
+        for name in names:
+            await team.join(Worker, Profile(name=name, description=f"{name} works."))
+        yield team
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"call": {"name": "finish_task", "arguments": {"result": text}}}
+
+
+def calls(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"call": {"name": name, "arguments": arguments}}
+
+
+async def ask(team: Team, text: str, assignee: str = "worker", **context: Any) -> tuple[str, str]:
+    task = Task(
+        task_id=generate_task_id(),
+        goal_id=context.pop("goal_id", ""),
+        text=text,
+        assignee=assignee,
+        requester=subjects.USER,
+        context=context,
+    )
+    await team.user.commit(pending(task, subjects.USER))
+    return assignee, task.task_id
+
+
+async def result(team: Team, asked: tuple[str, str]) -> TaskResult:
+    return await team.result(asked[0], subjects.USER, asked[1])
+
+
+async def write(team: Team, body: str, recipient: str = "worker", in_reply_to: str = "") -> Email:
+    email = Email(
+        sender=subjects.USER, recipient=recipient, subject="Sums", body=body, in_reply_to=in_reply_to
+    )
+    await team.write(email, recipient)
+    return email
+
+
+async def answer_to(team: Team, email: Email) -> Email:
+    while True:
+        letter = await team.receive(email.recipient)
+        if letter.get("in_reply_to") == email.id:
+            return Email.from_dict(letter)
+        await asyncio.sleep(0.02)
+
+
+async def test_a_task_in_words_is_worked_out_and_what_it_took_is_told(tmp_path: Path):
+    script = [{"match": "two and three", "replies": [calls("add", a=2, b=3), says("It is 5.")]}]
+    async with team_of(tmp_path, script) as team:
+        told = await result(team, await ask(team, "What is two and three?"))
+        assert (told.status, told.output) == (TaskStatus.COMPLETED, "It is 5.")
+        assert told.evidence_refs == ("sum",)
+        assert told.metadata["steps"] == 2
+        assert told.metadata["usage"]["calls"] == 2
+        day = told.created_at[:10]
+        stored = await team.offices[0].agent.bus.last(
+            subjects.OFFICE, subjects.record("worker", "spending", day)
+        )
+        assert Spending.from_json(stored.data).calls == 2
+
+
+async def test_a_named_action_needs_no_thinking(tmp_path: Path):
+    async with team_of(tmp_path, [{"replies": [{"error": "unavailable"}]}]) as team:
+        assert (await team.perform("worker", "add", a=1, b=1)).output == "2"
+        told = await result(team, await ask(team, "Think"))
+        assert told.status is TaskStatus.FAILED
+        assert "out of reach" in told.error_message
+
+
+async def test_a_thread_goes_on_with_every_reply_and_after_a_restart(tmp_path: Path):
+    script = [
+        {"match": "Remember 7", "replies": [says("I remember."), says("It was 7."), says("Still 7.")]},
+        {"match": "", "replies": [says("I know nothing of that.")]},
+    ]
+    async with team_of(tmp_path, script) as team:
+        first = await write(team, "Remember 7")
+        answer = await answer_to(team, first)
+        assert answer.body == "I remember."
+        second = await write(team, "What was it?", in_reply_to=answer.id)
+        assert (await answer_to(team, second)).body == "It was 7."
+        await team.leave(team.offices[0].agent)
+        await team.join(Worker, Profile(name="worker", description="It works."))
+        again = await write(team, "And again?", in_reply_to=answer.id)
+        assert (await answer_to(team, again)).body == "Still 7."
+        other = await write(team, "What was it?")
+        assert (await answer_to(team, other)).body == "I know nothing of that."
+
+
+async def test_a_letter_without_a_model_is_answered_honestly(tmp_path: Path):
+    async with team_of(tmp_path, [], MAILROOM_BRAIN="") as team:
+        answer = await answer_to(team, await write(team, "Add 1 and 1"))
+        assert "no model" in answer.body
+        assert "add" in answer.body
+
+
+async def test_each_of_two_questions_to_a_colleague_gets_its_own_answer(tmp_path: Path):
+    def question(colour: str) -> dict[str, Any]:
+        asks = calls("write_to_colleague", recipient="clerk", subject="Colours", body=f"Is {colour} warm?")
+        return {
+            "agent": "worker",
+            "match": f"ask about {colour}",
+            "replies": [asks, says(f"Asked about {colour}")],
+        }
+
+    script = [
+        question("red"),
+        question("blue"),
+        {"agent": "clerk", "match": "Is red warm", "replies": [{**says("Red is warm."), "delay": 0.8}]},
+        {"agent": "clerk", "match": "Is blue warm", "replies": [says("Blue is cold.")]},
+    ]
+    async with team_of(tmp_path, script, "worker", "clerk") as team:
+        red, blue = await ask(team, "ask about red"), await ask(team, "ask about blue")
+        results = [await result(team, red), await result(team, blue)]
+        assert [told.output for told in results] == ["Asked about red", "Asked about blue"]
+        answers = {}
+        for told in results:
+            (letter_id,) = told.evidence_refs
+            stored = team.user.read(subjects.OFFICE, {"multi_last": ["record.worker.letter.*"]})
+            async for message in stored:
+                note = json.loads(message.data)
+                if (note.get("answer") or {}).get("id") == letter_id:
+                    answers[told.output] = note["answer"]["body"]
+        assert answers == {"Asked about red": "Red is warm.", "Asked about blue": "Blue is cold."}
+
+
+async def test_a_question_to_all_is_answered_by_all(tmp_path: Path):
+    script = [
+        {
+            "agent": "worker",
+            "match": "everybody",
+            "replies": [calls("ask_everybody", question="Who are you?"), says("ok")],
+        },
+        {"agent": "clerk", "replies": [says("I am the clerk.")]},
+        {"agent": "guard", "replies": [says("I am the guard.")]},
+    ]
+    async with team_of(tmp_path, script, "worker", "clerk", "guard") as team:
+        told = await result(team, await ask(team, "ask everybody"))
+        assert told.status is TaskStatus.COMPLETED
+        bodies = set()
+        async for message in team.user.read(subjects.OFFICE, {"multi_last": ["record.worker.letter.*"]}):
+            bodies.add(json.loads(message.data)["answer"]["body"])
+        assert bodies == {"I am the clerk.", "I am the guard."}
+
+
+async def test_a_colleague_that_is_not_there_is_said_and_the_task_goes_on(tmp_path: Path):
+    script = [{"replies": [calls("delegate_task", assignee="nobody", task="Help"), says("I did it alone.")]}]
+    async with team_of(tmp_path, script) as team:
+        assert (await result(team, await ask(team, "Get help"))).output == "I did it alone."
+
+
+async def test_a_task_is_delegated_in_words_and_its_result_comes_back(tmp_path: Path):
+    script = [
+        {
+            "agent": "worker",
+            "replies": [calls("delegate_task", assignee="clerk", task="Add 1 and 2"), says("done")],
+        },
+        {"agent": "clerk", "match": "Add 1 and 2", "replies": [calls("add", a=1, b=2), says("3")]},
+    ]
+    async with team_of(tmp_path, script, "worker", "clerk") as team:
+        told = await result(team, await ask(team, "Have it added"))
+        assert (told.output, told.evidence_refs) == ("done", ("sum",))
+
+
+# --- approvals -----------------------------------------------------------------------------------
+
+
+async def asked_for(team: Team, what: str) -> str:
+    while True:
+        async for message in team.user.read(subjects.OFFICE, {"multi_last": ["approval.worker.asked.*"]}):
+            request = json.loads(message.data)
+            if request["what"] == what:
+                return str(request["approval_id"])
+        await asyncio.sleep(0.05)
+
+
+async def answer(team: Team, approval_id: str, granted: bool) -> None:
+    said = ApprovalAnswer(sender=subjects.USER, recipient="worker", approval_id=approval_id, granted=granted)
+    await team.user.commit([seal(subjects.approval_answered("worker", approval_id), said)])
+
+
+def shout(team: Team, word: str, goal: str) -> Any:
+    return ask(team, "shout", action="shout", params={"word": word}, goal_id=goal)
+
+
+async def test_an_approval_is_asked_once_a_goal_and_reaches_no_further(tmp_path: Path):
+    Worker.ran.clear()
+    async with team_of(tmp_path, [], MAILROOM_BRAIN="") as team:
+        first = await shout(team, "hey", "goal_1")
+        approval = await asked_for(team, "shout hey")
+        await answer(team, approval, True)
+        assert (await result(team, first)).output == "hey!"
+        assert (await result(team, await shout(team, "hey", "goal_1"))).output == "hey!"
+        other_word, other_goal = await shout(team, "ho", "goal_1"), await shout(team, "hey", "goal_2")
+        await answer(team, await asked_for(team, "shout ho"), False)
+        refused = await result(team, other_word)
+        assert (refused.status, "refused" in refused.error_message) == (TaskStatus.FAILED, True)
+        await asyncio.sleep(0.7)
+        assert Worker.ran == ["hey", "hey"]
+        await team.leave(team.offices[0].agent)  # in the middle of waiting
+        await team.join(Worker, Profile(name="worker", description="It works."))
+        ids = set()
+        async for message in team.user.read(subjects.OFFICE, {"multi_last": ["approval.worker.asked.*"]}):
+            ids.add(json.loads(message.data)["approval_id"])
+        (third,) = ids - {approval, await asked_for(team, "shout ho")}
+        await answer(team, third, True)
+        assert (await result(team, other_goal)).output == "hey!"
+        assert Worker.ran == ["hey", "hey", "hey"]
+
+
+async def test_without_an_answer_it_is_a_no_and_a_late_yes_changes_nothing(tmp_path: Path):
+    Worker.ran.clear()
+    async with team_of(tmp_path, [], MAILROOM_BRAIN="", MAILROOM_APPROVAL_TIMEOUT="0.5") as team:
+        told = await result(team, await shout(team, "hey", "goal_1"))
+        assert "Nobody approved it in time" in told.error_message
+        await answer(team, await asked_for(team, "shout hey"), True)
+        assert (await result(team, await shout(team, "hey", "goal_1"))).status is TaskStatus.FAILED
+        assert Worker.ran == []
+
+
+async def test_only_people_can_approve(tmp_path: Path):
+    async with team_of(
+        tmp_path, [], "worker", "clerk", MAILROOM_BRAIN="", MAILROOM_APPROVAL_TIMEOUT="3"
+    ) as team:
+        waiting = await shout(team, "hey", "goal_1")
+        approval = await asked_for(team, "shout hey")
+        for office in team.offices:
+            said = ApprovalAnswer(sender=subjects.USER, approval_id=approval, granted=True)
+            subject = subjects.approval_answered("worker", approval)
+            await office.agent.bus.publish(subject, said.to_json())
+        assert (await result(team, waiting)).status is TaskStatus.FAILED
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+async def test_a_day_that_is_spent_refuses_clearly_also_after_a_restart(tmp_path: Path):
+    script = [{"replies": [says("done")]}]
+    async with team_of(tmp_path, script, MAILROOM_DAY_TOKENS="1") as team:
+        assert (await result(team, await ask(team, "One"))).status is TaskStatus.COMPLETED
+        await team.leave(team.offices[0].agent)
+        await team.join(Worker, Profile(name="worker", description="It works."))
+        told = await result(team, await ask(team, "Two"))
+        assert told.status is TaskStatus.FAILED
+        assert "day" in told.error_message
+        assert (await team.perform("worker", "add", a=1, b=1)).output == "2"
+
+
+async def test_a_task_that_takes_too_many_tokens_fails_with_the_reason(tmp_path: Path):
+    script = [{"replies": [calls("add", a=n, b=n) for n in range(20)]}]
+    async with team_of(tmp_path, script, MAILROOM_TASK_TOKENS="300") as team:
+        told = await result(team, await ask(team, "Add for ever"))
+        assert told.status is TaskStatus.FAILED
+        assert "task" in told.error_message
+        assert "token" in told.error_message

@@ -1,0 +1,324 @@
+"""The loop: think, detect, negotiate, act, feed back, and every way it may end."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from shared.actions import Outcome, register_action
+from shared.brain.asking import ask_for
+from shared.brain.protocol import Message, Thought, Tool, ToolCall, Usage
+from shared.errors import ActionError, BrainUnavailable, Reject
+from shared.micro.detection import detect_action
+from shared.micro.micro_agent import Caps, Conclusion, MicroAgent
+from shared.micro.ports import Page
+from shared.micro.toolbox import Toolbox, bind
+
+USAGE = Usage(input_tokens=100, output_tokens=10, calls=1)
+
+
+class Desk:
+    """Actions to be called."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, Any]] = []
+
+    @register_action("Add two numbers", {"a": "The first", "b": "The second"})
+    async def add(self, a: int, b: int = 0) -> Outcome:
+        self.done.append(("add", (a, b)))
+        return Outcome(output=str(a + b), evidence_refs=(f"sum:{a}+{b}",), output_paths=("sum.txt",))
+
+    @register_action("Search")
+    async def search(self) -> str:
+        self.done.append(("search", None))
+        return "nothing found"
+
+    @register_action("Search in files", {"pattern": "What to look for"})
+    async def search_files(self, pattern: str) -> str:
+        self.done.append(("search_files", pattern))
+        return f"found {pattern}"
+
+    @register_action("Fail", {"how": "In which way"})
+    async def fail(self, how: str) -> str:
+        raise {
+            "action": ActionError("The disk is full", "Make room"),
+            "doubt": Reject("It may have happened"),
+        }.get(how, RuntimeError("secret detail"))
+
+
+class Script:
+    """A brain that says one line after another, and a cerebellum that does likewise."""
+
+    def __init__(self, *thoughts: Any, proposals: Sequence[Any] = ()) -> None:
+        self.thoughts = list(thoughts)
+        self.proposals = list(proposals)
+        self.seen: list[list[Message]] = []
+
+    async def think(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+        self.seen.append(list(messages))
+        said = self.thoughts.pop(0) if len(self.thoughts) > 1 else self.thoughts[0]
+        if isinstance(said, Exception):
+            raise said
+        if isinstance(said, str):
+            return Thought(text=said, usage=USAGE)
+        calls = said if isinstance(said, list) else [said]
+        return Thought(
+            text="",
+            usage=USAGE,
+            tool_calls=tuple(
+                ToolCall(id=f"c{len(self.seen)}-{n}", name=name, arguments=arguments)
+                for n, (name, arguments) in enumerate(calls)
+            ),
+        )
+
+    async def propose(self, messages: Sequence[Message], kind: Any) -> tuple[Any, Usage]:
+        return await ask_for(_Answers(self.proposals), messages, kind)
+
+
+class _Answers:
+    name, available, native_tools = "answers", True, False
+
+    def __init__(self, answers: list[Any]) -> None:
+        self._answers = answers
+
+    async def complete(self, messages: Sequence[Message], **_: Any) -> Thought:
+        return Thought(text=json.dumps(self._answers.pop(0)), usage=USAGE)
+
+
+class Notebook:
+    """A journal in memory."""
+
+    def __init__(self, pages: Sequence[Page] = ()) -> None:
+        self.pages = list(pages)
+        self.steps: list[str] = []
+
+    async def write(
+        self, note: str, messages: Any, steps: int, usage: Usage, evidence: Any, paths: Any
+    ) -> None:
+        self.pages.append(
+            Page(
+                messages=tuple(messages), steps=steps, usage=usage, evidence_refs=evidence, output_paths=paths
+            )
+        )
+
+    async def read(self) -> AsyncIterator[Page]:
+        for page in list(self.pages):
+            yield page
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self.steps.append(name)
+        yield
+
+
+def call(name: str, **params: Any) -> tuple[str, str]:
+    return name, json.dumps(params)
+
+
+def finish(result: Any = "done") -> tuple[str, str]:
+    return call("finish_task", result=result)
+
+
+async def run(
+    script: Script, desk: Desk | None = None, caps: Caps | None = None, **options: Any
+) -> Conclusion:
+    journal = options.pop("journal", None)
+    return await MicroAgent(script, Toolbox(bind(desk or Desk()), **options), caps, journal).run("Do it")
+
+
+async def test_a_native_call_is_run_its_result_fed_back_and_the_end_told():
+    desk, script = Desk(), Script(call("add", a=2, b=3), finish("It is 5"))
+    conclusion = await run(script, desk)
+    assert desk.done == [("add", (2, 3))]
+    assert (conclusion.result, conclusion.steps, conclusion.usage.tokens) == ("It is 5", 2, 220)
+    assert conclusion.evidence_refs == ("sum:2+3",)
+    assert conclusion.output_paths == ("sum.txt",)
+    fed_back = script.seen[1][-1]
+    assert fed_back.role == "tool"
+    assert "5" in fed_back.text
+    assert "data" in fed_back.text
+
+
+async def test_a_thought_in_words_is_detected_and_its_parameters_negotiated():
+    desk = Desk()
+    script = Script(
+        "I will now call search_files to find the login.",
+        'Done. finish_task {"result": "found"}',
+        proposals=[{"status": "READY", "params": {"pattern": "login"}}],
+    )
+    assert (await run(script, desk)).result == "found"
+    assert desk.done == [("search_files", "login")]
+
+
+async def test_an_unclear_parameter_is_asked_for_and_what_does_not_fit_is_never_run():
+    desk = Desk()
+    script = Script(
+        "I will call add now",
+        "The first is 4",
+        'finish_task {"result": "ok"}',
+        proposals=[
+            {"status": "ASK", "question": "Which numbers?"},
+            {"status": "READY", "params": {"a": "four"}},
+            {"status": "READY", "params": {"a": 4}},
+        ],
+    )
+    await run(script, desk)
+    assert desk.done == [("add", (4, 0))]
+    assert "Which numbers?" in script.seen[1][-1].text
+
+
+async def test_what_is_not_feasible_is_fed_back():
+    desk = Desk()
+    script = Script(
+        "I will call add now",
+        'finish_task {"result": "could not"}',
+        proposals=[{"status": "NOT_FEASIBLE", "reason": "there are no numbers"}],
+    )
+    await run(script, desk)
+    assert desk.done == []
+    assert "there are no numbers" in script.seen[1][-1].text
+
+
+async def test_five_turns_without_parameters_end_the_negotiation_and_nothing_is_run():
+    desk = Desk()
+    wrong = {"status": "READY", "params": {"b": 1}}
+    script = Script("I will call add now", 'finish_task {"result": "no"}', proposals=[wrong] * 5)
+    await run(script, desk)
+    assert desk.done == []
+    assert "No parameters for add after 5 turns" in script.seen[1][-1].text
+
+
+@pytest.mark.parametrize(
+    ("thoughts", "reason"),
+    [
+        (["Hm.", "I ponder."], "called no action"),
+        ([call("disable_sandbox")], "no action 'disable_sandbox'"),
+        ([call("add", a="x" * 1_000_000)], "1,000,0"),
+        ([("add", '{"a": ')], "parameters of add are wrong"),
+        ([("add", "[" * 100_000)], "parameters of add are wrong"),
+        ([call("add", a=1)], "5 times in a row with the same parameters"),
+        ([BrainUnavailable("The model is out of reach")], "out of reach"),
+    ],
+)
+async def test_a_model_that_gets_nowhere_ends_with_the_reason(thoughts: list[Any], reason: str):
+    desk = Desk()
+    with pytest.raises(ActionError) as caught:
+        await run(Script(*thoughts), desk)
+    assert reason in str(caught.value)
+    assert len(str(caught.value)) < 2_000
+    assert len(desk.done) <= 5
+
+
+async def test_steps_and_tokens_are_capped():
+    def counting() -> Script:
+        return Script(*(call("add", a=n) for n in range(50)))
+
+    with pytest.raises(ActionError, match="not finished after 7 steps"):
+        await run(counting(), caps=Caps(steps=7))
+    with pytest.raises(ActionError, match="not finished after 330 tokens"):
+        await run(counting(), caps=Caps(tokens=300))
+
+
+async def test_a_megabyte_of_parameters_is_not_kept_in_the_history():
+    script = Script(call("add", a="x" * 1_000_000), finish())
+    await run(script)
+    assert (
+        sum(
+            len(message.text) + sum(len(c.arguments) for c in message.tool_calls)
+            for message in script.seen[-1]
+        )
+        < 10_000
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [("action", "The disk is full"), ("other", "RuntimeError"), ("doubt", "may have happened")],
+)
+async def test_what_an_action_fails_with_is_fed_back_and_unforeseen_details_are_not(how: str, told: str):
+    script = Script(call("fail", how=how), finish())
+    conclusion = await run(script)
+    assert told in script.seen[1][-1].text
+    assert "secret detail" not in script.seen[1][-1].text
+    assert bool(conclusion.doubts) is (how == "doubt")
+
+
+async def test_several_calls_of_one_thought_are_all_answered():
+    desk, script = Desk(), Script([call("add", a=1), call("search"), call("add", a=2)], finish())
+    await run(script, desk)
+    assert [name for name, _ in desk.done] == ["add", "search", "add"]
+    assert [m.tool_call_id for m in script.seen[1] if m.role == "tool"] == ["c1-0", "c1-1", "c1-2"]
+
+
+async def test_a_result_has_the_fields_that_were_asked_for():
+    script = Script(call("finish_task", verdict="good"), call("finish_task", verdict="good", score=8))
+    conclusion = await run(script, result_params={"verdict": "The verdict", "score": "1 to 10"})
+    assert conclusion.result == {"verdict": "good", "score": 8}
+    assert conclusion.steps == 2
+
+
+async def test_resting_is_only_offered_where_it_makes_sense():
+    assert (await run(Script(("rest_n_wait", "{}")), may_rest=True)).rested
+    with pytest.raises(ActionError, match="no action 'rest_n_wait'"):
+        await run(Script(("rest_n_wait", "{}")))
+
+
+async def test_nested_runs_share_no_state():
+    class Nesting(Desk):
+        @register_action("Think about a part")
+        async def nest(self) -> str:
+            inner = await run(Script(call("add", a=9), finish("inner")), self)
+            assert inner.steps == 2
+            return str(inner.result)
+
+    desk = Nesting()
+    conclusion = await run(Script(call("nest"), call("add", a=1), finish("outer")), desk)
+    assert (conclusion.result, conclusion.steps) == ("outer", 3)
+    assert [name for name, _ in desk.done] == ["add", "add"]
+
+
+async def test_another_attempt_goes_on_where_the_first_stopped():
+    first, desk = Notebook(), Desk()
+
+    class Dies(Desk):
+        async def search(self) -> str:
+            raise KeyboardInterrupt
+
+        search.__action__ = Desk.search.__action__
+
+    with pytest.raises(KeyboardInterrupt):
+        await run(Script(call("add", a=1), call("search")), Dies(), journal=first)
+    again = Notebook(first.pages)
+    script = Script(finish("both done"))
+    conclusion = await run(script, desk, journal=again)
+    assert desk.done == [("search", None)]
+    assert again.steps == first.steps[-1:]
+    assert (conclusion.result, conclusion.steps) == ("both done", 3)
+    assert conclusion.evidence_refs == ("sum:1+0",)
+
+
+@pytest.mark.parametrize(
+    ("thought", "name"),
+    [
+        ("I will call search_files to look", "search_files"),
+        ("Action: read_file", "read_file"),
+        ("We could use search here, or search_files", ""),
+        ("I will not call run_shell. Instead I finish_task.", ""),
+        ("Let me use read_file(path='a')", "read_file"),
+        ("finish_task", "finish_task"),
+        ("After read_file, the file was clear.", ""),
+        ('{"action": "run_shell", "params": {}}', "run_shell"),
+        ("I'm done, so I now call `finish_task` with the result.", "finish_task"),
+        ("I should research this topic", ""),
+        ("the search was fine", ""),
+        ("I will use SEARCH now", "search"),
+        ('**Action**: `run_shell`\n{"command": "ls"}', "run_shell"),
+        ("I won't run_shell(x)", ""),
+        ("", ""),
+    ],
+)
+def test_an_action_is_detected_where_it_is_invoked_and_not_where_it_is_mentioned(thought: str, name: str):
+    names = ["search", "search_files", "read_file", "run_shell", "finish_task"]
+    assert detect_action(thought, names) == name
