@@ -1,6 +1,7 @@
 """``mailroom agents``: the yellow pages."""
 
 import asyncio
+from typing import Any
 
 import click
 from rich.console import Console
@@ -55,9 +56,23 @@ def _print(processes: list[Presence], console: Console) -> None:
         _print_indented(line, console)
     for action, description in sorted(latest.actions.items()):
         _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
+        for parameter in _parameters(latest.schemas.get(action)):
+            _print_indented(parameter, console, hang=6)
     if latest.skills:
         _print_indented(f"skills: {clean(', '.join(latest.skills))}", console)
     console.print()
+
+
+def _parameters(schema: Any) -> list[str]:
+    """A line for each parameter in an action's JSON schema: its name (? where it may be left out), and what it is."""
+    if not isinstance(schema, dict):
+        return []
+    required = schema.get("required", ())
+    described = {n: a for n, a in schema.get("properties", {}).items() if isinstance(a, dict)}
+    return [
+        f"{clean(name)}{'' if name in required else '?'}: {clean(str(about.get('description', '')))}"
+        for name, about in described.items()
+    ]
 
 
 def _print_indented(text: str, console: Console, hang: int = 0) -> None:

@@ -1,32 +1,15 @@
 """What a stored message says, in one line: who wrote to whom, what kind of thing it is, and its gist."""
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
+from services.cli.gists import gist_of
 from services.cli.screen import clean
 from shared import subjects
 from shared.contracts import (
-    AgentReport,
     AnyEnvelope,
-    Briefing,
-    CancelGoal,
-    DeadLetter,
-    DiscoveryResult,
-    Email,
-    Goal,
-    GraphVersion,
-    MemoryRefused,
-    MemoryWrite,
-    Question,
-    Response,
-    StateChanged,
-    Task,
     TaskChanged,
-    TaskRequest,
-    TaskResult,
     TaskStatus,
     decode,
 )
@@ -65,8 +48,7 @@ def describe(subject: str, data: bytes) -> Sentence:
         envelope = decode(data)
     except ValueError as error:
         return Sentence(sender=sender, recipient=recipient, kind="unreadable", text=clean(str(error)[:GIST]))
-    gist = _GISTS.get(type(envelope), _plain)
-    kind, text, status = gist(envelope)
+    kind, text, status = gist_of(envelope)
     if isinstance(envelope, TaskChanged) and _is_handed_out(envelope, recipient):
         sender, recipient = recipient, sender
     return Sentence(
@@ -93,8 +75,12 @@ def _parties(subject: str) -> tuple[str, str]:
             return assignee, requester
         case ["memory", "write", sender]:
             return sender, subjects.MEMORY_DAEMON
-        case ["event" | "dead", sender, *_]:
+        case ["event" | "dead" | "record", sender, *_]:
             return sender, ""
+        case ["approval", sender, "asked", _]:
+            return sender, subjects.USER
+        case ["approval", recipient, "answered", _]:
+            return subjects.USER, recipient
     return subject, ""
 
 
@@ -131,134 +117,3 @@ def _advisory(subject: str, data: bytes) -> Sentence:
 def _task_id(envelope: AnyEnvelope) -> str:
     task = envelope.task if isinstance(envelope, TaskChanged) else envelope
     return str(getattr(task, "task_id", ""))
-
-
-# --- the gist of each type: kind, text, status ---------------------------------------------------
-
-Gist = tuple[str, str, str]
-
-
-def _email(email: Email) -> Gist:
-    return "email", f"{email.subject}: {email.body}" if email.subject else email.body, ""
-
-
-def _task(task: Task) -> Gist:
-    action = task.context.get("action")
-    return "task", f"{task.text} [{action}]" if action else task.text, ""
-
-
-def _request(request: TaskRequest) -> Gist:
-    return "request", request.task_description, ""
-
-
-def _result(result: TaskResult) -> Gist:
-    return "result", f"{result.status}: {result.error_message or result.output}", str(result.status)
-
-
-def _changed(change: TaskChanged) -> Gist:
-    status = change.task.status
-    text = str(status)
-    if change.attempt > 1:
-        text += f" (attempt {change.attempt})"
-    if change.note:
-        text += f": {change.note}"
-    elif change.result is not None and change.result.error_message:
-        text += f": {change.result.error_message}"
-    elif status is TaskStatus.PENDING:
-        text += f": {change.task.text}"
-    return "state", text, str(status)
-
-
-def _moved(change: StateChanged) -> Gist:
-    step = str(change.state) if change.state == change.previous else f"{change.previous} → {change.state}"
-    if change.goal is None:
-        return "office", f"{change.state}, {_count(len(change.active), 'goal')} open", ""
-    return "goal", "; ".join(filter(None, (step, _progress(change.goal)))), str(change.goal.status)
-
-
-def _progress(goal: Goal) -> str:
-    if goal.status.final:
-        return (
-            f"{goal.status}: {goal.reason or goal.answer}" if goal.reason or goal.answer else str(goal.status)
-        )
-    ended = sum(task.status.final for task in goal.tasks)
-    return f"{ended} of {len(goal.tasks)} tasks ended" if goal.tasks else ""
-
-
-def _question(question: Question) -> Gist:
-    return "question", question.text, ""
-
-
-def _response(response: Response) -> Gist:
-    return "answer", response.text, ""
-
-
-def _cancel(request: CancelGoal) -> Gist:
-    return "cancel", request.reason or f"end goal {request.goal_id}", ""
-
-
-def _report(report: AgentReport) -> Gist:
-    return "report", report.summary, str(report.metadata.get("status", ""))
-
-
-def _discovery(found: DiscoveryResult) -> Gist:
-    return "discovery", found.summary or found.query, ""
-
-
-def _dead(letter: DeadLetter) -> Gist:
-    return "dead", f"{letter.subject}: {letter.reason}", str(TaskStatus.FAILED)
-
-
-def _write(write: MemoryWrite) -> Gist:
-    titles = "; ".join(node.title for node in write.nodes[:3])
-    parts = (
-        (write.nodes, _count(len(write.nodes), "node")),
-        (write.edges, _count(len(write.edges), "edge")),
-        (write.retire, f"{len(write.retire)} retired"),
-        (write.unlink, f"{len(write.unlink)} unlinked"),
-        (write.accessed, f"{len(write.accessed)} looked at"),
-    )
-    counts = ", ".join(told for given, told in parts if given)
-    return "memory", f"{counts}: {titles}" if titles else counts, ""
-
-
-def _refused(refusal: MemoryRefused) -> Gist:
-    check = f"{refusal.rejection.check}: " if refusal.rejection else ""
-    return "refused", f"{check}{refusal.error}", str(TaskStatus.FAILED)
-
-
-def _version(version: GraphVersion) -> Gist:
-    return "version", f"graph version {version.version}, {_count(len(version.ids), 'node')} touched", ""
-
-
-def _briefing(briefing: Briefing) -> Gist:
-    return "briefing", f"for {briefing.agent} at graph version {briefing.version}", ""
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"
-
-
-def _plain(envelope: AnyEnvelope) -> Gist:
-    kind = str(type(envelope).__struct_config__.tag).partition(".")[0]
-    return kind, str(getattr(envelope, "text", "") or getattr(envelope, "summary", "")), ""
-
-
-_GISTS: dict[type, Callable[[Any], Gist]] = {
-    Email: _email,
-    Task: _task,
-    TaskRequest: _request,
-    TaskResult: _result,
-    TaskChanged: _changed,
-    StateChanged: _moved,
-    Question: _question,
-    Response: _response,
-    CancelGoal: _cancel,
-    AgentReport: _report,
-    DiscoveryResult: _discovery,
-    DeadLetter: _dead,
-    MemoryWrite: _write,
-    MemoryRefused: _refused,
-    GraphVersion: _version,
-    Briefing: _briefing,
-}

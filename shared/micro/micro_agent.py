@@ -1,5 +1,6 @@
 """The MicroAgent: think, detect, negotiate, act, feed back, until the task is finished or a cap is hit."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ MAX_CALLS = 16
 """Actions called by one thought."""
 MAX_FEEDBACK = 20_000
 """Characters of an action's result that are fed back; the whole of it is in the files it names."""
+SAVING = 5.0
+"""Seconds the last page has to be stored once there is nothing more to think."""
 MAX_THOUGHT = 50_000
 """Characters of a thought that are kept."""
 
@@ -90,6 +93,8 @@ class MicroAgent:
         self._paths: dict[str, None] = {}
         self._doubts: list[str] = []
         self._started = time.monotonic()
+        self._saving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._saving.set_result(None)
 
     async def run(self, task: str, history: Sequence[Message] = ()) -> Conclusion:
         """Work on ``task``; raises ActionError with the reason where a cap is hit or the brain fails.
@@ -100,13 +105,22 @@ class MicroAgent:
         """
         self._messages = [*history, Message(role="user", text=task)]
         self._written = len(self._messages)
+        try:
+            return await self._work()
+        finally:
+            # Not cancelled: whether the page was stored must be known before the task is settled.
+            await asyncio.wait({self._saving}, timeout=SAVING)
+            if self._saving.done():
+                self._saving.exception()
+
+    async def _work(self) -> Conclusion:
         pending = await self._resume()
         while True:
-            if pending is None:
-                pending = await self._think()
-            for call in pending:
+            for call in await self._think() if pending is None else pending:
                 if (end := await self._take(call)) is not None:
                     return end
+            # What was done is stored while the brain thinks on.
+            self._saving = asyncio.ensure_future(self._write("thinks"))
             pending = None
 
     # --- think -----------------------------------------------------------------------------------
@@ -197,6 +211,7 @@ class MicroAgent:
             return self._conclude(call.name, params)
         self._fruitless = 0
         notice = self._count_repeat(call)
+        await self._saving
         await self._write(call.name)
         self._answer(call, await self._act(call.name, params) + notice)
         return None
@@ -266,10 +281,10 @@ class MicroAgent:
     # --- a crash in between ----------------------------------------------------------------------
 
     async def _write(self, doing: str) -> None:
-        """Keep what was thought before anything is done about it."""
-        if self._journal is None:
-            return
+        """Keep what was thought before anything is done about it, and what came of it."""
         new = self._messages[self._written :]
+        if self._journal is None or not new:
+            return
         self._written = len(self._messages)
         await self._journal.write(
             f"step {self._steps}: {doing}",

@@ -100,6 +100,35 @@ def test_what_memory_is_asked_to_store_and_what_it_refuses() -> None:
     assert (refused.kind, refused.text, refused.cause) == ("refused", "thin: too little", "w1")
 
 
+def test_what_is_asked_of_people_and_what_they_say() -> None:
+    asked = c.ApprovalRequest(
+        approval_id="9f86d081884c", what="git push", expires_at="2026-01-02T14:30:22+00:00"
+    )
+    said = describe("approval.engineer.asked.9f86d081884c", asked.to_json())
+    assert (said.who, said.kind, said.text) == ("engineer → user", "approval", "may I? git push (9f86d081)")
+    answer = c.ApprovalAnswer(approval_id="9f86d081884c", granted=False, note="not today")
+    said = describe("approval.engineer.answered.9f86d081884c", answer.to_json())
+    assert (said.who, said.text) == ("user → engineer", "refused 9f86d081: not today")
+    judged = c.CommandJudged(
+        command="rm -rf /", verdict="deny", rule="destroy.outside", why="It deletes all."
+    )
+    said = describe("event.engineer.command_judged", judged.to_json())
+    assert (said.who, said.text) == ("engineer", "denied (destroy.outside): rm -rf /")
+
+
+def test_what_an_agent_keeps_of_its_thinking() -> None:
+    page = c.Thinking(
+        task_id="t1",
+        steps=2,
+        messages=({"role": "assistant", "text": "", "tool_calls": [{"name": "read_file"}]},),
+    )
+    said = describe("record.engineer.thinking.x-0", page.to_json())
+    assert (said.who, said.kind, said.text) == ("engineer", "thought", "step 2: read_file")
+    spent = c.Spending(day="2026-01-02", input_tokens=1_000, output_tokens=20, calls=1)
+    said = describe("record.engineer.spending.2026-01-02", spent.to_json())
+    assert said.text == "2026-01-02: 1,020 tokens in 1 call"
+
+
 def test_what_the_server_gave_up_on() -> None:
     subject = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.OFFICE.scout"
     said = describe(subject, b'{"stream_seq": 7, "deliveries": 15}')
