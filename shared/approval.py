@@ -5,13 +5,17 @@ from datetime import UTC, datetime, timedelta
 
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.consumer import step_aside
 from shared.bus.entry import seal
 from shared.contracts import ApprovalAnswer, ApprovalRequest
-from shared.errors import Conflict, NotApproved
+from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.job import Job
+from shared.log import logger
 
 POLL = 0.5
 """Seconds between looks at whether somebody answered."""
+
+log = logger(__name__)
 
 
 class Approvals:
@@ -32,20 +36,30 @@ class Approvals:
         approval_id = self._bus.derive_id("approval", scope, what)
         request = await self._place(approval_id, job, what, rule, why)
         expires = datetime.fromisoformat(request.expires_at)
-        told = False
-        while (answer := await self._answer(approval_id, expires)) is None:
-            if datetime.now(UTC) >= expires:
-                raise NotApproved(
-                    f"Nobody approved it in time: {_short(what)}",
-                    "Submit the goal again, and answer with 'mailroom approvals grant'",
-                )
-            if not told:
-                await job.progress(f"waits for approval {approval_id[:8]}: {_short(what)}")
-                told = True
-            await asyncio.sleep(POLL)
+        answer = await self._answer(approval_id, expires)
+        if answer is None and datetime.now(UTC) < expires:
+            await job.progress(f"waits for approval {approval_id[:8]}: {_short(what)}")
+            async with step_aside():
+                answer = await self._await(approval_id, expires)
+        if answer is None:
+            raise NotApproved(
+                f"Nobody approved it in time: {_short(what)}",
+                "Submit the goal again, and answer with 'mailroom approvals grant'",
+            )
         if not answer.granted:
             note = f" ({answer.note[:200]})" if answer.note else ""
             raise NotApproved(f"A person refused it{note}: {_short(what)}")
+
+    async def _await(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
+        """The answer, or None once it is too late. A server that is away is waited for: it may hold one."""
+        while True:
+            over = datetime.now(UTC) >= expires
+            try:
+                if (answer := await self._answer(approval_id, expires)) is not None or over:
+                    return answer
+            except BusUnavailable as error:
+                log.info("waits_without_server", reason=str(error))
+            await asyncio.sleep(POLL)
 
     async def _place(self, approval_id: str, job: Job, what: str, rule: str, why: str) -> ApprovalRequest:
         """The request as it stands on the bus, after storing it where this is the first time."""

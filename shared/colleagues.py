@@ -8,17 +8,27 @@ from shared import subjects
 from shared.actions import Outcome, register_action
 from shared.bus import Bus
 from shared.contracts import Email, Presence, TaskResult, TaskStatus
-from shared.errors import ActionError, BusError
+from shared.errors import ActionError, BusError, Conflict
 from shared.log import logger
 
 PAGES_AGE = 10.0
 """Seconds for which what the yellow pages say is taken as it was."""
 ANSWER_WAIT = 300.0
 """Seconds a colleague has to answer a question to all."""
+MAX_HOPS = 3
+"""How often a matter is passed on from agent to agent: whom it reaches then works it out alone, or two might
+write to each other for ever."""
 QUIET = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
 """Who reads no letters in plain words."""
 
 log = logger(__name__)
+
+
+def offered(hops: int) -> tuple[str, ...]:
+    """The actions of Colleagues for a job that was passed on ``hops`` times; only people's is put to all."""
+    if hops >= MAX_HOPS:
+        return ()
+    return ("delegate_task", "write_to_colleague", *(() if hops else ("ask_everybody",)))
 
 
 class Correspondent(Protocol):
@@ -119,6 +129,10 @@ class Colleagues:
                 )
         except TimeoutError:
             return f"(no answer within {ANSWER_WAIT:g} s)"
+        except (ActionError, BusError) as error:
+            if isinstance(error, Conflict):
+                raise
+            return f"(could not be asked: {error})"
         return answer.body
 
     async def _require(self, name: str) -> None:

@@ -1,6 +1,5 @@
-"""Letters an agent exchanges: threads that survive a restart, and answers that find who waits for them."""
+"""Threads of letters to an agent: each letter becomes a task, and its result the answer."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from shared.contracts import (
     Email,
     SessionStatus,
     Task,
+    TaskChanged,
     TaskResult,
     TaskSession,
     TaskStatus,
@@ -19,144 +19,58 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
-from shared.delegation import POLL
-from shared.errors import Conflict
-from shared.job import Job
+from shared.excerpt import excerpt
+from shared.exchange import Exchange
 
 LETTER_TASK = "letter_"
 """What the ids of the tasks begin with that letters become."""
 MAX_HISTORY = 40
 """Messages of a thread that are kept: what is older is in the letters themselves."""
+MAX_SAID = 10_000
+"""Characters of each of them that are kept."""
+MAX_LETTER = 90_000
+"""Characters of a letter that its task quotes, and of an answer: both have room for 100,000."""
+
+Said = Mapping[str, Any]
 
 
-class Letters:
-    """The letters and threads of one agent, stored as records of its own."""
+class Threads:
+    """The threads of one agent, stored as records of its own so that a restart forgets none."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, exchange: Exchange) -> None:
         self._bus = bus
-        self._waiting: dict[str, asyncio.Future[Email]] = {}
-
-    # --- a letter of one's own, and its answer ---------------------------------------------------
-
-    async def exchange(self, job: Job, recipient: str, subject: str, body: str, key: str) -> Email:
-        """Write to ``recipient`` and wait for the answer to this very letter.
-
-        Another attempt at the job finds the letter by its key instead of writing it again, and the answer
-        where it came meanwhile.
-        """
-        letter = Email(
-            id=self._bus.derive_id("letter", job.task.task_id, key),
-            sender=self._bus.name,
-            recipient=recipient,
-            subject=subject[:500],
-            body=body,
-            cause=job.task.id,
-            goal_id=job.task.goal_id,
-        )
-        arrived: asyncio.Future[Email] = asyncio.get_running_loop().create_future()
-        self._waiting[letter.id] = arrived
-        try:
-            await self._send(letter)
-            return await self._await(letter.id, arrived)
-        finally:
-            del self._waiting[letter.id]
-
-    async def _send(self, letter: Email) -> None:
-        note = Correspondence(sender=self._bus.name, goal_id=letter.goal_id, letter=letter, awaited=True)
-        try:
-            await self._bus.commit(
-                [
-                    seal(subjects.record(self._bus.name, "letter", letter.id), note, expect=0),
-                    seal(subjects.mail(letter.recipient, self._bus.name), letter),
-                ]
-            )
-        except Conflict:
-            if await self._sent(letter.id) is None:
-                raise
-
-    async def _await(self, letter_id: str, arrived: asyncio.Future[Email]) -> Email:
-        pause, longest = POLL
-        while True:
-            done, _ = await asyncio.wait({arrived}, timeout=pause)
-            if done:
-                return arrived.result()
-            pause = min(longest, 2 * pause)
-            sent = await self._sent(letter_id)
-            if sent is not None and sent[0].answer is not None:
-                return sent[0].answer
-
-    async def take_answer(self, email: Email) -> list[Entry] | None:
-        """What to store where ``email`` answers a letter that waits for it; None where it does not.
-
-        Only whom the letter went to can answer it. The first answer counts; what comes after it is a letter
-        like any other.
-        """
-        sent = await self._sent(email.in_reply_to) if email.in_reply_to else None
-        if sent is None or not sent[0].awaited or sent[0].letter.recipient != email.sender:
-            return None
-        note, seq = sent
-        if note.answer is not None:
-            return [] if note.answer.id == email.id else None
-        waiting = self._waiting.get(note.letter.id)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(email)
-        answered = amended(note, answer=email)
-        return [seal(subjects.record(self._bus.name, "letter", note.letter.id), _renewed(answered), seq)]
-
-    async def _sent(self, letter_id: str) -> tuple[Correspondence, int] | None:
-        stored = await self._bus.last(subjects.OFFICE, subjects.record(self._bus.name, "letter", letter_id))
-        return (Correspondence.from_json(stored.data), stored.seq) if stored else None
-
-    # --- threads ---------------------------------------------------------------------------------
+        self._exchange = exchange
 
     async def open_letter(self, email: Email) -> list[Entry | Task]:
         """What a letter leads to: its thread with it added, and a task for oneself to answer it."""
         session, seq = await self._session(email)
         if any(message.get("id") == email.id for message in session.history):
             return []
-        said = {"role": "user", "id": email.id, "text": _words(email)}
-        continued = amended(
-            session, status=SessionStatus.RUNNING, history=(*session.history, said)[-MAX_HISTORY:]
+        words = excerpt(_words(email), MAX_LETTER)
+        continued = _continued(
+            session, SessionStatus.RUNNING, {"role": "user", "id": email.id, "text": words}
         )
         work = Task(
-            task_id=f"{LETTER_TASK}{self._bus.derive_id('letter task', email.id)}",
+            task_id=f"{LETTER_TASK}{self._bus.derive_id('letter task', email.sender, email.id)}",
             cause=email.id,
             goal_id=email.goal_id,
-            text=_words(email) or "(an empty letter)",
+            text=words or "(an empty letter)",
             assignee=self._bus.name,
             requester=self._bus.name,
             context={
                 "letter": email.to_dict(),
                 "session_id": session.session_id,
                 "history": [*session.history],
+                "hops": email.hops,
             },
         )
         return [self._session_entry(continued, seq), work]
 
-    async def _session(self, email: Email) -> tuple[TaskSession, int]:
-        """The thread a letter belongs to and where it is stored; a new one where it answers nothing known."""
-        session_id = email.in_reply_to
-        sent = await self._sent(session_id) if session_id else None
-        if sent is not None and sent[0].letter.recipient == email.sender:
-            session_id = sent[0].session_id
-        found = await self._find(session_id) if session_id else None
-        if found is not None and email.sender == found[0].original_sender:
-            return found
-        session = TaskSession(
-            sender=self._bus.name,
-            session_id=email.id,
-            original_sender=email.sender,
-            user_session_id=email.user_session_id,
-            goal_id=email.goal_id,
-        )
-        return session, 0
-
-    async def _find(self, session_id: str) -> tuple[TaskSession, int] | None:
-        stored = await self._bus.last(subjects.OFFICE, subjects.record(self._bus.name, "session", session_id))
-        return (TaskSession.from_json(stored.data), stored.seq) if stored else None
-
     async def close_letter(self, task: Task, result: TaskResult) -> list[Entry]:
-        """What ends a letter's task: the answer, in its thread, with a note of where answers to it belong."""
+        """What ends a letter's task: the answer, in its thread, with a note of where answers to it belong.
+
+        A person is not answered by an agent that rests; a colleague may wait for the answer, and is.
+        """
         email = Email.from_dict(task.context["letter"])
         found = await self._find(str(task.context["session_id"]))
         if found is None or any(message.get("cause") == email.id for message in found[0].history):
@@ -164,22 +78,59 @@ class Letters:
         session, seq = found
         done = result.status is TaskStatus.COMPLETED
         words = (result.output if done else f"I could not do that. {result.error_message}").strip()
-        said = {"role": "assistant", "cause": email.id, "text": words}
-        waiting = amended(
-            session, status=SessionStatus.WAITING, history=(*session.history, said)[-MAX_HISTORY:]
-        )
-        entries = [self._session_entry(waiting, seq)]
-        if not result.metadata.get("rested"):
+        answered = {"role": "assistant", "cause": email.id, "text": words}
+        entries = [self._session_entry(_continued(session, SessionStatus.WAITING, answered), seq)]
+        if not result.metadata.get("rested") or email.sender != subjects.USER:
             entries += self._answer(email, words or "(nothing to say)", result, session)
         return entries
 
+    async def take_result(self, result: TaskResult) -> list[Entry] | None:
+        """What the result of a letter's task leads to; None where it is not one."""
+        if result.sender != self._bus.name or not result.task_id.startswith(LETTER_TASK):
+            return None
+        subject = subjects.state(result.agent, self._bus.name, result.task_id)
+        stored = await self._bus.last(subjects.OFFICE, subject)
+        task = TaskChanged.from_json(stored.data).task if stored else None
+        return await self.close_letter(task, result) if task and is_letter(task) else []
+
+    async def _session(self, email: Email) -> tuple[TaskSession, int]:
+        """The thread a letter belongs to and where it is stored; a new one where it answers nothing known."""
+        note = await self._answered_letter(email)
+        replied = note.session_id if note else email.in_reply_to
+        begun = note.letter.id if note else email.id
+        # Whoever writes chooses the id of a letter: it may be that of somebody else's.
+        apart = self._bus.derive_id("session", email.sender, email.id)
+        for session_id in dict.fromkeys(filter(None, (replied, begun, apart))):
+            found = await self._find(session_id)
+            if found is not None and found[0].original_sender == email.sender:
+                return found
+            if found is None and session_id != replied:
+                break
+        session = TaskSession(
+            sender=self._bus.name,
+            session_id=session_id,
+            original_sender=email.sender,
+            user_session_id=email.user_session_id,
+            goal_id=email.goal_id,
+            history=_history_before(note),
+        )
+        return session, 0
+
+    async def _answered_letter(self, email: Email) -> Correspondence | None:
+        sent = await self._exchange.sent(email.in_reply_to) if email.in_reply_to else None
+        return sent[0] if sent is not None and sent[0].letter.recipient == email.sender else None
+
+    async def _find(self, session_id: str) -> tuple[TaskSession, int] | None:
+        stored = await self._bus.last(subjects.OFFICE, subjects.record(self._bus.name, "session", session_id))
+        return (TaskSession.from_json(stored.data), stored.seq) if stored else None
+
     def _answer(self, email: Email, words: str, result: TaskResult, session: TaskSession) -> list[Entry]:
         answer = Email(
-            id=self._bus.derive_id("answer", email.id),
+            id=self._bus.derive_id("answer", email.sender, email.id),
             sender=self._bus.name,
             recipient=email.sender,
             subject=f"Re: {email.subject}"[:500] if email.subject else "",
-            body=_with_sources(words, result),
+            body=excerpt(_with_sources(words, result), MAX_LETTER),
             in_reply_to=email.id,
             user_session_id=email.user_session_id,
             cause=email.id,
@@ -195,7 +146,8 @@ class Letters:
 
     def _session_entry(self, session: TaskSession, seq: int) -> Entry:
         subject = subjects.record(self._bus.name, "session", session.session_id)
-        return seal(subject, _renewed(session), expect=seq)
+        renewed = amended(session, id=generate_id(), created_at=generate_iso_timestamp())
+        return seal(subject, renewed, expect=seq)
 
 
 def is_letter(task: Task) -> bool:
@@ -211,8 +163,19 @@ def history_of(context: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     return [message for message in history if isinstance(message, dict)] if isinstance(history, list) else []
 
 
-def _renewed(envelope: Any) -> Any:
-    return amended(envelope, id=generate_id(), created_at=generate_iso_timestamp())
+def _continued(session: TaskSession, status: SessionStatus, said: Said) -> TaskSession:
+    kept = {**said, "text": excerpt(str(said["text"]), MAX_SAID)}
+    return amended(session, status=status, history=(*session.history, kept)[-MAX_HISTORY:])
+
+
+def _history_before(note: Correspondence | None) -> tuple[dict[str, Any], ...]:
+    """What was said before a second answer to a letter of one's own: the letter, and the first answer."""
+    if note is None or note.session_id:
+        return ()
+    said: list[tuple[str, Email]] = [("assistant", note.letter)]
+    if note.answer is not None:
+        said.append(("user", note.answer))
+    return tuple({"role": role, "text": excerpt(_words(email), MAX_SAID)} for role, email in said)
 
 
 def _words(email: Email) -> str:

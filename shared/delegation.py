@@ -1,6 +1,5 @@
 """Tasks an agent hands to others in the middle of its own, and their results."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +12,10 @@ from shared.contracts import Task, TaskChanged, TaskResult
 from shared.errors import ActionError, Conflict
 from shared.job import Job
 from shared.log import logger
+from shared.waiting import Waiting
 
-POLL = (0.05, 1.0)
-"""Seconds until the first look at what is waited for, doubling to the most there are between two.
-It may reach another replica, or a mailbox whose only hand waits for it."""
+LONGEST = 120
+"""Characters of a task's id; a longer one ends in a digest instead."""
 
 log = logger(__name__)
 
@@ -26,45 +25,50 @@ class Delegation:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._waiting: dict[tuple[str, str], asyncio.Future[TaskResult]] = {}
+        self._waiting: Waiting[tuple[str, str], TaskResult] = Waiting()
 
     async def hand_out(
         self, job: Job, assignee: str, text: str, context: Mapping[str, Any], key: str
     ) -> TaskResult:
         """Hand ``assignee`` a task of ``job`` and wait for its result; see BaseAgent.delegate."""
-        task = Task(
-            task_id=f"{job.task.task_id[:90]}-{key}",
-            parent_goal_id=job.task.parent_goal_id,
-            goal_id=job.task.goal_id,
-            cause=job.task.id,
-            text=text,
-            assignee=assignee,
-            requester=self._bus.name,
-            priority=job.task.priority,
-            context=dict(context),
-            deadline=job.task.deadline,
-        )
+        task = self._task(job, assignee, text, context, key)
         # Where another job's id begins like this one's, its task has the name already.
         apart = msgspec.structs.replace(
-            task, task_id=f"{task.task_id[:90]}-{self._bus.derive_id(task.cause)}"
+            task, task_id=f"{job.task.task_id[:80]}-{self._bus.derive_id(task.cause, key)}"
         )
         for named in (task, apart):
-            arrived = self._waiting[named.assignee, named.task_id] = _future()
-            try:
-                if await self._is_handed_out(named):
-                    return await self._await(named, arrived)
-            finally:
-                del self._waiting[named.assignee, named.task_id]
+            result = await self._waiting.wait(
+                (named.assignee, named.task_id),
+                lambda named=named: self._is_handed_out(named),  # type: ignore[misc]
+                lambda named=named: self._result(named),  # type: ignore[misc]
+            )
+            if result is not None:
+                return result
         raise ActionError(f"The task for {assignee} cannot be named: {apart.task_id!r} is taken")
 
     def take(self, result: TaskResult) -> bool:
         """Give ``result`` to the handler that waits for it, if one does here."""
-        waiting = self._waiting.get((result.agent, result.task_id))
-        if waiting is None:
-            return False
-        if not waiting.done():
-            waiting.set_result(result)
-        return True
+        return self._waiting.give((result.agent, result.task_id), result)
+
+    def _task(self, job: Job, assignee: str, text: str, context: Mapping[str, Any], key: str) -> Task:
+        task_id = f"{job.task.task_id[:90]}-{key}"
+        if len(task_id) > LONGEST:
+            task_id = f"{job.task.task_id[:80]}-{self._bus.derive_id('task', job.task.id, key)}"
+        try:
+            return Task(
+                task_id=task_id,
+                parent_goal_id=job.task.parent_goal_id,
+                goal_id=job.task.goal_id,
+                cause=job.task.id,
+                text=text,
+                assignee=assignee,
+                requester=self._bus.name,
+                priority=job.task.priority,
+                context=dict(context),
+                deadline=job.task.deadline,
+            )
+        except ValueError as error:
+            raise ActionError(f"That is no task for {assignee[:64]!r}: {error}") from None
 
     async def _is_handed_out(self, task: Task) -> bool:
         """Store the task, or find it stored by an earlier attempt; False where another job's has its id."""
@@ -82,17 +86,6 @@ class Delegation:
         stored = await self._bus.last(subjects.OFFICE, subject)
         return TaskChanged.from_json(stored.data) if stored else None
 
-    async def _await(self, task: Task, arrived: asyncio.Future[TaskResult]) -> TaskResult:
-        pause, longest = POLL
-        while True:
-            done, _ = await asyncio.wait({arrived}, timeout=pause)
-            if done:
-                return arrived.result()
-            pause = min(longest, 2 * pause)
-            record = await self._record(task)
-            if record is not None and record.result is not None:
-                return record.result
-
-
-def _future() -> asyncio.Future[TaskResult]:
-    return asyncio.get_running_loop().create_future()
+    async def _result(self, task: Task) -> TaskResult | None:
+        record = await self._record(task)
+        return record.result if record else None

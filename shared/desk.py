@@ -110,7 +110,9 @@ class Desk:
                 await self._commit_replies(delivery, lambda: agent.on_cancel(envelope))
             case GoalDue() | ReminderDue():
                 await self._commit_replies(delivery, lambda: agent.on_due(envelope))
-            case Response() | AgentReport():
+            case AgentReport():
+                await self._commit_replies(delivery, lambda: agent.on_report(envelope))
+            case Response():
                 # Read and filed: it stays on the audit trail.
                 return
             case _:

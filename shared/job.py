@@ -5,6 +5,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import msgspec
+
 from shared.actions import Outcome
 from shared.brain.protocol import Usage
 from shared.bus import Claim, Entry
@@ -19,6 +21,7 @@ class Job:
         self._counts: dict[str, int] = {}
         self.usage = Usage()
         self.facts: dict[str, Any] = {}
+        self._doubts: dict[str, None] = {}
 
     @property
     def task(self) -> Task:
@@ -30,28 +33,57 @@ class Job:
         """Which attempt this is, from 1."""
         return self._claim.attempt
 
+    @property
+    def hops(self) -> int:
+        """How many agents passed on to one another what it is about, before it came here."""
+        hops = self.task.context.get("hops", 0)
+        return hops if isinstance(hops, int) and hops > 0 else 0
+
+    def count(self, usage: Usage) -> None:
+        """Add what thinking took; it goes into the result."""
+        self.usage = self.usage.plus(usage)
+        self.facts["usage"] = msgspec.to_builtins(self.usage)
+
+    def doubt(self, *doubts: str) -> None:
+        """Note what may or may not have taken effect: however the task ends, it is told."""
+        self._doubts |= dict.fromkeys(doubts)
+
+    def tell_doubts(self, text: str) -> str:
+        """``text``, and below it what is not known and not in it yet."""
+        untold = [doubt for doubt in self._doubts if doubt not in text]
+        return text + "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in untold) if untold else text
+
     async def progress(self, text: str, others: Sequence[Entry] = ()) -> None:
         """A note for whoever watches, stored in the task's record; ``others`` in the same commit."""
         await self._claim.note(text, others)
 
     def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
         """Journal an effect outside the office around doing it; see Claim.effect."""
-        return self._claim.effect(what, repeatable=repeatable)
+        return self._claim.effect(what, repeatable=repeatable, step=_scope.get())
 
     def next_key(self, kind: str = "") -> str:
         """A name for the next thing of this kind that this job does, the same in every attempt at it.
 
         Within ``scope`` it is counted apart: a step done again finds what it did before.
         """
-        name = f"{_scope.get()}{kind}"
+        name = f"{_scope.get()}{kind}-" if kind else _scope.get()
         self._counts[name] = self._counts.get(name, 0) + 1
         return f"{name}{self._counts[name]}"
 
+    def own_key(self, key: str) -> str:
+        """The name of what has a ``key`` of its own, within the scope it is done in."""
+        return f"{_scope.get()}{key}"
+
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Count the keys of what is done meanwhile from 1, and let them begin with ``name``."""
-        token = _scope.set(f"{name}-")
-        self._counts = {key: n for key, n in self._counts.items() if not key.startswith(f"{name}-")}
+        """Count the keys of what is done meanwhile from 1, and let them begin with ``name``.
+
+        Scopes within a scope are named within it.
+        """
+        outer = _scope.get()
+        inner = f"{name}-" if outer and name.startswith(outer) else f"{outer}{name}-"
+        token = _scope.set(inner)
+        self._counts = {key: n for key, n in self._counts.items() if not key.startswith(inner)}
         try:
             yield
         finally:
@@ -59,6 +91,7 @@ class Job:
 
     def result(self, agent: str, outcome: Outcome) -> TaskResult:
         """The result of a task that was done."""
+        unknown = {"unknown": list(self._doubts)} if self._doubts else {}
         return TaskResult(
             sender=agent,
             recipient=self.task.requester,
@@ -67,10 +100,10 @@ class Job:
             task_id=self.task.task_id,
             agent=agent,
             status=TaskStatus.COMPLETED,
-            output=outcome.output,
+            output=self.tell_doubts(outcome.output),
             output_paths=outcome.output_paths,
             evidence_refs=outcome.evidence_refs,
-            metadata={**outcome.data, **self.facts},
+            metadata={**outcome.data, **self.facts, **unknown},
         )
 
 

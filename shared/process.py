@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from shared import log, settings, subjects
-from shared.agent import BaseAgent, compose
+from shared.agent import BaseAgent
 from shared.bus import Bus
 from shared.bus.consumer import Consumer
+from shared.composition import compose
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.desk import Desk
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
@@ -112,6 +113,8 @@ class Office:
     async def open(self) -> None:
         """Start the agent: its own preparations, its service, its mailbox, its presence."""
         profile = self.agent.profile
+        if profile.name != subjects.MEMORY_DAEMON:
+            self.agent.mind.prepare()
         await self.agent.on_start()
         self._begun = True
         await self._bus.serve(

@@ -21,6 +21,9 @@ UNPREFIXED = (
     ("ANTHROPIC_API_KEY", "anthropic_api_key"),
 )
 
+SECRETS = ("embedding_key", "brain_key", "cerebellum_key", "openai_api_key", "anthropic_api_key", "smtp_url")
+"""The settings that are printed nowhere."""
+
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -159,6 +162,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds a fetch may take."""
     private_hosts: tuple[str, ...] = ()
     """host:port pairs on private addresses that fetches may reach all the same."""
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        hidden = {name: "(hidden)" for name in SECRETS if shown[name]}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in (shown | hidden).items())})"
 
     @property
     def keys(self) -> Path:

@@ -21,6 +21,8 @@ LOST = "the task was cancelled or taken over"
 OVERDUE = "its deadline passed before it was done"
 FAR_FUTURE = 1e7
 """Seconds that a task without a deadline has: four months."""
+GRACE = 5.0
+"""Seconds that work which was told to stop has to end; what goes on after that changes nothing any more."""
 MAX_RESULT = 1_000_000
 """The most bytes of a result: it is stored with its task, and passed on to tasks that build on it."""
 
@@ -30,16 +32,28 @@ log = logger(__name__)
 class Work:
     """A task being done; ``stopped`` is why it was told to stop, if it was."""
 
-    __slots__ = ("_task", "stopped")
+    __slots__ = ("_over", "_task", "stopped")
 
     def __init__(self, task: asyncio.Task[Outcome]) -> None:
         self._task = task
+        self._over = asyncio.Event()
         self.stopped = ""
+        task.add_done_callback(lambda _: self._over.set())
 
     def stop(self, reason: str) -> None:
-        """Cancel it."""
-        self.stopped = reason
-        self._task.cancel()
+        """Cancel it; what does not end by that is left to itself after GRACE."""
+        if not self.stopped:
+            self.stopped = reason
+            self._task.cancel()
+            asyncio.get_running_loop().call_later(GRACE, self._over.set)
+
+    async def outcome(self) -> Outcome:
+        """What it came to; raises what it raised, and CancelledError where it was stopped."""
+        await self._over.wait()
+        if not self._task.done():
+            log.error("ignores_being_stopped", reason=self.stopped)
+            raise asyncio.CancelledError
+        return self._task.result()
 
 
 class Workbench:
@@ -58,18 +72,20 @@ class Workbench:
         work = self._works[held] = Work(working)
         overdue = asyncio.get_running_loop().call_later(_time_left(held.task), work.stop, OVERDUE)
         try:
-            return self._result(held, job, await working)
+            return self._result(held, job, await work.outcome())
         except ActionError as error:
-            return held.failure(str(error))
+            return held.failure(job.tell_doubts(str(error)))
         except asyncio.CancelledError:
             if work.stopped == OVERDUE:
-                return msgspec.structs.replace(held.failure(OVERDUE), status=TaskStatus.TIMEOUT)
+                return msgspec.structs.replace(
+                    held.failure(job.tell_doubts(OVERDUE)), status=TaskStatus.TIMEOUT
+                )
             if work.stopped:
                 raise Conflict(work.stopped) from None
             if not _is_being_cancelled():
                 raise RuntimeError("the action cancelled itself") from None
             working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            await asyncio.wait({working}, timeout=GRACE)
             raise
         finally:
             overdue.cancel()

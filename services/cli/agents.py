@@ -64,7 +64,7 @@ def _print(processes: list[Presence], console: Console) -> None:
 
 
 def _parameters(schema: Any) -> list[str]:
-    """A line for each parameter in an action's JSON schema: its name (? where it may be left out), and what it is."""
+    """A line for each parameter in an action's JSON schema: name (? where it may be left out) and meaning."""
     if not isinstance(schema, dict):
         return []
     required = schema.get("required", ())

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import sys
-import sysconfig
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,8 @@ from services.cli.connection import call_server, connect
 from services.cli.records import read_presences
 from services.cli.roster import load_roster
 from shared import settings, subjects
+from shared.brain.choice import choose_brain, choose_cerebellum
+from shared.brain.probing import probe as probe_brain
 from shared.bus import Bus
 from shared.errors import BusError, ConfigError, MailroomError
 from shared.memory import Memory
@@ -72,8 +73,8 @@ async def examine() -> list[Check]:
         check_keys(config),
         check_disk(config),
         await check_model(config.models),
-        check_brain(),
-        check_sandbox(),
+        await check_brain(config),
+        await check_sandbox(),
     ]
     try:
         async with connect() as bus:
@@ -209,16 +210,27 @@ async def check_model(folder: Path) -> Check:
     return _ok("embedder", f"the model is in {folder}, its checksums are right")
 
 
-def check_brain() -> Check:
-    """Which brain thinks: none yet can be configured, so it is the offline one."""
-    return _ok("brain", "offline: playbooks, and actions named in a task's context, work without a model")
+async def check_brain(config: Settings) -> Check:
+    """Which models think, and whether their servers are there; no token is spent."""
+    try:
+        chosen = dict.fromkeys(filter(None, (choose_brain(config), choose_cerebellum(config))))
+    except ConfigError as error:
+        return _failed("brain", error)
+    if not chosen:
+        return _ok("brain", "offline: playbooks, and actions named in a task's context, work without a model")
+    for choice in chosen:
+        try:
+            await probe_brain(choice)
+        except MailroomError as error:
+            return _warn("brain", f"{choice.name}: {error.cause}", error.cure)
+    return _ok("brain", ", ".join(f"{choice.setting} {choice.name}" for choice in chosen))
 
 
-def check_sandbox() -> Check:
-    """Whether the jail's program is there."""
-    beside = Path(sysconfig.get_path("scripts")) / "bwrap"
-    program = str(beside) if beside.exists() else shutil.which("bwrap")
-    if program is None:
-        fix = "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap); macOS has none"
-        return _warn("sandbox", "there is no bwrap: commands run with limits, but not in a jail", fix)
-    return _ok("sandbox", f"bubblewrap at {program}")
+async def check_sandbox() -> Check:
+    """Whether a command can be shut in, tried with one."""
+    from shared.sandbox import check_jail
+
+    if reason := await check_jail():
+        cause, _, cure = reason.partition(". ")
+        return _warn("sandbox", f"commands are refused, because the jail does not work here: {cause}", cure)
+    return _ok("sandbox", "the jail works: commands run shut in, with no network and nothing of yours")

@@ -94,7 +94,7 @@ class Child:
         """
         self._stopping = True
         if self._ready and self.process is not None and self.process.returncode is None:
-            self._signal(signal.SIGTERM)
+            self.signal(signal.SIGTERM)
             await asyncio.wait({self._keeper}, timeout=grace)
         self.kill()
         self._keeper.cancel()
@@ -107,10 +107,11 @@ class Child:
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def _signal(self, number: int) -> None:
-        assert self.process is not None
+    def signal(self, number: int) -> None:
+        """Send its process a signal; nothing happens where none runs."""
         with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(number)
+            if self.process is not None:
+                self.process.send_signal(number)
 
     async def _keep(self) -> None:
         while not self._stopping:

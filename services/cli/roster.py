@@ -11,6 +11,7 @@ from shared import subjects
 from shared.errors import ConfigError
 from shared.profile import Profile, load_profile
 from shared.settings import Settings
+from shared.specialists import read_specialists
 
 SERVICES = Path(__file__).resolve().parent.parent
 
@@ -29,6 +30,17 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The agent's name."""
         return self.profile.name
+
+
+def load_specialists(settings: Settings) -> list[Member]:
+    """The specialists there are: each runs as what its profile says, and no code beside it."""
+    taken = {member.name for member in load_roster(settings)}
+    profiles, _ = read_specialists(settings)
+    return [
+        Member(profile=profile, command=_bare(settings.specialists / name), built_in=True)
+        for name, profile in profiles.items()
+        if name not in taken
+    ]
 
 
 def load_roster(settings: Settings) -> list[Member]:
@@ -74,7 +86,11 @@ def _folders(parent: Path) -> list[Path]:
 
 def _command(folder: Path) -> tuple[str, ...]:
     if not (folder / "__main__.py").is_file():
-        return (sys.executable, "-m", "shared.process", str(folder / "profile.yaml"))
+        return _bare(folder)
     if folder.parent == SERVICES:
         return (sys.executable, "-m", f"services.{folder.name}")
     return (sys.executable, str(folder))
+
+
+def _bare(folder: Path) -> tuple[str, ...]:
+    return (sys.executable, "-m", "shared.process", str(folder / "profile.yaml"))

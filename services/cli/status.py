@@ -93,9 +93,10 @@ async def _read_posts(bus: "Bus") -> tuple[Post, ...]:
 
 
 def _roster() -> list[str]:
-    from services.cli.roster import load_roster
+    from services.cli.roster import load_roster, load_specialists
 
-    return [member.name for member in load_roster(settings.load())]
+    config = settings.load()
+    return [member.name for member in (*load_roster(config), *load_specialists(config))]
 
 
 async def _mailbox(bus: "Bus", stream: str, durable: str) -> tuple[int, int]:

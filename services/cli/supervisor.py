@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -14,10 +15,12 @@ from services.cli.lifeline import Lifeline
 from services.cli.lock import OfficeLock, unusable
 from services.cli.logbook import Follower, Line, rotate
 from services.cli.programs import AGENT, MEMORY, SERVER, agent_programs, server_program
-from services.cli.roster import SERVICES, load_roster
+from services.cli.roster import SERVICES, Member, load_roster
 from services.cli.server import choose_port, provision_named, provision_office, write_config
+from services.cli.specialists import SpecialistWatch
 from shared.contracts import generate_iso_timestamp
 from shared.settings import Settings
+from shared.specialists import PREFIX
 
 MARGIN = 3.0
 """Seconds a process gets to end on top of the settings' drain_timeout."""
@@ -41,8 +44,9 @@ class Supervisor:
         self._grace = config.drain_timeout + MARGIN
         self._record = config.state_dir / "run" / "office.json"
         self._lifeline = Lifeline(lock, self._record, self._grace)
-        self._followers: list[Follower] = []
+        self._followers: dict[str, Follower] = {}
         self._listener: asyncio.Task[None] | None = None
+        self._specialists: SpecialistWatch | None = None
 
     async def open(self) -> RunningOffice:
         """Start everything, and return once all of it is ready.
@@ -50,8 +54,9 @@ class Supervisor:
         Raises MailroomError where something does not start; what did is for ``close`` to end.
         """
         members = load_roster(self.config)
-        agents = [member.name for member in members]
         self._prepare_folders()
+        self._specialists = SpecialistWatch(self, [member.name for member in members])
+        agents = self._specialists.identities()
         write_config(self.config, agents)
         await self._lifeline.tie()
         self._listener = asyncio.create_task(self._listen())
@@ -67,14 +72,17 @@ class Supervisor:
         if port:
             await self._until_ready([self._start(server_program(self.config, port))])
             await provision_office(self.config, self.url, agents)
+        self._specialists.begin(foreign=not port)
         # An agent cannot show itself before the streams are there.
         await self._start_in_turns(program for program in programs if program.stage == AGENT)
-        await self._until_ready(self.children)
+        await self._until_ready([child for child in self.children if not _is_specialist(child)])
         return self._write_record()
 
     async def close(self) -> None:
         """Stop agents, memory and the server in this order; each has a grace, then it is killed."""
         self._record.unlink(missing_ok=True)
+        if self._specialists is not None:
+            await self._specialists.end()
         for stage in (AGENT, MEMORY, SERVER):
             await asyncio.gather(
                 *(child.stop(self._grace) for child in self.children if child.program.stage == stage)
@@ -88,6 +96,29 @@ class Supervisor:
         """End every process at once."""
         for child in self.children:
             child.kill()
+
+    # --- specialists -----------------------------------------------------------------------------
+
+    def start_member(self, member: Member) -> Child:
+        """Start and keep running an agent's process while the office is open."""
+        return self._start(next(agent_programs(self.config, member, self.url)))
+
+    async def stop_child(self, child: Child) -> None:
+        """End a process for good, as at the close of the office."""
+        await child.stop(self._grace)
+        self.children.remove(child)
+        self._read_logs()
+        del self._followers[child.program.name]
+
+    def reload_server(self) -> None:
+        """Have the office's own server read its configuration again: nobody is disconnected by that."""
+        for child in self.children:
+            if child.program.stage == SERVER:
+                child.signal(signal.SIGHUP)
+
+    def tell(self, line: Line) -> None:
+        """Tell whoever watches the office."""
+        self._tell(line)
 
     # --- opening ---------------------------------------------------------------------------------
 
@@ -118,7 +149,7 @@ class Supervisor:
         await asyncio.gather(*map(start, programs))
 
     def _start(self, program: Program) -> Child:
-        self._followers.append(Follower(program.name, program.log))
+        self._followers[program.name] = Follower(program.name, program.log)
         child = Child(program, tell=self._tell, lifeline=self._lifeline)
         self.children.append(child)
         return child
@@ -150,6 +181,10 @@ class Supervisor:
             self._read_logs()
 
     def _read_logs(self) -> None:
-        for follower in self._followers:
+        for follower in self._followers.values():
             for line in follower.read():
                 self._tell(line)
+
+
+def _is_specialist(child: Child) -> bool:
+    return child.program.name.startswith(PREFIX)

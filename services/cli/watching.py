@@ -71,8 +71,10 @@ def _headline(progress: Progress) -> str:
     assert goal is not None
     if goal.status.final:
         return str(goal.status)
-    if not goal.tasks:
-        return "planning"
+    if not goal.tasks or goal.thinking == "repair":
+        return "planning anew" if goal.plans else "planning"
+    if goal.thinking:
+        return "writing the answer"
     if goal.status is TaskStatus.REVIEW:
         return f"review {goal.reviews}"
     return "working"

@@ -22,23 +22,30 @@ MAX_REVIEWS = 3
 
 ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
     OfficeState.IDLE: frozenset({OfficeState.PLANNING, OfficeState.EXECUTING}),
-    OfficeState.PLANNING: frozenset({OfficeState.EXECUTING, OfficeState.IDLE}),
+    OfficeState.PLANNING: frozenset(
+        {OfficeState.PLANNING, OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.IDLE}
+    ),
     OfficeState.EXECUTING: frozenset(
         {OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.PLANNING, OfficeState.IDLE}
     ),
-    OfficeState.REVIEW: frozenset({OfficeState.IDLE, OfficeState.PLANNING, OfficeState.EXECUTING}),
+    OfficeState.REVIEW: frozenset(
+        {OfficeState.REVIEW, OfficeState.IDLE, OfficeState.PLANNING, OfficeState.EXECUTING}
+    ),
 }
-"""Which state may follow which; ending (IDLE) is always allowed."""
+"""Which state may follow which; ending (IDLE) is always allowed. While a model is asked, a goal's state is
+told once more."""
 
 REVIEW = "review"
 """The name of the review among a goal's results."""
+REPAIR = "repair"
+"""The ``thinking`` of a goal for which another plan is asked for."""
 
 
 def state_of(goal: Goal) -> OfficeState:
     """What is being done about a goal."""
     if goal.status.final:
         return OfficeState.IDLE
-    if not goal.tasks:
+    if not goal.tasks or goal.thinking == REPAIR:
         return OfficeState.PLANNING
     return OfficeState.REVIEW if goal.status is TaskStatus.REVIEW else OfficeState.EXECUTING
 
@@ -138,7 +145,7 @@ def take_verdict(goal: Goal, verdict: Verdict) -> Goal:
         again = send_back(goal, verdict)
         if not all_ended(again):
             return again
-    reason = "" if verdict.approved else f"the review did not approve: {'; '.join(verdict.reasons)}"
+    reason = goal.reason if verdict.approved else f"the review did not approve: {'; '.join(verdict.reasons)}"
     return msgspec.structs.replace(goal, verdict=verdict.to_dict(), reason=reason[:2_000])
 
 
@@ -221,9 +228,11 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     )
 
 
-def review_for(goal: Goal, results: Mapping[str, Any]) -> Task:
-    """The task that asks the critic whether the results hold."""
+def review_for(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = False) -> Task:
+    """The task that asks the critic whether the results hold; ``with_goal`` tells it which goal."""
     params = {"results": dict(results), "repo": str(goal.parameters.get("repo", ""))}
+    if with_goal:
+        params["goal"] = goal.text
     return Task(
         task_id=goal.review_task_id,
         parent_goal_id=goal.goal_id,

@@ -36,6 +36,11 @@ class OfficeBoard:
             if goal is not None:
                 self.post(goal_id, StateChanged.from_json(goal.data).state)
 
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The goals that are open, as far as the board knows."""
+        return tuple(self._active)
+
     def post(self, goal_id: str, state: OfficeState) -> None:
         """A goal is in this state now."""
         if state is OfficeState.IDLE:

@@ -1,4 +1,4 @@
-"""How a goal becomes tasks without a model: what its context names, else the nearest playbook."""
+"""How a goal becomes tasks without asking a model: what its context names, else the nearest playbook."""
 
 import asyncio
 import time
@@ -16,10 +16,19 @@ NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no
 counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_planning.py: rephrasings
 lie above .73, requests for something else below .70 or nearer to a counterexample."""
+NAMED = "named action"
+"""What stands as the playbook of a goal whose context says who is to do what."""
 PATIENCE = 30.0
 """Seconds for which a goal waits for a memory daemon that is away: one that was killed is back by then."""
 LOOK_AGAIN = 0.5
 """Seconds between two tries meanwhile."""
+
+
+class NoPlaybook(ActionError):
+    """No playbook is near enough to what is asked, or none can be looked for; a model may plan it still.
+
+    Its sentence says what can be done without one.
+    """
 
 
 class Planner:
@@ -31,10 +40,13 @@ class Planner:
         self._examples: list[tuple[Playbook | None, list[float]]] = []
 
     async def plan(self, goal: Goal) -> Goal:
-        """``goal`` with its tasks; raises ActionError where it cannot be planned, with what can be done."""
+        """``goal`` with its tasks; raises ActionError where it cannot be planned, with what can be done.
+
+        That is a NoPlaybook where a model might still plan it.
+        """
         named = goal.context
         if named.get("action") or named.get("assignee"):
-            return msgspec.structs.replace(goal, playbook="named action", tasks=(_named_task(goal),))
+            return msgspec.structs.replace(goal, playbook=NAMED, tasks=(_named_task(goal),))
         playbook = await self._choose(goal)
         values = fill_parameters(playbook, goal.text, goal.context)
         tasks = tasks_of(playbook, goal.goal_id, values)
@@ -65,7 +77,7 @@ class Planner:
             key=lambda pair: pair[0],
         )
         if nearest is None or score < NEAR_ENOUGH:
-            raise ActionError(self._cannot())
+            raise NoPlaybook(self._cannot())
         return nearest
 
     async def _embed_examples(self) -> list[tuple[Playbook | None, list[float]]]:
@@ -83,7 +95,7 @@ class Planner:
                 return await self._memory.embed(*texts)
             except BusError as error:
                 if not isinstance(error, BusUnavailable) or time.monotonic() > deadline:
-                    raise ActionError(error.cause, error.cure) from None
+                    raise NoPlaybook(error.cause, error.cure) from None
             await asyncio.sleep(LOOK_AGAIN)
 
     def _cannot(self) -> str:
@@ -94,7 +106,7 @@ class Planner:
             "No model is configured, and none of the playbooks is near enough to what was asked. "
             f"Without a model the office can:\n{offers}\n"
             "An action of an agent can also be named: context assignee=engineer action=git_log. "
-            "Answers to open questions need a model, which this version does not connect to yet"
+            "Answers to open questions need a model: set MAILROOM_BRAIN, such as openai:MODEL"
         )
 
 

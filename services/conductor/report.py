@@ -13,6 +13,7 @@ from shared.contracts import (
     DriftRule,
     Finding,
     Goal,
+    GoalTask,
     HistoryReading,
     Inspection,
     RepositoryReading,
@@ -81,6 +82,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     first = headline(_output(results[names[0]])) if len(names) == 1 else ""
     summary = first or f"{len(done)} of {count(len(names), 'task')} completed."
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
+    parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
     for name in names:
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
@@ -89,7 +91,13 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
             refs = [str(ref) for ref in result.get(key) or ()]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
+    if goal.earlier:
+        parts += ["## Given up", "\n".join(_given_up(task) for task in goal.earlier)]
     return "\n\n".join([*parts, "\n".join(_when(goal))]) + "\n"
+
+
+def _given_up(task: GoalTask) -> str:
+    return f"- {escape(task.name)} by {task.assignee}: {task.status}, {prose(task.summary or 'no reason')}"
 
 
 def headline(report: str) -> str:

@@ -5,11 +5,12 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from shared import subjects
+from services.conductor.yellow_pages import read_presence
 from shared.bus import Bus
 from shared.errors import ActionError, ConfigError
 from shared.profile import load_profile
 from shared.settings import Settings
+from shared.specialists import PREFIX, read_specialists
 
 SERVICES = Path(__file__).resolve().parent.parent
 
@@ -29,17 +30,15 @@ class Roster:
         down too: its tasks wait for it.
         """
         for name in set(names) - self._known:
-            if not await self._is_at_work(name):
-                self._known |= await asyncio.to_thread(_profiles, self._settings)
-            else:
+            if await read_presence(self._bus, name) is None and name not in (known := await self.names()):
+                raise ActionError(f"There is no agent {name!r}", f"There are {', '.join(sorted(known))}")
+            if not name.startswith(PREFIX):
+                # A specialist may be retired tomorrow.
                 self._known.add(name)
-            if name not in self._known:
-                there = ", ".join(sorted(self._known))
-                raise ActionError(f"There is no agent {name!r}", f"There are {there}")
 
-    async def _is_at_work(self, name: str) -> bool:
-        pages = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-        return await self._bus.last(pages, subjects.presence(name, "*")) is not None
+    async def names(self) -> set[str]:
+        """Everybody with a profile on this machine, the specialists included."""
+        return await asyncio.to_thread(_profiles, self._settings)
 
 
 def _profiles(settings: Settings) -> set[str]:
@@ -48,4 +47,4 @@ def _profiles(settings: Settings) -> set[str]:
         for path in folder.glob("*/profile.yaml"):
             with contextlib.suppress(ConfigError):
                 names.add(load_profile(path).name)
-    return names
+    return names | set(read_specialists(settings)[0])

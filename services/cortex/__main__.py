@@ -1,40 +1,53 @@
-"""Cortex: plans and carries out work of several steps, runs scripts, works the overnight queue."""
+"""Cortex: plans, thinks, writes and runs scripts, works the overnight queue."""
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from services.cortex.call import Call, fill_params, find_call
-from services.cortex.execution import StepResult, StepStatus, execute_plan
+from services.cortex import coding
+from services.cortex.call import Material
+from services.cortex.cognition.executive import find_spelled_out
+from services.cortex.cognition.mode import Mode, find_mode, read_mode
+from services.cortex.cognition.state import Asked
+from services.cortex.colleagues import Colleagues, at_work
+from services.cortex.draft import Frame, draft_plan
+from services.cortex.execution import execute_plan
 from services.cortex.night import Job, read_job
 from services.cortex.options import read_options
 from services.cortex.order import group_steps
-from services.cortex.plan import make_plan, read_plan
-from services.cortex.report import compose_report, save_report, summarise
-from services.cortex.script import make_command, tell_run
+from services.cortex.plan import make_plan, read_plan, read_request, read_step
+from services.cortex.report import compose_report, save_report, tell_results
+from services.cortex.script import make_command, script_folder, tell_run
 from services.cortex.shift import NightShift
-from shared.actions import Outcome, perform, register_action
+from services.cortex.stepping import Stepper
+from services.cortex.thinking import LONGEST, read_asked, work_out
+from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent, Replies
 from shared.bus import Bus
-from shared.contracts import TaskPlan, TaskRequest, TaskResult, TaskStatus, TaskStep, generate_task_id
+from shared.contracts import Task, TaskPlan, TaskRequest, TaskResult, TaskStep, generate_task_id
+from shared.correspondence import is_letter
 from shared.errors import ActionError, StartError
 from shared.process import run
 from shared.profile import Profile
 from shared.sandbox.command import run_command
 from shared.settings import Settings
+from shared.skills.workspace import open_workspace
 
-WHOLE_PLANS = frozenset({"execute_plan", "process_overnight_job"})
-"""Own actions that are no steps: delegated tasks are named after the steps of one plan."""
+NOT_STEPS = frozenset({"execute_plan", "execute_step", "process_overnight_job", "work_out"})
+"""Own actions that are no steps and no part of a thought: they plan and think themselves."""
 
 
 class Cortex(BaseAgent):
-    """Plans and carries out work of several steps, runs scripts, and works the overnight queue."""
+    """Plans and carries out work of several steps, writes and runs scripts, and works the overnight queue."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
         super().__init__(profile, settings, bus)
         self.options = read_options(profile.options)
         self.shift = NightShift(self, self.options)
+        steps = {name: action for name, action in self.actions.items() if name not in NOT_STEPS}
+        self.stepper = Stepper(self, steps, self.options.step_timeout)
 
     async def on_start(self) -> None:
         """Make the queue's folders and begin to look into them."""
@@ -47,16 +60,29 @@ class Cortex(BaseAgent):
             ) from None
         self.spawn(self.shift.work())
 
+    async def on_task(self, task: Task) -> Outcome:
+        """As any agent; a task that names no action is worked out in the mode it names, or that fits it."""
+        if task.context.get("action"):
+            return await super().on_task(task)
+        mode = find_mode(task.context, self.options.mode)
+        return await self._think_about(mode, read_asked(task), may_rest=is_letter(task))
+
     async def on_result(self, result: TaskResult) -> Replies:
         """Archive the result of an overnight job: a task of its own, so nobody else has results for it."""
         if result.sender == self.profile.name:
             await self.shift.end(result)
         return ()
 
-    @register_action("Make a plan of a text's steps, without carrying it out", {"text": "What is to be done"})
-    async def generate_plan(self, text: str) -> Outcome:
+    # --- planning and working out ----------------------------------------------------------------
+
+    @register_action(
+        "Make a plan, without carrying it out",
+        {"text": "What is to be done", "request": "Or a TaskRequest: task_description, and perhaps context"},
+    )
+    async def generate_plan(self, text: str = "", request: dict[str, Any] | None = None) -> Outcome:
         """The TaskPlan in data key ``plan``, steps that can be done at once in ``groups``."""
-        plan = self._plan(text)
+        asked = read_request(request, self.job.task) if request is not None else text
+        plan = await self._plan(asked)
         told = [
             f"{step.step_number}. {step.action}"
             + (f" (after {', '.join(map(str, step.dependencies))})" if step.dependencies else "")
@@ -73,34 +99,148 @@ class Cortex(BaseAgent):
         return await self._execute(read_plan(plan, self.job.task.task_id, self.profile.name))
 
     @register_action(
-        "Carry out a job of the overnight queue", {"job": "The job: id, task, and perhaps context"}
+        "Carry out a single step of a plan",
+        {
+            "step": "A TaskStep: action, and perhaps a context with assignee, action and params",
+            "context": "What earlier steps brought, by their numbers: a text, or output and output_paths",
+        },
     )
-    async def process_overnight_job(self, job: dict[str, Any]) -> Outcome:
-        """As execute_plan, for the plan or action in the job's context or else the steps of its task."""
-        return await self._execute(self._plan_job(read_job(job)))
+    async def execute_step(self, step: dict[str, Any], context: dict[str, Any] | None = None) -> Outcome:
+        """What the step brought; fails with its reason."""
+        wanted, inputs = read_step(step, context or {})
+        return await self._execute_step(wanted, inputs)
+
+    @register_action(
+        "Work a task out: think straight away, by plans, or in all stages from perception to memory",
+        {
+            "task": "What is wanted, in words; empty: the text of the task itself",
+            "mode": "simple, reasoning, cognitive, or auto",
+        },
+    )
+    async def work_out(self, task: str = "", mode: str = "auto") -> Outcome:
+        """The answer; in data ``mode``, ``confidence``, whether it is ``complete``, what is ``missing``."""
+        text = task if task.strip() else self.job.task.text
+        return await self._think_about(read_mode(mode), Asked(text=text, whole=text[:LONGEST]))
+
+    # --- code ------------------------------------------------------------------------------------
+
+    @register_action(
+        "Write code into the workspace; needs a model",
+        {
+            "description": "What the code is to do",
+            "path": "Its path beneath the workspace; empty: the model chooses one",
+            "check": "parse (it must parse), run (it must run) or test (a test of it must pass)",
+        },
+    )
+    async def write_code(self, description: str, path: str = "", check: coding.Check = "parse") -> Outcome:
+        """The path of the file; fails where the last of three tries fails its check, and leaves that."""
+        if not self.brain.available:
+            raise ActionError(
+                "Code cannot be written without a model", "Set MAILROOM_BRAIN, or give a script to run_script"
+            )
+        coder = coding.Coder(self, open_workspace(self), check)
+        return await coder.write(description, coding.require_path(path))
 
     @register_action("Run a script", {"path": "Path of the script", "args": "Its arguments"})
     async def run_script(self, path: str, args: tuple[str, ...] = ()) -> Outcome:
         """What the script wrote, and its whole output as a log; fails where its exit code is not 0."""
-        task_id = self.job.task.task_id
-        workspace = self.settings.workspaces / task_id
-        workspace.mkdir(parents=True, exist_ok=True)
+        workspace = open_workspace(self)
         command = make_command(path, args, workspace)
+        folder = script_folder(workspace / Path(path).expanduser(), self.settings.state_dir)
         name = Path(path).name
         log_path = self._outputs() / f"{name}-{generate_task_id('run')}.log"
         async with self.effect(f"run the script {' '.join([path, *args])}"):
             result = await run_command(
-                command, cwd=workspace, timeout=self.settings.command_timeout, log_path=log_path
+                command,
+                cwd=workspace,
+                timeout=self.settings.command_timeout,
+                writable=[workspace],
+                readable=[folder],
+                log_path=log_path,
             )
         return tell_run(name, result, log_path)
+
+    # --- the night -------------------------------------------------------------------------------
+
+    @register_action(
+        "Carry out a job of the overnight queue", {"job": "The job: id, task, and perhaps context"}
+    )
+    async def process_overnight_job(self, job: dict[str, Any]) -> Outcome:
+        """As execute_plan, for the plan or action in the job's context or the steps of its task; with a model
+        what is not spelled out is worked out, in the mode the context names.
+        """
+        wanted = read_job(job)
+        is_named = "plan" in wanted.context or bool(wanted.context.get("action"))
+        if is_named or not self.brain.available:
+            return await self._execute(self._plan_job(wanted))
+        mode = find_mode(wanted.context, self.options.mode)
+        return await self._think_about(mode, Asked(text=wanted.task, whole=wanted.task[:LONGEST]))
+
+    @register_action(
+        "Put a job into the overnight queue",
+        {
+            "task": "What is to be done",
+            "priority": "low, medium, high or critical",
+            "run_at": "ISO 8601 date and time before which it is not begun; empty: as soon as there is room",
+            "context": "Perhaps an assignee, action and params, a plan, or a mode",
+            "retries": "How often it is tried again where it fails, 0 to 10",
+        },
+    )
+    async def queue_job(
+        self,
+        task: str,
+        priority: str = "medium",
+        run_at: str = "",
+        context: dict[str, Any] | None = None,
+        retries: int = 0,
+    ) -> Outcome:
+        """The job's id, job-YYYYMMDD-NNN, in data key ``id``."""
+        now = datetime.now().astimezone()
+        fields = {"task": task, "priority": priority, "run_at": run_at, "retries": retries}
+        job = read_job({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
+        async with self.effect(f"queue the job {task[:200]}"):
+            queued = await asyncio.to_thread(self.shift.queue.drop, job, f"{now:%Y%m%d}")
+        return Outcome(output=f"Queued as {queued.id}.", data={"id": queued.id})
 
     @register_action("Say what waits in the overnight queue, what runs and what failed")
     async def queue_status(self) -> Outcome:
         """Counts and jobs in data keys ``counts``, ``waiting``, ``running`` and ``failed``."""
         return await asyncio.to_thread(self.shift.describe)
 
-    def _plan(self, request: str | TaskRequest) -> TaskPlan:
-        return make_plan(request, agent=self.profile.name, own_actions=self.actions)
+    # --- how it is done --------------------------------------------------------------------------
+
+    async def _think_about(self, mode: Mode | None, asked: Asked, *, may_rest: bool = False) -> Outcome:
+        plan = find_spelled_out(asked.text, self.profile.name, self.stepper.actions) if mode is None else None
+        if plan is not None:
+            return await self._execute(plan)
+        return await work_out(
+            self,
+            self.stepper,
+            asked,
+            mode,
+            await self._colleagues_at_work(),
+            at_once=self.options.steps_at_once,
+            timeout=self.options.work_timeout,
+            may_rest=may_rest,
+        )
+
+    async def _colleagues_at_work(self) -> Colleagues:
+        if not self.brain.available:
+            return Colleagues()
+        return at_work(await self._pages.read(), self.profile.name)
+
+    async def _plan(self, asked: str | TaskRequest) -> TaskPlan:
+        name, actions = self.profile.name, self.stepper.actions
+        text = asked.task_description if isinstance(asked, TaskRequest) else asked
+        named = isinstance(asked, TaskRequest) and bool(asked.context.get("action"))
+        if named or not self.brain.available or find_spelled_out(text, name, actions):
+            return make_plan(asked, agent=name, own_actions=actions)
+        if not text.strip():
+            raise ActionError("There is nothing to plan: the text is empty", "Say what is to be done")
+        frame = Frame(agent=name, actions=actions, colleagues=await self._colleagues_at_work())
+        words = f"Plan how to do this; it is not to be done now:\n<asked>\n{text[:LONGEST]}\n</asked>"
+        task_id = asked.task_id if isinstance(asked, TaskRequest) else self.job.task.task_id
+        return await draft_plan(self, words, task_id, frame)
 
     def _plan_job(self, job: Job) -> TaskPlan:
         if "plan" in job.context:
@@ -112,73 +252,23 @@ class Cortex(BaseAgent):
             priority=job.task_priority,
             context=job.context,
         )
-        return self._plan(request)
+        return make_plan(request, agent=self.profile.name, own_actions=self.stepper.actions)
 
     async def _execute(self, plan: TaskPlan) -> Outcome:
         results = await execute_plan(plan, self._execute_step, at_once=self.options.steps_at_once)
         text = compose_report(plan, results)
         async with self.effect(f"write the execution report of {plan.task_id}", repeatable=True):
             path = await asyncio.to_thread(save_report, text, self._outputs(), self.job.task.task_id)
-        summary = summarise(results)
-        if any(result.status is not StepStatus.COMPLETED for result in results):
-            raise ActionError(summary, f"What was done is in {path}")
-        return Outcome(
-            output="\n\n".join([summary, *(result.output for result in results if result.output)]),
-            data={"steps": [_brief(result) for result in results]},
-            evidence_refs=tuple(dict.fromkeys(ref for result in results for ref in result.evidence_refs)),
-            output_paths=(str(path), *(path for result in results for path in result.output_paths)),
-        )
+        return tell_results(results, path)
 
-    async def _execute_step(self, step: TaskStep, inputs: Mapping[int, StepResult]) -> Outcome:
-        call = find_call(step, self.profile.name, self.actions)
-        params = fill_params(call.params, inputs)
+    async def _execute_step(self, step: TaskStep, inputs: Mapping[int, Material]) -> Outcome:
+        deed = self.stepper.prepare(step, inputs)
         await self.progress(f"step {step.step_number}: {step.action}")
-        if call.assignee == self.profile.name:
-            return await self._act(call, params)
-        return await self._hand_out(step, call, params)
-
-    async def _act(self, call: Call, params: dict[str, Any]) -> Outcome:
-        action = self.actions.get(call.action)
-        if action is None or call.action in WHOLE_PLANS:
-            fit = ", ".join(name for name in self.actions if name not in WHOLE_PLANS)
-            raise ActionError(f"{call.action!r} cannot be a step of a plan", f"Own actions that can: {fit}")
-        return await perform(self, action, params)
-
-    async def _hand_out(self, step: TaskStep, call: Call, params: dict[str, Any]) -> Outcome:
-        limit = self.options.step_timeout
-        try:
-            async with asyncio.timeout(limit):
-                result = await self.delegate(
-                    call.assignee, step.action, call.action, params, key=str(step.step_number)
-                )
-        except TimeoutError:
-            raise ActionError(
-                f"{call.assignee} did not answer within {limit:g} s",
-                "See whether it runs with 'mailroom status'",
-            ) from None
-        if result.status is not TaskStatus.COMPLETED:
-            raise ActionError(f"{call.assignee}: {result.error_message or result.status}")
-        return Outcome(
-            output=result.output,
-            data=result.metadata,
-            evidence_refs=result.evidence_refs,
-            output_paths=result.output_paths,
-        )
+        return await self.stepper.carry_out(deed, what=step.action, key=str(step.step_number))
 
     def _outputs(self) -> Path:
         task = self.job.task
         return self.settings.outputs / (task.parent_goal_id or task.goal_id or task.task_id)
-
-
-def _brief(result: StepResult) -> dict[str, Any]:
-    return {
-        "step_number": result.step_number,
-        "action": result.action,
-        "status": result.status.value,
-        "seconds": result.seconds,
-        "output": result.output[:2_000],
-        "data": result.data,
-    }
 
 
 if __name__ == "__main__":

@@ -30,23 +30,18 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     output_paths: tuple[str, ...] = ()
 
 
-def find_call(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Call:
+def find_call(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Call | None:
     """What ``step`` executes: the assignee, action and params of its context, or its text read as a call.
 
-    Raises ActionError where it names nothing that can be executed.
+    None where it names nothing that can be executed as it stands; raises ActionError for a context that is
+    wrong.
     """
     if step.context.get("action"):
         try:
             return msgspec.convert({"assignee": own_name, **step.context}, Call)
         except msgspec.ValidationError as error:
             raise ActionError(f"The context of step {step.step_number} is wrong: {error}") from None
-    call = read_call(step.action, own_name, own_actions)
-    if call is None:
-        raise ActionError(
-            f"Step {step.step_number} ({step.action[:80]!r}) names nothing executable without a model",
-            'Write it as a call, such as: frontier.find_papers topic="graph memory"',
-        )
-    return call
+    return read_call(step.action, own_name, own_actions)
 
 
 def read_call(text: str, own_name: str, own_actions: Collection[str]) -> Call | None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -22,10 +22,18 @@ PRIORITIES = {
 """The priorities of jobs, the first taken first, and those their tasks get."""
 
 
+MOST_RETRIES = 10
+RETRY_DELAYS = (60.0, 3_600.0)
+"""Seconds until a failed job is tried again, doubling to the most there are (the first as the documents this
+descends from have it for reminders)."""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job file: ``id`` and ``task`` are needed; a ``run_at`` without a time zone is local time.
 
-    ``context`` may name an ``assignee``, ``action`` and ``params``, or a whole ``plan`` (a TaskPlan).
+    ``context`` may name an ``assignee``, ``action`` and ``params``, or a whole ``plan`` (a TaskPlan), or the
+    ``mode`` of thinking. A job that fails is tried again up to ``retries`` times (0 to 10); ``tried`` are the
+    tasks that failed so far, which the queue fills in.
     """
 
     id: str
@@ -34,6 +42,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     run_at: str = ""
     created_at: str = ""
     context: dict[str, Any] = {}
+    retries: int = 0
+    tried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not JOB_ID.fullmatch(self.id):
@@ -42,6 +52,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("task must be a non-empty string")
         if self.priority.lower() not in PRIORITIES:
             raise ValueError(f"priority must be one of {', '.join(PRIORITIES)}, not {self.priority[:40]!r}")
+        if not 0 <= self.retries <= MOST_RETRIES:
+            raise ValueError(f"retries must be between 0 and {MOST_RETRIES}, not {self.retries}")
         for field in ("run_at", "created_at"):
             if value := getattr(self, field):
                 _require_moment(field, value)
@@ -60,6 +72,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         run_at = _moment(self.run_at).timestamp() if self.run_at else 0.0
         created_at = _moment(self.created_at).timestamp() if self.created_at else written_at
         return (list(PRIORITIES).index(self.priority.lower()), run_at, created_at, self.id)
+
+
+def put_off(job: Job, task_id: str, now: datetime) -> Job | None:
+    """``job`` as it waits to be tried again after its task failed; None where it is not tried again."""
+    if task_id in job.tried:
+        return job
+    if len(job.tried) >= job.retries:
+        return None
+    first, longest = RETRY_DELAYS
+    delay = min(longest, first * 2 ** len(job.tried))
+    return msgspec.structs.replace(
+        job, tried=(*job.tried, task_id), run_at=(now + timedelta(seconds=delay)).isoformat()
+    )
 
 
 class BrokenJson(ValueError):

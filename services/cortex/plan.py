@@ -1,14 +1,14 @@
 """Plans: a text with several steps, or a request, as steps that wait for each other."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from services.cortex.call import read_call
+from services.cortex.call import Material, read_call
 from services.cortex.order import sort_steps
-from shared.contracts import TaskPlan, TaskRequest, TaskStep, generate_task_id
+from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_task_id
 from shared.errors import ActionError
 
 MOST_STEPS = 200
@@ -144,6 +144,30 @@ def _split_sentence(text: str) -> list[str]:
     return [
         re.sub(r"^(?:first|finally|and)\b,?\s+", "", part, flags=re.IGNORECASE) for part in cleaned if part
     ]
+
+
+def read_request(values: dict[str, Any], task: Task) -> TaskRequest:
+    """The request in ``values``; what it leaves out is taken from ``task``. Raises ActionError."""
+    known = {"task_id": task.task_id, "requester": task.requester, "priority": task.priority.value}
+    try:
+        return msgspec.convert({**known, **values}, TaskRequest)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ActionError(f"This is not a request: {error}", "A request has a task_description") from None
+
+
+def read_step(values: dict[str, Any], context: Mapping[str, Any]) -> tuple[TaskStep, dict[int, Material]]:
+    """The step in ``values`` and what earlier steps brought; raises ActionError where it is none."""
+    try:
+        step = msgspec.convert({"step_number": 1, **values}, TaskStep)
+        inputs = {
+            int(number): Material(output=brought)
+            if isinstance(brought, str)
+            else msgspec.convert(brought, Material)
+            for number, brought in context.items()
+        }
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ActionError(f"This is not a step: {error}", "A step has an action") from None
+    return step, inputs
 
 
 def read_plan(values: Any, task_id: str, agent: str) -> TaskPlan:

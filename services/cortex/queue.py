@@ -5,23 +5,19 @@ archive/  results, as <job id>.json                     failed/   what was no jo
 """
 
 import os
-import stat
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from services.cortex.files import json_files, read_bytes, write_whole
 from services.cortex.night import BrokenJson, Job, name_task, parse_job
 from shared.contracts import TaskResult
+from shared.errors import ActionError
 
 MOST_ACTIVE = 1_000
 """The most jobs, waiting and claimed, that are looked at; later files wait unread until there is room."""
-
-LARGEST = 1_000_000
-"""The most bytes a job file may have."""
 
 SETTLE = 5.0
 """Seconds without a change after which a file that is no JSON is taken for broken, not for half-written."""
@@ -89,9 +85,9 @@ class JobQueue:
 
         What is no job is moved to failed/. Beyond MOST_ACTIVE jobs the oldest files are read.
         """
-        room = max(0, MOST_ACTIVE - sum(1 for _ in _json_files(self.claimed)))
+        room = max(0, MOST_ACTIVE - sum(1 for _ in json_files(self.claimed)))
         waiting, unsettled, known = [], 0, {}
-        for path, written in sorted(_json_files(self.tonight), key=lambda found: found[1].st_mtime_ns)[:room]:
+        for path, written in sorted(json_files(self.tonight), key=lambda found: found[1].st_mtime_ns)[:room]:
             mark = (written.st_mtime_ns, written.st_size)
             try:
                 cached = self._known.get(path)
@@ -111,24 +107,37 @@ class JobQueue:
     def find_claimed(self) -> list[ClaimedJob]:
         """The jobs being worked on, those of processes that died among them."""
         found = []
-        for path, _ in _json_files(self.claimed):
+        for path, _ in json_files(self.claimed):
             try:
-                found.append(ClaimedJob(path, parse_job(_read_bytes(path)[0]), path.stem))
+                found.append(ClaimedJob(path, parse_job(read_bytes(path)[0]), path.stem))
             except FileNotFoundError:
                 continue
             except ValueError as error:
                 self._fail(path, str(error))
         return found
 
-    def store_result(self, result: TaskResult) -> Path | None:
-        """Archive the result of a claimed job and end its claim; None where no claimed job is its task.
-
-        Safe to repeat: found claimed again after a crash, the same result is archived once.
-        """
-        claim = self.claimed / f"{result.task_id}.json"
+    def find_job(self, task_id: str) -> Job | None:
+        """The claimed job whose task that is; None where there is none."""
         try:
-            job = parse_job(_read_bytes(claim)[0])
+            return parse_job(read_bytes(self.claimed / f"{task_id}.json")[0])
         except (FileNotFoundError, ValueError):
+            return None
+
+    def put_back(self, job: Job, task_id: str) -> None:
+        """Let a claimed job wait again, as ``job`` now says; safe to repeat after a crash."""
+        claim = self.claimed / f"{task_id}.json"
+        # Its content first, then its place: whoever finds it in between knows that this task was tried.
+        write_whole(claim, msgspec.json.encode(job))
+        claim.rename(self.tonight / claim.name)
+
+    def store_result(self, result: TaskResult) -> Path | None:
+        """Archive the result of a claimed job; None where no claimed job is its task.
+
+        Safe to repeat: found claimed again after a crash, the same result is archived once. The claim is
+        ended by ``end_claim``.
+        """
+        job = self.find_job(result.task_id)
+        if job is None:
             return None
         path = self.archive / f"{job.id}.json"
         if path.exists() and _task_id_in(path) != result.task_id:
@@ -136,14 +145,49 @@ class JobQueue:
         result = msgspec.structs.replace(
             result, metadata={**result.metadata, "job": msgspec.to_builtins(job)}
         )
-        _write(path, msgspec.json.format(result.to_json(), indent=2))
-        claim.unlink(missing_ok=True)
+        write_whole(path, msgspec.json.format(result.to_json(), indent=2))
         return path
+
+    def end_claim(self, task_id: str) -> None:
+        """Forget a claimed job: its result is archived."""
+        (self.claimed / f"{task_id}.json").unlink(missing_ok=True)
+
+    def drop(self, job: Job, day: str) -> Job:
+        """Put ``job`` into the queue under the next free id of ``day`` (YYYYMMDD): job-YYYYMMDD-NNN.
+
+        Raises ActionError where 1,000 jobs are active, or the day's 999 ids are used.
+        """
+        self.make_folders()
+        active = sum(1 for folder in (self.tonight, self.claimed) for _ in json_files(folder))
+        if active >= MOST_ACTIVE:
+            raise ActionError(f"The queue is full: {active:,} jobs are active", "Wait until some are done")
+        for number in range(1, 1_000):
+            named = msgspec.structs.replace(job, id=f"job-{day}-{number:03}")
+            if not self._is_known(named.id) and self._place(named):
+                return named
+        raise ActionError(f"There are 999 jobs of {day} already", "Drop a file with an id of your own")
+
+    def _is_known(self, job_id: str) -> bool:
+        folders = (self.tonight, self.archive, self.failed)
+        return any((folder / f"{job_id}.json").exists() for folder in folders) or self._is_used(job_id)
+
+    def _place(self, job: Job) -> bool:
+        """Write the job's file unless somebody was quicker with its name."""
+        target = self.tonight / f"{job.id}.json"
+        draft = target.with_name(f".{job.id}.{os.getpid()}")
+        try:
+            draft.write_bytes(msgspec.json.format(msgspec.json.encode(job), indent=2))
+            os.link(draft, target)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink(missing_ok=True)
+        return True
 
     def prune_archive(self, now: float | None = None) -> int:
         """Delete results older than KEEP_DAYS; returns how many."""
         limit = (now or time.time()) - KEEP_DAYS * 86_400
-        old = [path for path, written in _json_files(self.archive) if written.st_mtime < limit]
+        old = [path for path, written in json_files(self.archive) if written.st_mtime < limit]
         for path in old:
             path.unlink(missing_ok=True)
         return len(old)
@@ -156,7 +200,7 @@ class JobQueue:
             "archive": self.archive,
             "failed": self.failed,
         }
-        return {name: sum(1 for _ in _json_files(folder)) for name, folder in folders.items()}
+        return {name: sum(1 for _ in json_files(folder)) for name, folder in folders.items()}
 
     def _claim(self, entry: WaitingJob) -> list[ClaimedJob]:
         if self._is_used(entry.job.id):
@@ -168,7 +212,7 @@ class JobQueue:
         except FileNotFoundError:
             return []  # another process was quicker
         try:
-            return [ClaimedJob(claim, parse_job(_read_bytes(claim)[0]), entry.task_id)]
+            return [ClaimedJob(claim, parse_job(read_bytes(claim)[0]), entry.task_id)]
         except (ValueError, FileNotFoundError) as error:
             self._fail(claim, f"it changed while it was taken: {error}")
             return []
@@ -186,7 +230,7 @@ class JobQueue:
             target = self.failed / f"{path.stem}-{count}{path.suffix}"
         # The reason first: a crash in between leaves the file where it is found again.
         note = target.with_name(f"{target.name}.reason")
-        _write(note, f"{path.name}: {reason}\n".encode())
+        write_whole(note, f"{path.name}: {reason}\n".encode())
         try:
             path.rename(target)
         except FileNotFoundError:  # another process was quicker
@@ -194,16 +238,8 @@ class JobQueue:
                 note.unlink(missing_ok=True)
 
 
-def _json_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".json") and not entry.name.startswith("."):
-                with suppress(FileNotFoundError):
-                    yield Path(entry.path), entry.stat(follow_symlinks=False)
-
-
 def _read(path: Path) -> WaitingJob:
-    text, written = _read_bytes(path)
+    text, written = read_bytes(path)
     try:
         job = parse_job(text)
     except BrokenJson:
@@ -211,37 +247,6 @@ def _read(path: Path) -> WaitingJob:
             raise _HalfWritten from None
         raise
     return WaitingJob(path, job, name_task(job, text, written.st_mtime_ns), written.st_mtime)
-
-
-def _read_bytes(path: Path) -> tuple[bytes, os.stat_result]:
-    """The content of a regular file; raises ValueError for anything else that stands under its name."""
-    with ExitStack() as stack:
-        try:
-            # Without NONBLOCK a pipe dropped here would stop the queue.
-            number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            reason = (
-                "it is a link, not a file" if path.is_symlink() else f"it cannot be read: {error.strerror}"
-            )
-            raise ValueError(reason) from None
-        stack.callback(os.close, number)
-        written = os.fstat(number)
-        if not stat.S_ISREG(written.st_mode):
-            raise ValueError("it is not a regular file")
-        if written.st_size > LARGEST:
-            raise ValueError(f"it has {written.st_size:,} bytes; the limit is {LARGEST:,}")
-        return os.read(number, LARGEST), written
-
-
-def _write(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def _task_id_in(path: Path) -> str:

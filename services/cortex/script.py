@@ -36,6 +36,22 @@ def make_command(path: str, args: Sequence[str], workspace: Path) -> list[str]:
     )
 
 
+def script_folder(script: Path, state_dir: Path) -> Path:
+    """The folder that a script may read beside the workspace: its own.
+
+    Raises ActionError for one that holds secrets: a hidden folder of a home, or the state directory itself.
+    """
+    folder = script.parent.resolve()
+    home, state = Path.home().resolve(), state_dir.resolve()
+    beneath_home = folder.parts[len(home.parts) :] if folder.is_relative_to(home) else ()
+    is_hidden = any(part.startswith(".") for part in beneath_home)
+    if folder == state or (is_hidden and not folder.is_relative_to(state)):
+        raise ActionError(
+            f"{folder} may hold secrets, so no script is run there", "Put the script into a folder of its own"
+        )
+    return folder
+
+
 def tell_run(name: str, result: CommandResult, log_path: Path) -> Outcome:
     """What came of running the script ``name``, whose whole output is in ``log_path``.
 

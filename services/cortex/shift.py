@@ -2,23 +2,29 @@
 
 A claimed job is a task of cortex for itself, under an id that follows from its file. Whoever finds the claim
 after a crash hands out the same task again, which the bus refuses where it is there already: no job is lost,
-and none is done twice.
+and none is done twice. Of each job that ended nexus gets one report, for the morning.
 """
 
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
+from services.cortex.night import Job, put_off
 from services.cortex.options import Options
 from services.cortex.queue import ClaimedJob, JobQueue
+from services.cortex.report import report_job
 from shared import subjects
 from shared.actions import Outcome
 from shared.agent import BaseAgent
 from shared.bus.claim import pending
-from shared.contracts import MAX_TEXT, Task, TaskChanged, TaskResult
+from shared.bus.entry import seal
+from shared.contracts import MAX_TEXT, Task, TaskChanged, TaskResult, TaskStatus, generate_id
+from shared.contracts.base import amended
 from shared.errors import BusError, Conflict
 
 PRUNE_EVERY = 86_400.0
+RETRIED = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
+"""How a job's task ended that may be tried again: what somebody cancelled stays so."""
 LISTED = 50
 """The most jobs of a kind that the status lists."""
 
@@ -49,14 +55,47 @@ class NightShift:
                 continue
 
     async def end(self, result: TaskResult) -> None:
-        """Archive ``result`` where it is a job's."""
+        """Archive ``result`` where it is a job's, and report it to nexus; a failed job may be tried again.
+
+        Where the disk does not let it, the next look at the queue tries again.
+        """
+        self._handed_out.discard(result.task_id)
+        try:
+            job = await asyncio.to_thread(self.queue.find_job, result.task_id)
+            if job is None:
+                return
+            if result.status in RETRIED and (waiting := put_off(job, result.task_id, datetime.now(UTC))):
+                await asyncio.to_thread(self.queue.put_back, waiting, result.task_id)
+                self._agent.log.info("job_put_off", task_id=result.task_id, until=waiting.run_at)
+            else:
+                await self._archive(job, result)
+        except OSError as error:
+            self._agent.log.warning("job_not_archived", task_id=result.task_id, error=str(error))
+            return
+        self._ended.set()
+
+    async def _archive(self, job: Job, result: TaskResult) -> None:
         path = await asyncio.to_thread(self.queue.store_result, result)
-        if path is not None:
-            self._agent.log.info(
-                "job_ended", task_id=result.task_id, status=result.status.value, result=str(path)
+        await self._report(job, result, str(path))
+        # The report before the claim's end: whoever finds the claim after a crash reports what was not.
+        await asyncio.to_thread(self.queue.end_claim, result.task_id)
+        self._agent.log.info(
+            "job_ended", task_id=result.task_id, status=result.status.value, result=str(path)
+        )
+
+    async def _report(self, job: Job, result: TaskResult, path: str) -> None:
+        """Tell nexus, once: a record of one's own, written with the letter, says that it was."""
+        name, bus = self._agent.profile.name, self._agent.bus
+        report = report_job(job, result, path, sender=name, report_id=bus.derive_id("report", result.task_id))
+        try:
+            await bus.commit(
+                [
+                    seal(subjects.record(name, "overnight", report.report_id), report, expect=0),
+                    seal(subjects.mail(subjects.NEXUS, name), amended(report, id=generate_id())),
+                ]
             )
-            self._handed_out.discard(result.task_id)
-            self._ended.set()
+        except Conflict:
+            self._agent.log.info("reported_before", task_id=result.task_id)
 
     def describe(self) -> Outcome:
         """The state of the queue for people and programs."""
@@ -102,16 +141,16 @@ class NightShift:
             await self._agent.bus.commit(pending(task, self._agent.profile.name))
             self._agent.log.info("job_handed_out", job=claimed.job.id, task_id=task.task_id)
         except Conflict:
-            await self._find_result(task)
+            if result := await self._find_result(task):
+                await self.end(result)
+                return
         self._handed_out.add(task.task_id)
 
-    async def _find_result(self, task: Task) -> None:
-        """Archive the result of a task that was handed out before and has ended."""
+    async def _find_result(self, task: Task) -> TaskResult | None:
+        """The result of a task that was handed out before and has ended."""
         subject = subjects.state(task.assignee, task.requester, task.task_id)
         stored = await self._agent.bus.last(subjects.OFFICE, subject)
-        record = TaskChanged.from_json(stored.data) if stored else None
-        if record is not None and record.result is not None:
-            await self.end(record.result)
+        return TaskChanged.from_json(stored.data).result if stored else None
 
     def _task(self, claimed: ClaimedJob) -> Task:
         job, name = claimed.job, self._agent.profile.name

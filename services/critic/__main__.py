@@ -6,15 +6,22 @@ from typing import Any
 
 import msgspec
 
+from services.critic.claims import find_named_folder
+from services.critic.copying import clean_trials
 from services.critic.drift import check_drift
-from services.critic.findings import Check
+from services.critic.findings import Check, clean
 from services.critic.inspection import describe, describe_check, describe_drift, inspect_repository, sources
+from services.critic.judging import judge_results
 from services.critic.lint import lint
-from services.critic.review import review
+from services.critic.rerun import Rerunner
+from services.critic.review import add_reruns, is_all_own, refuse, review
 from services.critic.secrets import scan_secrets
 from services.critic.security import scan_security
+from services.critic.source import read_source
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
+from shared.contracts import Verdict
+from shared.errors import BrainError
 from shared.process import run
 from shared.source.tree import Tree, read_tree
 
@@ -23,6 +30,10 @@ REPO = {"repo": "Absolute path of the repository"}
 
 class Critic(BaseAgent):
     """Lints, scans, checks drift and reviews; it never changes what it looks at."""
+
+    async def on_start(self) -> None:
+        """Remove copies that a crash left behind."""
+        await asyncio.to_thread(clean_trials, self.settings.workspaces)
 
     @register_action(
         "Lint a repository, scan it for vulnerabilities and secrets, and check its import rules", REPO
@@ -49,6 +60,19 @@ class Critic(BaseAgent):
         """The findings in data key ``findings``, never a secret itself, the tool's run in ``tool``."""
         return _tell(await scan_secrets(await _tree(repo), timeout=self.settings.command_timeout))
 
+    @register_action(
+        "Read a text file of a repository, whole or some of its lines",
+        {
+            **REPO,
+            "path": "Path of the file, relative to the repository",
+            "start": "First line, from 1",
+            "end": "Last line; 0 for the end of the file",
+        },
+    )
+    async def read_source(self, repo: str, path: str, start: int = 1, end: int = 0) -> Outcome:
+        """The lines with their numbers, at most 500; fails for what is no text, or not beneath the folder."""
+        return await asyncio.to_thread(read_source, Path(repo), path, start, end)
+
     @register_action("Check a repository's imports against the rules that it states about itself", REPO)
     async def check_drift(self, repo: str) -> Outcome:
         """The rules with their violations in data key ``drift``, what was not checked in ``note``."""
@@ -66,17 +90,52 @@ class Critic(BaseAgent):
         "Review the results of a goal's tasks: approve them, or name those to be done again",
         {
             "results": "The results by the task's name, each with status, output, metadata and evidence_refs",
-            "repo": "Absolute path of the repository they are about, to look up what they cite",
+            "repo": "Absolute path of the repository they are about, to look up and run what they claim",
+            "goal": "What was asked for",
         },
     )
-    async def review(self, results: dict[str, Any], repo: str = "") -> Outcome:
-        """The Verdict in data key ``verdict``."""
-        verdict = await asyncio.to_thread(review, results, Path(repo) if repo else None)
+    async def review(self, results: dict[str, Any], repo: str = "", goal: str = "") -> Outcome:
+        """The Verdict in data key ``verdict``, what was run again in ``runs``.
+
+        What is claimed is looked up, and run again in the jail where it can be; what could not be run is
+        said. With a model the content is judged too. The critic approves nothing at its own request.
+        """
+        root = Path(repo) if repo else None
+        rerunner = Rerunner(
+            self.settings.workspaces,
+            self.judge,
+            own_name=self.profile.name,
+            timeout=self.settings.command_timeout,
+        )
+        folders = (self.settings.outputs, self.settings.workspaces, *((root,) if root else ()))
+        asked = goal or self.job.task.text
+        named = root if root and root.is_absolute() and root.is_dir() else None
+        place = named or await asyncio.to_thread(find_named_folder, asked)
+        rerun = await rerunner.run(results, place, folders, sure=named is not None)
+        verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
+        verdict = await self._judge_content(results, asked, verdict, root)
+        if is_all_own(results, self.profile.name) and rerun.unrun:
+            verdict = refuse(verdict, f"it is all {self.profile.name}'s own work, and could not be run again")
+        if self.job.task.requester == self.profile.name:
+            verdict = refuse(
+                verdict, f"{self.profile.name} asks for it itself, and approves nothing of its own"
+            )
         head = f"{'Approved' if verdict.approved else 'Sent back'}, {verdict.score} of 10."
         return Outcome(
             output="\n".join([head, *(f"- {reason}" for reason in verdict.reasons)]),
-            data={"verdict": verdict.to_dict()},
+            data={"verdict": verdict.to_dict(), "runs": list(rerun.runs)},
         )
+
+    async def _judge_content(
+        self, results: dict[str, Any], goal: str, verdict: Verdict, root: Path | None
+    ) -> Verdict:
+        if not self.brain.available or not results:
+            return verdict
+        try:
+            return await judge_results(self, results, goal, verdict, root)
+        except BrainError as error:
+            unread = f"The content was not judged: {error}"
+            return msgspec.structs.replace(verdict, reasons=(*verdict.reasons, clean(unread)))
 
 
 async def _tree(repo: str) -> Tree:

@@ -116,6 +116,7 @@ async def _run(tree: Tree, options: list[str], timeout: float) -> tuple[CommandR
             ],
             cwd=tree.root,
             timeout=timeout,
+            writable=[Path(folder)],
         )
         return result, list(_read(tree, output))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from services.critic.docket import Rerun
 from services.critic.findings import clean
 from shared.contracts.checkup import Inspection, TestRun, Verdict
 from shared.contracts.task import TaskStatus
@@ -106,6 +107,41 @@ def _unfound(claimed: list[str], repo: Path | None) -> list[str]:
         return []
     more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
     return [f"it names sources that cannot be found: {', '.join(missing[:SHOWN])}{more}"]
+
+
+def is_found(source: str, repo: Path | None) -> bool:
+    """Whether ``source`` is a file, perhaps with a line, that is there beneath ``repo``."""
+    if repo is None or not repo.is_dir() or not PLACE.fullmatch(source):
+        return False
+    root = repo.resolve()
+    path, _, line = source.partition(":")
+    return (root / path).is_file() and _exists(source if line else f"{source}:1", root, {})
+
+
+def add_reruns(verdict: Verdict, rerun: Rerun) -> Verdict:
+    """``verdict`` with what running claims again showed: a fault costs 3, what was not run 1."""
+    reasons = [f"{task}: {words}" for task, words in rerun.faults]
+    reasons += [f"{task}: not run: {words}" for task, words in rerun.unrun]
+    if not reasons:
+        return verdict
+    redo = tuple(dict.fromkeys((*verdict.redo, *(task for task, _ in rerun.faults))))
+    kept = () if verdict.approved and verdict.score == 10 else verdict.reasons
+    return Verdict(
+        approved=verdict.approved and not rerun.faults,
+        score=max(1, verdict.score - 3 * len(rerun.faults) - len(rerun.unrun)),
+        reasons=(*kept, *(clean(reason, 600) for reason in reasons)),
+        redo=redo,
+    )
+
+
+def refuse(verdict: Verdict, reason: str) -> Verdict:
+    """``verdict`` that does not approve, whatever it says, for ``reason``."""
+    return Verdict(approved=False, score=1, reasons=(clean(reason), *verdict.reasons), redo=verdict.redo)
+
+
+def is_all_own(results: Mapping[str, Any], own_name: str) -> bool:
+    """Whether every result is by the agent of that name."""
+    return {result.get("agent") for result in results.values() if isinstance(result, Mapping)} == {own_name}
 
 
 def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool:

@@ -38,7 +38,13 @@ async def scan_secrets(tree: Tree, *, timeout: float) -> Check:
         await asyncio.to_thread(listing.write_text, "\0".join(files), "utf-8")
         # -I, and a path instead of -m: nothing of the scanned repository can be imported
         script = [sys.executable, "-I", secret_scan.__file__, str(tree.root), str(listing), str(output)]
-        result = await run_command(script, cwd=Path(folder), timeout=timeout)
+        result = await run_command(
+            script,
+            cwd=Path(folder),
+            timeout=timeout,
+            writable=[Path(folder)],
+            readable=[tree.root, Path(secret_scan.__file__).parent],
+        )
         rows = output.read_bytes().splitlines() if output.exists() else []
     problem = ""
     if result.timed_out:

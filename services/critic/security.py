@@ -72,6 +72,7 @@ async def _run(tree: Tree, files: list[str], timeout: float) -> tuple[list[Findi
             ],
             cwd=tree.root,
             timeout=timeout,
+            writable=[Path(folder)],
         )
         if result.timed_out:
             return [], f"{len(files)} files were not scanned: the time was up"

@@ -1,42 +1,108 @@
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import msgspec
+
+from services.engineer.delivery import deliver, make_patch
 from services.engineer.history import read_history
-from services.engineer.summary import cite_tests, tell_changes, tell_history, tell_log, tell_tests
+from services.engineer.report import report_delivery, report_history, report_tests
+from services.engineer.summary import tell_changes, tell_history, tell_log
 from services.engineer.testing import TestPlan, plan_tests, run_tests
-from services.engineer.workspace import Workspace, clean_workspaces, require_folder, working_copy
+from services.engineer.workspace import COPIES, Workspace, clean_copies, require_folder, working_copy
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
-from shared.contracts import HistoryReading, TestRun
+from shared.bus import Bus
+from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
 from shared.process import run
+from shared.profile import Profile
+from shared.sandbox.beneath import Beneath
+from shared.settings import Settings
+from shared.skills.changing import changing, commands_of
+from shared.skills.git import new_folder
+from shared.skills.outside import require_source
+from shared.skills.patching import apply_patch
+from shared.skills.workspace import (
+    clean_workspaces,
+    note_origin,
+    open_workspace,
+    origin_of,
+    outputs_path,
+    slug,
+    workspace_path,
+)
 
 REPO = {"repo": "Absolute path of the repository"}
+FOLDER = {"folder": "Name of the project's folder in the workspace"}
 
 
 class Engineer(BaseAgent):
-    """Works with files, the shell and git: runs a project's tests in a copy of it and tells its history."""
+    """Works with files, the shell and git, on copies: what it changes it hands over as a patch."""
+
+    def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
+        super().__init__(profile, settings, bus)
+        self._cores = asyncio.Semaphore(max(1, int(profile.options.get("tests_at_once", 2))))
 
     async def on_start(self) -> None:
-        """Remove working copies that a crash left behind."""
-        await asyncio.to_thread(clean_workspaces, self.settings.workspaces)
+        """Remove copies and workspaces that nobody has used for long."""
+        await asyncio.to_thread(clean_copies, self.settings.workspaces)
+        await asyncio.to_thread(clean_workspaces, self.settings)
+
+    async def on_task(self, task: Task) -> Outcome:
+        """Do a task; one that was put in words ends with what was changed and what was run for it."""
+        outcome = await super().on_task(task)
+        if task.context.get("action") or not workspace_path(self.settings, task).is_dir():
+            return outcome
+        delivery = await deliver(open_workspace(self), self._changes())
+        return report_delivery(outcome, delivery, commands_of(self), workspace_path(self.settings, task))
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
         """A TestRun in data key ``tests``; failing tests, or none that can be run, are findings."""
-        folder = require_folder(repo)
-        await self.progress(f"copies {folder}")
-        keep = bool(self.profile.options.get("keep_workspaces", False))
-        async with working_copy(folder, self._place(), keep=keep) as workspace:
-            plan = await plan_tests(folder, workspace)
-            tests = plan if isinstance(plan, TestRun) else await self._run(plan, workspace)
-        return _report_tests(tests, workspace.skipped)
+        return report_tests(*await self._test(require_folder(repo)))
+
+    @register_action(
+        "Apply a patch to a copy of a project and run its tests there; the project itself is left alone",
+        {**REPO, "patch": "The patch, as a unified diff"},
+    )
+    async def try_patch(self, repo: str, patch: str) -> Outcome:
+        """A TestRun in data key ``tests``; raises ActionError where the patch does not fit."""
+        if not patch.strip():
+            raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
+        return await self._try(await require_source(self, repo), f"{patch}\n".encode("utf-8", "replace"))
+
+    @register_action(
+        "Copy a project into the workspace, uncommitted changes included, to work on it there",
+        {**REPO, "folder": "Name of its folder in the workspace; empty for the project's own name"},
+    )
+    async def copy_project(self, repo: str, folder: str = "") -> Outcome:
+        """The copy has a history of one commit; what it lacks is in data key ``not_copied``."""
+        source = await require_source(self, repo)
+        name = new_folder(open_workspace(self), folder or slug(source.name))
+        async with changing(self, f"copy {source} as {name}") as workspace, self._copy(source, True) as copy:
+            # It is made elsewhere: what runs in the workspace meanwhile must not turn it to other places.
+            await asyncio.to_thread(_adopt, workspace, copy.root, name)
+            await asyncio.to_thread(note_origin, self, name, source)
+        note = f"; {len(copy.skipped)} files were left out" if copy.skipped else ""
+        return Outcome(
+            output=f"Copied {source} to {name} in the workspace{note}",
+            data={"folder": name, "not_copied": list(copy.skipped[:200])},
+        )
+
+    @register_action("Run the tests of a project in the workspace, as it is now", FOLDER)
+    async def test_changes(self, folder: str) -> Outcome:
+        """As ``try_patch`` with what was changed: in a fresh copy, with the tools of the original."""
+        source = origin_of(self, folder)
+        if source is None:
+            raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
+        return await self._try(require_folder(str(source)), await make_patch(open_workspace(self), folder))
 
     @register_action("Tell a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``."""
         history = await self._read(repo, 1)
-        return _report_history(history, tell_changes(history))
+        return report_history(history, tell_changes(history))
 
     @register_action(
         "Tell a git repository's latest commits", {**REPO, "limit": "How many commits at most, 1 to 1000"}
@@ -46,13 +112,13 @@ class Engineer(BaseAgent):
         if not 1 <= limit <= 1000:
             raise ActionError(f"limit must be between 1 and 1000, not {limit}")
         history = await self._read(repo, limit)
-        return _report_history(history, tell_log(history))
+        return report_history(history, tell_log(history))
 
     @register_action("Tell where a git repository stands: branch, changes, latest commits", REPO)
     async def read_history(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``; a folder without git is told in its ``problem``."""
         history = await read_history(require_folder(repo))
-        return _report_history(history, tell_history(history))
+        return report_history(history, tell_history(history))
 
     async def _read(self, repo: str, limit: int) -> HistoryReading:
         history = await read_history(require_folder(repo), limit)
@@ -60,31 +126,45 @@ class Engineer(BaseAgent):
             raise ActionError(history.problem, "Name a folder that lies in a git repository")
         return history
 
+    async def _try(self, folder: Path, patch: bytes) -> Outcome:
+        tests, skipped = await self._test(folder, patch)
+        path = self._changes() / "tried.patch"
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_bytes, patch)
+        outcome = report_tests(tests, skipped)
+        return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
+
+    async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:
+        """Test a copy of ``folder``, changed by ``patch``: how that went, and what the copy lacks."""
+        await self.progress(f"copies {folder}")
+        async with self._copy(folder) as workspace:
+            if patch:
+                await apply_patch(workspace.root, workspace.root, patch)
+            plan = await plan_tests(folder, workspace)
+            tests = plan if isinstance(plan, TestRun) else await self._run(plan, workspace)
+        return tests, workspace.skipped
+
     async def _run(self, plan: TestPlan, workspace: Workspace) -> TestRun:
-        await self.progress(f"runs {plan.line}, found in {plan.command.found}")
-        async with self.effect(f"run the tests in a copy: {plan.line}", repeatable=True):
-            return await run_tests(plan, workspace, self._log_path(), self.settings.command_timeout)
+        log = outputs_path(self) / "tests.log"
+        async with self._cores:
+            await self.progress(f"runs {plan.line}, found in {plan.command.found}")
+            async with self.effect(f"run the tests in a copy: {plan.line}", repeatable=True):
+                return await run_tests(plan, workspace, log, self.settings.command_timeout)
 
-    def _place(self) -> Path:
-        return self.settings.workspaces / self.job.task.task_id / f"attempt-{self.job.attempt}"
+    def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[Workspace]:
+        place = self.settings.workspaces / f"{self.job.task.task_id}{COPIES}" / f"attempt-{self.job.attempt}"
+        keep = bool(self.profile.options.get("keep_workspaces", False))
+        return working_copy(
+            folder, place, keep=keep, apart=self.settings.state_dir.resolve(), history=history
+        )
 
-    def _log_path(self) -> Path:
-        task = self.job.task
-        return self.settings.outputs / (task.parent_goal_id or task.goal_id or task.task_id) / "tests.log"
-
-
-def _report_tests(tests: TestRun, skipped: tuple[str, ...]) -> Outcome:
-    return Outcome(
-        output=tell_tests(tests, skipped),
-        data={"tests": tests.to_dict(), "not_copied": list(skipped)},
-        evidence_refs=cite_tests(tests),
-        output_paths=(tests.log_path,) if tests.log_path else (),
-    )
+    def _changes(self) -> Path:
+        return outputs_path(self) / "changes" / self.job.task.task_id
 
 
-def _report_history(history: HistoryReading, output: str) -> Outcome:
-    sources = tuple(commit.source for commit in history.latest)
-    return Outcome(output=output, data={"history": history.to_dict()}, evidence_refs=sources)
+def _adopt(workspace: Path, folder: Path, name: str) -> None:
+    with Beneath(workspace) as beneath:
+        beneath.adopt(folder, name)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
-
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, remove_tree, run_command
+from shared.skills.repository import ENVIRONMENT, Repository
 
 HARMLESS = frozenset(
     {
@@ -33,41 +32,6 @@ HARMLESS = frozenset(
 )
 """What is taken over of a repository's settings: what its files mean, no program and no path."""
 
-ENVIRONMENT = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_PAGER": "cat",
-}
-
-
-class Repository(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a repository lies: its work tree, its git folder, and the one it shares with other work trees."""
-
-    top: Path
-    private: Path
-    common: Path
-
-
-def find_repository(folder: Path) -> Repository | None:
-    """The repository whose work tree holds ``folder``, or None."""
-    for top in (folder, *folder.parents):
-        private = top / ".git"
-        if private.is_file():
-            private = _follow(private, "gitdir:")
-        if private.is_dir() and (private / "HEAD").exists():
-            common = _follow(private / "commondir") if (private / "commondir").is_file() else private
-            return Repository(top=top, private=private, common=common)
-    return None
-
-
-def _follow(pointer: Path, prefix: str = "") -> Path:
-    text = pointer.read_bytes()[:4096].decode("utf-8", "surrogateescape")
-    return (pointer.parent / text.removeprefix(prefix).strip("\n ")).resolve()
-
 
 class Git:
     """Git over a repository's objects, index and work tree, but with a configuration of our own."""
@@ -82,6 +46,8 @@ class Git:
             ["git", *arguments],
             cwd=cwd,
             timeout=timeout,
+            writable=[self.folder],
+            readable=self.repository.folders,
             env={**ENVIRONMENT, "GIT_DIR": str(self.folder), "GIT_WORK_TREE": str(self.repository.top)},
             output_limit=100_000_000,
             separate_errors=True,

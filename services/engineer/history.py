@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from services.engineer.git import Git, borrow, find_repository
+from services.engineer.git import Git, borrow
 from shared.contracts import HistoryReading, Statement
 from shared.errors import ActionError
+from shared.skills.repository import find_repository
 
 MAX_CHANGES = 200
 """The most uncommitted changes that are listed one by one."""

@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from services.engineer.git import Repository, borrow, find_repository
+from services.engineer.git import borrow
+from shared.skills.repository import Repository, find_repository
 
 JUNK = frozenset(
     {

@@ -52,7 +52,8 @@ NOTHING_FOUND = (
 class TestPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What will be run, where and with what environment, and the JUnit ``report`` it is to write.
 
-    ``line`` is the command as a person would type it in the project.
+    ``line`` is the command as a person would type it in the project; ``readable`` are the folders it needs
+    beside its own.
     """
 
     __test__ = False
@@ -63,6 +64,7 @@ class TestPlan(msgspec.Struct, frozen=True, kw_only=True):
     cwd: Path
     env: dict[str, str]
     report: Path
+    readable: tuple[Path, ...] = ()
 
 
 async def plan_tests(repo: Path, workspace: Workspace) -> TestPlan | TestRun:
@@ -76,17 +78,18 @@ async def plan_tests(repo: Path, workspace: Workspace) -> TestPlan | TestRun:
     cwd = workspace.root / command.folder
     report = workspace.results / "junit.xml"
     argv, line, env = command.argv, shlex.join(command.argv), _environment(cwd, workspace)
+    readable: tuple[Path, ...] = ()
     if argv[0] == "python":
         python = await _choose_python(repo, command)
         if python is None:
             return TestRun(
                 command=shlex.join(argv), found=command.found, problem=_tell_no_pytest(repo, command)
             )
-        argv = (python, *argv[1:])
+        argv, readable = (python, *argv[1:]), (Path(python).parents[1],)
         line = shlex.join([_tell_python(python, repo / command.folder), *argv[1:]])
     if command.runner == "pytest":
         argv += _pytest_options(cwd, workspace, report)
-    return TestPlan(command=command, line=line, argv=argv, cwd=cwd, env=env, report=report)
+    return TestPlan(command=command, line=line, argv=argv, cwd=cwd, env=env, report=report, readable=readable)
 
 
 def _environment(cwd: Path, workspace: Workspace) -> dict[str, str]:
@@ -139,7 +142,7 @@ async def _choose_python(repo: Path, command: TestCommand) -> str | None:
     probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pytest') is None)"
     for python in candidates:
         answer = await run_command(
-            [python, "-I", "-c", probe], cwd=Path("/"), timeout=20, env=_tool_folders()
+            [python, "-I", "-c", probe], cwd=Path("/"), timeout=20, readable=[repo], env=_tool_folders()
         )
         if answer.exit_code == 0:
             return python
@@ -163,6 +166,8 @@ async def run_tests(plan: TestPlan, workspace: Workspace, log_path: Path, second
             plan.argv,
             cwd=plan.cwd,
             timeout=seconds,
+            writable=[workspace.root, workspace.results],
+            readable=plan.readable,
             env=plan.env,
             output_limit=OUTPUT_LIMIT,
             log_path=log_path,

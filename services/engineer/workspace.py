@@ -11,13 +11,16 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from services.engineer.git import ENVIRONMENT, find_repository
 from services.engineer.listing import list_files
 from shared.errors import ActionError
 from shared.sandbox import remove_tree, run_command
+from shared.skills.git import BASE
+from shared.skills.repository import AUTHOR, ENVIRONMENT, find_repository
 
 MAX_BYTES = 2 << 30
 MAX_FILES = 200_000
+COPIES = ".copies"
+"""What the name of a folder of copies ends with: no goal's name, so no workspace's, has a dot in it."""
 STALE = 86_400.0
 """Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
 
@@ -55,20 +58,23 @@ async def working_copy(
     keep: bool = False,
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
+    apart: Path | None = None,
+    history: bool = False,
 ) -> AsyncIterator[Workspace]:
     """A copy of ``repo`` beneath ``place`` (the folder of one attempt), removed at the end unless ``keep``.
 
     It holds the files as they are in the work tree, uncommitted changes included, and where ``repo`` is in
-    git a history of one commit. Links that lead outside and what is neither file nor link are left out and
-    listed. Raises ActionError where ``repo`` has more than ``max_bytes`` (default 2 GiB) or ``max_files``.
+    git, or ``history`` is wanted, a history of one commit. Links that lead outside and what is neither file
+    nor link are left out and listed; what lies in ``apart`` (default ``place``) is left out. Raises
+    ActionError where ``repo`` has more than ``max_bytes`` (default 2 GiB) or ``max_files``.
     """
     place = (await asyncio.to_thread(_make_place, place)).resolve()
     try:
         root, results = place / "copy" / (repo.name or "root"), place / "results"
-        copier = _Copier(repo, root, place, max_bytes, max_files)
+        copier = _Copier(repo, root, apart or place, max_bytes, max_files)
         await copier.run(await list_files(repo))
         results.mkdir()
-        if find_repository(repo):
+        if history or find_repository(repo):
             await _commit(root)
         yield Workspace(
             root=root, results=results, files=copier.files, size=copier.size, skipped=tuple(copier.skipped)
@@ -78,10 +84,10 @@ async def working_copy(
             await asyncio.to_thread(_remove_place, place)
 
 
-def clean_workspaces(workspaces: Path, older_than: float = STALE) -> int:
+def clean_copies(workspaces: Path, older_than: float = STALE) -> int:
     """Remove the copies that are older than ``older_than`` seconds; returns how many there were."""
     removed = 0
-    for place in list(workspaces.glob("*/*")):
+    for place in list(workspaces.glob(f"*{COPIES}/*")):
         with contextlib.suppress(FileNotFoundError):  # another engineer may be at the same
             if time.time() - place.lstat().st_mtime > older_than:
                 _remove_place(place)
@@ -112,23 +118,24 @@ async def _commit(root: Path) -> None:
     times touched by ``git add``; a commit of what was copied takes nothing from the repository. Without one
     (git is missing, or refuses a file) the tests can still run, so a failure is left alone.
     """
-    author = ["-c", "user.name=Mailroom", "-c", "user.email=mailroom@localhost", "-c", "core.compression=0"]
     for arguments in (
         ["init", "--quiet", "--template="],
-        [*author, "add", "--all"],
-        [*author, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy"],
+        ["-c", "core.compression=0", "add", "--all"],
+        ["commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy"],
+        ["update-ref", BASE, "HEAD"],
     ):
         with contextlib.suppress(ActionError):
-            await run_command(["git", *arguments], cwd=root, timeout=120, env=ENVIRONMENT)
+            git = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
+            await run_command(git, cwd=root, timeout=120, writable=[root], env={**ENVIRONMENT, **AUTHOR})
 
 
 class _Copier:
     """Copies files below ``source`` to below ``target``, leaving out what leads outside."""
 
-    def __init__(self, source: Path, target: Path, place: Path, max_bytes: int, max_files: int) -> None:
+    def __init__(self, source: Path, target: Path, apart: Path, max_bytes: int, max_files: int) -> None:
         self.source = source
         self.target = target
-        self.place = place
+        self.apart = apart
         self.max_bytes = max_bytes
         self.max_files = max_files
         self.files = 0
@@ -179,7 +186,7 @@ class _Copier:
     def _is_inside(self, name: PurePath) -> bool:
         """Whether ``name`` stays below the source and passes through no link: an index can claim anything."""
         proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
-        itself = (self.source / name).is_relative_to(self.place)
+        itself = (self.source / name).is_relative_to(self.apart)
         return proper and not itself and self._is_real_folder(name.parent)
 
     def _is_real_folder(self, folder: PurePath) -> bool:

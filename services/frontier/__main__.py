@@ -5,18 +5,35 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from services.frontier.brief import compose_brief, judge_confidence, save_brief
-from services.frontier.news import read_news
+import msgspec
+
+from services.frontier.brief import Findings, compose_brief, number_sources, save_brief
+from services.frontier.discoveries import remember
+from services.frontier.interests import merge_interests, remembered_interests
+from services.frontier.ledger import Ledger
 from services.frontier.options import read_options
-from services.frontier.papers import abstract_url, build_query, find_papers
+from services.frontier.relevance import Rater, ratings_of, score_of
+from services.frontier.sources import Found, Sources
+from services.frontier.synthesis import find_unknown, synthesize
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
 from shared.bus import Bus
-from shared.contracts import AgentReport, DiscoveryResult, generate_task_id
-from shared.errors import ActionError
+from shared.contracts import AgentReport, DiscoveryResult, Task, generate_task_id
+from shared.errors import ActionError, BrainError, BusError
 from shared.process import run
 from shared.profile import Profile
 from shared.settings import Settings
+from shared.skills.news import report_news
+from shared.skills.papers import build_query, cite_papers, judge_confidence, report_papers
+from shared.skills.workspace import outputs_path
+
+MOST_TOPICS = 20
+"""Topics of one discovery: at arXiv's pace they take a minute."""
+
+TOPIC = {
+    "topic": "What the papers are about, in a few words",
+    "max_results": "How many papers at most, 1 to 100",
+}
 
 
 class Frontier(BaseAgent):
@@ -25,94 +42,101 @@ class Frontier(BaseAgent):
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
         super().__init__(profile, settings, bus)
         self.options = read_options(profile.options)
+        self.sources = Sources(settings, self.options)
+        self.ledger = Ledger(bus, profile.name)
+        self.rater = Rater(self.memory, self.consider, lambda: self.brain.available)
 
-    @register_action(
-        "Find the most relevant papers on arXiv",
-        {
-            "topic": "What the papers are about, in a few words",
-            "max_results": "How many papers at most, 1 to 100",
-        },
-    )
+    async def on_task(self, task: Task) -> Outcome:
+        """As any agent does; papers and addresses that a model names without having found them are told."""
+        outcome = await super().on_task(task)
+        unknown = [] if task.context.get("action") else find_unknown(outcome.output, outcome.evidence_refs)
+        if not unknown:
+            return outcome
+        told = f"{outcome.output}\n\nNamed, but not found in this task: {', '.join(unknown)}"
+        return msgspec.structs.replace(outcome, output=told, data={**outcome.data, "unknown": unknown})
+
+    @register_action("Find the most relevant papers on arXiv", TOPIC)
     async def find_papers(self, topic: str, max_results: int = 3) -> Outcome:
         """The papers in data key ``papers``, arXiv ids as evidence; none found is an answer, not an error."""
-        papers = await self._look_up(topic, max_results)
-        told = [
-            f"- {paper['title']} ({', '.join(paper['authors'][:3])}) {abstract_url(paper)}"
-            for paper in papers
-        ]
-        head = f"{len(papers)} papers on {topic!r}:" if papers else f"arXiv has no paper on {topic!r}."
-        return Outcome(
-            output="\n".join([head, *told]),
-            data={"papers": papers, "confidence": judge_confidence(len(papers))},
-            evidence_refs=_cite(papers),
-        )
+        return report_papers(topic, (await self._look_up(topic, max_results)).items)
 
     @register_action(
         "Read the latest AI news from the configured feeds", {"max_articles": "How many items at most"}
     )
     async def monitor_ai_news(self, max_articles: int = 5) -> Outcome:
-        """Items in data key ``news_items``, broken feeds in ``problems``; fails where all are broken."""
-        items, problems = await self._read_feeds(max_articles)
-        if not items and problems:
-            raise ActionError("; ".join(problems), "Check the network connection and the setting feeds")
-        told = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
-        lines = [f"{len(items)} news items:" if items else "The feeds hold no news.", *told, *_warn(problems)]
+        """Items not reported before in data key ``news_items``, broken feeds in ``problems``.
+
+        Fails where all feeds are broken.
+        """
+        await self.progress(f"reads {len(self.settings.feeds)} feeds")
+        news = await self.sources.news()
+        if not news.items and news.problems:
+            raise ActionError("; ".join(news.problems), "Check the network connection and the setting feeds")
+        new = (await self.ledger.fresh(news.items, self.job.task))[: max(0, max_articles)]
+        await self._mark(new)
+        none = "The feeds hold no news that was not reported before." if news.items else ""
+        return report_news(new, news.problems, none)
+
+    @register_action(
+        "Say how relevant a paper is to the interests, out of 10, by embedding and, if there is one, a model",
+        {
+            "title": "The paper's title",
+            "abstract": "Its abstract, or what is known of it",
+            "interests": "What it is measured by; empty takes the interests of the profile and of memory",
+        },
+    )
+    async def analyze_paper_relevance(
+        self, title: str, abstract: str = "", interests: tuple[str, ...] = ()
+    ) -> Outcome:
+        """The ratings, each with its label, in data key ``relevance``; fails where neither can be had."""
+        wanted, notes = await self._interests(interests)
+        (paper,), problems = await self.rater.rate([{"title": title, "abstract": abstract}], wanted)
+        ratings = ratings_of(paper)
+        if not ratings:
+            raise ActionError("; ".join(problems), "See whether memory runs with 'mailroom status'")
+        told = [f"Relevance of {title!r}:", *(f"- {rating.sentence}" for rating in ratings)]
         return Outcome(
-            output="\n".join(lines),
-            data={"news_items": items, "problems": problems},
-            evidence_refs=tuple(item["link"] for item in items),
+            output="\n".join([*told, *notes, *problems]),
+            data={"relevance": msgspec.to_builtins(ratings), "problems": [*notes, *problems]},
         )
 
     @register_action(
         "Look for new papers on every interest and for news, and write them up",
-        {"topics": "What to look for; empty takes the interests of the profile"},
+        {"topics": "What to look for; empty takes the interests of the profile and of memory"},
     )
     async def daily_discovery(self, topics: tuple[str, ...] = ()) -> Outcome:
-        """A DiscoveryResult in data key ``discovery``, its brief on disk; fails where no source answers."""
-        wanted = topics or self.options.interests
-        for topic in wanted:
-            build_query(topic)
-        found, problems = await self._look_up_all(wanted)
-        items, broken = await self._read_feeds(self.options.news_items)
-        problems += broken
-        if problems and not items and not any(found.values()):
-            raise ActionError(
-                "; ".join(problems), "Check the network connection and the settings arxiv_url and feeds"
-            )
-        path = await self._save("Daily discovery", found, items, problems)
-        papers = list({paper["arxiv_id"]: paper for group in found.values() for paper in group}.values())
-        result = DiscoveryResult(
-            task_id=self.job.task.task_id,
-            agent=self.profile.name,
-            query=", ".join(wanted) or "news",
-            papers=tuple(papers),
-            news_items=tuple(items),
-            citations=_cite(papers) + tuple(item["link"] for item in items),
-            summary=f"{len(papers)} papers on {len(wanted)} topics and {len(items)} news items",
-            output_path=str(path),
-        )
-        return Outcome(
-            output="\n".join([f"{result.summary}, written up in {path}", *_warn(problems)]),
-            data={
-                "discovery": result.to_dict(),
-                "problems": problems,
-                "confidence": judge_confidence(len(papers)),
-            },
-            evidence_refs=result.citations,
-            output_paths=(str(path),),
-        )
+        """A DiscoveryResult in data key ``discovery``, its brief on disk; fails where no source answers.
 
-    @register_action(
-        "Write a research brief with sources on a topic",
-        {
-            "topic": "What the brief is about, in a few words",
-            "max_results": "How many papers at most, 1 to 100",
-        },
-    )
-    async def research_brief(self, topic: str, max_results: int = 5) -> Outcome:
+        What was reported before is left out; an item is marked as reported once its brief is written.
+        """
+        wanted, notes = await self._interests(topics)
+        await self.progress(f"looks for new papers on {len(wanted)} topics and for news")
+        by_topic, problems = await self.sources.papers_on(wanted)
+        news = await self.sources.news()
+        problems += news.problems
+        if problems and not news.items and not any(found.items for found in by_topic.values()):
+            cure = "Check the network connection and the settings arxiv_url and feeds"
+            raise ActionError("; ".join(problems), cure)
+        papers, rated = await self._select(by_topic, wanted)
+        fresh = await self.ledger.fresh(news.items, self.job.task)
+        at = min((news.at, *(found.at for found in by_topic.values())))
+        findings = Findings(
+            papers=papers,
+            news=fresh[: self.options.news_items],
+            problems=problems,
+            notes=[*notes, *rated],
+            looked_up=at,
+        )
+        findings, path = await self._write_up("Daily discovery", findings, ", ".join(wanted) or "news")
+        return self._report(findings, wanted, path)
+
+    @register_action("Write a research brief with sources on a topic", TOPIC)
+    async def generate_research_brief(self, topic: str, max_results: int = 5) -> Outcome:
         """An AgentReport in data key ``report`` and the brief as Markdown on disk."""
-        papers = await self._look_up(topic, max_results)
-        path = await self._save(f"Research brief: {topic}", {topic: papers}, [], [])
+        found = await self._look_up(topic, max_results)
+        papers, problems = await self.rater.rate(found.items, [topic])
+        findings = Findings(papers={topic: papers}, notes=problems, looked_up=found.at)
+        findings, path = await self._write_up(f"Research brief: {topic}", findings, topic, exclusive=False)
         confidence = judge_confidence(len(papers))
         report = AgentReport(
             report_id=generate_task_id("report"),
@@ -120,64 +144,109 @@ class Frontier(BaseAgent):
             report_type="research_brief",
             summary=f"{len(papers)} papers on {topic!r} (confidence: {confidence})",
             findings=tuple(f"{paper['title']} (arXiv:{paper['arxiv_id']})" for paper in papers),
-            evidence_refs=_cite(papers),
+            evidence_refs=cite_papers(papers),
             output_paths=(str(path),),
         )
         return Outcome(
-            output=f"{report.summary}, written up in {path}",
-            data={"report": report.to_dict(), "papers": papers, "confidence": confidence},
+            output="\n".join([f"{report.summary}, written up in {path}", *findings.notes]),
+            data={
+                "report": report.to_dict(),
+                "papers": papers,
+                "confidence": confidence,
+                "notes": findings.notes,
+            },
             evidence_refs=report.evidence_refs,
             output_paths=report.output_paths,
         )
 
-    async def _look_up(self, topic: str, max_results: int) -> list[dict[str, Any]]:
-        await self.progress(f"asks arXiv for papers on {topic!r}")
-        return await asyncio.to_thread(
-            find_papers,
-            topic,
-            max_results,
-            base_url=self.settings.arxiv_url,
-            timeout=self.settings.http_timeout,
-            delay=self.options.arxiv_delay,
-            retries=self.options.arxiv_retries,
-        )
+    async def _look_up(self, topic: str, max_results: int) -> Found:
+        await self.progress(f"asks arXiv for papers on {topic[:100]!r}")
+        return await self.sources.papers(topic, max_results)
 
-    async def _look_up_all(self, topics: Sequence[str]) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-        """Papers by topic; after the first failure the other topics are named, not tried one by one."""
-        limit = self.options.papers_per_interest
-        found: dict[str, list[dict[str, Any]]] = {}
-        for position, topic in enumerate(topics):
+    async def _interests(self, topics: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+        """``topics``, else what the profile and memory hold, and what could not be asked."""
+        if topics:
+            if len(topics) > MOST_TOPICS:
+                raise ActionError(f"{len(topics)} topics are too many", f"Name {MOST_TOPICS} at most")
+            for topic in topics:
+                build_query(topic)
+            return tuple(topics), []
+        try:
+            remembered = await remembered_interests(self.memory, self.options.remembered_interests)
+        except BusError as error:
+            return self.options.interests, [f"Memory was not asked for interests: {error}"]
+        return merge_interests(self.options.interests, remembered), []
+
+    async def _select(
+        self, by_topic: dict[str, Found], wanted: Sequence[str]
+    ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+        """The papers to report on each topic: not reported before, the most relevant of the new ones."""
+        candidates = {paper["arxiv_id"]: paper for found in by_topic.values() for paper in found.items}
+        fresh = await self.ledger.fresh(list(candidates.values()), self.job.task)
+        rated, problems = await self.rater.rate_by_embedding(fresh, wanted)
+        ordered = sorted(rated, key=score_of, reverse=True)
+        chosen: dict[str, list[dict[str, Any]]] = {}
+        for topic, found in by_topic.items():
+            ids = {paper["arxiv_id"] for paper in found.items}
+            chosen[topic] = [p for p in ordered if p["arxiv_id"] in ids][: self.options.papers_per_interest]
+        shown = list({p["arxiv_id"]: p for papers in chosen.values() for p in papers}.values())
+        judged, more = await self.rater.rate_by_model(shown, wanted)
+        final = {paper["arxiv_id"]: paper for paper in judged}
+        told = {topic: [final[p["arxiv_id"]] for p in papers] for topic, papers in chosen.items()}
+        return told, problems + more
+
+    async def _write_up(
+        self, title: str, findings: Findings, topic: str, *, exclusive: bool = True
+    ) -> tuple[Findings, Path]:
+        """Save the brief, remember and mark what is in it; returns the findings with what there is to say."""
+        sources = number_sources(findings)
+        notes = list(findings.notes)
+        if sources and self.brain.available:
             try:
-                found[topic] = await self._look_up(topic, limit)
-            except ActionError as error:
-                return found, [f"{error} Not looked up: {', '.join(topics[position:])}"]
-        return found, []
+                summary = await synthesize(self.consider, topic, sources)
+                findings = msgspec.structs.replace(findings, summary=summary)
+            except BrainError as error:
+                notes.append(f"The model wrote no summary: {error}")
+        findings = msgspec.structs.replace(findings, notes=notes)
+        folder = outputs_path(self)
+        try:
+            async with self.effect(f"write the brief {title!r} into {folder}", repeatable=True):
+                path = await asyncio.to_thread(save_brief, compose_brief(title, findings), folder, title)
+        except OSError as error:
+            raise ActionError(f"The brief cannot be written into {folder}: {error.strerror}") from None
+        if told := await remember(self.memory, self.profile.name, list(sources.values()), topic):
+            findings = msgspec.structs.replace(findings, notes=[*notes, told])
+        await self._mark(list(sources.values()), exclusive=exclusive)
+        return findings, path
 
-    async def _read_feeds(self, max_items: int) -> tuple[list[dict[str, Any]], list[str]]:
-        await self.progress(f"reads {len(self.settings.feeds)} feeds")
-        news = await read_news(self.settings.feeds, max_items, timeout=self.settings.http_timeout)
-        return list(news.items), list(news.problems)
+    async def _mark(self, items: Sequence[dict[str, Any]], *, exclusive: bool = True) -> None:
+        if marks := await self.ledger.marks(items, self.job.task, exclusive=exclusive):
+            await self.job.progress(f"reports {len(items)} items", marks)
 
-    async def _save(
-        self,
-        title: str,
-        papers: dict[str, list[dict[str, Any]]],
-        news: list[dict[str, Any]],
-        problems: list[str],
-    ) -> Path:
-        task = self.job.task
-        folder = self.settings.outputs / (task.parent_goal_id or task.goal_id or task.task_id)
-        text = compose_brief(title, papers, news, problems)
-        async with self.effect(f"write the brief {title!r} into {folder}", repeatable=True):
-            return await asyncio.to_thread(save_brief, text, folder, title)
-
-
-def _cite(papers: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(f"arxiv:{paper['arxiv_id']}" for paper in papers)
-
-
-def _warn(problems: Sequence[str]) -> list[str]:
-    return [f"Not looked up: {problem}" for problem in problems]
+    def _report(self, findings: Findings, wanted: Sequence[str], path: Path) -> Outcome:
+        papers = findings.all_papers()
+        result = DiscoveryResult(
+            task_id=self.job.task.task_id,
+            agent=self.profile.name,
+            query=", ".join(wanted) or "news",
+            papers=tuple(papers),
+            news_items=tuple(findings.news),
+            citations=cite_papers(papers) + tuple(item["link"] for item in findings.news),
+            summary=f"{len(papers)} papers on {len(wanted)} topics and {len(findings.news)} news items",
+            output_path=str(path),
+        )
+        told = [f"Not looked up: {problem}" for problem in findings.problems]
+        return Outcome(
+            output="\n".join([f"{result.summary}, written up in {path}", *told, *findings.notes]),
+            data={
+                "discovery": result.to_dict(),
+                "problems": findings.problems,
+                "notes": findings.notes,
+                "confidence": judge_confidence(len(papers)),
+            },
+            evidence_refs=result.citations,
+            output_paths=(str(path),),
+        )
 
 
 if __name__ == "__main__":

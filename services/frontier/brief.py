@@ -1,51 +1,83 @@
 """Research briefs: Markdown in which every citation leads to its source."""
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from services.frontier.papers import abstract_url
+import msgspec
 
-FEW_PAPERS = 3
-"""Fewer papers than this give medium confidence, none low, more high."""
+from services.frontier.relevance import ratings_of
+from services.frontier.synthesis import NUMBER
+from shared.skills.papers import abstract_url, judge_confidence
+from shared.web.quoting import escape
 
+CITED = re.compile(rf"\s*{NUMBER.pattern}")
 EXCERPT = 400
 """The longest excerpt of an abstract, in characters."""
 
 
-def compose_brief(
-    title: str,
-    papers: Mapping[str, Sequence[dict[str, Any]]],
-    news: Sequence[dict[str, Any]] = (),
-    problems: Sequence[str] = (),
-) -> str:
-    """A brief on ``papers`` by topic and on ``news``; what could not be looked up is listed as such.
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a brief is made of.
+
+    ``papers`` stand by topic; ``problems`` say what could not be looked up, ``notes`` what else there is to
+    say; ``summary`` are the statements of a model with the numbers of their sources, as ``number_sources``
+    gives them; ``looked_up`` is when the oldest of it was read, in seconds since the epoch.
+    """
+
+    papers: dict[str, list[dict[str, Any]]] = {}
+    news: list[dict[str, Any]] = []
+    problems: list[str] = []
+    notes: list[str] = []
+    summary: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    looked_up: float = msgspec.field(default_factory=time.time)
+
+    def all_papers(self) -> list[dict[str, Any]]:
+        """Every paper once."""
+        return list({paper["arxiv_id"]: paper for found in self.papers.values() for paper in found}.values())
+
+
+def number_sources(found: Findings) -> dict[int, dict[str, Any]]:
+    """The papers and news by the number that cites them."""
+    items = {address_of(item): item for item in (*found.all_papers(), *found.news)}
+    return dict(enumerate(items.values(), start=1))
+
+
+def address_of(item: Mapping[str, Any]) -> str:
+    """Where a paper's abstract or an item of news can be read."""
+    if "arxiv_id" in item:
+        return abstract_url(item)
+    return quote(item["link"], safe="%/:?#@!$&'()*+,;=~-._")
+
+
+def compose_brief(title: str, found: Findings) -> str:
+    """A brief on what was found; what could not be looked up is listed as such.
 
     Each paper and item carries a number such as [1], the same wherever it stands, that links to its address.
     """
-    numbers = _number(papers, news)
-    lines = [f"# {escape(title)}", "", _opening(papers, news), ""]
-    for topic, found in papers.items():
+    sources = number_sources(found)
+    numbers = {address_of(item): number for number, item in sources.items()}
+    lines = [f"# {escape(title)}", "", _opening(found), ""]
+    if found.summary:
+        lines += ["## Summary (by a model, from the sources below)", "", *_tell_summary(found.summary), ""]
+    for topic, papers in found.papers.items():
         lines += [f"## Papers: {escape(topic)}", ""]
-        lines += [line for paper in found for line in _tell_paper(paper, numbers)] or ["None found.", ""]
-    if news:
-        lines += ["## News", "", *(_tell_item(item, numbers) for item in news), ""]
-    if problems:
-        lines += ["## What could not be looked up", "", *(f"- {escape(problem)}" for problem in problems), ""]
-    if numbers:
-        lines += ["## Sources", "", *_list_sources(papers, news, numbers), ""]
-        lines += [f"[{number}]: <{address}>" for address, number in numbers.items()]
+        lines += [line for paper in papers for line in _tell_paper(paper, numbers)] or ["None found.", ""]
+    if found.news:
+        lines += ["## News", "", *(_tell_item(item, numbers) for item in found.news), ""]
+    for heading, sentences in (
+        ("What could not be looked up", found.problems),
+        ("Notes", found.notes),
+    ):
+        if sentences:
+            lines += [f"## {heading}", "", *(f"- {escape(sentence)}" for sentence in sentences), ""]
+    if sources:
+        lines += ["## Sources", "", *(_tell_source(number, item) for number, item in sources.items()), ""]
+        lines += [f"[{number}]: <{address_of(item)}>" for number, item in sources.items()]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def judge_confidence(papers: int) -> str:
-    """How far ``papers`` found carry: low without any, medium below three, else high."""
-    if not papers:
-        return "low"
-    return "medium" if papers < FEW_PAPERS else "high"
 
 
 def save_brief(text: str, folder: Path, name: str) -> Path:
@@ -59,27 +91,23 @@ def save_brief(text: str, folder: Path, name: str) -> Path:
     return path
 
 
-def escape(text: str) -> str:
-    """``text`` from outside as plain Markdown text on one line: it makes no links, headings or HTML."""
-    return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", " ".join(text.split()))
-
-
-def _number(papers: Mapping[str, Sequence[dict[str, Any]]], news: Sequence[dict[str, Any]]) -> dict[str, int]:
-    addresses = [abstract_url(paper) for found in papers.values() for paper in found]
-    addresses += [_address(item) for item in news]
-    return {address: number for number, address in enumerate(dict.fromkeys(addresses), start=1)}
-
-
-def _address(item: dict[str, Any]) -> str:
-    return quote(item["link"], safe="%/:?#@!$&'()*+,;=~-._")
-
-
-def _opening(papers: Mapping[str, Sequence[dict[str, Any]]], news: Sequence[dict[str, Any]]) -> str:
-    count = len({paper["arxiv_id"] for found in papers.values() for paper in found})
-    parts = [f"{count} paper{'s' * (count != 1)} (confidence: {judge_confidence(count)})"] if papers else []
+def _opening(found: Findings) -> str:
+    count, news = len(found.all_papers()), len(found.news)
+    parts = []
+    if found.papers:
+        parts.append(f"{count} paper{'s' * (count != 1)} (confidence: {judge_confidence(count)})")
     if news:
-        parts.append(f"{len(news)} news item{'s' * (len(news) != 1)}")
-    return f"{' and '.join(parts) or 'Nothing found'}, looked up {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+        parts.append(f"{news} news item{'s' * (news != 1)}")
+    moment = datetime.fromtimestamp(found.looked_up, UTC)
+    return f"{' and '.join(parts) or 'Nothing found'}, looked up {moment:%Y-%m-%d %H:%M} UTC."
+
+
+def _tell_summary(summary: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
+    # what cites within the text was checked, and is said again by the numbers behind it
+    return [
+        f"- {escape(CITED.sub('', statement))} {''.join(f'[{number}]' for number in numbers)}"
+        for statement, numbers in summary
+    ]
 
 
 def _tell_paper(paper: dict[str, Any], numbers: Mapping[str, int]) -> list[str]:
@@ -87,7 +115,8 @@ def _tell_paper(paper: dict[str, Any], numbers: Mapping[str, int]) -> list[str]:
     categories = escape(", ".join(paper["categories"]))
     byline = f"{escape(_name_authors(paper['authors']))}, {paper['published'][:10]}, {categories}"
     abstract = escape(cut_sentences(paper["abstract"], EXCERPT))
-    return [f"- {head}  ", f"  By {byline}  ", f"  Abstract: {abstract}", ""]
+    rated = [f"  Relevance: {escape(rating.sentence)}  " for rating in ratings_of(paper)]
+    return [f"- {head}  ", f"  By {byline}  ", *rated, f"  Abstract: {abstract}", ""]
 
 
 def _name_authors(authors: Sequence[str]) -> str:
@@ -98,19 +127,15 @@ def _name_authors(authors: Sequence[str]) -> str:
 
 def _tell_item(item: dict[str, Any], numbers: Mapping[str, int]) -> str:
     dated = f", {item['published'][:10]}" if item["published"] else ""
-    return f"- {escape(item['title'])} ({escape(item['source'])}{dated}) [{numbers[_address(item)]}]"
+    return f"- {escape(item['title'])} ({escape(item['source'])}{dated}) [{numbers[address_of(item)]}]"
 
 
-def _list_sources(
-    papers: Mapping[str, Sequence[dict[str, Any]]], news: Sequence[dict[str, Any]], numbers: Mapping[str, int]
-) -> list[str]:
-    told = {}
-    for paper in (paper for found in papers.values() for paper in found):
-        authors = escape(_name_authors(paper["authors"]))
-        told[abstract_url(paper)] = f"{authors}: {escape(paper['title'])}. arXiv:{paper['arxiv_id']}"
-    for item in news:
-        told[_address(item)] = f"{escape(item['source'])}: {escape(item['title'])}"
-    return [f"- [{numbers[address]}] {text}, <{address}>" for address, text in told.items()]
+def _tell_source(number: int, item: Mapping[str, Any]) -> str:
+    if "arxiv_id" in item:
+        told = f"{escape(_name_authors(item['authors']))}: {escape(item['title'])}. arXiv:{item['arxiv_id']}"
+    else:
+        told = f"{escape(item['source'])}: {escape(item['title'])}"
+    return f"- [{number}] {told}, <{address_of(item)}>"
 
 
 def cut_sentences(text: str, limit: int) -> str:

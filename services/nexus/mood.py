@@ -62,6 +62,21 @@ def judge_mood(sentence: str) -> Mood:
     return Mood.RECALL if _ABOUT_US.search(lower) else Mood.ASK
 
 
+_STATEMENT = re.compile(
+    r"^(?:i|we|he|she|it|they|there|the|an?|this|that|these|those|our|my|his|her|their|its|some|many|most|all|both)\b"
+)
+_WISHED = re.compile(
+    r"\?\s*$|\b(?:please|kindly|could|can|would|will\s+you|should|must|shall|needs?\s+to|have\s+to|want|need|like\s+to"
+    r"|take\s+care)\b"
+)
+
+
+def is_statement(sentence: str) -> bool:
+    """Whether ``sentence`` says how something is: it begins with what it is about, and wishes nothing."""
+    lower = sentence.lower().strip()
+    return bool(_STATEMENT.match(lower)) and not _WISHED.search(lower)
+
+
 def inflect(phrase: str) -> str:
     """A pattern for ``phrase``, in lower case, with its last word in any simple form: fix, fixes, fixing."""
     *before, last = (re.escape(word) for word in phrase.lower().split())

@@ -1,15 +1,21 @@
 """Routing: who a message is for, by rules in a fixed order."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from services.nexus.mood import Mood, inflect, judge_mood, match_orders
+from services.nexus.errand import find_errand
+from services.nexus.mood import Mood, inflect, is_statement, judge_mood, match_orders
 from services.nexus.wording import split_sentences
 from shared.contracts import RoutingDecision
 
 CORTEX_WORDS = ("implement", "build", "fix", "debug", "refactor", "run", "execute", "test", "benchmark")
 CONDUCTOR_WORDS = ("check up", "check-up", "checkup", "audit", "inspect")
 FRONTIER_WORDS = ("research", "scout", "monitor", "scan", "trend", "discover")
+
+REMINDERS = "reminders"
+"""The tool that minds reminders."""
+UNDECIDED = "it names no work and no tool"
+"""The rationale where no rule fired: an example, or a model, may know better."""
 
 _WRITE_CODE = re.compile(
     r"\b(?:re)?write\s+(?:(?!to\b)[\w'’+#.-]+\s+){0,4}?(?:code|scripts?|functions?|programs?|modules?|class(?:es)?)\b"
@@ -21,24 +27,35 @@ _FRONTIER = (match_orders(FRONTIER_WORDS), _REVIEW)
 _FRONTIER_TOPIC = (re.compile("|".join(inflect(word) for word in FRONTIER_WORDS)), _REVIEW)
 
 
-def route_request(text: str, tools: Mapping[str, Sequence[str]] | None = None) -> RoutingDecision:
+def route_request(
+    text: str, tools: Mapping[str, Sequence[str]] | None = None, personal: Collection[str] = ()
+) -> RoutingDecision:
     """Decide who handles ``text``; the rationale names the rule that fired, the first of these.
 
-    1. nothing but blanks: nexus; 2. a keyword of a registered tool (``tools``: keywords by name, the longest
-    first): ``tool:<name>``; 3. cortex words asked for: cortex; 4. a check-up asked for: conductor;
-    5. frontier words asked for or asked about: frontier; 6. anything else: nexus.
+    1. nothing but blanks: nexus; 2. something to be done about reminders, where they are a tool;
+    3. a keyword of a registered tool (``tools``: keywords by name, the longest first): ``tool:<name>``;
+    4. cortex words asked for: cortex; 5. a check-up asked for: conductor; 6. frontier words asked for or
+    asked about: frontier; 7. anything else: nexus, with the rationale UNDECIDED where it is not about what is
+    known here.
 
     Words count whole and in their simple forms ("latest" holds no "test"), and where something is asked
     for: "fix it", "can you run", not "the build is old" or "testing the water". Questions about what the
-    office or its people know, said or did stay at nexus whatever words they hold.
+    office or its people know, said or did stay at nexus whatever words they hold, but for the keywords of
+    ``personal`` tools, which know something about the people themselves, such as a calendar.
     """
     if not text.strip():
         return RoutingDecision(route="nexus", rationale="the message is empty")
+    tools = tools or {}
+    if REMINDERS in tools and (errand := find_errand(text)):
+        rationale = f"it wants to {errand.value} a reminder"
+        return RoutingDecision(route=f"tool:{REMINDERS}", rationale=rationale, tool_name=REMINDERS)
     sentences = [(judge_mood(sentence), sentence.lower()) for sentence in split_sentences(text)]
     wanted = [sentence for mood, sentence in sentences if mood is Mood.REQUEST]
     asked = [sentence for mood, sentence in sentences if mood is Mood.ASK]
+    own = {name: tools[name] for name in personal if name in tools}
     return (
-        _find_tool([*wanted, *asked], tools or {})
+        _find_tool([*wanted, *asked], tools)
+        or _find_tool([sentence for _, sentence in sentences if not is_statement(sentence)], own)
         or _find_work("cortex", _first(wanted, _CORTEX))
         or _find_work("conductor", _first(wanted, _CONDUCTOR))
         or _find_work("frontier", _first(wanted, _FRONTIER) or _first(asked, _FRONTIER_TOPIC))
@@ -70,5 +87,5 @@ def _find_work(agent: str, words: str) -> RoutingDecision | None:
 
 
 def _stay(moods: Sequence[Mood]) -> RoutingDecision:
-    known = "it is about what is known here" if Mood.RECALL in moods else "it names no work and no tool"
+    known = "it is about what is known here" if Mood.RECALL in moods else UNDECIDED
     return RoutingDecision(route="nexus", rationale=known)

@@ -6,13 +6,17 @@ from shared.contracts import Contract, Email, Question, Response
 
 
 class Visit(Contract, frozen=True, kw_only=True):
-    """What is needed to answer later; ``subject`` is None where it was a question and not a letter."""
+    """What is needed to answer later; ``subject`` is None where it was a question and not a letter.
+
+    ``asked_at`` is when it was written: what it calls "in 20 minutes" counts from there.
+    """
 
     asker: str
     letter_id: str
     text: str
     subject: str | None = None
     session: str = ""
+    asked_at: str = ""
 
     @classmethod
     def of_question(cls, question: Question) -> "Visit":
@@ -22,6 +26,7 @@ class Visit(Contract, frozen=True, kw_only=True):
             letter_id=question.id,
             text=question.text,
             session=question.user_session_id,
+            asked_at=question.created_at,
         )
 
     @classmethod
@@ -33,6 +38,7 @@ class Visit(Contract, frozen=True, kw_only=True):
             text=email.body if email.body.strip() else email.subject,
             subject=email.subject,
             session=email.user_session_id,
+            asked_at=email.created_at,
         )
 
     def reply(self, response: Response) -> Response | Email:

@@ -1,19 +1,36 @@
-"""Scout: reads repositories, documents and web pages."""
+"""Scout: reads repositories, documents and web pages, searches the web, and answers with sources."""
 
 import asyncio
 from pathlib import Path
 
-from services.scout.page import fetch_page
-from services.scout.quoting import quote
-from services.scout.reading import open_document
+import msgspec
+
+from services.scout.citations import check_citations
+from services.scout.reading import parse
 from services.scout.repository import describe, read_repository, sources
+from services.scout.research import CITING, Researcher
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
+from shared.contracts import Task
+from shared.errors import ActionError, BrainError
 from shared.process import run
+from shared.skills.documents import PLAIN, DocumentsSkillMixin, read_document
+from shared.skills.search import SearchSkillMixin
+from shared.skills.web import WebSkillMixin
+from shared.skills.workspace import outputs_path
+from shared.web.quoting import quote
+
+READING = ("search_web", "fetch_page", "read_document", "read_repository")
+"""The actions research is done with."""
 
 
-class Scout(BaseAgent):
+class Scout(WebSkillMixin, SearchSkillMixin, DocumentsSkillMixin, BaseAgent):
     """Reads repositories, documents and web pages; every statement names its source."""
+
+    async def on_task(self, task: Task) -> Outcome:
+        """As any agent does; of what a model answers, citations of what was not read are taken out."""
+        outcome = await super().on_task(task)
+        return outcome if task.context.get("action") else _hold_to_sources(outcome)
 
     @register_action(
         "Read a repository's documents and structure: what it is, how it is built, what is left open",
@@ -27,27 +44,70 @@ class Scout(BaseAgent):
         )
 
     @register_action(
-        "Read a document: Markdown, reStructuredText or plain text", {"path": "Absolute path of the document"}
+        "Read a document: Markdown, reStructuredText, plain text, PDF or Word (docx)",
+        {"path": "Its path in the workspace, or an absolute path that the task names"},
     )
     async def read_document(self, path: str) -> Outcome:
-        """The text, quoted, in the output; the outline in data key ``outline``."""
-        document = await asyncio.to_thread(open_document, Path(path))
-        headings = [
-            {"title": section.title, "line": section.line} for section in document.sections if section.title
-        ]
+        """The text, quoted, in the output; ``outline``, ``lines`` and ``pages`` in the data."""
+        document = await read_document(path, self.job.task, self.settings)
+        outline = list(document.headings)
+        if Path(path).suffix.lower() in PLAIN:
+            sections = parse(path, document.text).sections
+            outline = [{"title": one.title, "line": one.line} for one in sections if one.title]
         return Outcome(
-            output=quote(path, document.text),
-            data={"outline": headings, "lines": document.lines},
-            evidence_refs=(f"{path}:1",),
+            output=quote(document.path, document.text),
+            data={"outline": outline, "lines": document.lines, "pages": document.pages},
+            evidence_refs=(f"{document.path}:1",),
         )
 
-    @register_action("Read one public web page", {"url": "Its http or https address"})
-    async def read_page(self, url: str) -> Outcome:
-        """The page's main text, quoted, in the output; address, title and links in data key ``page``."""
-        page = await fetch_page(url, timeout=self.settings.http_timeout, allowed=self.settings.private_hosts)
-        text = f"{page.title}\n\n{page.text}" if page.title else page.text
-        data = {"url": page.url, "title": page.title, "links": list(page.links)}
-        return Outcome(output=quote(page.url, text), data={"page": data}, evidence_refs=(page.url,))
+    @register_action(
+        "Research a question: search the web, read the pages found, answer with a source for each statement",
+        {"question": "The question, in a sentence", "max_pages": "How many pages are read at most, 1 to 10"},
+    )
+    async def research(self, question: str, max_pages: int = 5) -> Outcome:
+        """What a model makes of the pages, its citations checked; without one, the passages nearest to it.
+
+        The addresses that were read are the evidence. Raises ActionError where nothing could be searched or
+        read.
+        """
+        why = ""
+        if self.brain.available:
+            try:
+                return await self._think_about(question)
+            except BrainError as error:
+                why = str(error)
+        return await Researcher(self, outputs_path(self)).research(question, max_pages, why)
+
+    async def _think_about(self, question: str) -> Outcome:
+        conclusion = await self.think(
+            f"Research this question, and answer it from what you read:\n{question}",
+            actions=READING,
+            persona=CITING,
+            alone=True,
+        )
+        told = conclusion.result if isinstance(conclusion.result, str) else str(conclusion.result)
+        outcome = Outcome(
+            output=told, data={"steps": conclusion.steps}, evidence_refs=conclusion.evidence_refs[:200]
+        )
+        held = _hold_to_sources(outcome)
+        if not held.data["sources"]:
+            raise ActionError(
+                "The answer names no source that was read in this task, so it is not given",
+                "Ask again, or name pages to read",
+            )
+        return held
+
+
+def _hold_to_sources(outcome: Outcome) -> Outcome:
+    """``outcome`` without what it cites but was not read; data key ``sources`` holds what it is based on."""
+    checked = check_citations(outcome.output, outcome.evidence_refs)
+    data = {
+        **outcome.data,
+        "sources": list(checked.sources),
+        "unread": list(dict.fromkeys(url for s in (*checked.dropped, *checked.kept) for url in s.unread)),
+    }
+    output = checked.describe() if checked.kept or checked.dropped else outcome.output
+    return msgspec.structs.replace(outcome, output=output, data=data)
 
 
 if __name__ == "__main__":

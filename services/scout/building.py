@@ -4,9 +4,10 @@ import re
 from pathlib import PurePosixPath
 
 from services.scout.commands import CHECKING, commands_in_yaml
-from services.scout.wording import clean, code, listing, say
+from services.scout.wording import code, listing, say
 from shared.contracts.checkup import Statement
 from shared.source.tree import Tree, read_text
+from shared.web.quoting import clean
 
 MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
 TARGET = re.compile(r"^([A-Za-z0-9][\w./-]*(?: [A-Za-z0-9][\w./-]*)*)\s*:(?![:=])([^#]*)(?:##\s*(.*))?")

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 
 from services.scout.document import Code, Document
-from services.scout.wording import clean, code, say
+from services.scout.wording import code, say
 from shared.contracts.checkup import Statement
+from shared.web.quoting import clean
 
 HEADINGS = re.compile(
     r"\b(install|installation|installing|set.?up|usage|quick.?start|getting.started|build|building|compil|test|tests"

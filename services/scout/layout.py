@@ -7,11 +7,12 @@ from pathlib import PurePosixPath
 
 from services.scout.languages import PROSE, language_of
 from services.scout.reading import parse
-from services.scout.wording import clean, code, count, listing, say
+from services.scout.wording import code, count, listing, say
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.syntax import parse_module
 from shared.source.tree import Tree, read_text
+from shared.web.quoting import clean
 
 KNOWN = {
     "docs": "documents",

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from services.scout.wording import clean, code, count, listing, say
+from services.scout.wording import code, count, listing, say
 from shared.contracts.checkup import Statement
+from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
 """Scripts of npm that people run; the others are steps of these."""

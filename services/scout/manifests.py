@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from services.scout.manifest import Manifest, read_cargo, read_composer, read_go_mod, read_package_json
 from services.scout.python_project import read_pyproject, read_setup_cfg, read_setup_py
-from services.scout.wording import clean
 from shared.source.tree import Tree, read_text
+from shared.web.quoting import clean
 
 
 def read_manifests(tree: Tree) -> tuple[Manifest, ...]:

@@ -7,9 +7,10 @@ import tomllib
 from typing import Any
 
 from services.scout.manifest import Lines, Manifest, table
-from services.scout.wording import clean, code, listing, say
+from services.scout.wording import code, listing, say
 from shared.contracts.checkup import Statement
 from shared.source.syntax import parse_module
+from shared.web.quoting import clean
 
 
 def read_pyproject(path: str, text: str) -> Manifest:

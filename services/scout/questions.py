@@ -11,10 +11,11 @@ from services.scout.document import Document
 from services.scout.languages import Survey
 from services.scout.manifest import Manifest
 from services.scout.python_project import lowest_python
-from services.scout.wording import clean, code, listing, say
+from services.scout.wording import code, listing, say
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.tree import Tree, read_text
+from shared.web.quoting import clean
 
 LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)(?:[.-].*)?", re.IGNORECASE)
 LICENCES = {

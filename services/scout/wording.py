@@ -1,18 +1,7 @@
 """Statements made from what a repository says, cleaned so that they can be shown anywhere."""
 
 from shared.contracts.checkup import Statement
-
-LONGEST = 400
-"""Characters of one statement: enough for a paragraph, too little to drown a report."""
-
-
-def clean(text: str, limit: int = LONGEST) -> str:
-    """``text`` on one line, without control characters and broken surrogates, cut at ``limit``."""
-    words = "".join(c if c.isprintable() else " " for c in text[: limit * 4]).split()
-    line = " ".join(words).encode("utf-8", "replace").decode()
-    if len(line) <= limit:
-        return line
-    return line[: limit - 1].rsplit(" ", 1)[0] + "…"
+from shared.web.quoting import clean
 
 
 def say(text: str, source: str, line: int = 0) -> Statement:

@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shared.brain.choice import Choice
-from shared.brain.connecting import CONNECT, read_ssl, require_sdk
+from shared.brain.connecting import open_client
 from shared.brain.conversation import arrange, describe_schema, read_arguments, split_system
 from shared.brain.faults import Malformed
 from shared.brain.protocol import Message, Thought, Tool, ToolCall
 from shared.brain.wire import Question
-
-if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
 
 LENGTH = 8192
 """Tokens of an answer where no limit is asked for: the format wants one, all models since 2024 take it."""
@@ -32,7 +29,7 @@ class AnthropicWire:
 
     async def answer(self, question: Question, seconds: float) -> Thought:
         """One attempt at an answer."""
-        async with self._client(seconds) as client:
+        async with await open_client(self._choice, seconds) as client:
             while True:  # ends: the second round is without the forced tool
                 request = self._request(question)
                 try:
@@ -47,7 +44,7 @@ class AnthropicWire:
         tokens: dict[str, int] = {}
         stop, model, ended = "", self._choice.model, False
         async with (
-            self._client(seconds) as client,
+            await open_client(self._choice, seconds) as client,
             await client.messages.create(**self._request(question), stream=True) as events,
         ):
             async for event in events:
@@ -63,18 +60,6 @@ class AnthropicWire:
         if not ended:
             raise Malformed("its end is missing")
         yield self._think(question, "".join(text), (), stop, tokens, model)
-
-    def _client(self, seconds: float) -> "AsyncAnthropic":
-        # One for each question: nothing is left open when a loop ends, and no stale connection is met.
-        anthropic = require_sdk("anthropic", "AsyncAnthropic", "DefaultAsyncHttpxClient")
-        client: AsyncAnthropic = anthropic.AsyncAnthropic(
-            api_key=self._choice.key or "none",
-            base_url=self._choice.url.removesuffix("/v1"),
-            max_retries=0,
-            timeout=anthropic.Timeout(seconds, connect=min(seconds, CONNECT)),
-            http_client=anthropic.DefaultAsyncHttpxClient(verify=read_ssl()),
-        )
-        return client
 
     def _request(self, question: Question) -> dict[str, Any]:
         prompt, messages = split_system(question.messages)

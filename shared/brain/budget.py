@@ -36,14 +36,6 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
                 "Try again tomorrow (UTC), or raise MAILROOM_DAY_COST",
             )
 
-    def left(self, task: Usage, day: Spending) -> int | None:
-        """The tokens that are left by the tighter of both token limits, at least 0; None without a limit."""
-        limits = (
-            (self.task_tokens, task.tokens),
-            (self.day_tokens, day.input_tokens + day.output_tokens),
-        )
-        return min((max(0, limit - used) for limit, used in limits if limit), default=None)
-
 
 def _tokens(count: int) -> str:
     return f"{count:,} tokens"

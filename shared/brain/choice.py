@@ -102,16 +102,23 @@ def _choose(
         kind=kind,
         model=model,
         url=_read_url(url, f"{variable}_URL") or HOMES.get(kind, ""),
-        key=key or keys.get(kind, ""),
+        key=(key or keys.get(kind, "")).strip(),
         price=read_price(price, f"{variable}_PRICE"),
         timeout=settings.brain_timeout,
     )
+    if settings.day_cost and not price:
+        raise ConfigError(
+            f"MAILROOM_DAY_COST limits what thinking costs, but {choice.name} has no price",
+            f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
+        )
     if kind in HOMES:
         _require_usable(choice, variable)
     return choice
 
 
 def _require_usable(choice: Choice, variable: str) -> None:
+    if not (choice.key.isascii() and choice.key.isprintable()):
+        raise ConfigError(f"The key for {choice.name} holds characters no key has", f"Correct {variable}_KEY")
     if importlib.util.find_spec(choice.kind) is None:
         raise ConfigError(
             f"{variable} is {choice.name}, but the {choice.kind} package is not installed",

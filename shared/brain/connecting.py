@@ -1,14 +1,40 @@
-"""What the SDKs are given: the packages themselves, a TLS context, patience to connect."""
+"""Clients of the SDKs, made alike: a key or none, no retries and no redirects, patience to connect."""
 
+import asyncio
 import functools
 import importlib
 import ssl
 from typing import Any
 
+from shared.brain.choice import Choice
 from shared.errors import BrainError
 
 CONNECT = 10.0
 """Seconds to connect in: a host that drops packets must not take the whole time of a call."""
+
+
+CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
+NO_KEY = "none"
+"""What servers without keys are sent, since the SDKs insist on one."""
+
+
+async def open_client(choice: Choice, seconds: float) -> Any:
+    """A client of the SDK for one question, to be closed; raises BrainError as require_sdk does.
+
+    One for each question: nothing stays open when an event loop ends, and no stale connection is met.
+    """
+    # Importing takes up to 2 s, and the agent's heart must go on beating.
+    name = CLIENTS[choice.kind]
+    sdk = await asyncio.to_thread(require_sdk, choice.kind, name, "DefaultAsyncHttpxClient")
+    return getattr(sdk, name)(
+        api_key=choice.key or NO_KEY,
+        # Anthropic's SDK adds the version of the interface itself.
+        base_url=choice.url if choice.kind == "openai" else choice.url.removesuffix("/v1"),
+        max_retries=0,
+        timeout=sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
+        # A redirect would take the key to another server.
+        http_client=sdk.DefaultAsyncHttpxClient(verify=read_ssl(), follow_redirects=False),
+    )
 
 
 def require_sdk(name: str, *needed: str) -> Any:

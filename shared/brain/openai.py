@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from shared.brain.choice import Choice
-from shared.brain.connecting import CONNECT, read_ssl, require_sdk
+from shared.brain.connecting import open_client
 from shared.brain.conversation import (
     arrange,
     describe_schema,
@@ -21,15 +21,10 @@ from shared.brain.faults import Malformed
 from shared.brain.protocol import Message, Thought, Tool, ToolCall
 from shared.brain.wire import Question
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
 _NO_TOOLS = re.compile(
     r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"
 )
 _NO_SCHEMA = re.compile(r"response_format|schema|grammar|structured|json")
-NO_KEY = "none"
-"""What servers without keys are sent, since the SDK insists on one."""
 
 
 class OpenAIWire:
@@ -47,12 +42,12 @@ class OpenAIWire:
 
     async def answer(self, question: Question, seconds: float) -> Thought:
         """One attempt at an answer."""
-        async with self._client(seconds) as client:
+        async with await open_client(self._choice, seconds) as client:
             return self._read(question, await self._send(client, question))
 
     async def stream(self, question: Question, seconds: float) -> AsyncIterator[str | Thought]:
         """One attempt, piece by piece; raises Malformed where the end is missing."""
-        async with self._client(seconds) as client:
+        async with await open_client(self._choice, seconds) as client:
             text, finish, usage, model = [], "", None, self._choice.model
             async with await self._send(client, question, stream=True) as chunks:
                 async for chunk in chunks:
@@ -66,7 +61,7 @@ class OpenAIWire:
                 raise Malformed("its end is missing")
             yield self._think(question, "".join(text), (), finish, usage, model)
 
-    async def _send(self, client: "AsyncOpenAI", question: Question, *, stream: bool = False) -> Any:
+    async def _send(self, client: Any, question: Question, *, stream: bool = False) -> Any:
         while True:  # ends: each round leaves out one thing more
             request = self._request(question)
             if stream and self._takes_stream_options:
@@ -76,18 +71,6 @@ class OpenAIWire:
             except Exception as error:
                 if not self._adapt(request, error):
                     raise
-
-    def _client(self, seconds: float) -> "AsyncOpenAI":
-        # One for each question: nothing is left open when a loop ends, and no stale connection is met.
-        openai = require_sdk("openai", "AsyncOpenAI", "DefaultAsyncHttpxClient")
-        client: AsyncOpenAI = openai.AsyncOpenAI(
-            api_key=self._choice.key or NO_KEY,
-            base_url=self._choice.url,
-            max_retries=0,
-            timeout=openai.Timeout(seconds, connect=min(seconds, CONNECT)),
-            http_client=openai.DefaultAsyncHttpxClient(verify=read_ssl()),
-        )
-        return client
 
     def _request(self, question: Question) -> dict[str, Any]:
         prompt, messages = split_system(question.messages)

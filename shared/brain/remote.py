@@ -152,12 +152,13 @@ class RemoteBrain:
             retry_if_exception,
             stop_after_attempt,
             stop_before_delay,
-            wait_exponential_jitter,
+            wait_exponential,
+            wait_random,
         )
 
         patience = self._patience
-        growing = wait_exponential_jitter(
-            patience.first_wait, patience.longest_wait, jitter=patience.first_wait
+        growing = wait_exponential(patience.first_wait, patience.longest_wait) + wait_random(
+            0, patience.first_wait
         )
 
         def wait(state: "RetryCallState") -> float:

@@ -39,6 +39,7 @@ class Claim:
         self.record = record
         self._bus = bus
         self._seq = seq
+        self._earlier = record.journal
         self._writing = asyncio.Lock()
 
     @property
@@ -49,7 +50,7 @@ class Claim:
     @property
     def interrupted(self) -> tuple[Effect, ...]:
         """Effects that an earlier attempt began and never reported as finished."""
-        return tuple(effect for effect in self.record.journal if not effect.finished_at)
+        return tuple(effect for effect in self._earlier if not effect.finished_at)
 
     async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
         """Tell whoever watches the task what is being done, and store ``others`` with it.
@@ -59,18 +60,26 @@ class Claim:
         await self._advance(note=text[:500], others=others)
 
     @asynccontextmanager
-    async def effect(self, what: str, *, repeatable: bool = False) -> AsyncIterator[None]:
+    async def effect(self, what: str, *, repeatable: bool = False, step: str = "") -> AsyncIterator[None]:
         """Journal something with an effect outside the office before it is done, and its end after.
 
-        Raises Reject when an earlier attempt began the same and never finished it, unless it is
-        ``repeatable``: it may have happened, so a person has to look.
+        Unless it is ``repeatable``, raises Reject when an earlier attempt began the same and never finished
+        it: it may have happened, so a person has to look. Likewise when an earlier attempt finished the same
+        in the same ``step``: it is done again only because what came of it was not stored.
         """
-        if any(effect.what == what and not effect.repeatable for effect in self.interrupted):
-            raise Reject(
-                f"An earlier attempt was interrupted while it did this: {what}. It may or may not have taken "
-                "effect, so it is not repeated. Look, then submit the task again if it is still wanted"
-            )
-        begun = Effect(what=what, repeatable=repeatable, started_at=generate_iso_timestamp())
+        for effect in self._earlier:
+            if effect.what == what and not effect.repeatable and not effect.finished_at:
+                raise Reject(
+                    f"An earlier attempt was interrupted while it did this: {what}. It may or may not have "
+                    "taken effect, so it is not repeated. Look, then submit the task again if it is still "
+                    "wanted"
+                )
+            if effect.what == what and not effect.repeatable and effect.step == step:
+                raise Reject(
+                    f"An earlier attempt did this, and was interrupted before it could tell what came of it: "
+                    f"{what}. It is not repeated"
+                )
+        begun = Effect(what=what, repeatable=repeatable, step=step, started_at=generate_iso_timestamp())
         await self._advance(note=what[:500], begun=begun)
         yield
         done = msgspec.structs.replace(begun, finished_at=generate_iso_timestamp())
@@ -107,7 +116,8 @@ class Claim:
         async with self._writing:
             journal = self.record.journal
             if begun is not None:
-                journal = (*(effect for effect in journal if effect.what != begun.what), begun)
+                same = (begun.what, begun.step)
+                journal = (*(effect for effect in journal if (effect.what, effect.step) != same), begun)
             record = _changed(self.record, note=note, journal=journal)
             self._seq = (await self._bus.commit([self._state(record), *others]))[0]
             # An effect may have ended while this was on its way.

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 
 import nats.errors
 from nats.aio.client import Client
@@ -22,6 +23,9 @@ HEARTBEAT = 5.0
 """Seconds between the server's signs of life while a pull stands idle."""
 RENEW_INBOX_AFTER = 200
 """Pull requests on one inbox: the server keeps a record of each until the inbox is given up."""
+
+MOST_ASIDE = 256
+"""Handlers of one consumer that may wait aside; beyond, a waiting one keeps its place."""
 
 log = logger(__name__)
 
@@ -60,6 +64,7 @@ class Consumer:
         self._queue: asyncio.Queue[Delivery] = asyncio.Queue()
         self._held: dict[int, Delivery] = {}
         self._working = 0
+        self._aside = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._subscription: Subscription | None = None
@@ -115,7 +120,7 @@ class Consumer:
 
     async def _top_up(self) -> None:
         """Ask for as many messages as there are hands free; none waits here while another process idles."""
-        room = self._concurrency - self._asked - len(self._held)
+        room = self._concurrency + self._aside - self._asked - len(self._held)
         if self._stopping or room <= 0 or (self._asked and room < self._concurrency // 4):
             return
         free = self._max_bytes - self._bytes
@@ -175,7 +180,24 @@ class Consumer:
             # ids keep what was committed from being done twice.
             log.warning("verdict_unsent", verdict=verdict.decode(), error=str(error))
 
+    @contextlib.asynccontextmanager
+    async def step_aside(self) -> AsyncIterator[None]:
+        """See the function of this name."""
+        if self._aside >= MOST_ASIDE or self._stopping:
+            yield
+            return
+        self._aside += 1
+        if len(self._tasks) <= self._concurrency + self._aside:  # one of them is the watch
+            self._tasks.append(asyncio.create_task(self._work(), name=f"work {len(self._tasks)}"))
+        try:
+            with contextlib.suppress(nats.errors.Error):  # it is asked again in the watch
+                await self._top_up()
+            yield
+        finally:
+            self._aside -= 1
+
     async def _work(self) -> None:
+        _at_work.set(self)
         while True:
             delivery = await self._queue.get()
             self._working += 1
@@ -242,6 +264,18 @@ class Consumer:
                 log.warning("pull_silent", durable=self.durable)
                 await self._open_inbox()
             await self._top_up()
+
+
+def step_aside() -> contextlib.AbstractAsyncContextManager[None]:
+    """Have another message handled in place of this handler's while it waits inside: what it waits for
+    may itself have to come through the mailbox. Outside of a handler it does nothing.
+    """
+    consumer = _at_work.get()
+    return contextlib.nullcontext() if consumer is None else consumer.step_aside()
+
+
+_at_work: ContextVar[Consumer | None] = ContextVar("at_work", default=None)
+"""The consumer whose handler runs."""
 
 
 def _sentence(error: Exception) -> str:

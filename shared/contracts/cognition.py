@@ -62,7 +62,11 @@ class CognitiveMessage(Envelope, frozen=True, kw_only=True, tag="cognitive_messa
 
 
 class CognitiveContext(Contract, frozen=True, kw_only=True):
-    """Everything the parts of one cognitive run share; a new stage makes a new context."""
+    """Everything the parts of one cognitive run share; a new stage makes a new context.
+
+    ``percept`` is what was understood of the query, ``evaluation`` the last judgement of how far the work is,
+    ``answer`` what was put together, ``mode`` how much thinking the run gets.
+    """
 
     user_query: str
     original_query: str
@@ -74,6 +78,10 @@ class CognitiveContext(Contract, frozen=True, kw_only=True):
     processing_stage: str = "initialized"
     iteration_count: int = 0
     confidence: float = 0.0
+    mode: str = ""
+    percept: dict[str, Any] = {}
+    evaluation: dict[str, Any] = {}
+    answer: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

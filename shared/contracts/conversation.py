@@ -45,7 +45,10 @@ class Correspondence(Envelope, frozen=True, kw_only=True, tag="correspondence.v1
 
 
 class Thinking(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
-    """A train of thought about a task as far as it went; another attempt goes on from there."""
+    """A train of thought about a task as far as it went; another attempt goes on from there.
+
+    ``doubts`` name what may or may not have taken effect.
+    """
 
     task_id: str
     steps: int = 0
@@ -53,6 +56,7 @@ class Thinking(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
     usage: dict[str, Any] = {}
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,10 +18,11 @@ class Effect(Contract, frozen=True, kw_only=True):
     """Something with an effect outside the office, noted before it is done.
 
     One without ``finished_at`` after a crash may or may not have happened. Only a ``repeatable``
-    one is done again.
+    one is done again. ``step`` is the part of the task that did it, where it has parts.
     """
 
     what: str
+    step: str = ""
     repeatable: bool = False
     started_at: str
     finished_at: str = ""
@@ -91,7 +92,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     """Everything the conductor knows of one goal; enough to go on after a crash.
 
     ``status`` is the goal's own, ``reviews`` how often the critic was asked, ``verdict`` what it
-    said last, ``report_path`` where the report lies once there is one.
+    said last, ``report_path`` where the report lies once there is one. ``thinking`` is what a model is
+    being asked (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, and
+    ``earlier`` the tasks that a later plan replaced.
     """
 
     goal_id: str
@@ -112,6 +115,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     deadline: str = ""
     submitted_at: str
     ended_at: str = ""
+    thinking: str = ""
+    plans: int = 0
+    earlier: tuple[GoalTask, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,7 +137,9 @@ class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
 
 
 class GoalDue(Envelope, frozen=True, kw_only=True, tag="goal_due.v1"):
-    """The deadline of a goal has come."""
+    """The deadline of a goal has come; with ``what`` it is time to look whether that is done."""
+
+    what: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,7 +172,8 @@ class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
 class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     """A process of an agent as the yellow pages list it; it vanishes when not renewed.
 
-    ``load`` counts the messages being handled, ``concurrency`` how many may be at once.
+    ``schemas`` are the JSON schemas of the actions' parameters, ``load`` counts the messages being
+    handled, ``concurrency`` how many may be at once.
     """
 
     agent: str
@@ -181,6 +190,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     pid: int = 0
     host: str = ""
     started_at: str = ""
+    schemas: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         super().__post_init__()

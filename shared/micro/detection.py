@@ -1,17 +1,34 @@
 """Which action a thought in plain words invokes."""
 
 import re
+from collections import deque
 from collections.abc import Iterable
+
+WINDOW = 120
+"""Characters around a mention that are looked at: every pattern below is bounded, so that the time for a
+thought grows with its length, whatever it is made of."""
+MENTIONS = 200
+"""Mentions of one name that are looked at, the last ones."""
 
 _VERBS = "call|use|run|invoke|execute|perform|do|try|start|go with|proceed with|continue with"
 _LEAD = r"i(?:['’]ll| will| shall| am going to|['’]m going to)|let me|let us|let['’]s|now|next|then|please|so"
-_INTENT = rf"(?:{_LEAD})\W+(?:\w+\W+){{0,2}}?(?:{_VERBS})\W+(?:the\W+)?(?:action\W+|tool\W+|function\W+)?"
-_LABEL = r"(?:^|\n)\W*(?:next\s+)?(?:action|tool|call|function|invoke)\W*[:=]\W*"
+_OPEN, _CLOSE = r"[`*_\"'“]{0,3}", r"[`*_\"'”]{0,3}"
+_LABEL = r"(?:^|\n)\W{0,8}(?:next\s)?(?:action|tool|call|function|invoke)\W{0,6}[:=]\W{0,8}"
+_FIELD = r"[\"'](?:action|name|tool|function)[\"'] ?: ?"
+_INTENT = (
+    rf"\b(?:{_LEAD})\W{{1,4}}(?:\w{{1,20}}\W{{1,4}}){{0,2}}?(?:{_VERBS})\W{{1,4}}"
+    r"(?:the\W{1,4})?(?:action\W{1,4}|tool\W{1,4}|function\W{1,4})?"
+)
+_LEADS_TO = re.compile(rf"(?:{_LABEL}|{_FIELD}|{_INTENT}){_OPEN}$", re.IGNORECASE)
+_BEGINS_LINE = re.compile(rf"(?:^|\n) ?{_OPEN}$")
+_ENDS_LINE = re.compile(rf"{_CLOSE} ?(?:[.!:] ?)?(?:$|\n)")
+_IS_CALLED = re.compile(rf"{_CLOSE}\s?[({{]")
 _NOT = re.compile(
     r"(?:\b(?:not|never|without|instead of|rather than|already|after|avoid|could|might)\b|n['’]t\b)"
-    r"[^.!?\n]{0,40}$",
+    r"(?P<since>[^.!?,;\n]{0,40})$",
     re.IGNORECASE,
 )
+_TURN = re.compile(r"\b(?:so|but|instead|therefore|hence)\b(?! of\b)", re.IGNORECASE)
 
 
 def detect_action(thought: str, names: Iterable[str]) -> str:
@@ -22,22 +39,36 @@ def detect_action(thought: str, names: Iterable[str]) -> str:
     mentioned, nor one that is negated ("I will not call name") or already done. Case does not matter; a name
     within a longer word or a longer name does not count.
     """
-    for name in sorted(names, key=len, reverse=True):
-        if any(
-            not _NOT.search(thought[max(0, match.start() - 80) : match.end()])
-            for match in _pattern(name).finditer(thought)
-        ):
+    text = _squeeze(thought)
+    lowered = text.lower()
+    for name in sorted(set(names), key=lambda name: (-len(name), name)):
+        if name.lower() in lowered and _is_invoked(text, name):
             return name
     return ""
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    word = rf"[`*_\"'“]{{0,3}}(?<![\w.-]){re.escape(name)}(?![\w-])"
-    return re.compile(
-        rf"(?:{_LABEL}{word}"
-        rf"|[\"'](?:action|name|tool|function)[\"']\s*:\s*{word}"
-        rf"|\b{_INTENT}{word}"
-        rf"|(?:^|\n)\s*{word}[`*_\"'”]{{0,3}}\s*(?:$|\n|[.!:]\s*(?:$|\n))"
-        rf"|{word}[`*_\"'”]{{0,3}}\s*[({{])",
-        re.IGNORECASE,
-    )
+def _is_invoked(text: str, name: str) -> bool:
+    word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
+    for mention in deque(word.finditer(text), MENTIONS):
+        before = text[max(0, mention.start() - WINDOW) : mention.start()]
+        after = text[mention.end() : mention.end() + WINDOW]
+        called = (
+            _IS_CALLED.match(after)
+            or _LEADS_TO.search(before)
+            or (_BEGINS_LINE.search(before) and _ENDS_LINE.match(after))
+        )
+        if called and not _is_negated(before):
+            return True
+    return False
+
+
+def _is_negated(before: str) -> bool:
+    found = _NOT.search(before)
+    return found is not None and not _TURN.search(found["since"])
+
+
+def _squeeze(text: str) -> str:
+    """Blanks, empty lines and rows of one sign as one to three characters."""
+    text = re.sub(r"[^\S\n]+", " ", text)
+    text = re.sub(r"\n[ \n]*", "\n", text)
+    return re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)

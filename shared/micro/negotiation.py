@@ -9,9 +9,12 @@ import msgspec
 from shared.actions import Action
 from shared.brain.protocol import Message
 from shared.errors import ActionError
+from shared.excerpt import excerpt
 
 MAX_TURNS = 5
 """How often it is asked for parameters before the action is given up."""
+MAX_SAID = 2_000
+"""Characters of what it answered that are kept or passed on."""
 
 TASK = """\
 Work out the parameters of an action from what an agent thought. Take them from the thought; make nothing up.
@@ -58,11 +61,14 @@ async def negotiate(
     problem = "it stayed unclear"
     for _ in range(MAX_TURNS):
         proposal = await ask(messages)
-        messages.append(Message(role="assistant", text=msgspec.json.encode(proposal).decode()))
+        said = excerpt(msgspec.json.encode(proposal).decode(), MAX_SAID)
+        messages.append(Message(role="assistant", text=said))
         if proposal.status == "NOT_FEASIBLE":
-            raise ActionError(f"{action.name} is not feasible: {proposal.reason or 'no reason given'}")
+            reason = excerpt(proposal.reason, MAX_SAID) or "no reason given"
+            raise ActionError(f"{action.name} is not feasible: {reason}")
         if proposal.status == "ASK":
-            answer = await clarify(f"About the parameters of {action.name}: {proposal.question}")
+            question = excerpt(proposal.question, MAX_SAID)
+            answer = await clarify(f"About the parameters of {action.name}: {question}")
             messages.append(Message(role="user", text=f"The agent answers: {answer}"))
             continue
         try:

@@ -22,28 +22,21 @@ class Thinker(Protocol):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What was thought up to one action, since the page before."""
+    """What was thought since the page before; the other fields tell of all pages up to here together."""
 
     messages: tuple[Message, ...]
     steps: int
     usage: Usage
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 class Journal(Protocol):
     """Where a train of thought is kept, so that another attempt can go on with it."""
 
-    async def write(
-        self,
-        note: str,
-        messages: Sequence[Message],
-        steps: int,
-        usage: Usage,
-        evidence_refs: tuple[str, ...],
-        output_paths: tuple[str, ...],
-    ) -> None:
-        """Keep the next page; raises Conflict where another attempt took over."""
+    async def write(self, note: str, page: Page) -> None:
+        """Keep the next page, and tell ``note``; raises Conflict where another attempt took over."""
 
     def read(self) -> AsyncIterator[Page]:
         """The pages of earlier attempts."""

@@ -41,12 +41,15 @@ class Toolbox:
         result_params: Mapping[str, str] | None = None,
         may_rest: bool = False,
     ) -> None:
-        self._bound = dict(bound)
         self._end = {FINISH: _finish(result_params)}
         if may_rest:
             self._end[REST] = _ending(
                 REST, "End your turn without finishing: nothing is to be done until somebody writes", {}
             )
+        # An action cannot stand in the way of ending.
+        self._bound = {name: found for name, found in bound.items() if name not in (FINISH, REST)}
+
+        self._offers: list[Tool] = []
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,11 +67,13 @@ class Toolbox:
 
     def offers(self) -> list[Tool]:
         """The actions as a model is told of them."""
-        return [
-            Tool(name=name, description=action.description, schema=action.schema())
-            for name in self.names
-            for action in (self.action(name),)
-        ]
+        if not self._offers:
+            self._offers = [
+                Tool(name=name, description=action.description, schema=action.schema())
+                for name in self.names
+                for action in (self.action(name),)
+            ]
+        return self._offers
 
     def check(self, name: str, arguments: str) -> dict[str, Any]:
         """The parameters in the JSON text ``arguments``, checked; raises ActionError with what is wrong."""
@@ -82,7 +87,9 @@ class Toolbox:
             params = msgspec.convert(msgspec.json.decode(arguments or "{}"), action.params)
         except (msgspec.MsgspecError, RecursionError) as error:
             wanted = "; ".join(f"{key}: {info}" for key, info in action.param_infos.items()) or "none"
-            raise ActionError(f"The parameters of {name} are wrong: {error}", f"They are: {wanted}") from None
+            raise ActionError(
+                f"The parameters of {name} are wrong: {str(error)[:500]}", f"They are: {wanted}"
+            ) from None
         return msgspec.structs.asdict(params)
 
     async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:

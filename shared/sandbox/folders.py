@@ -3,18 +3,21 @@
 import contextlib
 import os
 import shutil
-import stat
 from pathlib import Path
+
+from shared.sandbox.removal import remove_at
 
 
 def remove_tree(path: Path) -> None:
     """Remove a folder with all beneath it, read-only folders too; follow no link, mind nothing gone."""
-    with contextlib.suppress(OSError):
-        path.chmod(stat.S_IRWXU)
-    for folder, names, _ in os.walk(path):
-        for name in names:
-            child = Path(folder, name)
-            if not child.is_symlink():
-                with contextlib.suppress(OSError):
-                    child.chmod(stat.S_IRWXU)
-    shutil.rmtree(path, ignore_errors=True)
+    try:
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        remove_at(parent, path.name)
+    except OSError:
+        with contextlib.suppress(RecursionError):  # as much as can be
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(parent)

@@ -17,7 +17,8 @@ from shared.brain.protocol import Message, Thought, Tool, ToolCall, Usage
 from shared.bus import Entry
 from shared.bus.claim import pending
 from shared.contracts import Task, generate_id
-from shared.micro.micro_agent import Caps, MicroAgent
+from shared.micro.bounds import Caps
+from shared.micro.micro_agent import MicroAgent
 from shared.micro.negotiation import Proposal
 from shared.micro.ports import Page
 from shared.micro.toolbox import Toolbox, bind

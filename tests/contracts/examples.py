@@ -80,6 +80,7 @@ LETTER = c.Email(
     body="Is the login fixed?",
     in_reply_to=_id(39),
     user_session_id="browser-1",
+    hops=1,
 )
 REMINDER = c.Reminder(
     reminder_id="call-the-bank-1",
@@ -91,7 +92,9 @@ REMINDER = c.Reminder(
     created_at=AT,
     fired_at=AT,
 )
-EFFECT = c.Effect(what="run the tests: pytest -q", repeatable=True, started_at=AT, finished_at=LATER)
+EFFECT = c.Effect(
+    what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
+)
 GOAL = c.Goal(
     goal_id=GOAL_ID,
     text="Check up on the repository at /srv/project",
@@ -209,6 +212,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         body="The report lies in outputs/checkup.md.\n\nOne test fails.",
         in_reply_to=_id(2),
         user_session_id="session-7",
+        hops=2,
     ),
     c.CancelGoal(**header(4, "user", "conductor"), reason="No longer needed"),
     TASK,
@@ -537,6 +541,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         usage={"input_tokens": 900, "output_tokens": 40, "cost": 0.01, "calls": 3},
         evidence_refs=("tests/test_login.py:40",),
         output_paths=("outputs/fix.patch",),
+        doubts=("Whether the mail was sent is not known",),
     ),
     c.Spending(
         **header(47, "engineer", "engineer"),
@@ -549,6 +554,19 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.Reminders(**header(48, "nexus", "nexus"), reminders=(REMINDER,)),
     REMINDER,
     c.ReminderDue(**header(49, "nexus", "nexus"), reminder_id="call-the-bank-1", count=2),
+    c.Experience(
+        **header(50, "conductor", "conductor"),
+        agent="engineer",
+        kind="run_tests",
+        completed=7,
+        failed=1,
+        attempts=9,
+        seconds=(4.25, 11.5),
+        tokens=1200,
+        cost=0.04,
+        counted=(TASK_ID, "task-2"),
+    ),
+    c.ExperienceIndex(**header(51, "conductor", "conductor"), records=("engineer-run_tests",)),
 )
 """Every field of every contract, none of them at its default."""
 

@@ -40,6 +40,7 @@ REQUIRED = {
     "check": names,
     "depth": st.integers(1, 20),
     "generated_at": moments,
+    "hops": counts,
     "k": st.integers(1, 20),
     "limit": st.integers(1, 100),
     "score": numbers,
@@ -84,6 +85,7 @@ SPECIAL = {
     (c.TaskStep, "dependencies"): st.just(()),
     (c.TaskPlan, "overall_complexity"): complexities,
     (c.TaskResult, "error_message"): filled,
+    **{(c.Experience, name): counts for name in ("completed", "failed", "attempts", "tokens")},
 }
 
 

@@ -148,14 +148,58 @@ def test_an_agent_holds_its_own_key_and_no_rights(office: Containers, agent: str
     ]
 
 
-def test_only_what_fetches_has_a_way_out(office: Containers) -> None:
+def test_only_what_neither_thinks_nor_fetches_has_no_way_out(office: Containers) -> None:
     def is_closed(agent: str) -> bool:
         """Whether all networks of the agent's container are internal."""
         container = office.run("ps", "--quiet", agent).split()[0]
         names = inspect("container", container)["NetworkSettings"]["Networks"]
         return all(inspect("network", name)["Internal"] for name in names)
 
-    assert [agent for agent in AGENTS if not is_closed(agent)] == ["frontier", "scout"]
+    assert [agent for agent in AGENTS if is_closed(agent)] == ["memory"]
+
+
+PROBE = """
+import asyncio, pathlib
+from shared.sandbox import check_jail, run_command
+async def main():
+    print(await check_jail())
+    place = pathlib.Path("/state/workspaces/probe")
+    place.mkdir(exist_ok=True)
+    script = "id -u; cat /keys/*; ls /repos; touch made; wc -l < /proc/net/dev"
+    result = await run_command(["sh", "-c", script], cwd=place, timeout=20, writable=[place])
+    print(result.output)
+    print(sorted(path.name for path in place.iterdir()))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("agent", ["cortex", "critic", "engineer"])
+def test_commands_run_in_the_jail_in_a_container_too(office: Containers, agent: str) -> None:
+    told = office.run("exec", "--no-TTY", agent, "python", "-c", PROBE).splitlines()
+    assert told[0] == ""
+    assert told[1] == "1000"
+    assert "['made']" in told
+    assert "No such file" in told[2]
+    assert not any("tiny" in line or "SU" in line for line in told)
+    assert "3" in told  # the heading's two lines, and the loopback
+    checks = json.loads(office.run("exec", "--no-TTY", agent, "sh", "-c", "mailroom doctor --json || true"))
+    assert {check["name"]: check["verdict"] for check in checks}["sandbox"] == "ok"
+
+
+def test_commands_are_refused_where_the_jail_cannot_be_made(office: Containers) -> None:
+    # As the nexus is started: with the engine's own profile, which refuses user namespaces.
+    program = PROBE.replace("/state/workspaces", "/tmp")
+    done = subprocess.run(
+        [*office.compose.docker_compose_command(), "exec", "--no-TTY", "nexus", "python", "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "Commands are refused, because the jail does not work here" in done.stderr
+    checks = json.loads(office.run("exec", "--no-TTY", "nexus", "sh", "-c", "mailroom doctor --json || true"))
+    sandbox = next(check for check in checks if check["name"] == "sandbox")
+    assert sandbox["verdict"] == "warn"
+    assert "compose.yaml" in sandbox["fix"]
 
 
 def inspect(kind: str, name: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from shared.errors import ActionError
-from shared.sandbox import Limits, capture, launcher, remove_tree, run_command
-from shared.sandbox.command import GRACE
+from shared.sandbox import Limits, capture, remove_tree, run_command
+from shared.sandbox.execution import GRACE
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 
 
 def unique_sleep() -> str:
@@ -42,7 +42,7 @@ def wait_until(condition, seconds=10.0):
 
 
 async def shell(script: str, cwd: Path, seconds: float = 20.0, **options):
-    return await run_command(["sh", "-c", script], cwd=cwd, timeout=seconds, **options)
+    return await run_command(["sh", "-c", script], cwd=cwd, timeout=seconds, writable=[cwd], **options)
 
 
 async def test_tells_exit_code_and_both_streams_as_they_came(tmp_path):
@@ -82,11 +82,10 @@ async def test_home_is_thrown_away(tmp_path):
     result = await shell(
         "mkdir -p ~/a/b; chmod 500 ~/a; touch ~/x $TMPDIR/y; echo $HOME; echo $TMPDIR", tmp_path
     )
-    home, temporary = result.output.split()
+    home, temporary = map(Path, result.output.split())
     assert result.exit_code == 0
-    assert not Path(home).exists()
-    assert not Path(temporary).parent.exists()
-    assert Path(temporary).is_relative_to(tempfile.gettempdir())
+    assert not (home / "x").exists()
+    assert not (temporary / "y").exists()
 
 
 async def test_there_is_no_input_and_no_terminal(tmp_path):
@@ -128,7 +127,7 @@ async def test_a_file_that_is_no_program_ends_with_127(tmp_path):
     tool.chmod(0o755)
     result = await run_command(["./tool"], cwd=tmp_path, timeout=5)
     assert result.exit_code == 127
-    assert result.output.startswith("cannot run ./tool: ")
+    assert "./tool: " in result.output
 
 
 async def test_a_deadly_signal_is_told(tmp_path):
@@ -159,7 +158,6 @@ async def test_who_hears_the_stop_signal_may_say_goodbye(tmp_path):
     assert (result.output, result.exit_code, result.timed_out) == ("goodbye\n", 7, True)
 
 
-@LINUX
 async def test_a_daemon_that_left_the_session_dies_with_the_command(tmp_path):
     sleep = unique_sleep()
     daemon = f"setsid sh -c 'setsid {sleep} & {sleep}' & "
@@ -183,16 +181,6 @@ async def test_a_descendant_that_keeps_the_output_open_does_not_hang_it(tmp_path
 async def test_a_command_that_stops_its_supervisor_is_ended_all_the_same(tmp_path):
     sleep = unique_sleep()
     result = await shell(f"kill -STOP $PPID; {sleep}", tmp_path, seconds=0.5)
-    assert result.timed_out
-    assert not alive(sleep)
-
-
-@LINUX
-async def test_a_supervisor_that_is_kept_from_working_is_replaced(tmp_path, monkeypatch):
-    monkeypatch.setattr(launcher, "KILL_PATIENCE", -GRACE - 0.5)
-    sleep = unique_sleep()
-    script = f"trap '' TERM; (while :; do kill -STOP $PPID; done) & {sleep}; {sleep}"
-    result = await shell(script, tmp_path, seconds=0.5)
     assert result.timed_out
     assert not alive(sleep)
 
@@ -278,11 +266,11 @@ async def test_many_commands_leave_no_descriptor_process_or_folder(tmp_path, mon
     this = psutil.Process()
     await asyncio.gather(*(shell("echo $$", tmp_path) for _ in range(2)))
     before = this.num_fds()
-    results = await asyncio.gather(*(shell("echo $$", tmp_path) for _ in range(10)))
+    results = await asyncio.gather(*(shell("cat /proc/sys/kernel/random/uuid", tmp_path) for _ in range(10)))
     assert len({result.output for result in results}) == 10
     assert this.num_fds() == before
     assert not list(tmp_path.iterdir())
-    assert not [child for child in this.children() if "launcher.py" in " ".join(child.cmdline())]
+    assert len(this.children()) == 1  # the one that starts commands
 
 
 def test_removing_a_tree_follows_no_link(tmp_path):
@@ -297,3 +285,8 @@ def test_removing_a_tree_follows_no_link(tmp_path):
     assert not tree.exists()
     assert outside.stat().st_mode & 0o777 == 0o500
     remove_tree(tmp_path / "nowhere")
+
+
+async def test_time_that_is_up_before_the_jail_is_made_is_no_error(tmp_path):
+    for seconds in (0.0, 0.002, 0.005, 0.01):
+        assert (await shell("sleep 5", tmp_path, seconds=seconds)).timed_out

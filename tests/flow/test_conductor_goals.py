@@ -426,9 +426,9 @@ async def test_the_board_follows_the_goals(stage: Stage) -> None:
     stage.worker.gate.clear()
     await stage.submit("g1", {"playbook": "one"})
     await stage.submit("g2", {"playbook": "one"})
-    board = await posted(stage, lambda board: len(board.active) == 2)
+    planned = {"g1": OfficeState.EXECUTING, "g2": OfficeState.EXECUTING}
+    board = await posted(stage, lambda board: board.active == planned)
     assert board.state is OfficeState.EXECUTING
-    assert board.active == {"g1": OfficeState.EXECUTING, "g2": OfficeState.EXECUTING}
     stage.worker.gate.set()
     board = await posted(stage, lambda board: not board.active)
     assert board.state is OfficeState.IDLE

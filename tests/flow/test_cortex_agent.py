@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from services.cortex.__main__ import Cortex
+from services.cortex.script import script_folder
 from shared import subjects
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
@@ -186,6 +187,19 @@ async def test_scripts(team: Team, tmp_path: Path) -> None:
         (script(tmp_path, "x", "x.dat"), "How to run"),
     ):
         assert words in (await team.perform("cortex", "run_script", path=path)).error_message
+
+
+def test_folders_that_may_hold_secrets_are_shown_to_no_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    state = tmp_path / ".local" / "state"
+    assert script_folder(tmp_path / "jobs" / "a.py", state) == tmp_path / "jobs"
+    assert script_folder(state / "workspaces" / "t" / "a.py", state) == state / "workspaces" / "t"
+    (tmp_path / "link").symlink_to(tmp_path / ".ssh")
+    for path in (tmp_path / ".ssh" / "a.py", state / "a.py", tmp_path / "link" / "a.py"):
+        with pytest.raises(ActionError, match="may hold secrets"):
+            script_folder(path, state)
 
 
 async def test_an_executable_runs_by_its_own_first_line(team: Team, tmp_path: Path) -> None:

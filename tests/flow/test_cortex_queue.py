@@ -44,6 +44,11 @@ def result_of(task_id: str, output: str = "done") -> TaskResult:
     return TaskResult(task_id=task_id, agent="cortex", status=TaskStatus.COMPLETED, output=output)
 
 
+def finish(queue: JobQueue, task_id: str) -> None:
+    queue.store_result(result_of(task_id))
+    queue.end_claim(task_id)
+
+
 def reason(queue: JobQueue, name: str) -> str:
     return (queue.failed / f"{name}.json.reason").read_text()
 
@@ -161,6 +166,7 @@ def test_a_result_is_archived_once_however_often_it_comes(queue: JobQueue) -> No
     copy = claimed.path.read_bytes()
     path = queue.store_result(result_of(claimed.task_id))
     assert path == queue.archive / "job-20260102-001.json"
+    queue.end_claim(claimed.task_id)
     assert not claimed.path.exists()
     stored = TaskResult.from_json(path.read_bytes())
     assert stored.task_id == claimed.task_id
@@ -169,6 +175,7 @@ def test_a_result_is_archived_once_however_often_it_comes(queue: JobQueue) -> No
     # As if the process had died between storing the result and ending the claim.
     claimed.path.write_bytes(copy)
     assert queue.store_result(result_of(claimed.task_id)) == path
+    queue.end_claim(claimed.task_id)
     assert len(list(queue.archive.iterdir())) == 1
     assert queue.store_result(result_of("somebody-elses-task")) is None
 
@@ -179,7 +186,7 @@ def test_an_id_is_used_once(queue: JobQueue) -> None:
     drop_text(queue, "a-again", '{"id": "a", "task": "other"}')
     assert queue.take(1, NOW) == []
     assert "running or in the archive already" in reason(queue, "a-again")
-    queue.store_result(result_of(claimed.task_id))
+    finish(queue, claimed.task_id)
     drop(queue, "a")
     assert queue.take(1, NOW) == []
     assert "running or in the archive already" in reason(queue, "a")
@@ -215,7 +222,7 @@ def test_no_more_jobs_are_active_than_allowed(queue: JobQueue, monkeypatch: pyte
     assert len(queue.take(3, NOW)) == 3
     assert [entry.job.id for entry in queue.scan()[0]] == ["j3", "j4"]
     for claimed in queue.find_claimed():
-        queue.store_result(result_of(claimed.task_id))
+        finish(queue, claimed.task_id)
     assert [claimed.job.id for claimed in queue.take(3, NOW)] == ["j7", "j3", "j4"]
 
 
@@ -292,5 +299,5 @@ def test_what_a_killed_process_had_taken_is_found_again(
     assert sorted(claimed.job.id for claimed in found) == [f"j{number}" for number in range(5)]
     for claimed in found:
         assert claimed.path.name == f"{claimed.task_id}.json"
-        queue.store_result(result_of(claimed.task_id))
+        finish(queue, claimed.task_id)
     assert queue.count() == {"tonight": 0, "claimed": 0, "archive": 5, "failed": 0}

@@ -31,7 +31,7 @@ class Journal:
         self.attempt = 1
         self.entries: list[str] = []
 
-    async def note(self, text: str) -> None:
+    async def note(self, text: str, others: object = ()) -> None:
         self.entries.append(text)
 
     @contextlib.asynccontextmanager
@@ -125,7 +125,7 @@ async def test_a_limit_out_of_bounds_is_refused(engineer, journal, repo, limit):
 
 
 async def test_old_working_copies_are_removed_at_the_start(engineer, tmp_path):
-    old = tmp_path / "state" / "workspaces" / "task_0" / "attempt-1"
+    old = tmp_path / "state" / "workspaces" / "task_0.copies" / "attempt-1"
     old.mkdir(parents=True)
     os.utime(old, (0, 0))
     await engineer.on_start()
@@ -134,4 +134,5 @@ async def test_old_working_copies_are_removed_at_the_start(engineer, tmp_path):
 
 def test_the_profile_and_the_actions_fit(engineer):
     assert engineer.profile.name == "engineer"
-    assert sorted(collect_actions(engineer)) == ["git_log", "git_status", "read_history", "run_tests"]
+    own = {"copy_project", "git_log", "git_status", "read_history", "run_tests", "test_changes", "try_patch"}
+    assert own <= set(collect_actions(engineer))

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer.git import borrow, find_repository
+from services.engineer.git import borrow
 from services.engineer.history import read_history
 from services.engineer.listing import list_files
 from shared.errors import ActionError
+from shared.skills.repository import find_repository
 
 
 def git(repo: Path, *arguments: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.engineer import workspace as workspaces
-from services.engineer.workspace import clean_workspaces, require_folder, working_copy
+from services.engineer.workspace import clean_copies, require_folder, working_copy
 from shared.errors import ActionError
 
 
@@ -56,7 +56,7 @@ def repo(tmp_path):
 
 @pytest.fixture
 def place(tmp_path):
-    return tmp_path / "state" / "workspaces" / "task_1" / "attempt-1"
+    return tmp_path / "state" / "workspaces" / "task_1.copies" / "attempt-1"
 
 
 async def test_holds_the_files_as_they_are_in_the_work_tree(repo, place):
@@ -181,12 +181,12 @@ async def test_is_kept_on_request_and_removed_when_it_is_old(repo, place):
         pass
     assert (copy.root / "run.sh").exists()
     root = place.parents[1]
-    assert clean_workspaces(root) == 0
+    assert clean_copies(root) == 0
     assert copy.root.exists()
     os.utime(place, (time.time() - 90_000, time.time() - 90_000))
-    assert clean_workspaces(root) == 1
+    assert clean_copies(root) == 1
     assert not place.parent.exists()
-    assert clean_workspaces(root / "nowhere") == 0
+    assert clean_copies(root / "nowhere") == 0
 
 
 async def test_is_removed_when_the_work_fails_or_is_cancelled(repo, place):
@@ -213,7 +213,7 @@ async def test_is_removed_when_the_work_fails_or_is_cancelled(repo, place):
 
 async def test_a_state_folder_inside_the_project_is_not_copied_into_itself(tmp_path):
     (tmp_path / "a.txt").write_text("a")
-    place = tmp_path / "state" / "workspaces" / "task_1" / "attempt-1"
+    place = tmp_path / "state" / "workspaces" / "task_1.copies" / "attempt-1"
     async with working_copy(tmp_path, place) as copy:
         assert names(copy.root) == {"a.txt"}
 

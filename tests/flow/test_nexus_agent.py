@@ -10,6 +10,7 @@ import pytest
 
 from services.frontier.__main__ import Frontier
 from services.nexus.__main__ import Nexus
+from services.nexus.greeting import greet
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
@@ -179,3 +180,23 @@ async def test_the_desk_can_be_asked_by_task_too(team: Team) -> None:
     assert RoutingDecision.from_dict(routed.metadata["decision"]).route == "cortex"
     empty = await team.perform("nexus", "ask", text=" ")
     assert empty.status is TaskStatus.FAILED
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Hello!", "This is Nexus, the front desk."),
+        ("What can you do?", "- sets, lists, puts off and cancels reminders"),
+        ("Thank you very much", "You are welcome."),
+    ],
+)
+async def test_a_greeting_is_answered_with_what_can_be_asked(team: Team, text: str, answer: str) -> None:
+    await team.write(question(text), "nexus")
+    response = await team.receive("nexus")
+    assert answer in response["text"]
+    assert response["route_used"] == "nexus"
+
+
+def test_what_only_begins_like_a_greeting_is_none() -> None:
+    for text in ("Hello, where is the key?", "What can you do about the bug?", "Thanks to Ana it works"):
+        assert greet(text, {"news": "reads the news"}) == ""

@@ -34,6 +34,12 @@ REQUESTS = {
     ],
     "read": ["what is {path}?", "explain how to build {path}", "summarise the readme of {path}"],
     "page": ["fetch https://example.org/a", "summarise https://example.org/news?id=1"],
+    "web": [
+        "search the web for the boiling point of ethanol",
+        "look up the release date of Python 3.14",
+        "what does the internet say about cold fusion?",
+        "find out on the web when the bus was invented",
+    ],
     "research": [
         "find recent papers about graph neural networks",
         "research retrieval augmented generation",
@@ -63,6 +69,10 @@ REQUESTS = {
         "find me a cheap laptop",
         "send the report in {path} to my boss",
         "compress the folder {path}",
+        "book a hotel on the web",
+        "build a web server",
+        "delete my account on the web",
+        "who was the first person on the moon?",
         "make the tests in {path} pass",
     ],
 }
@@ -118,3 +128,7 @@ async def test_a_missing_parameter_is_asked_for(planner: Planner) -> None:
 async def test_a_topic_is_taken_from_the_sentence(planner: Planner) -> None:
     planned = await planner.plan(goal("Write a research brief on graph neural networks."))
     assert planned.parameters == {"topic": "graph neural networks"}
+    planned = await planner.plan(goal("Look up the release date of Python 3.14. Thanks!"))
+    assert planned.parameters == {"question": "the release date of Python 3.14"}
+    planned = await planner.plan(goal("What does the web say about cold fusion?"))
+    assert planned.parameters == {"question": "cold fusion"}

@@ -1,12 +1,16 @@
 """Agents that think: tasks in words, threads of letters, questions to colleagues, approvals, budgets."""
 
 import asyncio
+import contextlib
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from shared import subjects
@@ -15,6 +19,8 @@ from shared.agent import BaseAgent
 from shared.bus.claim import pending
 from shared.bus.entry import seal
 from shared.contracts import ApprovalAnswer, Email, Spending, Task, TaskResult, TaskStatus, generate_task_id
+from shared.errors import ConfigError
+from shared.framing import conclude
 from shared.profile import Profile
 from tests.flow.team import Team, open_team
 
@@ -297,3 +303,181 @@ async def test_a_task_that_takes_too_many_tokens_fails_with_the_reason(tmp_path:
         assert told.status is TaskStatus.FAILED
         assert "task" in told.error_message
         assert "token" in told.error_message
+
+
+# --- what goes wrong around it -------------------------------------------------------------------
+
+
+async def test_a_deadline_that_passes_while_an_answer_is_waited_for_is_a_timeout(tmp_path: Path):
+    script = [
+        {
+            "agent": "worker",
+            "replies": [calls("write_to_colleague", recipient="clerk", subject="Q", body="?")],
+        },
+        {"agent": "clerk", "replies": [{**says("late"), "delay": 20}]},
+    ]
+    async with team_of(tmp_path, script, "worker", "clerk") as team:
+        deadline = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        task = Task(task_id="t1", text="Ask", assignee="worker", requester="user", deadline=deadline)
+        await team.user.commit(pending(task, subjects.USER))
+        async with asyncio.timeout(8):
+            assert (await team.result("worker", "user", "t1")).status is TaskStatus.TIMEOUT
+
+
+class Stubborn(Worker):
+    """Does not let itself be stopped."""
+
+    @register_action("Go on whatever happens")
+    async def go_on(self) -> str:
+        """For ever."""
+        while not self.settings.state_dir.joinpath("enough").exists():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.1)
+        return "done"
+
+
+async def test_work_that_ignores_its_end_is_left_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("shared.workbench.GRACE", 0.3)
+    path = tmp_path / "script.yaml"
+    path.write_text(yaml.safe_dump([{"replies": [calls("go_on"), says("done")]}]))
+    async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN=f"scripted:{path}") as team:
+        await team.join(Stubborn, Profile(name="worker", description="Works."))
+        deadline = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        task = Task(task_id="t1", text="Go on", assignee="worker", requester="user", deadline=deadline)
+        await team.user.commit(pending(task, subjects.USER))
+        async with asyncio.timeout(8):
+            assert (await team.result("worker", "user", "t1")).status is TaskStatus.TIMEOUT
+        (team.config.state_dir / "enough").touch()
+        await asyncio.sleep(0.3)
+
+
+async def test_a_result_that_is_too_large_is_refused_with_the_reason(tmp_path: Path):
+    async with team_of(tmp_path, [{"replies": [says("x" * 2_000_000)]}], MAILROOM_TASK_TOKENS="0") as team:
+        told = await result(team, await ask(team, "Tell"))
+        assert told.status is TaskStatus.FAILED
+        assert "of 200,000 characters" in told.error_message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"a": 10**400}, {"a": json.loads("[" * 120 + "]" * 120)}],
+)
+async def test_whatever_a_model_gives_as_a_result_the_task_ends_at_once(tmp_path: Path, fields: Any):
+    script = [{"replies": [{"call": {"name": "finish_task", "arguments": json.dumps({"result": fields})}}]}]
+    async with team_of(tmp_path, script) as team:
+        async with asyncio.timeout(8):
+            assert (await result(team, await ask(team, "Tell"))).status is TaskStatus.FAILED
+
+
+class Former(Worker):
+    """Asks its brain for fields."""
+
+    async def on_task(self, task: Task) -> Outcome:
+        """Whatever the model gives."""
+        return conclude(await self.think(task.text, result_params={"a": "Anything", "output": "A text"}))
+
+
+@pytest.mark.parametrize("depth", [3, 990])
+async def test_fields_of_a_result_may_be_nested(tmp_path: Path, depth: int):
+    arguments = '{"output": "ok", "a": ' + "[" * depth + "]" * depth + "}"
+    path = tmp_path / "script.yaml"
+    path.write_text(
+        yaml.safe_dump([{"replies": [{"call": {"name": "finish_task", "arguments": arguments}}]}])
+    )
+    async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN=f"scripted:{path}") as team:
+        await team.join(Former, Profile(name="worker", description="Works."))
+        async with asyncio.timeout(8):
+            told = await result(team, await ask(team, "Tell"))
+        if depth < 100:
+            assert told.metadata["result"]["output"] == "ok"
+            assert '"a"' in told.output
+
+
+async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("shared.recollection.WAIT", 0.4)
+    script = [{"replies": [says("done")]}]
+    async with team_of(tmp_path, script, "worker", "memory") as team:
+        daemon = next(office.agent for office in team.offices if office.agent.profile.name == "memory")
+
+        asked: list[bytes] = []
+
+        async def hang(message: bytes) -> bytes:
+            asked.append(message)
+            await asyncio.sleep(60)
+            return b""
+
+        await daemon.bus.serve(
+            "memory", "0.0.0", "It hangs.", {"search": hang, "brief": hang, "embed": hang}, {}, {}
+        )
+        begun = time.monotonic()
+        for _ in range(3):
+            assert (await result(team, await ask(team, "Tell"))).output == "done"
+        assert time.monotonic() - begun < 3
+        assert asked
+
+
+async def test_a_brain_that_is_configured_wrongly_ends_the_agent_at_its_start(tmp_path: Path):
+    async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN="telepathy:best") as team:
+        with pytest.raises(ConfigError, match="MAILROOM_BRAIN is wrong"):
+            await team.join(Worker, Profile(name="worker", description="Works."))
+
+
+async def test_an_action_cannot_have_the_name_of_the_end(tmp_path: Path):
+    class Clashing(Worker):
+        @register_action("Finish differently")
+        async def finish_task(self) -> str:
+            """Nothing."""
+            return ""
+
+    async with open_team(tmp_path, ("worker",)) as team:
+        with pytest.raises(ConfigError, match="finish_task"):
+            Clashing(Profile(name="worker", description="Works."), team.config, team.user)
+
+
+class Patient(Worker):
+    """Does something, tells of it, and then takes long over the rest."""
+
+    @register_action("Shout twice", {"word": "What"})
+    async def shout_twice(self, word: str) -> str:
+        """Shouts, and shouts again after a pause."""
+        for part in ("first", "second"):
+            async with self.effect(f"{part} {word}"):
+                self.ran.append(f"{part} {word}")
+            await self.progress(f"{part} done")
+            if self.job.attempt == 1:
+                await asyncio.sleep(60)
+        return "shouted"
+
+
+async def test_what_was_done_before_the_end_of_an_action_is_not_done_again(tmp_path: Path):
+    Patient.ran.clear()
+    path = tmp_path / "script.yaml"
+    path.write_text(yaml.safe_dump([{"replies": [calls("shout_twice", word="hey"), says("I do not know")]}]))
+    async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN=f"scripted:{path}") as team:
+        profile = Profile(name="worker", description="Works.")
+        agent = await team.join(Patient, profile)
+        asked = await ask(team, "Shout")
+        while not Patient.ran:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)
+        await team.leave(agent)
+        await team.join(Patient, profile)
+        async with asyncio.timeout(20):
+            told = await result(team, asked)
+        assert Patient.ran == ["first hey"]
+        assert "did this, and was interrupted" in told.metadata["unknown"][0]
+        assert "first hey" in told.output
+
+
+async def test_who_waits_for_a_person_leaves_the_mailbox_to_others(tmp_path: Path):
+    Worker.ran.clear()
+    async with open_team(tmp_path, ("worker",)) as team:
+        await team.join(Worker, Profile(name="worker", description="Works.", concurrency=1))
+        waiting = [await shout(team, "hey", "goal_1"), await shout(team, "hey", "goal_1")]
+        approval = await asked_for(team, "shout hey")
+        async with asyncio.timeout(10):
+            assert (await team.perform("worker", "add", a=1, b=1)).output == "2"
+            await answer(team, approval, True)
+            assert [(await result(team, one)).output for one in waiting] == ["hey!", "hey!"]

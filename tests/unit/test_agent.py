@@ -11,8 +11,9 @@ import pytest
 
 from shared import settings
 from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, compose
+from shared.agent import BaseAgent
 from shared.bus import Bus
+from shared.composition import compose
 from shared.contracts import CancelGoal, Email, GoalDue, Question, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError, Reject
 from shared.profile import Profile
@@ -174,7 +175,12 @@ async def test_an_agent_without_actions_says_so(tmp_path: Path) -> None:
 async def test_what_an_agent_does_not_handle_is_filed_or_refused(tmp_path: Path) -> None:
     agent = make(tmp_path)
     result = TaskResult(task_id="t", agent="scout", status=TaskStatus.COMPLETED, output="x")
-    assert await agent.on_email(Email(sender="a", recipient="clerk", body="x")) == ()
+    letter = Email(sender="a", recipient="clerk", body="x")
+    (answer,) = await agent.on_email(letter)
+    assert answer.in_reply_to == letter.id
+    assert "no model is configured" in answer.body
+    filed = Email(sender="a", recipient="clerk", body="x", in_reply_to=letter.id)
+    assert await agent.on_email(filed) == ()
     assert await agent.on_result(result) == ()
     assert await agent.on_due(GoalDue(goal_id="g")) == ()
     assert agent.endpoints() == {}

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.critic.review import review
+from services.critic.claims import find_named_folder, read_claims
+from services.critic.docket import Rerun
+from services.critic.review import add_reruns, is_found, refuse, review
 from shared.contracts import Finding, Inspection, RepositoryReading, Statement, TestFailure, TestRun, ToolRun
 from tests.unit.test_source_tree import plant
 
@@ -174,6 +176,52 @@ def test_the_score_has_a_floor_and_the_same_results_the_same_verdict(repo: Path)
     results = {str(number): done(output="") for number in range(9)}
     assert review(results, repo) == review(results, repo)
     assert review(results, repo).score == 1
+
+
+def test_running_again_outweighs_what_was_looked_up(repo: Path) -> None:
+    good = review({"a": done(), "b": done()}, repo)
+    assert add_reruns(good, Rerun()) == good
+    unrun = add_reruns(good, Rerun(unrun=(("a", "no runner"),)))
+    assert (unrun.approved, unrun.score, unrun.reasons) == (True, 9, ("a: not run: no runner",))
+    refuted = add_reruns(good, Rerun(faults=(("b", "it fails"),), unrun=(("a", "no runner"),)))
+    assert (refuted.approved, refuted.score, refuted.redo) == (False, 6, ("b",))
+    worst = add_reruns(refuted, Rerun(faults=(("b", "x"),) * 9))
+    assert (worst.score, worst.redo) == (1, ("b",))
+    refused = refuse(good, "its own")
+    assert (refused.approved, refused.score, refused.reasons[0]) == (False, 1, "its own")
+
+
+def test_places_a_model_may_cite(repo: Path) -> None:
+    for source in ("README.md:2", "src/a.py", "empty.py:1"):
+        assert is_found(source, repo), source
+    for source in ("README.md:3", "gone.py:1", "../other.md:1", "src", "<string>:1", "a b", "", "\n:1"):
+        assert not is_found(source, repo), source
+    assert not is_found("README.md:1", None)
+
+
+def test_claims_of_odd_shapes_are_none(tmp_path: Path) -> None:
+    odd: list[Any] = [
+        {},
+        {"metadata": [1], "output_paths": "x"},
+        {"metadata": {"tests": {"exit_code": 0, "passed": 1, "command": ["pytest"]}}},
+        {"metadata": {"tests": {"exit_code": 0, "passed": 1, "command": "'open"}}},
+        {"metadata": {"patch": 5, "diff": "no diff", "inspection": {"tools": [1, {"name": "ruff"}]}}},
+        {"output_paths": [1, "relative.py", "/etc/passwd", f"{tmp_path}/../x.py", "/a\0b"]},
+    ]
+    for result in odd:
+        claims = read_claims("t", result, (tmp_path,))
+        assert (claims.tests, claims.patches, claims.files, claims.missing) == ((), (), (), ()), result
+        assert claims.linted == -1
+
+
+def test_the_folder_that_a_goal_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shop = tmp_path / "src" / "shop"
+    shop.mkdir(parents=True)
+    for text in (f"Mend {shop}.", "Mend ~/src/shop, please", f"({shop})", f"/no/such/place and {shop}"):
+        assert find_named_folder(text) == shop, text
+    for text in ("Mend it", "Mend ~/", "look at / and /usr", f"https:/{shop}", "a/b/c", f"{tmp_path}"):
+        assert find_named_folder(text) is None, text
 
 
 def test_odd_shapes_do_not_break_the_review(repo: Path) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from services.frontier.brief import compose_brief, cut_sentences, escape, judge_confidence, save_brief
+from services.frontier.brief import Findings, compose_brief, cut_sentences, save_brief
 from services.frontier.options import read_options
 from shared.errors import ConfigError
+from shared.skills.papers import judge_confidence
+from shared.web.quoting import escape
 
 PAPER = {
     "title": "Attention Is All You Need",
@@ -29,7 +31,9 @@ ITEM = {
 
 
 def test_every_citation_resolves_to_one_source() -> None:
-    text = compose_brief("Discovery", {"attention": [PAPER, OTHER], "memory": [PAPER]}, [ITEM])
+    text = compose_brief(
+        "Discovery", Findings(papers={"attention": [PAPER, OTHER], "memory": [PAPER]}, news=[ITEM])
+    )
     body, _, sources = text.partition("## Sources")
     cited = set(re.findall(r"(?<!\\)\[(\d+)\]", body))
     assert cited == {"1", "2", "3"}
@@ -45,7 +49,7 @@ def test_every_citation_resolves_to_one_source() -> None:
 
 
 def test_text_from_outside_makes_no_markup() -> None:
-    text = compose_brief("x", {"t": [OTHER]}, problems=["The feed <b> is broken\n# Heading"])
+    text = compose_brief("x", Findings(papers={"t": [OTHER]}, problems=["The feed <b> is broken\n# Heading"]))
     assert "](https://evil.example)" not in text.replace("\\]", "")
     assert "\\[trap\\](https://evil.example) \\<b\\>\\_x\\_" in text
     assert "\n# Heading" not in text
@@ -53,7 +57,9 @@ def test_text_from_outside_makes_no_markup() -> None:
 
 
 def test_nothing_found_is_said() -> None:
-    text = compose_brief("Research brief: nothing", {"nothing": []}, problems=["arXiv cannot be reached."])
+    text = compose_brief(
+        "Research brief: nothing", Findings(papers={"nothing": []}, problems=["arXiv cannot be reached."])
+    )
     assert "0 papers (confidence: low)" in text
     assert "None found." in text
     assert "- arXiv cannot be reached." in text
@@ -82,3 +88,23 @@ def test_excerpts_end_with_a_sentence_where_they_can() -> None:
     assert cut_sentences("One. Two is longer. Three.", 20) == "One. Two is longer."
     assert cut_sentences("No end in this sentence at all", 12) == "No end in…"
     assert cut_sentences("Short", 12) == "Short"
+
+
+def test_what_a_model_summarised_and_rated_is_labelled_and_cited() -> None:
+    ratings = [
+        {"score": 7.4, "by": "embedding", "interest": "attention"},
+        {"score": 9.0, "by": "model", "reason": "It is about that"},
+    ]
+    found = Findings(
+        papers={"attention": [PAPER | {"relevance": ratings}, OTHER]},
+        summary=(("Recurrence is not needed [1].", (1,)), ("Both say so <b>", (1, 2))),
+        notes=["Memory does not answer"],
+        looked_up=1_767_700_800.0,
+    )
+    text = compose_brief("x", found)
+    assert "## Summary (by a model, from the sources below)\n\n- Recurrence is not needed. [1]\n" in text
+    assert "- Both say so \\<b\\> [1][2]" in text
+    assert "  Relevance: 7.4 of 10 by embedding, nearest to 'attention'  \n" in text
+    assert "  Relevance: 9.0 of 10 by model: It is about that  \n" in text
+    assert "looked up 2026-01-06 12:00 UTC" in text
+    assert "## Notes\n\n- Memory does not answer" in text

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ from shared.actions import Outcome, register_action
 from shared.brain.asking import ask_for
 from shared.brain.protocol import Message, Thought, Tool, ToolCall, Usage
 from shared.errors import ActionError, BrainUnavailable, Reject
+from shared.micro.bounds import Caps
+from shared.micro.conversation import Conversation
 from shared.micro.detection import detect_action
-from shared.micro.micro_agent import Caps, Conclusion, MicroAgent
+from shared.micro.micro_agent import Conclusion, MicroAgent
 from shared.micro.ports import Page
 from shared.micro.toolbox import Toolbox, bind
 
@@ -94,14 +97,8 @@ class Notebook:
         self.pages = list(pages)
         self.steps: list[str] = []
 
-    async def write(
-        self, note: str, messages: Any, steps: int, usage: Usage, evidence: Any, paths: Any
-    ) -> None:
-        self.pages.append(
-            Page(
-                messages=tuple(messages), steps=steps, usage=usage, evidence_refs=evidence, output_paths=paths
-            )
-        )
+    async def write(self, note: str, page: Page) -> None:
+        self.pages.append(page)
 
     async def read(self) -> AsyncIterator[Page]:
         for page in list(self.pages):
@@ -316,9 +313,165 @@ async def test_another_attempt_goes_on_where_the_first_stopped():
         ("I will use SEARCH now", "search"),
         ('**Action**: `run_shell`\n{"command": "ls"}', "run_shell"),
         ("I won't run_shell(x)", ""),
+        ("I can't find it, so I will call search_files now.", "search_files"),
+        ("Instead of calling search, I will call read_file.", "read_file"),
+        ("I have not read it yet; next, call read_file", "read_file"),
+        ("I did not run search(x) because it is slow", ""),
+        ("The results of read_file:\nfinish_task comes later", ""),
         ("", ""),
     ],
 )
 def test_an_action_is_detected_where_it_is_invoked_and_not_where_it_is_mentioned(thought: str, name: str):
     names = ["search", "search_files", "read_file", "run_shell", "finish_task"]
     assert detect_action(thought, names) == name
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\n",
+        "\n ",
+        "\"'`*",
+        "so ",
+        "i will call the ",
+        "search ",
+        "action: ",
+        "now a b ",
+        "_",
+        "not search( ",
+        "{",
+        "\0",
+    ],
+)
+def test_a_thought_made_to_take_long_is_read_in_no_time(piece: str):
+    names = ["search", "search_files", "read_file", "run_shell", "finish_task"] * 8
+    thought = (piece * 50_000)[:50_000]
+    begun = time.process_time()
+    assert detect_action(thought, names) in ("", "search")
+    assert time.process_time() - begun < 0.5
+
+
+def test_a_long_conversation_is_shown_shortened_from_its_oldest_message_on():
+    said = Conversation("The task", [Message(role="user", text="h" * 10_000)], window=100_000)
+    for number in range(40):
+        call = ToolCall(id=f"c{number}", name="look", arguments=json.dumps({"x": "y" * 1_000}))
+        (made,) = said.hear(Thought(text="t" * 500, tool_calls=(call,)))
+        said.answer(made, f"{number} " + "o" * 5_000)
+    shown = said.shown()
+    assert len(shown) == len(said.messages)
+    assert sum(len(m.text) + sum(len(c.arguments) for c in m.tool_calls) for m in shown) <= 100_000
+    assert shown[1].text == "The task"
+    assert shown[-4:] == said.messages[-4:]
+    assert len(shown[0].text) < 1_000
+    assert "left out" in shown[3].text
+    assert all(json.loads(c.arguments) for m in shown for c in m.tool_calls)
+    before = said.shown()
+    said.tell("short")
+    assert said.shown()[: len(before) - 4] == before[:-4]
+
+
+async def test_fifty_steps_of_large_outputs_stay_within_the_window():
+    class Wordy(Desk):
+        @register_action("Read", {"n": "What"})
+        async def read(self, n: int) -> str:
+            """Much."""
+            return "x" * 1_000_000
+
+    script = Script(*(call("read", n=n) for n in range(49)), finish())
+    await run(script, Wordy())
+    assert max(sum(len(m.text) for m in messages) for messages in script.seen) <= 240_000
+
+
+async def test_calls_of_one_id_or_none_or_a_name_no_provider_takes_are_told_apart():
+    desk = Desk()
+
+    class Same(Script):
+        async def think(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+            thought = await super().think(messages, tools)
+            ids = ["same", "same", ""]
+            return Thought(
+                text="",
+                usage=USAGE,
+                tool_calls=tuple(
+                    ToolCall(id=ids[n], name=c.name, arguments=c.arguments)
+                    for n, c in enumerate(thought.tool_calls)
+                ),
+            )
+
+    script = Same([call("add", a=1), call("add", a=2), call("no such! action")], [call("add", a=3)], finish())
+    await run(script, desk)
+    assert [done for _, done in desk.done] == [(1, 0), (2, 0), (3, 0)]
+    last = script.seen[-1]
+    ids = [c.id for m in last for c in m.tool_calls]
+    assert len(set(ids)) == len(ids) == 4
+    assert all(ids)
+    assert [m.tool_call_id for m in last if m.role == "tool"] == ids
+    assert {c.name for m in last for c in m.tool_calls} == {"add", "no_such__action"}
+
+
+async def test_after_a_crash_a_call_whose_id_an_earlier_one_had_is_made_again():
+    class Dies(Desk):
+        async def search(self) -> str:
+            raise KeyboardInterrupt
+
+        search.__action__ = Desk.search.__action__
+
+    notebook = Notebook()
+    with pytest.raises(KeyboardInterrupt):
+        await run(Script([call("add", a=1), call("search"), call("add", a=2)]), Dies(), journal=notebook)
+    desk = Desk()
+    again = Notebook(notebook.pages)
+    await run(Script(finish()), desk, journal=again)
+    assert desk.done == [("search", None), ("add", (2, 0))]
+    assert len(set(again.steps)) == 2
+
+
+async def test_what_was_too_long_to_keep_is_not_run_with_less_after_a_crash():
+    class Options(Desk):
+        @register_action("Write", {"text": "What"})
+        async def write(self, text: str = "nothing") -> str:
+            """Writes."""
+            self.done.append(("write", text[:10]))
+            if len(self.done) == 1:
+                raise KeyboardInterrupt
+            return "ok"
+
+    notebook, desk = Notebook(), Options()
+    with pytest.raises(KeyboardInterrupt):
+        await run(Script(call("write", text="x" * 60_000)), desk, journal=notebook)
+    await run(Script(finish()), desk, journal=Notebook(notebook.pages))
+    assert desk.done == [("write", "x" * 10)]
+
+
+async def test_what_is_not_known_is_told_also_by_a_third_attempt():
+    class Dies(Desk):
+        async def search(self) -> str:
+            raise KeyboardInterrupt
+
+        search.__action__ = Desk.search.__action__
+
+    notebook = Notebook()
+    with pytest.raises(KeyboardInterrupt):
+        await run(Script(call("fail", how="doubt"), call("search")), Dies(), journal=notebook)
+    conclusion = await run(Script(finish()), journal=Notebook(notebook.pages))
+    assert conclusion.doubts == ("It may have happened",)
+
+
+async def test_a_cerebellum_that_answers_nonsense_is_told_to_the_brain():
+    desk = Desk()
+    script = Script("I will call add now", call("add", a=4), finish(), proposals=["?"] * 3)
+    await run(script, desk)
+    assert desk.done == [("add", (4, 0))]
+    assert "add was not run" in script.seen[1][-1].text
+
+
+async def test_an_action_cannot_stand_in_the_way_of_the_end():
+    class Clashing(Desk):
+        @register_action("Finish otherwise", {"how": "How"})
+        async def finish_task(self, how: str) -> str:
+            """Never called."""
+            raise AssertionError
+
+    toolbox = Toolbox(bind(Clashing()))
+    assert len(set(toolbox.names)) == len(toolbox.names)
+    assert (await run(Script(finish("the end")), Clashing())).result == "the end"

@@ -1,14 +1,11 @@
 """Reading documents by their structure."""
 
-from pathlib import Path
-
 import pytest
 
 from services.scout.commands import commands_in_yaml, read_commands
 from services.scout.document import Document
-from services.scout.quoting import LIMIT, quote
-from services.scout.reading import open_document, parse
-from shared.errors import ActionError
+from services.scout.reading import parse
+from shared.web.quoting import LIMIT, quote
 
 MARKDOWN = """---
 title: x
@@ -156,30 +153,6 @@ def test_ci_commands_have_their_lines() -> None:
 @pytest.mark.parametrize("text", ["a: [", "a: &a [*a]", "\t", "- " * 3_000, "a: &b {x: *b}"])
 def test_broken_and_endless_yaml_gives_nothing(text: str) -> None:
     assert commands_in_yaml("x.yml", text) == []
-
-
-def test_open_document(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# Title\n\nWords.\n")
-    document = open_document(tmp_path / "a.md")
-    assert (document.sections[0].title, document.lines) == ("Title", 3)
-
-
-def test_what_is_no_document_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.md").write_text(" ")
-    (tmp_path / "binary.txt").write_bytes(b"\0\1")
-    (tmp_path / "program.exe").write_text("x")
-    (tmp_path / "link.md").symlink_to(tmp_path / "empty.md")
-    for path, why in {
-        Path("relative.md"): "absolute",
-        tmp_path / "none.md": "not a regular file",
-        tmp_path / "link.md": "not a regular file",
-        tmp_path / "program.exe": "not a document",
-        tmp_path / "empty.md": "no text",
-        tmp_path / "binary.txt": "no text",
-        tmp_path: "not a regular file",
-    }.items():
-        with pytest.raises(ActionError, match=why):
-            open_document(path)
 
 
 def test_quoted_text_cannot_pass_for_our_own() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from shared.errors import ConfigError
-from shared.settings import Settings, load
+from shared.settings import SECRETS, Settings, load
 
 
 @pytest.fixture
@@ -127,3 +127,9 @@ def test_settings_do_not_change(read):
         read().nats_port = 1
     assert Settings.__struct_config__.forbid_unknown_fields
     assert msgspec.structs.replace(read(), nats_port=1).nats_port == 1
+
+
+def test_no_secret_is_in_the_settings_as_they_are_printed(read):
+    loaded = read(**{f"MAILROOM_{name.upper()}": f"very-secret-{name}" for name in SECRETS})
+    assert getattr(loaded, SECRETS[0]) == f"very-secret-{SECRETS[0]}"
+    assert "very-secret" not in repr(loaded) + str(loaded)

@@ -1,0 +1,144 @@
+"""``mailroom kpi``: how the office does, from its own log."""
+
+import asyncio
+from contextlib import aclosing
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from services.cli.connection import connect
+from services.cli.moment import PastType, format_span
+from services.cli.screen import clean, json_option, make_table, open_console, print_json, shorten
+
+if TYPE_CHECKING:
+    from services.cli.figures import Figures, SafetyFigures, Velocity
+    from shared.bus import Bus
+
+
+@click.command()
+@click.option(
+    "--since", type=PastType(), metavar="TIME", help="Only what came since: 24h ago, or an ISO 8601 time."
+)
+@click.option("--agents", "by_agent", is_flag=True, help="How each agent did at each kind of task, too.")
+@json_option
+def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
+    """Show how quick, how well informed and how safe the office is.
+
+    Task velocity, context hit rate, drift and safety, reckoned anew from the log each time.
+    """
+    figures = asyncio.run(_reckon(since))
+    if as_json:
+        print_json(figures)
+        return
+    console = open_console()
+    _print(figures, console)
+    if by_agent:
+        _print_agents(figures, console)
+
+
+async def _reckon(since: datetime | None) -> "Figures":
+    async with connect() as bus:
+        with open_console(stderr=True).status("Reading the log"):
+            return await read_figures(bus, since)
+
+
+async def read_figures(bus: "Bus", since: datetime | None = None) -> "Figures":
+    """The figures of what the log holds from ``since`` on (None: of all of it)."""
+    from services.cli.records import LAST_AT_ONCE, count_subjects, read_last, scan
+    from services.cli.tally import Tally
+    from shared import subjects
+
+    tally = Tally()
+    records = subjects.state("*", "*", "*")
+    if since is None:
+        # How a task stands says all there is to know of it: a third of what the log holds of it, or less.
+        names = list(await count_subjects(bus, subjects.OFFICE, records))
+        for begin in range(0, len(names), LAST_AT_ONCE):
+            page = await read_last(bus, subjects.OFFICE, names[begin : begin + LAST_AT_ONCE])
+            for stored in page.values():
+                tally.take_record(stored.data)
+    else:
+        async with aclosing(scan(bus, subjects.OFFICE, records, since=since)) as found:
+            async for stored in found:
+                tally.take_record(stored.data)
+    async with aclosing(scan(bus, subjects.OFFICE, subjects.mail("*", subjects.NEXUS), since=since)) as found:
+        async for stored in found:
+            tally.take_letter(stored.data)
+    async with aclosing(
+        scan(bus, subjects.OFFICE, subjects.event("*", "command_judged"), since=since)
+    ) as found:
+        async for stored in found:
+            tally.take_judged(stored.data)
+    # A grant may be older than the command that it lets run.
+    async with aclosing(scan(bus, subjects.OFFICE, "approval.>")) as found:
+        async for stored in found:
+            tally.take_approval(stored.subject, stored.data)
+    return tally.figures()
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def _print(figures: "Figures", console: Console) -> None:
+    from services.cli.figures import ATOMIC, HIT
+
+    ended = ", ".join(f"{count:,} {status}" for status, count in figures.tasks.items())
+    console.print(f"tasks     {ended or 'none ended'}", soft_wrap=True)
+    console.print(f"velocity  {_velocity(figures.velocity)} (target: {ATOMIC:g} s)", soft_wrap=True)
+    for agent, velocity in figures.velocity_by_agent.items():
+        console.print(f"            {agent}: {_velocity(velocity)}", soft_wrap=True)
+    hits = figures.context_hits
+    told = (
+        f"{hits.rate:.0%} of {hits.items:,} remembered things were above {HIT:g}, on average {hits.mean:.2f}"
+        if hits
+        else "no data: no answer and no task says what memory brought it"
+    )
+    console.print(f"context   {told}", soft_wrap=True)
+    drift = figures.drift
+    told = (
+        f"{drift.violations:,} violations, {drift.broken:,} of {drift.rules:,} rules broken in "
+        f"{drift.inspections:,} inspections; {drift.last_violations:,} violations in the last"
+        if drift
+        else "no data: no repository was inspected for it"
+    )
+    console.print(f"drift     {told}", soft_wrap=True)
+    console.print(f"safety    {_safety(figures.safety)}", soft_wrap=True)
+
+
+def _velocity(velocity: "Velocity | None") -> str:
+    if velocity is None:
+        return "no data: no task was completed"
+    return (
+        f"{velocity.tasks:,} completed, half within {format_span(velocity.p50)}, 95 % within "
+        f"{format_span(velocity.p95)}, {velocity.within_target:.0%} within the target"
+    )
+
+
+def _safety(safety: "SafetyFigures | None") -> str:
+    if safety is None:
+        return "no data: the policy has not had to stop a command"
+    told = (
+        f"{safety.catch_rate:.0%} caught: {safety.denied:,} denied, {safety.asked:,} left to a "
+        f"person ({safety.granted:,} granted, {safety.refused:,} refused)"
+    )
+    return f"{told}; RAN ALL THE SAME: {clean('; '.join(safety.ran))}" if safety.ran else told
+
+
+def _print_agents(figures: "Figures", console: Console) -> None:
+    numbers = ("tasks", "success", "median", "retries", "tokens", "cost")
+    table = make_table("agent", "kind of task", *numbers, right=numbers)
+    for seen in figures.agents:
+        table.add_row(
+            shorten(seen.agent, 24),
+            shorten(seen.kind, 32),
+            f"{seen.samples:,}",
+            f"{seen.success:.0%}",
+            format_span(seen.duration),
+            f"{seen.retries:.1f}",
+            f"{seen.tokens:,}",
+            f"${seen.cost:.2f}" if seen.cost else "",
+        )
+    console.print()
+    console.print(table if figures.agents else "no task has ended yet")

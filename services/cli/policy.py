@@ -1,0 +1,71 @@
+"""``mailroom policy``: what the command policy says of commands."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from shared.errors import MailroomError
+
+NEWLINE = "\u2424"
+"""Stands for a newline within a command, so that a command is one line."""
+LONGEST_LINE = 1 << 20
+"""Bytes of a line that are read; the rest is left out, and what is so long is never allowed."""
+EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
+
+
+@click.group()
+def policy() -> None:
+    """Ask the command policy, without anything being run."""
+
+
+@policy.command()
+@click.argument("file", required=False, default="", metavar="[FILE|-]")
+@click.option("--command", "-c", "text", metavar="TEXT", help="Judge TEXT instead of a file.")
+@click.option("--workspace", "-w", default="", metavar="FOLDER", help="The folder the commands would run in.")
+def check(file: str, text: str | None, workspace: str) -> None:
+    """Judge the commands in FILE, or those on standard input for '-', one a line.
+
+    The sign U+2424 stands for a newline within a command; empty lines are passed over. For each command one
+    line of JSON is printed: command, verdict (allow, ask or deny), rule and why. Nothing is run.
+
+    Exit codes: 0 all were judged, 1 FILE cannot be read, 2 not understood. With --command the code tells the
+    verdict: 0 allow, 3 ask, 4 deny.
+    """
+    if bool(file) == (text is not None):
+        raise click.UsageError("Name a FILE, '-' for standard input, or a --command TEXT.")
+    folder = str(Path(workspace).expanduser().absolute()) if workspace else ""
+    if text is not None:
+        sys.exit(EXIT_CODES[_print(text, folder)])
+    for line in _read(file):
+        _print(line, folder)
+
+
+def _read(file: str) -> Iterator[str]:
+    """The commands of a file; raises MailroomError where it cannot be read."""
+    try:
+        with click.open_file(file, "rb") as stream:
+            while line := stream.readline(LONGEST_LINE):
+                cut = len(line) == LONGEST_LINE and not line.endswith(b"\n")
+                while cut and not (rest := stream.readline(LONGEST_LINE)).endswith(b"\n") and rest:
+                    continue
+                command = line.rstrip(b"\r\n").decode(errors="replace")
+                if command.strip():
+                    yield command
+    except OSError as error:
+        raise MailroomError(
+            f"{file[:200]!r} cannot be read ({error.strerror})", "Name a file, or '-' for standard input"
+        ) from None
+
+
+def _print(command: str, workspace: str) -> str:
+    """Print the ruling on a command as a line of JSON; returns the verdict."""
+    import msgspec
+
+    from shared.sandbox.policy import judge
+
+    ruling = judge(command.replace(NEWLINE, "\n"), workspace=workspace)
+    shown = {"command": command, "verdict": ruling.verdict, "rule": ruling.rule, "why": ruling.why}
+    click.echo(msgspec.json.encode(shown))
+    return ruling.verdict.value

@@ -1,0 +1,211 @@
+"""Making and retiring specialists: the profile here, the process by whoever keeps the office open."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from services.conductor.yellow_pages import read_presence
+from shared import subjects
+from shared.brain.protocol import Brain, Message
+from shared.bus import Bus
+from shared.contracts import Presence
+from shared.errors import ActionError, BrainError
+from shared.log import logger
+from shared.profile import Profile
+from shared.settings import Settings
+from shared.specialists import (
+    MAX_WORDS,
+    SKILLS,
+    check_profile,
+    choose_skills,
+    name_of,
+    read_specialists,
+    refusal_path,
+    require_supervision,
+    retire_profile,
+    write_profile,
+)
+
+T = TypeVar("T")
+START_WAIT = 45.0
+"""Seconds a new specialist has to come to work: most of it is the start of a process on a busy machine."""
+LOOK_EVERY = 0.1
+
+log = logger(__name__)
+
+
+class Portrait(msgspec.Struct, frozen=True, kw_only=True):
+    """A specialist as a model describes it: ``skills`` are names of the list, as few as will do."""
+
+    description: str
+    prompt: str
+    skills: tuple[str, ...]
+
+
+class Thinker(Protocol):
+    """The agent whose model is asked."""
+
+    @property
+    def brain(self) -> Brain:
+        """The model."""
+
+    async def consider(
+        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
+    ) -> T:
+        """A checked answer; raises BrainError."""
+
+
+class Recruiter:
+    """Makes and retires specialists; ``skills_of`` says what another agent can do."""
+
+    def __init__(
+        self, config: Settings, bus: Bus, thinker: Thinker, skills_of: Callable[[str], Awaitable[set[str]]]
+    ) -> None:
+        self._config = config
+        self._bus = bus
+        self._thinker = thinker
+        self._skills_of = skills_of
+        self._making = asyncio.Lock()
+
+    async def room(self) -> int:
+        """How many more specialists can be made here; none where nobody starts them."""
+        try:
+            require_supervision(self._config)
+        except ActionError:
+            return 0
+        good, _ = await asyncio.to_thread(read_specialists, self._config)
+        return max(0, self._config.max_specialists - len(good))
+
+    async def create(self, domain: str, requirements: str, asker: str) -> Profile:
+        """Make a specialist and wait until it is at work; the one there is, where the same was asked before.
+
+        It can do no more than ``asker``, and nothing that SKILLS does not list. Raises ActionError with what
+        to do where it cannot be made.
+        """
+        require_supervision(self._config)
+        if not requirements.strip() or len(requirements) > MAX_WORDS:
+            raise ActionError(f"What a specialist is to do must have 1 to {MAX_WORDS:,} characters")
+        async with self._making:
+            profile = await self._find(domain, requirements) or await self._make(domain, requirements, asker)
+        await self._await_at_work(profile.name)
+        return profile
+
+    async def retire(self, name: str) -> None:
+        """Take a specialist off: its process ends, and what it was sent stays on the trail.
+
+        Raises ActionError where there is none of that name.
+        """
+        require_supervision(self._config)
+        good, refused = await asyncio.to_thread(read_specialists, self._config)
+        if name not in {*good, *refused}:
+            there = ", ".join(good) or "none"
+            raise ActionError(f"There is no specialist {name[:80]!r}", f"The specialists are: {there}")
+        await asyncio.to_thread(retire_profile, self._config, name)
+        await self._await_gone(name)
+
+    async def _await_gone(self, name: str) -> None:
+        deadline = time.monotonic() + START_WAIT
+        while time.monotonic() < deadline:
+            if await read_presence(self._bus, name) is None:
+                return
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _find(self, domain: str, requirements: str) -> Profile | None:
+        name = name_of(domain)
+        good, _ = await asyncio.to_thread(read_specialists, self._config)
+        if name in good:
+            if good[name].options.get("requirements") == requirements:
+                return good[name]
+            raise ActionError(
+                f"There is a specialist {name!r} already: {good[name].description}",
+                "Give it the task, or retire it first (retire_specialist)",
+            )
+        if len(good) >= self._config.max_specialists:
+            raise ActionError(
+                f"There are {len(good)} specialists, and no more are allowed: {', '.join(good) or 'none'}",
+                "Retire one (retire_specialist), or raise MAILROOM_MAX_SPECIALISTS",
+            )
+        return None
+
+    async def _make(self, domain: str, requirements: str, asker: str) -> Profile:
+        allowed = await self._allowed(asker)
+        portrait = await self._portray(domain, requirements, allowed)
+        profile = Profile(
+            name=name_of(domain),
+            description=portrait.description.strip()[:500],
+            instructions=f"Ask me about {domain.strip()[:200]}. I was made for: {requirements.strip()[:500]}",
+            prompt=portrait.prompt.strip()[:MAX_WORDS],
+            mixins=portrait.skills,
+            concurrency=2,
+            options={"domain": domain.strip()[:200], "requirements": requirements, "asker": asker},
+        )
+        if reason := check_profile(profile):
+            raise ActionError(f"The specialist cannot be made: {reason}")
+        await asyncio.to_thread(write_profile, self._config, profile)
+        return profile
+
+    async def _allowed(self, asker: str) -> tuple[str, ...]:
+        if asker == subjects.USER:
+            return tuple(SKILLS)
+        own = await self._skills_of(asker)
+        return tuple(path for path in SKILLS if path in own)
+
+    async def _portray(self, domain: str, requirements: str, allowed: Sequence[str]) -> Portrait:
+        """The specialist in a model's words, else in plain ones; its skills are ``allowed`` ones."""
+        skills = {path.split(".")[-2]: path for path in allowed}
+        if self._thinker.brain.available:
+            try:
+                said = await self._thinker.consider(
+                    _ask_for_portrait(domain, requirements, tuple(skills)),
+                    Portrait,
+                    lambda portrait: _find_fault(portrait, skills),
+                )
+                return msgspec.structs.replace(
+                    said, skills=tuple(dict.fromkeys(skills[name] for name in said.skills))
+                )
+            except BrainError as error:
+                log.warning("portrayed_without_a_model", domain=domain, reason=str(error))
+        chosen = choose_skills(f"{domain} {requirements}")
+        return Portrait(
+            description=f"Specialist for {domain.strip()[:200]}.",
+            prompt=f"You are the office's specialist for {domain.strip()[:200]}. You were made for this: "
+            f"{requirements.strip()}\nYou say what you do not know, and name the source of what you claim.",
+            skills=tuple(path for path in chosen if path in allowed),
+        )
+
+    async def _await_at_work(self, name: str) -> Presence:
+        deadline = time.monotonic() + START_WAIT
+        while time.monotonic() < deadline:
+            if (presence := await read_presence(self._bus, name)) is not None:
+                return presence
+            if (refusal := refusal_path(self._config, name)).exists():
+                reason = refusal.read_text(errors="replace")[:1_000]
+                shutil.rmtree(refusal.parent, ignore_errors=True)
+                raise ActionError(f"The office does not start {name}: {reason}")
+            await asyncio.sleep(LOOK_EVERY)
+        await asyncio.to_thread(retire_profile, self._config, name)
+        log_path = self._config.logs / f"{name}.log"
+        raise ActionError(f"{name} was not at work within {START_WAIT:g} s", f"Its log is {log_path}")
+
+
+def _ask_for_portrait(domain: str, requirements: str, skills: Sequence[str]) -> list[Message]:
+    text = (
+        f"Describe a new specialist of this office.\nIts field: {domain[:500]}\nIt is to: {requirements}\n\n"
+        "description: one sentence for the yellow pages. prompt: who it is and how it works, said to it in "
+        f"at most ten sentences. skills: as few as will do, of these: {', '.join(skills) or 'none'}."
+    )
+    return [Message(role="user", text=text)]
+
+
+def _find_fault(portrait: Portrait, skills: dict[str, str]) -> str | None:
+    if unknown := [name for name in portrait.skills if name not in skills]:
+        return f"there is no skill {unknown[0][:60]!r}; there are {', '.join(skills) or 'none'}"
+    if not portrait.description.strip() or not portrait.prompt.strip():
+        return "description and prompt must not be empty"
+    if len(portrait.prompt) > MAX_WORDS:
+        return f"the prompt has more than {MAX_WORDS:,} characters"
+    return None

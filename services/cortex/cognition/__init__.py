@@ -1,0 +1,1 @@
+"""How cortex works out what nobody spelled out: perceive, recall, plan, act, evaluate, put together, keep."""

@@ -1,0 +1,121 @@
+"""What results claim that can be run: tests that pass, patches that apply, files of code."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+PATCHES = ("patch", "diff")
+"""Where a result's metadata holds a unified diff; files of these suffixes are patches too."""
+CODE = (".py", ".pyi", ".sh", ".bash", ".json")
+"""Output files that can be looked at without running them."""
+FOLDER = re.compile(r"(?<![\w~/.:])~?/[^\s\"'`<>|]{2,300}")
+MOST_FILES = 50
+LARGEST = 2_000_000
+"""The most bytes of a file of code or a patch that is looked at."""
+
+
+class Claims(msgspec.Struct, frozen=True, kw_only=True):
+    """What one task's result claims: the ``tests`` command that passed, patches as text, files of code.
+
+    ``found`` says where the command was found, ``seconds`` how long it took, ``missing`` which files are not
+    there, ``linted`` how many findings ruff is said to have made (-1: nothing is said).
+    """
+
+    task: str
+    author: str = ""
+    tests: tuple[str, ...] = ()
+    found: str = ""
+    seconds: float = 0.0
+    patches: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    missing: tuple[str, ...] = ()
+    linted: int = -1
+
+
+def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
+    """The claims of a completed result; its files count where they lie beneath ``folders``."""
+    metadata = result.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    paths = [path for path in _texts(result.get("output_paths")) if path.startswith("/")]
+    inside = [Path(path) for path in paths if _lies_beneath(Path(path), folders)]
+    there = [path for path in inside if path.is_file() and not path.is_symlink()]
+    tests = _passing_tests(metadata)
+    seconds = tests.get("seconds")
+    return Claims(
+        task=name,
+        author=str(result.get("agent") or ""),
+        tests=_words(tests.get("command")),
+        found=str(tests.get("found", "")),
+        seconds=max(0.0, seconds) if isinstance(seconds, int | float) else 0.0,
+        patches=(*_inline_patches(metadata), *_patch_files(there)),
+        files=tuple(path for path in there if path.suffix in CODE and _size(path) <= LARGEST)[:MOST_FILES],
+        missing=tuple(str(path) for path in inside if path.parent.is_dir() and not path.exists()),
+        linted=_linted(metadata),
+    )
+
+
+def find_named_folder(text: str) -> Path | None:
+    """The first folder that a goal names by its whole path, as in "fix the test in ~/src/shop"; None if none.
+
+    A home and what lies at the root of the disk are too much to be meant.
+    """
+    for found in FOLDER.finditer(text):
+        path = Path(found[0].rstrip(".,:;!?)")).expanduser()
+        if len(path.parts) > 2 and path != Path.home() and path.is_dir():
+            return path
+    return None
+
+
+def _passing_tests(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The account of tests that are said to pass; {} where there is none."""
+    for value in metadata.values():
+        if isinstance(value, Mapping) and {"exit_code", "passed", "command"} <= set(value):
+            return value if value["exit_code"] == 0 and not value.get("problem") else {}
+    return {}
+
+
+def _words(command: Any) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command)) if isinstance(command, str) else ()
+    except ValueError:
+        return ()
+
+
+def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
+    for key in PATCHES:
+        text = metadata.get(key)
+        if isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= LARGEST:
+            yield text
+
+
+def _patch_files(paths: list[Path]) -> Iterator[str]:
+    for path in paths:
+        if path.suffix.lstrip(".") in PATCHES and _size(path) <= LARGEST:
+            yield path.read_text("utf-8", "replace")
+
+
+def _linted(metadata: Mapping[str, Any]) -> int:
+    """How many findings ruff is said to have made over the repository; -1 where nothing is said."""
+    inspection = metadata.get("inspection")
+    tools = inspection.get("tools") if isinstance(inspection, Mapping) else None
+    for tool in tools if isinstance(tools, list | tuple) else ():
+        if isinstance(tool, Mapping) and tool.get("name") == "ruff" and tool.get("version"):
+            found = tool.get("findings")
+            return found if isinstance(found, int) else -1
+    return -1
+
+
+def _lies_beneath(path: Path, folders: tuple[Path, ...]) -> bool:
+    return ".." not in path.parts and any(path.is_relative_to(folder) for folder in folders)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []

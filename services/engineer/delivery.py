@@ -1,0 +1,124 @@
+"""What the engineer hands over: a patch for each project it worked on, and the files it made."""
+
+import asyncio
+import stat
+import tempfile
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from shared.errors import ActionError
+from shared.sandbox import remove_tree, run_command
+from shared.sandbox.beneath import Beneath
+from shared.skills.git import BASE
+from shared.skills.repository import AUTHOR, ENVIRONMENT
+
+MAX_PATCH = 50_000_000
+"""The most bytes of a patch."""
+MAX_FILE = 10_000_000
+"""The most bytes of a file that is handed over."""
+MAX_FILES = 100
+"""The most files that are handed over beside the patches."""
+PATCH_SECONDS = 120.0
+
+MAKE_PATCH = (
+    'cd "$3" && export GIT_INDEX_FILE=/tmp/mailroom-index && git read-tree "$1" && git add --all . && '
+    'git diff --cached --binary --no-ext-diff --no-textconv --no-color --output="$2" "$1"'
+)
+"""The difference to where the copy began, new files included, whatever was committed since."""
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What was handed over: paths of ``patches`` and ``files``, and in ``missing`` what was not, and why."""
+
+    patches: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+async def deliver(workspace: Path, outputs: Path) -> Delivery:
+    """Put the changes in the ``workspace`` into the folder ``outputs``."""
+    projects, loose = await asyncio.to_thread(_survey, workspace)
+    patches, missing = [], []
+    for project in projects:
+        try:
+            patch = await make_patch(workspace, project)
+        except ActionError as error:
+            missing.append(f"the changes of {project}: {error}")
+            continue
+        if patch:
+            path = outputs / f"{project}.patch"
+            await asyncio.to_thread(_write, path, patch)
+            patches.append(str(path))
+    files, left = await asyncio.to_thread(_copy, workspace, loose, outputs / "files")
+    return Delivery(patches=tuple(patches), files=tuple(files), missing=(*missing, *left))
+
+
+async def make_patch(workspace: Path, project: str) -> bytes:
+    """How the copy ``project`` differs from what it was copied from, as a patch; empty where it does not.
+
+    Raises ActionError with git's reason where there is nothing to compare with.
+    """
+    aside = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mailroom-patch-"))
+    try:
+        result = await run_command(
+            ["bash", "-c", MAKE_PATCH, "patch", BASE, str(aside / "change.patch"), f"./{project}"],
+            cwd=workspace,
+            timeout=PATCH_SECONDS,
+            writable=[workspace, aside],
+            env={**ENVIRONMENT, **AUTHOR, "GIT_CEILING_DIRECTORIES": str(workspace)},
+        )
+        if result.exit_code:
+            words = result.output.strip().splitlines() or [f"exit code {result.exit_code}"]
+            raise ActionError(f"No patch can be made: {words[-1].removeprefix('fatal: ')[:300]}")
+        # Programs that the copy's own git settings name could have put a link there.
+        with Beneath(aside) as beneath:
+            return beneath.read("change.patch", MAX_PATCH)
+    finally:
+        await asyncio.to_thread(remove_tree, aside)
+
+
+def _survey(workspace: Path) -> tuple[list[str], list[str]]:
+    """The folders with a history of their own, and the files that belong to none of them."""
+    projects: list[str] = []
+    loose: list[str] = []
+    waiting = ["."]
+    with Beneath(workspace) as beneath:
+        while waiting and len(loose) <= MAX_FILES:
+            folder = waiting.pop(0)
+            for name, mode in beneath.entries(folder):
+                path = str(PurePosixPath(folder, name))
+                if not path.isprintable():
+                    continue  # no name that JSON or a person could carry
+                if stat.S_ISREG(mode):
+                    loose.append(path)
+                elif stat.S_ISDIR(mode) and not name.startswith((".", "__")) and name != "node_modules":
+                    inside = beneath.stat(f"{path}/.git")
+                    if folder == "." and inside is not None and stat.S_ISDIR(inside.st_mode):
+                        projects.append(path)
+                    else:
+                        waiting.append(path)
+    return projects, loose
+
+
+def _copy(workspace: Path, paths: list[str], target: Path) -> tuple[list[str], list[str]]:
+    copied, left = [], []
+    with Beneath(workspace) as beneath:
+        for path in paths[:MAX_FILES]:
+            try:
+                _write(target / path, beneath.read(path, MAX_FILE))
+            except ActionError as error:
+                left.append(str(error))
+            else:
+                copied.append(str(target / path))
+    if len(paths) > MAX_FILES:
+        left.append(f"only the first {MAX_FILES} files are handed over, the others are in the workspace")
+    return copied, left
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise ActionError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,96 @@
+"""Claims: what a text says was done or exists, held against what really was and does."""
+
+import re
+from collections.abc import Collection
+
+_NOT = re.compile(r"\b(?:no|not|never|nothing|none|cannot|unable)\b|n['’]t\b", re.IGNORECASE)
+_VERBS = (
+    r"set(?:\s+up)?|creat\w+|add\w*|schedul\w+|start\w*|submit\w*|queu\w+|plan\w*|book\w*|arrang\w+|order\w*|"
+    r"delegat\w+|assign\w*|hand\w*|pass\w*|forward\w*|ask\w*|told|tell|sen[dt]\w*|e?-?mail\w*|notif\w+|inform\w*|"
+    r"remind\w*|cancel\w*|snooz\w+|delet\w+|updat\w+|chang\w+|stor\w+|sav\w+|not(?:e|ed)|remember\w*|record\w*|"
+    r"writ\w+|wrote|fix\w*|run|ran|launch\w*|trigger\w*|initiat\w+|open\w*|fil(?:e|ed)|logg?\w*|mak\w+|made|"
+    r"put|place[ds]?|register\w*|arm\w*|enabl\w+|work\w*|look\w*|check\w*|monitor\w*|watch\w*"
+)
+_DID = re.compile(
+    r"\b(?:i|we)(?:\s+(?:have|had|has|did|will|shall|am|are|was|just|already|also|now|then|immediately|successfully)"
+    rf"|['’](?:ve|ll|d|m|re))*\s+(?:(?:just|already|also|now|going\s+to|\w+ly)\s+)*(?:{_VERBS})\b",
+    re.IGNORECASE,
+)
+_DONE = re.compile(
+    r"\b(?:reminders?|tasks?|goals?|jobs?|tickets?|meetings?|appointments?|events?|alarms?|timers?|(?:e-?)?mails?|letters?)\b"
+    r"[^.!?]{0,60}\b(?:has|have|had|is|are|was|were|got|will\s+be)\b[^.!?]{0,30}"
+    r"\b(?:set|created|scheduled|started|submitted|queued|added|sent|booked|arranged|in\s+place|active|pending|running|"
+    r"on\s+(?:its|the)\s+way|cancelled|canceled|snoozed)\b"
+    r"|\b(?:reminder|task|goal|job|alarm|timer)\s+(?:set|created|scheduled|started|submitted|queued|added)\b"
+    r"|^\W*(?:done|all\s+set|consider\s+it\s+done|scheduled|created|submitted|reminder\s+set)\b",
+    re.IGNORECASE,
+)
+_EXISTS = re.compile(
+    r"\b(?:you|we|i)\s+(?:\w+\s+){0,2}(?:have|has|got)\b[^.!?]*\breminders?\b"
+    r"|\bthere\s+(?:is|are|was|were)\b[^.!?]*\breminders?\b"
+    r"|\b(?:your|our)\s+(?:\w+\s+){0,3}reminders?\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\b(?:i|we)\b[^.!?]*(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)", re.IGNORECASE
+)
+_RUN = re.compile(r"\b(?:goal|task|job|ask)_[A-Za-z0-9_]{6,}\b|\br[0-9a-f]{10}\b")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def strike_claims(text: str, known: str, cited: Collection[str]) -> tuple[str, tuple[str, ...], bool]:
+    """``text`` without the sentences that claim what was not done; those sentences; whether of reminders.
+
+    Whoever wrote it could do nothing but write, so that whatever it says it did, set, started or sent is not
+    true, unless it denies it. That something was done by others stands where the sentence cites one of
+    ``cited`` memories in brackets. What reminders there are it cannot know at all. Numbers of goals, tasks
+    and reminders must stand in ``known``, the text of what it was given.
+    """
+    struck: list[str] = []
+    lines = []
+    about_reminders = False
+    for line in text.split("\n"):
+        kept = []
+        for sentence in _SENTENCE.split(line):
+            if _is_false(sentence, known, cited):
+                struck.append(" ".join(sentence.split()))
+                about_reminders = about_reminders or "remind" in sentence.lower()
+            else:
+                kept.append(sentence)
+        if kept or not line.strip():
+            lines.append(" ".join(kept))
+    return "\n".join(lines).strip(), tuple(struck), about_reminders
+
+
+def strike_reminders(text: str) -> tuple[str, bool]:
+    """``text`` without the sentences that claim something was done about reminders, and whether there were.
+
+    For whoever could have done it and did not: the record did not change meanwhile.
+    """
+    lines, found = [], False
+    for line in text.split("\n"):
+        kept = []
+        for sentence in _SENTENCE.split(line):
+            claims = "remind" in sentence.lower() and _is_false(sentence, sentence, ())
+            found = found or claims
+            if not claims:
+                kept.append(sentence)
+        if kept or not line.strip():
+            lines.append(" ".join(kept))
+    return "\n".join(lines).strip(), found
+
+
+def _is_false(sentence: str, known: str, cited: Collection[str]) -> bool:
+    if any(number not in known for number in _RUN.findall(sentence)):
+        return True
+    if _DENIED.search(sentence):
+        return False
+    if _EXISTS.search(sentence) and not _cites(sentence, cited):
+        return True
+    if _NOT.search(sentence):
+        return False
+    return bool(_DID.search(sentence)) or bool(_DONE.search(sentence) and not _cites(sentence, cited))
+
+
+def _cites(sentence: str, cited: Collection[str]) -> bool:
+    return any(f"[{node_id}]" in sentence for node_id in cited)

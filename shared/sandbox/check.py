@@ -1,0 +1,84 @@
+"""Whether the jail holds here: found out by a harmless command that tries what it must not be able to do."""
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from shared.errors import ActionError
+from shared.sandbox.capture import Capture
+from shared.sandbox.execution import GRACE, execute
+from shared.sandbox.jail import UID, compose_order
+from shared.sandbox.view import HOME, shown_folders
+
+SECONDS = 20.0
+"""The most the check may take, on a machine that is busy with other things."""
+PROBE = f"""
+import os, socket
+def is_refused(family):
+    try:
+        socket.socket(family, socket.SOCK_RAW).close()
+    except OSError:
+        return True
+devices = open("/proc/net/dev")
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+walls = {{
+    "it is not a user of its own": os.getuid() == {UID},
+    "it has capabilities": not any(int(status[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")),
+    "it can gain rights": status["NoNewPrivs"].strip() == "1",
+    "its system calls are not filtered": status["Seccomp"].strip() == "2",
+    "it sees other processes": os.getpid() < 10,
+    "it sees the machine's passwords": not os.path.exists("/etc/shadow"),
+    "it can write to /usr": not os.access("/usr", os.W_OK),
+    "it can write to the settings of the kernel": not os.access("/proc/sys/kernel/core_pattern", os.W_OK),
+    "it sees the machine's network": [line.split(":")[0].strip() for line in devices][2:] == ["lo"],
+    "it can ask the kernel about networks": is_refused(16),
+}}
+print(*(wall for wall, holds in walls.items() if not holds), "done", sep=", ")
+"""
+CURE = (
+    "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns), or in a container start it as compose.yaml does: "
+    "not as root, and with its security_opt"
+)
+"""What helps where bubblewrap may not do its work."""
+
+_held: set[int] = set()
+
+
+async def check_jail() -> str:
+    """Why the jail does not work here, as a sentence; empty where it does.
+
+    Tried with a command once for each process that runs any; a failure is tried again every time.
+    """
+    if os.getpid() in _held:
+        return ""
+    reason = await _try_out()
+    if not reason:
+        _held.add(os.getpid())
+    return reason
+
+
+async def _try_out() -> str:
+    output = Capture(10_000, None)
+    try:
+        order = compose_order(
+            [sys.executable, "-I", "-S", "-c", PROBE],
+            cwd=Path("/"),
+            folders=await asyncio.to_thread(shown_folders, Path("/")),
+            environment={"HOME": HOME, "PATH": "/usr/bin:/bin"},
+            limits={resource.RLIMIT_CPU: int(SECONDS)},
+            memory=0,
+            stop_signal=int(signal.SIGTERM),
+            grace=GRACE,
+        )
+        ending = await execute(order, SECONDS, output)
+    except ActionError as error:
+        return f"{error.cause.rstrip('.')}. {error.cure or CURE}"
+    words = output.text().strip()
+    if ending.exit_code or ending.timed_out:
+        last = words.splitlines()[-1:] or [f"exit code {ending.exit_code}"]
+        return f"a harmless command failed in it: {last[0]}"
+    return "" if words == "done" else f"a command in it is not shut in: {words.removesuffix(', done')}"

@@ -1,0 +1,94 @@
+"""Loops: what their variables may be, and whether they end."""
+
+from typing import TYPE_CHECKING
+
+from shared.sandbox.policy.expansion import UNKNOWN
+from shared.sandbox.policy.scope import UNREAD, Scope, Stream
+from shared.sandbox.policy.words import Spelling
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from shared.sandbox.policy.reader import Reader
+
+_TRUE = {
+    b"true",
+    b":",
+    b"[ 1 ]",
+    b"((1))",
+    b"[[ 1 ]]",
+    b"test 1",
+    b"/bin/true",
+    b"(( 1 ))",
+    b"! false",
+    b"[ true ]",
+}
+_FALSE = {b"false", b"! true", b"/bin/false", b"! :"}
+_PAUSES = (b"sleep", b"break", b"exit", b"return", b"read ", b"wait", b"inotifywait", b"kill ")
+
+
+def judge_loop(reader: "Reader", node: "Node", scope: Scope) -> Stream:
+    """Judge a loop of any kind: its body with every value its variable may have."""
+    inner = scope.branch()
+    body = node.child_by_field_name("body") or node
+    _forget(body, inner)
+    if node.type == "for_statement":
+        _bind(reader, node, inner)
+    if _never_ends(node):
+        text = body.text or b""
+        background = b"&" in text.replace(b"&&", b"").replace(b">&", b"").replace(b"&>", b"")
+        if background and b"wait" not in text:
+            reader.find("exhaust.fork-bomb", "A loop without an end")
+        elif not any(pause in text for pause in _PAUSES):
+            reader.find("exhaust.endless", "A loop without an end")
+    for child in node.children:
+        if not child.is_named:
+            continue
+        if node.type == "for_statement" and child.id != body.id:
+            continue
+        reader.walk(child, inner)
+    scope.join(inner)
+    return UNREAD
+
+
+def _bind(reader: "Reader", node: "Node", scope: Scope) -> None:
+    name = ""
+    values: list[str] = []
+    for child in node.children:
+        if not child.is_named or child.type in {"do_group", "compound_statement"}:
+            continue
+        if not name:
+            name = (child.text or b"").decode(errors="replace")
+            continue
+        spelling = Spelling(scope, reader)
+        values.extend(word.text for word in spelling.words(child))
+        if spelling.too_many:
+            reader.find("exhaust.large", "A range of words")
+    scope.offer(name, tuple(values))
+
+
+def _never_ends(node: "Node") -> bool:
+    if node.type == "c_style_for_statement":
+        return node.child_by_field_name("condition") is None
+    condition = node.child_by_field_name("condition")
+    if node.type != "while_statement" or condition is None:
+        return False
+    until = node.children[0].type == "until"
+    return (condition.text or b"").strip(b" ;\n") in (_FALSE if until else _TRUE)
+
+
+def _forget(node: "Node", scope: Scope) -> None:
+    """What the body assigns may already have changed when it begins another round."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.type == "variable_assignment":
+            name = (current.children[0].text or b"").decode(errors="replace").partition("[")[0]
+            scope.offer(name, (scope.value(name), UNKNOWN))
+        stack.extend(child for child in current.children if child.child_count)
+
+
+def multiplies(body: "Node", name: str) -> bool:
+    """Whether a function that calls itself does so more than once, or without waiting."""
+    text = body.text or b""
+    return text.count(name.encode()) > 1 or b"|" in text or b"&" in text.replace(b"&&", b"")

@@ -1,0 +1,63 @@
+"""Commands as trees, within bounds."""
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LONGEST = 16_384
+"""Bytes of a command that is still judged: far more than a person reads through, and quick to parse."""
+DEEPEST = 40
+"""Levels of commands within commands; also what Python's own stack bears many times over."""
+MOST_COMMANDS = 1_500
+"""Simple commands of one script that are judged, those in loops counted for every value."""
+
+
+_WIDE = re.compile(r"[^\x00-\xff]")
+_SLOTS = "".join(map(chr, [*range(0xC0, 0x100), *range(0xA1, 0xAD), *range(0xAE, 0xC0)]))
+_ANY = "\xe9"
+
+
+class Unreadable(Exception):
+    """A text that cannot be judged; the argument is the rule and what it found."""
+
+    def __init__(self, rule: str, what: str = "") -> None:
+        super().__init__(rule, what)
+        self.rule, self.what = rule, what
+
+
+@cache
+def _parser() -> "Parser":
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def narrow(text: str) -> tuple[str, dict[int, str]]:
+    """``text`` with one sign of Latin-1 for each beyond it, and the table that puts them back.
+
+    The grammar's scanner looks signs up in C tables that end at 255: a sign beyond them may end the process.
+    """
+    wide = dict.fromkeys(_WIDE.findall(text))
+    if not wide:
+        return text, {}
+    free = [sign for sign in _SLOTS if sign not in text]
+    table = {ord(sign): slot for sign, slot in zip(wide, free, strict=False)}
+    back = {ord(slot): chr(sign) for sign, slot in table.items()}
+    return _WIDE.sub(_ANY, text.translate(table)), back
+
+
+def parse(text: str) -> "Node":
+    """The root of the tree; raises Unreadable for what is too long or not the shell's language."""
+    if not text.isascii():
+        text = _WIDE.sub(_ANY, text)
+    source = text.encode()
+    if len(source) > LONGEST:
+        raise Unreadable("unclear.size", f"{len(source)} bytes")
+    root = _parser().parse(source).root_node
+    if root.has_error:
+        raise Unreadable("unclear.syntax")
+    return root

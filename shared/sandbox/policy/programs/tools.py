@@ -1,0 +1,224 @@
+"""Tools of developers that work on the workspace: builds, tests, linters, compilers."""
+
+import re
+
+from shared.sandbox.policy import effects
+from shared.sandbox.policy.call import Call, Handler
+from shared.sandbox.policy.paths import Place
+from shared.sandbox.policy.scope import Stream
+from shared.sandbox.policy.words import Word
+
+_TOOLS = (
+    "hugo zola eleventy gatsby remix streamlit mlflow xcodebuild msbuild vue svelte csvkit "
+    "ruff black mypy flake8 isort pylint pytest py.test bandit coverage tox nox pre-commit pyright "
+    "pytype pyre vulture autopep8 yapf docformatter pydocstyle pyupgrade "
+    "interrogate sphinx-build sphinx-quickstart mkdocs pdoc pydoc pydoc3 cython stubgen radon xenon "
+    "mccabe safety pip-audit pip-compile pip-sync pipdeptree deptry import-linter lint-imports "
+    "detect-secrets "
+    "cookiecutter jupytext nbconvert jupyter alembic django-admin flask uvicorn gunicorn hypercorn "
+    "celery scrapy dvc snakemake kedro dbt great_expectations behave mutmut "
+    "tsc eslint prettier jest vitest mocha nyc c8 webpack vite rollup esbuild parcel next nuxt astro "
+    "ts-node tsx nodemon stylelint playwright cypress tailwindcss postcss babel swc typedoc jsdoc "
+    "turbo nx lerna ng vue-cli-service react-scripts storybook karma gulp grunt standard biome "
+    "oxlint depcheck rspec rubocop rake rails jekyll phpunit phpstan phpcs php-cs-fixer psalm "
+    "artisan "
+    "make gmake cmake ctest cpack ninja meson bazel bazelisk buck buck2 scons autoconf automake "
+    "autoreconf aclocal libtoolize configure gradle gradlew mvn mvnw ant sbt mill just task doit "
+    "invoke inv waf xmake premake5 qmake "
+    "gcc g++ cc c++ clang clang++ cpp ld as ar ranlib strip objcopy objdump gold lld nasm yasm rustc "
+    "rustfmt clippy-driver gofmt goimports golangci-lint staticcheck govulncheck gopls gotestsum "
+    "javac java jar javadoc kotlinc ktlint detekt scalac scalafmt "
+    "swiftc swiftlint swiftformat csc fsc mcs mono zig nim dmd ldc2 v tcc fpc gfortran ocamlfind "
+    "dune elm purs spago erlc rebar elixirc tectonic bison yacc flex lex protoc buf thrift flatc "
+    "swig gperf ragel antlr4 "
+    "clang-format clang-tidy cppcheck cpplint include-what-you-use gcov gcovr lcov genhtml "
+    "pkg-config pkgconf ccache distcc sccache bear ctags etags cscope global gtags doxygen "
+    "shfmt shellharden bats shellspec hadolint dockle tflint tfsec checkov kubeval kubeconform "
+    "conftest opa helm-docs ansible-lint yamlfmt taplo dprint editorconfig-checker typos ls-lint "
+    "commitlint cz bump2version bumpversion git-cliff "
+    "openapi-generator swagger-cli redocly spectral graphql-codegen sqlc sqlfluff pgformatter "
+    "ogr2ogr protolint jsonnet cue ytt dhall nickel "
+    "virtualenv pyvenv gettext xgettext msginit msgmerge intltool-update gitstats gource onefetch hexyl "
+    "sass lessc stylus csso uglifyjs terser html-minifier svgo pug marp mmdc plantuml asciidoctor "
+    "rst2html markdown tre-command ldd otool install_name_tool dpkg-deb "
+    "activate deactivate workon mkvirtualenv ipcluster lsp bump tldextract cspell misspell licensee "
+    "reuse pip-licenses license-checker npm-check-updates ncu sort-package-json syncpack manypkg "
+    "changeset knip madge"
+).split()
+_RUNS = {
+    "coverage": ("run",),
+    "gdbserver": (),
+    "ccache": (),
+    "sccache": (),
+    "distcc": (),
+    "bear": ("--",),
+    "just": (),
+    "dvc": (),
+    "pre-commit": (),
+}
+
+
+def judge_tool(call: Call) -> Stream | None:
+    """It works in the workspace; what it is told to write must lie there too."""
+    if call.name in {"ccache", "sccache", "distcc"} and call.args and not call.args[0].text.startswith("-"):
+        return call.run(call.args)
+    if call.name in {"pytest", "py.test"} and any(
+        re.match(r"--(rootdir|basetemp)", word.text) for word in call.args
+    ):
+        _judge_paths(call)
+    if call.name == "coverage" and call.args and call.args[0].text == "run":
+        words = [word for word in call.args[1:] if not word.text.startswith("--")]
+        return call.run([Word("python3"), *words])
+    _judge_paths(call)
+    return None
+
+
+def _judge_paths(call: Call) -> None:
+    previous = ""
+    for word in call.args:
+        text = word.text
+        if text.startswith("-") and "=" in text:
+            text = text.partition("=")[2]
+        attached = re.match(r"-[IoLC](.+)", text)
+        value = Word(attached[1] if attached else text, word.glob, word.odd)
+        where = call.place(value) if "/" in value.text or value.text.startswith("~") else Place.WORKSPACE
+        if (
+            previous
+            in "-o --output -d --target-dir --basetemp --prefix --out-dir --outdir -C --directory".split()
+        ):
+            effects.write(call.reader, call.scope, value, gently=True)
+        elif where is not Place.SYSTEM or not re.match(r"/(usr|opt)/", value.text):
+            call.read(value)
+        previous = text
+
+
+def judge_converter(call: Call) -> Stream | None:
+    """Pictures, films, documents: from file to file, unless told to fetch or to run."""
+    for word in call.args:
+        text = word.text
+        if re.match(r"\||ephemeral:|msl:|vid:|https?:|ftp:|rtmp:|tcp:|udp:|concat:|label:@|@", text):
+            call.find("network.fetch" if "://" in text else "unclear.command")
+        elif (
+            re.match(
+                r"--?(shell-escape|enable-write18|lua-filter|filter|F$|pdf-engine-opt|L$|infilter|macro"
+                r"|extract-media|dNOSAFER)",
+                text,
+            )
+            or "write18" in text
+            or "macro:" in text
+        ):
+            call.find("unclear.command")
+    call.judge_program_arguments()
+    return None
+
+
+def judge_make(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
+    """make runs what the Makefile says; variables and text given to it may run more."""
+    found = call.options("f C j I l o W file directory makefile jobs eval include-dir t")
+    if found.has("eval"):
+        call.find("unclear.command")
+        for word in found.of("eval"):
+            for inner in re.findall(r"\$\(shell ([^)]*)\)|\n\t@?(.*)", word.text):
+                call.script("".join(inner))
+    for word in found.of("f", "file", "makefile"):
+        if word.text in {"-", "/dev/stdin"} or call.path(word) in call.scope.files:
+            call.find("unclear.input", call.name)
+        elif call.place(word) is not Place.WORKSPACE:
+            call.find("run.outside", word.text)
+    for word in found.of("C", "directory"):
+        path = call.path(word) or ""
+        if any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
+            call.find("run.download", path)
+        elif call.place(word) not in {Place.WORKSPACE, Place.UNKNOWN}:
+            call.find("run.outside", word.text)
+    for word in found.operands:
+        name, equals, value = word.text.partition("=")
+        if equals and name in {"SHELL", "MAKEFLAGS", ".SHELLFLAGS"}:
+            call.find("run.preload")
+        elif equals and name in {"DESTDIR", "PREFIX", "prefix"}:
+            call.write(Word(value), gently=True)
+        elif word.text in {"install", "uninstall"} and not any(
+            one.text.startswith(("DESTDIR=", "PREFIX=", "prefix=")) for one in found.operands
+        ):
+            call.find("write.system", "make install")
+        elif re.search(r"deploy|publish|release|destroy|nuke", word.text) and not equals:
+            call.find("cloud.change")
+    _judge_cloned(call)
+    return None
+
+
+def _judge_cloned(call: Call) -> None:
+    cwd = call.scope.cwd or ""
+    if any(cwd == folder or cwd.startswith(folder + "/") for folder in call.scope.fetched):
+        call.find("run.download", cwd)
+
+
+def judge_compiler(call: Call) -> Stream | None:
+    """Compilers read sources and write programs; some options load or run others."""
+    for word in call.args:
+        if re.match(
+            r"-wrapper|-fplugin|-B/|-specs|@|-Xclang|-load|--plugin|-plugin|-Clinker|-agentpath|-javaagent",
+            word.text,
+        ):
+            call.find("unclear.command")
+    texts = [word.text for word in call.args]
+    for position, text in enumerate(texts[:-1]):
+        if text == "-wrapper":
+            call.script(texts[position + 1].replace(",", " "))
+    if "-" in texts or "/dev/stdin" in texts:
+        _judge_paths(call)
+    _judge_paths(call)
+    for position, text in enumerate(texts[:-1]):
+        if text == "-o":
+            effects.write(call.reader, call.scope, call.args[position + 1])
+    return None
+
+
+def judge_java(call: Call) -> Stream | None:
+    """java runs what was built here."""
+    for word in call.args:
+        if re.match(r"-(agentpath|agentlib|javaagent|XX:OnError|XX:OnOutOfMemoryError)", word.text):
+            call.find("unclear.command")
+        if word.text.endswith(".jar") and call.path(word) in call.scope.files:
+            call.run_written(call.path(word) or "")
+    _judge_paths(call)
+    return None
+
+
+def judge_rake(call: Call) -> Stream | None:
+    """rake and its like take code on the command line."""
+    if call.options("e execute E p f").has("e", "execute", "E", "p"):
+        call.find("unclear.code", call.name)
+    _judge_paths(call)
+    return None
+
+
+def judge_calculator(call: Call) -> Stream | None:
+    """bc and dc compute; dc runs lines that begin with !."""
+    texts = [word.text for word in call.args] + [call.stdin.text or ""]
+    if call.name == "dc" and any("!" in text for text in texts):
+        call.find("unclear.command")
+        for text in texts:
+            if "!" in text:
+                call.script(text.partition("!")[2].strip("'\""))
+    for word in call.options("e f expression file").of("f", "file"):
+        call.read(word)
+    return None
+
+
+_CONVERTERS = (
+    "ffmpeg ffprobe sox convert magick composite mogrify montage identify pandoc latex pdflatex "
+    "xelatex lualatex latexmk tex "
+    "inkscape libreoffice soffice exiftool pdftk qpdf optipng jpegoptim pngquant cwebp dwebp "
+    "rsvg-convert img2pdf wkhtmltopdf ps2pdf"
+).split()
+PROGRAMS: dict[str, Handler] = {
+    **dict.fromkeys(_TOOLS, judge_tool),
+    **dict.fromkeys("make gmake bmake".split(), judge_make),
+    **dict.fromkeys("gcc g++ cc c++ clang clang++ cpp ld rustc tcc gfortran".split(), judge_compiler),
+    **dict.fromkeys(_CONVERTERS, judge_converter),
+    "java": judge_java,
+    **dict.fromkeys("rake rails".split(), judge_rake),
+    **dict.fromkeys("bc dc".split(), judge_calculator),
+    **dict.fromkeys("asciinema".split(), lambda call: None),
+}

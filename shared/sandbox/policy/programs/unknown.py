@@ -1,0 +1,35 @@
+"""Programs the policy does not know."""
+
+import re
+from typing import TYPE_CHECKING
+
+from shared.sandbox.policy.words import Word
+
+if TYPE_CHECKING:
+    from shared.sandbox.policy.call import Call
+
+_PLAIN = re.compile(r"[a-z][a-z_-]*").fullmatch
+_ACTS = re.compile(
+    r"(^|[_-])(re|un|de|dis|over)?(delet|destroy|remov|purg|drop|kill|wip|format|eras|flush|prun"
+    r"|terminat|exec|shell|sudo|root|passw|secret|token|cred|key|install|deploy|publish|apply|run"
+    r"|start|stop|reset|abl|enabl"
+    r"|clear|nuk|shred|writ|halt|boot|shutdown|off|down|up|mount|inject|exploit|attack|payload|listen"
+    r"|connect|bind|serv|send|upload|download|fetch|clon|encrypt|decrypt|dump|load|eval|login|user"
+    r"|admin|all|forc|bash|sh|zsh|python|perl|spawn|daemon|disk|devic|network|firewall|hack|evil|mal"
+    r"|malwar|virus|backdoor|rat|miner|mine|bomb|crypt|leak|exfil|spy|scan|crack|dos|flood|fork|stress"
+    r"|hook|grant|revok|chmod|chown|tamper|poison)"
+    r"(e|s|es|ed|er|ing|d|y|able|ion|or|t|ll)?($|[_-])"
+)
+
+
+def judge_unknown(call: "Call") -> None:
+    """Asked after, unless its words are nothing but plain ones: those leave it nothing to reach for."""
+    words = [word.text for word in call.args]
+    plain = bool(words) and all(_PLAIN(text) and not _ACTS.search(text) for text in [call.name, *words])
+    if not plain or any(word.hidden or word.odd for word in call.args):
+        call.find("unknown.program", call.name)
+    for word in call.args:
+        text = word.text.partition("=")[2] if word.text.startswith("-") and "=" in word.text else word.text
+        call.read(Word(text, word.glob, word.odd))
+        if text.startswith(("/dev/tcp", "/dev/udp")):
+            call.find("network.shell")

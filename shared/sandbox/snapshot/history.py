@@ -1,0 +1,260 @@
+"""Snapshots of a workspace: what it held before a command, kept where no command reaches it."""
+
+import contextlib
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath
+from shared.sandbox.snapshot.inventory import Entry, Scan, scan
+from shared.sandbox.snapshot.objects import Objects
+from shared.sandbox.snapshot.restoring import Restoring, show_lost, shown
+
+KEEP = 40
+"""How many snapshots a workspace keeps; the oldest go first."""
+SLACK = 10
+"""How many more there may be until the oldest go: what nothing needs any more is looked for then only."""
+MAX_BYTES = 2 << 30
+"""The most bytes the snapshots of one workspace take."""
+MAX_FILE = 256 << 20
+"""Files larger than this are not kept: a restore says which of them changed."""
+MAX_FILES = 200_000
+PATIENCE = 60.0
+"""Seconds to wait for another process that takes a snapshot of the same workspace: it may be stopped."""
+FRESH_NS = 1_000_000_000
+"""A file changed so shortly before a snapshot can change again with the same times: it is read anew."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A workspace at a moment, before ``label`` was done to it.
+
+    ``lost`` names what is not kept, and why; ``shut`` are the folders among it, which were not looked into.
+    """
+
+    number: int
+    taken_ns: int
+    label: str
+    entries: dict[bytes, Entry]
+    lost: dict[str, str] = {}
+    shut: tuple[bytes, ...] = ()
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What an undo did: the ``label`` of what it took back, and the paths it touched."""
+
+    label: str
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    lost: dict[str, str] = {}
+
+
+class Snapshots:
+    """The snapshots of the workspace ``root``, in the folder ``store``, which must lie outside of it.
+
+    Whoever takes or restores holds a lock that a killed process lets go of. What it leaves half done is no
+    snapshot yet, or an undo that can be asked for again.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        store: Path,
+        *,
+        keep: int = KEEP,
+        max_bytes: int = MAX_BYTES,
+        max_file: int = MAX_FILE,
+        max_files: int = MAX_FILES,
+    ) -> None:
+        if store.is_relative_to(root):
+            raise ValueError(f"the snapshots in {store} would lie inside the workspace {root}")
+        self.root = root
+        self.store = store
+        self.keep = keep
+        self.max_bytes = max_bytes
+        self.max_file = max_file
+        self.max_files = max_files
+        self._objects = Objects(store / "objects")
+
+    def take(self, label: str) -> Snapshot:
+        """A snapshot of the workspace as it is now, before ``label`` is done to it.
+
+        Files that have not changed since the last one are not read again. Raises ActionError where the
+        workspace holds more than is kept, or there is no room.
+        """
+        with self._locked(), Beneath(self.root) as beneath:
+            latest = self._latest()
+            try:
+                return self._take(beneath, latest, label)
+            except OSError as error:
+                self._objects.tidy()
+                raise ActionError(
+                    f"No snapshot of the workspace can be made before it is changed: {error.strerror}",
+                    "Make room on the disk, then try again",
+                ) from None
+
+    def _take(self, beneath: Beneath, latest: Snapshot | None, label: str) -> Snapshot:
+        taken, found = time.time_ns(), scan(beneath, self.max_files)
+        self._require_room(found)
+        lost = show_lost(found.lost.items())
+        entries = {}
+        for path, entry in found.entries.items():
+            kept = self._keep_content(beneath, path, entry, latest, lost)
+            if kept is not None:
+                entries[path] = kept
+        if latest is not None and _same(latest.entries, entries) and latest.lost == lost:
+            number = latest.number  # nothing changed since: only what comes next is another
+        else:
+            number = latest.number + 1 if latest else 1
+        snapshot = Snapshot(
+            number=number,
+            taken_ns=taken,
+            label=label[:2_000],
+            entries=entries,
+            lost=lost,
+            shut=tuple(found.lost),
+        )
+        self._write(snapshot)
+        self._prune()
+        return snapshot
+
+    def _require_room(self, found: Scan) -> None:
+        size = sum(entry.size for entry in found.entries.values() if entry.size <= self.max_file)
+        if size > self.max_bytes:
+            raise ActionError(
+                f"The workspace holds {size:,} bytes, more than the {self.max_bytes:,} a snapshot may have",
+                "Take back with undo what made it so large",
+            )
+
+    def _keep_content(
+        self, beneath: Beneath, path: bytes, entry: Entry, latest: Snapshot | None, lost: dict[str, str]
+    ) -> Entry | None:
+        if not stat.S_ISREG(entry.mode):
+            return entry
+        before = latest.entries.get(path) if latest else None
+        if before and latest and before.key == entry.key and before.ctime_ns < latest.taken_ns - FRESH_NS:
+            return before
+        if entry.size > self.max_file:
+            lost[shown(path)] = f"it has more than {self.max_file:,} bytes"
+            return entry
+        try:
+            return msgspec.structs.replace(entry, digest=self._objects.keep(beneath, os.fsdecode(path)))
+        except FileNotFoundError:
+            return None  # gone since it was listed
+        except (PermissionError, ActionError) as error:
+            lost[shown(path)] = str(error)
+            return entry
+
+    def undo(self) -> Restored:
+        """Make the workspace what it was before the last thing that changed it.
+
+        Asked again, it takes back the change before. Raises ActionError where there is nothing to take back.
+        """
+        with self._locked(), Beneath(self.root) as beneath:
+            while (latest := self._latest()) is not None:
+                restored = self._restore(beneath, latest)
+                # Only now: killed before, the next undo finishes the work.
+                self._path(latest.number).unlink()
+                if restored.written or restored.removed:
+                    return restored
+        raise ActionError("There is nothing to undo: nothing has changed the workspace since it was made")
+
+    def _restore(self, beneath: Beneath, snapshot: Snapshot) -> Restored:
+        restoring = Restoring(beneath, snapshot.entries, snapshot.shut, self._objects, self.max_files)
+        try:
+            restoring.run(snapshot.taken_ns - FRESH_NS)
+        except OSError as error:
+            raise ActionError(
+                f"The workspace cannot be brought back whole: {error.strerror}",
+                "Make room or correct the rights, then undo again",
+            ) from None
+        return Restored(
+            label=snapshot.label,
+            written=tuple(restoring.written),
+            removed=tuple(restoring.removed),
+            lost=restoring.lost,
+        )
+
+    def labels(self) -> list[str]:
+        """What was done after each snapshot, the oldest first."""
+        return [snapshot.label for number in self._numbers() if (snapshot := self._read(number))]
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fd = os.open(self.store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ActionError(f"The snapshots in {self.store} cannot be used: {error.strerror}") from None
+        try:
+            self._lock(fd)
+            self._objects.tidy()
+            yield
+        finally:
+            self._objects.close()
+            os.close(fd)
+
+    def _lock(self, fd: int) -> None:
+        ends = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise ActionError(
+                        f"The snapshots of {self.root} were in use for {PATIENCE:.0f} seconds",
+                        "Try again later",
+                    ) from None
+                time.sleep(0.02)
+
+    def _path(self, number: int) -> Path:
+        return self.store / f"{number:08d}.tree"
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(path.stem) for path in self.store.glob("[0-9]*.tree"))
+
+    def _latest(self) -> Snapshot | None:
+        return next((found for number in reversed(self._numbers()) if (found := self._read(number))), None)
+
+    def _read(self, number: int) -> Snapshot | None:
+        path = self._path(number)
+        try:
+            return msgspec.msgpack.decode(path.read_bytes(), type=Snapshot)
+        except msgspec.MsgspecError:
+            path.unlink()  # cut short by a power cut: it is not synced to the disk
+            return None
+
+    def _write(self, snapshot: Snapshot) -> None:
+        path = self._path(snapshot.number)
+        temporary = path.with_suffix(".new")
+        temporary.write_bytes(msgspec.msgpack.encode(snapshot))
+        temporary.replace(path)
+
+    def _prune(self) -> None:
+        numbers = self._numbers()
+        crowded = len(numbers) > self.keep + SLACK
+        if not crowded and self._objects.size() <= self.max_bytes:
+            return
+        if crowded:
+            for number in numbers[: -self.keep]:
+                self._path(number).unlink()
+        self._objects.sweep(self._digests())
+        while self._objects.size() > self.max_bytes and len(numbers := self._numbers()) > 1:
+            self._path(numbers[0]).unlink()
+            self._objects.sweep(self._digests())
+
+    def _digests(self) -> set[str]:
+        found = (self._read(number) for number in self._numbers())
+        return {entry.digest for each in found if each for entry in each.entries.values() if entry.digest}
+
+
+def _same(one: dict[bytes, Entry], other: dict[bytes, Entry]) -> bool:
+    if one.keys() != other.keys():
+        return False
+    return all(one[path].content == other[path].content for path in one)

@@ -1,0 +1,91 @@
+"""What lies beneath a folder: every file, folder and link of it, and none that a link leads to."""
+
+import os
+import stat
+
+import msgspec
+
+from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath
+
+LONGEST_PATH = 3_500
+"""Bytes of a path beyond which nothing is looked at: the kernel takes no more than 4,096 at once."""
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One path: its mode with its kind, what tells that it changed, a link's target, a file's digest."""
+
+    mode: int
+    size: int = 0
+    mtime_ns: int = 0
+    ctime_ns: int = 0
+    inode: int = 0
+    target: bytes = b""
+    digest: str = ""
+
+    @property
+    def key(self) -> tuple[int, int, int, int, int]:
+        """Equal while nobody wrote to the file: a program can set its mtime back, its ctime it cannot."""
+        return self.mode, self.size, self.mtime_ns, self.ctime_ns, self.inode
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Equal where restoring the one would give the other."""
+        if stat.S_ISREG(self.mode):
+            return self.mode, self.digest or self.key
+        return self.mode, self.target
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """The paths beneath a folder, and those of folders that could not be looked into, with the reason."""
+
+    entries: dict[bytes, Entry]
+    lost: dict[bytes, str]
+
+
+def scan(beneath: Beneath, max_files: int) -> Scan:
+    """Everything beneath the folder; raises ActionError where that is more than ``max_files``."""
+    entries: dict[bytes, Entry] = {}
+    lost: dict[bytes, str] = {}
+    waiting = [b""]
+    while waiting:
+        folder = waiting.pop()
+        if len(folder) > LONGEST_PATH:
+            lost[folder] = "it is nested too deep"
+            continue
+        try:
+            found = _list(beneath, folder)
+        except (ActionError, OSError) as error:
+            lost[folder] = str(error)
+            continue
+        for path, entry in found.items():
+            if stat.S_ISDIR(entry.mode):
+                waiting.append(path)
+        entries |= found
+        if len(entries) > max_files:
+            raise ActionError(
+                f"The workspace holds more than the {max_files:,} files a snapshot may have",
+                "Take back with undo what made it so large",
+            )
+    return Scan(entries, lost)
+
+
+def _list(beneath: Beneath, folder: bytes) -> dict[bytes, Entry]:
+    found = {}
+    with beneath.folder(os.fsdecode(folder)) as fd, os.scandir(fd) as listing:
+        for item in listing:
+            name = os.fsencode(item.name)
+            try:
+                found[folder + b"/" + name if folder else name] = _entry(item, fd)
+            except FileNotFoundError:
+                continue  # gone since it was listed
+    return found
+
+
+def _entry(item: os.DirEntry[str], fd: int) -> Entry:
+    info = item.stat(follow_symlinks=False)
+    if stat.S_ISLNK(info.st_mode):
+        return Entry(info.st_mode, target=os.fsencode(os.readlink(item.name, dir_fd=fd)))
+    if stat.S_ISREG(info.st_mode):
+        return Entry(info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+    return Entry(info.st_mode)

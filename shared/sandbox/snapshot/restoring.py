@@ -1,0 +1,151 @@
+"""The way back: a workspace made what a snapshot says it was."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable
+
+from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath, split
+from shared.sandbox.removal import chmod_at, remove_at
+from shared.sandbox.snapshot.inventory import Entry, Scan, scan
+from shared.sandbox.snapshot.objects import Objects
+
+
+class Restoring:
+    """One restoration: ``written`` and ``removed`` are paths it had to touch, ``lost`` those it could not."""
+
+    def __init__(
+        self,
+        beneath: Beneath,
+        entries: dict[bytes, Entry],
+        shut: tuple[bytes, ...],
+        objects: Objects,
+        max_files: int,
+    ) -> None:
+        self.written: list[str] = []
+        self.removed: list[str] = []
+        self.lost: dict[str, str] = {}
+        self._beneath = beneath
+        self._entries = entries
+        self._shut = tuple(path + b"/" for path in shut)
+        self._objects = objects
+        self._max_files = max_files
+
+    def run(self, fresh_ns: int) -> None:
+        """Remove what is new, put back what is gone or changed; raises OSError and ActionError.
+
+        A file changed after ``fresh_ns`` is compared by its content. Run again, it goes on where a killed
+        one stopped.
+        """
+        found = self._open_up()
+        self._remove_new(found)
+        for path, entry in sorted(self._entries.items()):
+            now = found.entries.get(path)
+            if now is not None and stat.S_IFMT(now.mode) != stat.S_IFMT(entry.mode):
+                now = None  # what was in its place has just been removed
+            self._put_back(os.fsdecode(path), entry, now, fresh_ns)
+        self._close_down()
+
+    def _open_up(self) -> Scan:
+        """What is there, after giving ourselves the right to look into and to change every folder."""
+        tried: set[bytes] = set()
+        while True:
+            found = scan(self._beneath, self._max_files)
+            shut = [
+                path
+                for path, entry in found.entries.items()
+                if stat.S_ISDIR(entry.mode)
+                and entry.mode & 0o700 != 0o700
+                and path not in tried
+                # What was in there is not known, so it stays as it is.
+                and not (path + b"/").startswith(self._shut)
+            ]
+            if not shut:
+                return found
+            for path in sorted(shut):
+                tried.add(path)
+                with contextlib.suppress(OSError):
+                    self._chmod(os.fsdecode(path), 0o700)
+
+    def _remove_new(self, found: Scan) -> None:
+        gone = b""
+        for path, now in sorted(found.entries.items(), key=lambda item: item[0] + b"/"):
+            if (gone and path.startswith(gone)) or path.startswith(self._shut):
+                continue
+            entry = self._entries.get(path)
+            if entry is None or stat.S_IFMT(entry.mode) != stat.S_IFMT(now.mode):
+                parent, name = split(os.fsdecode(path))
+                with self._beneath.folder(parent) as at:
+                    remove_at(at, name)
+                self.removed.append(shown(path))
+                gone = path + b"/"
+
+    def _put_back(self, path: str, entry: Entry, now: Entry | None, fresh_ns: int) -> None:
+        if stat.S_ISDIR(entry.mode):
+            if now is None:
+                with self._beneath.folder(path, make=True):
+                    self.written.append(shown(os.fsencode(path)))
+        elif stat.S_ISLNK(entry.mode):
+            if now is None or now.target != entry.target:
+                self._link(path, entry.target)
+        elif stat.S_ISREG(entry.mode):
+            self._put_back_file(path, entry, now, fresh_ns)
+        elif now is None:
+            self.lost[shown(os.fsencode(path))] = "it was neither a file nor a link"
+
+    def _put_back_file(self, path: str, entry: Entry, now: Entry | None, fresh_ns: int) -> None:
+        if now is not None and now.key == entry.key and now.ctime_ns < fresh_ns:
+            return
+        if not entry.digest:
+            if now is None or now.key != entry.key:
+                self.lost[shown(os.fsencode(path))] = "it was not kept"
+            return
+        mode = stat.S_IMODE(entry.mode) & 0o777
+        name = shown(os.fsencode(path))
+        if now is not None and now.size == entry.size and self._has_content(path, entry.digest):
+            if stat.S_IMODE(now.mode) == mode:
+                return
+            self._chmod(path, mode)
+        elif not self._objects.is_whole(entry.digest):
+            self.lost[name] = "what was kept of it is damaged"
+            return
+        else:
+            with self._objects.open(entry.digest) as content:
+                self._beneath.write(path, content, mode=mode, mtime_ns=entry.mtime_ns)
+        self.written.append(name)
+
+    def _has_content(self, path: str, digest: str) -> bool:
+        try:
+            return self._objects.digest(self._beneath, path) == digest
+        except (OSError, ActionError):
+            return False  # whatever keeps it from being read, it is replaced
+
+    def _link(self, path: str, target: bytes) -> None:
+        parent, name = split(path)
+        with self._beneath.folder(parent) as at:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=at)
+            os.symlink(os.fsdecode(target), name, dir_fd=at)
+        self.written.append(shown(os.fsencode(path)))
+
+    def _close_down(self) -> None:
+        folders = ((path, entry) for path, entry in self._entries.items() if stat.S_ISDIR(entry.mode))
+        for path, entry in sorted(folders, reverse=True):
+            self._chmod(os.fsdecode(path), stat.S_IMODE(entry.mode) & 0o777)
+
+    def _chmod(self, path: str, mode: int) -> None:
+        parent, name = split(path)
+        with self._beneath.folder(parent) as at:
+            if stat.S_IMODE(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode) != mode:
+                chmod_at(at, name, mode)
+
+
+def shown(path: bytes) -> str:
+    """A path as people can read it: bytes that are no UTF-8 as their numbers."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def show_lost(lost: Iterable[tuple[bytes, str]]) -> dict[str, str]:
+    """Paths with the reason, as people can read them."""
+    return {shown(path): reason for path, reason in lost}

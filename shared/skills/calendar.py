@@ -1,0 +1,244 @@
+"""The calendar: what an ICS file or address has for a day or the days after it."""
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shared.actions import Outcome, register_action
+from shared.clock import place, read_zone
+from shared.errors import ActionError
+from shared.settings import Settings
+from shared.skills.host import Host
+from shared.web.address import parse_place
+from shared.web.fetching import fetch
+from shared.web.quoting import clean
+
+SIZE = 5_000_000
+"""Bytes of a calendar that are read at most: some ten thousand events."""
+LONGEST = 366
+"""The most days that are looked at together."""
+MOST = 200
+"""The most events that are told."""
+PATIENCE = 5.0
+"""Seconds that working out repeated events may take; those left over are counted. A year's calendar takes a
+tenth of a second, and a rule made to be expensive can take minutes."""
+FINEST = ("SECONDLY", "MINUTELY", "HOURLY")
+"""Rules that repeat more often than daily: no appointments, and a million dates when worked out."""
+CURE = "Check the setting calendar"
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """An appointment: ISO 8601 ``start`` and ``end`` in the people's zone, dates where it is all-day."""
+
+    title: str
+    start: str
+    end: str
+    all_day: bool = False
+    place: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The event on one line: its times, its title, where it is."""
+        where = f" ({self.place})" if self.place else ""
+        return f"{_times(self)} {self.title}{where}"
+
+
+class Agenda(msgspec.Struct, frozen=True, kw_only=True):
+    """The events of the days from ``first`` to ``last``; ``problems`` are sentences about what is missing."""
+
+    first: str
+    last: str
+    events: tuple[Event, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class CalendarSkillMixin:
+    """Knows the calendar."""
+
+    @register_action(
+        "Look into the calendar: appointments of a day and the days after it",
+        {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
+    )
+    async def show_calendar(self: Host, days: int = 1, start: str = "") -> Outcome:
+        """The events in words, and in data key ``agenda``; ActionError where the calendar cannot be read."""
+        agenda = await read_agenda(self.settings, days, start)
+        span = agenda.first if agenda.first == agenda.last else f"{agenda.first} to {agenda.last}"
+        head = f"Calendar for {span}:" if agenda.events else f"The calendar has nothing for {span}."
+        lines = [f"- {event.sentence}" for event in agenda.events]
+        return Outcome(
+            output="\n".join([head, *lines, *agenda.problems]), data={"agenda": msgspec.to_builtins(agenda)}
+        )
+
+
+async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Agenda:
+    """The appointments of ``days`` days from ``start`` (default: today) on, in the people's time zone.
+
+    Raises ActionError where no calendar is set, or it cannot be reached or read.
+    """
+    if not settings.calendar:
+        raise ActionError(
+            "No calendar is set", "Put the path or the https address of an ICS file into the setting calendar"
+        )
+    if not 1 <= days <= LONGEST:
+        raise ActionError(f"days is {days}", f"Ask for 1 to {LONGEST} days")
+    zone = read_zone(settings.time_zone)
+    try:
+        first = date.fromisoformat(start) if start else datetime.now(UTC).astimezone(zone).date()
+        first + timedelta(days=days)
+    except (ValueError, OverflowError):
+        raise ActionError(f"{start[:40]!r} is no date", "Write it as in 2026-01-31") from None
+    data = await _load(settings)
+    return await asyncio.to_thread(_read, data, first, days, zone)
+
+
+async def _load(settings: Settings) -> bytes:
+    source = settings.calendar
+    if not re.match(r"https?://", source, re.IGNORECASE):
+        return await asyncio.to_thread(_load_file, Path(source).expanduser())
+    # Of the address only the host is told: the rest often is what gives access.
+    host = parse_place(source).netloc
+    try:
+        answer = await fetch(
+            source,
+            timeout=settings.http_timeout,
+            allowed={parse_place(source).pair, *settings.private_hosts},
+            headers={"Accept": "text/calendar"},
+        )
+    except ActionError as error:
+        reason = re.sub(r"https?://\S+", "it", error.cause)
+        raise ActionError(
+            f"The calendar at {host} cannot be reached: {reason}",
+            "Check the network connection and the setting calendar",
+        ) from None
+    return answer.body
+
+
+def _load_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(SIZE + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ActionError(f"The calendar {path} cannot be read: {reason}", CURE) from None
+    if len(data) > SIZE:
+        raise ActionError(f"The calendar {path} has more than {SIZE:,} bytes", CURE)
+    return data
+
+
+def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
+    last = first + timedelta(days=days - 1)
+    begin = place(datetime.combine(first, datetime.min.time()), zone)
+    end = place(datetime.combine(last + timedelta(days=1), datetime.min.time()), zone)
+    events: list[Event] = []
+    broken = left_out = 0
+    deadline = time.monotonic() + PATIENCE
+    for series in _series(data):
+        try:
+            if any(map(_is_too_fine, series)) or time.monotonic() > deadline:
+                left_out += 1
+                continue
+            found = (_event(each, begin, end, zone) for each in _occurrences(series, begin, end))
+            events += [event for event in found if event]
+        except Exception:  # whatever a broken event makes the libraries raise
+            broken += 1
+    events.sort(key=_order)
+    problems = []
+    if broken:
+        problems.append(f"{_count(broken)} of the calendar cannot be read.")
+    if left_out:
+        problems.append(f"{_count(left_out)} of the calendar repeat too often to be worked out.")
+    if len(events) > MOST:
+        problems.append(f"... and {len(events) - MOST} more events.")
+    return Agenda(
+        first=first.isoformat(), last=last.isoformat(), events=tuple(events[:MOST]), problems=tuple(problems)
+    )
+
+
+def _count(events: int) -> str:
+    return "1 event" if events == 1 else f"{events} events"
+
+
+def _series(data: bytes) -> list[list[Any]]:
+    """The events of a calendar, each with the exceptions from its rule; raises ActionError for none."""
+    import icalendar
+
+    if b"BEGIN:VCALENDAR" not in data[:100_000].upper():
+        raise ActionError("The calendar is no ICS file: it does not begin with BEGIN:VCALENDAR", CURE)
+    try:
+        calendars = icalendar.Calendar.from_ical(data, multiple=True)
+        events = [event for each in calendars for event in each.walk("VEVENT")]
+    except Exception as error:  # the parser raises many kinds for broken files
+        raise ActionError(
+            f"The calendar cannot be read: {clean(str(error) or type(error).__name__, 200)}", CURE
+        ) from None
+    series: dict[str, list[Any]] = defaultdict(list)
+    for number, event in enumerate(events):
+        series[str(event.get("UID") or f"#{number}")].append(event)
+    return list(series.values())
+
+
+def _is_too_fine(event: Any) -> bool:
+    rules = event.get("RRULE") or ()
+    rules = rules if isinstance(rules, list) else [rules]
+    return any(str(freq).upper() in FINEST for rule in rules for freq in _freq(rule))
+
+
+def _freq(rule: Any) -> Iterable[Any]:
+    return rule.get("FREQ", ()) if hasattr(rule, "get") else ()
+
+
+def _occurrences(series: list[Any], begin: datetime, end: datetime) -> list[Any]:
+    import icalendar
+    import recurring_ical_events
+
+    calendar = icalendar.Calendar()
+    for event in series:
+        calendar.add_component(event)
+    return list(recurring_ical_events.of(calendar).between(begin, end))
+
+
+def _event(component: Any, begin: datetime, end: datetime, zone: tzinfo | None) -> Event | None:
+    """An occurrence as it is told; None where it lies outside, or is called off."""
+    if str(component.get("STATUS", "")).upper() == "CANCELLED":
+        return None
+    start, stop = component.start, component.end
+    title = clean(str(component.get("SUMMARY", "")), 200) or "(no title)"
+    where = clean(str(component.get("LOCATION", "")), 100)
+    if not isinstance(start, datetime):
+        if not (start < end.date() and (stop > begin.date() or start >= begin.date())):
+            return None
+        return Event(title=title, start=start.isoformat(), end=stop.isoformat(), all_day=True, place=where)
+    start, stop = _here(start, zone), _here(stop, zone)
+    if not (start < end and (stop > begin or start >= begin)):
+        return None
+    return Event(title=title, start=start.isoformat(), end=stop.isoformat(), place=where)
+
+
+def _here(moment: Any, zone: tzinfo | None) -> datetime:
+    """A calendar's moment in the people's zone; one without a zone is meant where they are."""
+    if not isinstance(moment, datetime):
+        moment = datetime.combine(moment, datetime.min.time())
+    return place(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)
+
+
+def _order(event: Event) -> tuple[str, bool, str]:
+    return event.start[:10], not event.all_day, event.start
+
+
+def _times(event: Event) -> str:
+    if event.all_day:
+        first = date.fromisoformat(event.start)
+        last = max(first, date.fromisoformat(event.end) - timedelta(days=1))
+        span = f"{first:%a} {first}" + (f" to {last:%a} {last}" if last > first else "")
+        return f"{span} (all day)"
+    start, stop = datetime.fromisoformat(event.start), datetime.fromisoformat(event.end)
+    until = f"{stop:%H:%M}" if stop.date() == start.date() else f"{stop:%a} {stop.date()} {stop:%H:%M}"
+    span = f"{start:%a} {start.date()} {start:%H:%M}"
+    return span if stop == start else f"{span} to {until}"

@@ -1,0 +1,166 @@
+"""How skills change a workspace: with a snapshot before, and a note of what was run after."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from shared.actions import Outcome
+from shared.contracts import Task, generate_iso_timestamp
+from shared.errors import ActionError
+from shared.sandbox import CommandResult, run_command
+from shared.sandbox.snapshot import Snapshots
+from shared.settings import Settings
+from shared.skills.host import Host
+from shared.skills.workspace import (
+    open_workspace,
+    outputs_path,
+    snapshots_path,
+    workspace_name,
+    workspace_path,
+)
+
+LONGEST_NOTE = 300
+"""Characters of a command in a journal; what is longer is told apart by a digest."""
+OUTPUT_LIMIT = 60_000
+"""Bytes of a command's output that an action gives back: what a model can still read. The log has it all."""
+
+
+class RanCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that was run for a task, and how it ended."""
+
+    command: str
+    exit_code: int
+    seconds: float
+    timed_out: bool = False
+    started_at: str
+    log: str = ""
+
+
+def snapshots_of(settings: Settings, task: Task) -> Snapshots:
+    """The snapshots of a task's workspace."""
+    return Snapshots(workspace_path(settings, task), snapshots_path(settings, workspace_name(task)))
+
+
+@contextlib.asynccontextmanager
+async def changing(host: Host, what: str, *, repeatable: bool = False) -> AsyncIterator[Path]:
+    """The workspace, for something that changes it: a snapshot is taken, then it is journalled.
+
+    Raises ActionError where no snapshot can be made (then nothing is done), and Reject where an earlier
+    attempt was interrupted while it did the same, unless that is ``repeatable``.
+    """
+    workspace = open_workspace(host)
+    note = shorten(what)
+    await asyncio.to_thread(snapshots_of(host.settings, host.job.task).take, note)
+    failed: ActionError | None = None
+    async with host.effect(note, repeatable=repeatable):
+        try:
+            yield workspace
+        except ActionError as error:
+            failed = error  # it ended, if not well: that is no interruption, and it may be tried again
+    if failed is not None:
+        raise failed
+
+
+def shorten(what: str) -> str:
+    """``what`` in one line that still tells it from others."""
+    line = " ".join(what.split())
+    if len(line) <= LONGEST_NOTE and line == what:
+        return line
+    return f"{line[:LONGEST_NOTE]}… [{sha256(what.encode(errors='replace')).hexdigest()[:12]}]"
+
+
+async def run_recorded(
+    host: Host,
+    argv: list[str],
+    said: str,
+    *,
+    cwd: Path,
+    timeout: float = 0.0,
+    readable: tuple[Path, ...] = (),
+    env: dict[str, str] | None = None,
+) -> Outcome:
+    """Run a program in the jail with the workspace as all it can change, and keep a record of it.
+
+    ``said`` is the command as people read it; ``timeout`` is at most, and by default, the setting
+    ``command_timeout``. What fails is told in the outcome, its log is among the outputs.
+    """
+    longest = host.settings.command_timeout
+    workspace = open_workspace(host)
+    started = generate_iso_timestamp()
+    log = _log_path(host, said, started)
+    result = await run_command(
+        argv,
+        cwd=cwd,
+        timeout=min(timeout or longest, longest),
+        writable=[workspace],
+        readable=list(readable),
+        env=env,
+        output_limit=OUTPUT_LIMIT,
+        log_path=log,
+    )
+    ran = RanCommand(
+        command=said,
+        exit_code=result.exit_code,
+        seconds=round(result.seconds, 3),
+        timed_out=result.timed_out,
+        started_at=started,
+        log=str(log) if log else "",
+    )
+    await asyncio.to_thread(_record, host, ran)
+    return _tell(ran, result, workspace)
+
+
+def _tell(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
+    end = f"exit code {ran.exit_code}"
+    if ran.timed_out:
+        end = f"stopped after {ran.seconds:.0f} seconds, its time was up"
+    elif ran.exit_code < 0:
+        end = f"ended by signal {-ran.exit_code}"
+    output = result.output.strip("\n")
+    return Outcome(
+        output=f"$ {ran.command}\n{output}{chr(10) if output else ''}[{end}]",
+        data={
+            "commands": [msgspec.to_builtins(ran)],
+            "exit_code": ran.exit_code,
+            "workspace": str(workspace),
+        },
+        evidence_refs=(ran.log,) if ran.log else (),
+        output_paths=(ran.log,) if ran.log else (),
+    )
+
+
+def _log_path(host: Host, said: str, started: str) -> Path:
+    moment = started[11:26].replace(":", "").replace(".", "")
+    digest = sha256(f"{host.job.task.task_id} {said}".encode(errors="replace")).hexdigest()[:8]
+    return outputs_path(host) / "commands" / f"{moment}-{digest}.log"
+
+
+def _records(host: Host) -> Path:
+    return outputs_path(host) / "commands" / f"{host.job.task.task_id}.jsonl"
+
+
+def _record(host: Host, ran: RanCommand) -> None:
+    path = _records(host)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(ran) + b"\n")
+    except OSError as error:
+        raise ActionError(f"That the command was run cannot be recorded: {error.strerror}") from None
+
+
+def commands_of(host: Host) -> list[RanCommand]:
+    """The commands that were run for the task being worked on, those of earlier attempts included."""
+    try:
+        lines = _records(host).read_bytes().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        with contextlib.suppress(msgspec.MsgspecError):  # a killed process may have left half a line
+            found.append(msgspec.json.decode(line, type=RanCommand))
+    return found

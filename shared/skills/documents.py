@@ -1,0 +1,187 @@
+"""Documents: the text of Markdown, plain text, PDF and Word files, read where a person allows it."""
+
+import asyncio
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from shared import subjects
+from shared.actions import Outcome, register_action
+from shared.contracts import Task
+from shared.errors import ActionError
+from shared.sandbox import run_command
+from shared.sandbox.beneath import Beneath
+from shared.settings import Settings
+from shared.skills import extraction
+from shared.skills.host import Host
+from shared.skills.workspace import workspace_path
+from shared.source.tree import NO_BREAKS
+from shared.web.quoting import clean, quote
+
+PLAIN = frozenset(("", ".md", ".markdown", ".rst", ".txt", ".text"))
+"""What is read as it stands; a file without a suffix is plain text."""
+PACKED = {".pdf": "pdf", ".docx": "docx"}
+"""What is taken apart in the jail: parsers of such files are large, and the files may be hostile."""
+SIZE = 50_000_000
+"""Bytes of a file that is read at all."""
+SECONDS = 90.0
+"""How long taking one apart may last: well beyond the processor time it may use."""
+SPEAKERS = frozenset((subjects.USER, subjects.CONDUCTOR, subjects.NEXUS))
+"""Whose words in a task are those of a person."""
+
+
+class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document says; ``pages`` is 0 where it has none, ``headings`` are titles and their lines.
+
+    ``cut``: there is more than the text holds.
+    """
+
+    path: str
+    text: str
+    pages: int = 0
+    headings: tuple[dict[str, object], ...] = ()
+    cut: bool = False
+
+    @property
+    def lines(self) -> int:
+        """How many lines the text has."""
+        return len(self.text.splitlines())
+
+
+class _Extract(msgspec.Struct):
+    text: str = ""
+    pages: int = 0
+    headings: tuple[dict[str, object], ...] = ()
+    cut: bool = False
+    error: str = ""
+
+
+class DocumentsSkillMixin:
+    """Reads documents."""
+
+    @register_action(
+        "Read a document: Markdown, reStructuredText, plain text, PDF or Word (docx)",
+        {"path": "Its path in the workspace, or an absolute path that the task names"},
+    )
+    async def read_document(self: Host, path: str) -> Outcome:
+        """The text, quoted, in the output; ``outline``, ``lines`` and ``pages`` in the data."""
+        document = await read_document(path, self.job.task, self.settings)
+        return Outcome(
+            output=quote(document.path, document.text),
+            data={"outline": list(document.headings), "lines": document.lines, "pages": document.pages},
+            evidence_refs=(f"{document.path}:1",),
+        )
+
+
+async def read_document(path: str, task: Task, settings: Settings) -> DocumentText:
+    """The document at ``path``, beneath the workspace of ``task`` or where ``task`` names it.
+
+    Raises ActionError where it may not be read, is not a document, is encrypted, damaged, or holds no text.
+    """
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix not in PLAIN and suffix not in PACKED:
+        raise ActionError(
+            f"{clean(path, 200)} is not a document",
+            "Markdown, reStructuredText, plain text, PDF and Word (docx) can be read",
+        )
+    root, name = locate(path, task, settings)
+    if not root.is_dir():
+        raise ActionError(
+            f"There is no {clean(path, 200)!r} in the workspace", "Name a document by its absolute path"
+        )
+    content = await asyncio.to_thread(_read, root, name)
+    if suffix in PACKED:
+        document = await extract_text(content, PACKED[suffix], str(root / name))
+    else:
+        text = "" if b"\0" in content[:8192] else content.decode("utf-8-sig", "replace")
+        document = DocumentText(path=str(root / name), text=text.replace("\r\n", "\n").translate(NO_BREAKS))
+    if not document.text.strip():
+        raise ActionError(f"{path} holds no text that can be read", "It is empty, binary, or made of images")
+    return document
+
+
+def locate(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
+    """The folder, and the name beneath it, that ``path`` stands for; raises ActionError.
+
+    An absolute path outside of the workspace has to be named by a person; nothing hidden is ever read.
+    """
+    workspace = workspace_path(settings, task)
+    pure = PurePosixPath(Path(path).expanduser() if path.startswith("~/") else path)
+    if not pure.is_absolute():
+        return workspace, path
+    if "\0" in path or ".." in pure.parts:
+        raise ActionError(f"{clean(path, 200)!r} is not the plain path of a file")
+    if pure.is_relative_to(workspace):
+        return workspace, str(pure.relative_to(workspace))
+    folder = Path(pure.parent).resolve()
+    if _is_hidden(folder / pure.name, settings):
+        raise ActionError(f"{path} is hidden, and hidden files are not read")
+    if not is_of_person(task) or not is_named(str(pure), task):
+        raise ActionError(
+            f"{path} may not be read: it is not in the workspace and no person named it",
+            "Name the file, or the folder it lies in, in the task",
+        )
+    if not (folder / pure.name).is_file() or (folder / pure.name).is_symlink():
+        raise ActionError(f"{path} is not a regular file", "Check the path; links are not followed")
+    return folder, pure.name
+
+
+def is_of_person(task: Task) -> bool:
+    """Whether a person's words led to ``task``, and not those of an agent that may have read anything."""
+    if task.requester in SPEAKERS:
+        return True
+    letter = task.context.get("letter")
+    return (
+        task.requester == task.assignee and isinstance(letter, Mapping) and letter.get("sender") in SPEAKERS
+    )
+
+
+def _is_hidden(path: Path, settings: Settings) -> bool:
+    """Whether a part of it begins with a dot; the office's own reports may lie in a hidden folder."""
+    parts = path.relative_to(settings.outputs).parts if path.is_relative_to(settings.outputs) else path.parts
+    return any(part.startswith(".") for part in parts)
+
+
+def is_named(path: str, task: Task) -> bool:
+    """Whether the words or parameters of ``task`` name the file, or a folder it lies in."""
+    params = task.context.get("params")
+    said = list(params.values()) if isinstance(params, Mapping) else []
+    words = "\n".join(map(str, [task.text, *said])).replace("~/", f"{Path.home()}/")
+    pure = PurePosixPath(path)
+    named = [pure, *(folder for folder in pure.parents if len(folder.parts) > 2)]
+    return any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?!/?[\w-]|\.\w)", words) for one in named)
+
+
+def _read(root: Path, name: str) -> bytes:
+    with Beneath(root) as folder:
+        return folder.read(name, SIZE)
+
+
+async def extract_text(content: bytes, kind: str, path: str) -> DocumentText:
+    """The text of a ``pdf`` or ``docx`` file, taken apart in the jail; ``path`` is what sentences call it.
+
+    Raises ActionError where it is encrypted or damaged, takes too long, or the jail does not work here.
+    """
+    with tempfile.TemporaryDirectory(prefix="mailroom-document-") as scratch:
+        folder = Path(scratch)
+        (folder / "document").write_bytes(content)
+        (folder / "extraction.py").write_bytes(Path(extraction.__file__).read_bytes())
+        argv = [sys.executable, "-I", "extraction.py", "document", kind]
+        result = await run_command(
+            argv, cwd=folder, timeout=SECONDS, output_limit=8_000_000, separate_errors=True
+        )
+    if result.timed_out or result.exit_code < 0 or result.exit_code >= 128:
+        raise ActionError(f"{path} cannot be read: it takes too long", "It may be damaged or made to do harm")
+    try:
+        told = msgspec.json.decode(result.output, type=_Extract)
+    except msgspec.MsgspecError:
+        why = clean(result.errors or result.output, 200) or f"exit code {result.exit_code}"
+        raise ActionError(f"{path} cannot be read: taking it apart failed ({why})") from None
+    if told.error:
+        raise ActionError(f"{path} cannot be read: {told.error}")
+    text = told.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
+    return DocumentText(path=path, text=text, pages=told.pages, headings=told.headings, cut=told.cut)

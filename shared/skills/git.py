@@ -1,0 +1,176 @@
+"""Git in the workspace: clone what lies on this machine, look, and commit."""
+
+import asyncio
+import os
+import re
+import stat
+from pathlib import Path
+
+from shared.actions import Outcome, register_action
+from shared.errors import ActionError
+from shared.sandbox import CommandResult, run_command
+from shared.sandbox.beneath import Beneath
+from shared.skills.changing import changing
+from shared.skills.host import Host
+from shared.skills.outside import require_source
+from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_repository
+from shared.skills.workspace import note_origin, open_workspace, slug
+
+BASE = "refs/mailroom/base"
+"""Where a clone or a copy began; what is delivered is the difference to it."""
+GIT_SECONDS = 300.0
+SHOWN = 18_000
+"""The most characters of git's answer that are shown."""
+FOLDER = {"folder": "The repository's folder, relative to the workspace"}
+
+
+class GitSkillMixin:
+    """Works with git repositories in the workspace; those outside are only ever cloned from."""
+
+    @register_action(
+        "Clone a git repository of this machine into the workspace",
+        {
+            "repo": "Absolute path of the repository",
+            "folder": "Name of its folder in the workspace; empty for the repository's own name",
+        },
+    )
+    async def clone_repository(self: Host, repo: str, folder: str = "") -> Outcome:
+        """What is committed there; a clone shares nothing with the repository and never changes it."""
+        source = await asyncio.to_thread(_require_repository, await require_source(self, repo))
+        name = new_folder(open_workspace(self), folder or slug(source.top.name))
+        async with changing(self, f"clone {source.top} as {name}") as workspace:
+            # Without --no-local git links the objects, and a change of them would reach the source.
+            clone = ["clone", "--quiet", "--no-local", "--no-hardlinks", "--template=", "--", str(source.top)]
+            await git(workspace, workspace, *clone, name, readable=source.folders)
+            result = await git(workspace, workspace / name, "update-ref", BASE, "HEAD", required=False)
+            await asyncio.to_thread(note_origin, self, name, source.top)
+        note = "" if result.exit_code == 0 else "; it has no commits yet"
+        return Outcome(output=f"Cloned {source.top} into {name}{note}", data={"folder": name})
+
+    @register_action("Show what is changed in a repository of the workspace", FOLDER)
+    async def show_status(self: Host, folder: str) -> Outcome:
+        """Git's short status with the branch."""
+        return await _show(self, folder, "status", "--short", "--branch", "--ignore-submodules=dirty")
+
+    @register_action(
+        "Show the uncommitted changes of a repository of the workspace as a diff",
+        {**FOLDER, "since": "A commit or branch to compare with; empty for the last commit"},
+    )
+    async def show_diff(self: Host, folder: str, since: str = "") -> Outcome:
+        """The diff of tracked files; new files are listed by show_status until they are committed."""
+        at = _require_revision(since or "HEAD")
+        return await _show(self, folder, "diff", "--no-ext-diff", "--no-textconv", at, "--")
+
+    @register_action(
+        "Show the latest commits of a repository of the workspace",
+        {**FOLDER, "limit": "How many commits, 1 to 200"},
+    )
+    async def show_log(self: Host, folder: str, limit: int = 20) -> Outcome:
+        """One line a commit."""
+        if not 1 <= limit <= 200:
+            raise ActionError(f"limit must be between 1 and 200, not {limit}")
+        return await _show(
+            self, folder, "log", f"--max-count={limit}", "--date=short", "--format=%h %ad %an: %s"
+        )
+
+    @register_action(
+        "Commit everything that is changed in a repository of the workspace, on a branch of its own",
+        {**FOLDER, "message": "The commit's message", "branch": "The branch; made where it is not there"},
+    )
+    async def commit_changes(self: Host, folder: str, message: str, branch: str = "mailroom") -> Outcome:
+        """Hooks do not run. Raises ActionError where nothing is changed."""
+        if not message.strip() or "\0" in message:
+            raise ActionError("A commit needs a message")
+        if not re.fullmatch(r"[A-Za-z0-9][\w./-]{0,100}", branch):
+            raise ActionError(f"{branch[:80]!r} cannot name a branch", "Use letters, digits, '-' and '/'")
+        async with changing(self, f"commit in {folder} on {branch}: {message}") as workspace:
+            place = await asyncio.to_thread(_require_clone, workspace, folder)
+            there = await git(
+                workspace, place, "rev-parse", "--quiet", "--verify", f"refs/heads/{branch}", required=False
+            )
+            await git(
+                workspace, place, "checkout", "--quiet", *([] if there.exit_code == 0 else ["-b"]), branch
+            )
+            await git(workspace, place, "add", "--all")
+            if (await git(workspace, place, "diff", "--cached", "--quiet", required=False)).exit_code == 0:
+                raise ActionError(f"Nothing is changed in {folder}", "show_status tells what is")
+            await git(
+                workspace, place, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message
+            )
+            commit = (await git(workspace, place, "rev-parse", "--short", "HEAD")).output.strip()
+        return Outcome(
+            output=f"Committed {commit} on {branch} in {folder}",
+            data={"commit": commit, "branch": branch},
+            evidence_refs=(f"git:{commit}",),
+        )
+
+
+async def git(
+    workspace: Path,
+    folder: Path,
+    *arguments: str,
+    readable: list[Path] | None = None,
+    writable: list[Path] | None = None,
+    required: bool = True,
+) -> CommandResult:
+    """Run git in the jail; raises ActionError with git's own words where it fails and is ``required``."""
+    result = await run_command(
+        # Not in the folder: a program could put a link in its place, and it would be shown where that leads.
+        ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", *arguments],
+        cwd=workspace,
+        timeout=GIT_SECONDS,
+        writable=[workspace, *(writable or [])],
+        readable=readable or [],
+        env={**ENVIRONMENT, **AUTHOR, "GIT_CEILING_DIRECTORIES": str(workspace)},
+        output_limit=2_000_000,
+        separate_errors=True,
+    )
+    if required and result.timed_out:
+        raise ActionError(f"git {arguments[0]} took longer than {GIT_SECONDS:.0f} seconds")
+    if required and result.exit_code:
+        words = result.errors.strip().splitlines() or [f"exit code {result.exit_code}"]
+        raise ActionError(f"git {arguments[0]} failed: {words[-1].removeprefix('fatal: ')[:300]}")
+    return result
+
+
+def new_folder(workspace: Path, name: str) -> str:
+    """``name``; raises ActionError where it cannot name a new folder of the workspace."""
+    if not re.fullmatch(r"[A-Za-z0-9_][\w.-]{0,99}", name):
+        raise ActionError(f"{name[:80]!r} cannot name a folder", "Use letters, digits, '-' and '_'")
+    if os.path.lexists(workspace / name):
+        raise ActionError(f"There is a {name!r} in the workspace already", "Choose another folder")
+    return name
+
+
+async def _show(host: Host, folder: str, *arguments: str) -> Outcome:
+    workspace = open_workspace(host)
+    place = await asyncio.to_thread(_require_clone, workspace, folder)
+    result = await git(workspace, place, "-c", "core.quotePath=false", *arguments)
+    shown = result.output.rstrip("\n")
+    if len(shown) > SHOWN:
+        shown = f"{shown[:SHOWN]}\n[cut: {len(shown):,} characters in all; git diff -- FILE shows a part]"
+    return Outcome(output=shown or "Nothing", data={"folder": folder})
+
+
+def _require_repository(folder: Path) -> Repository:
+    found = find_repository(folder)
+    if found is None:
+        raise ActionError(f"{folder} is not in a git repository", "Name the folder of one on this machine")
+    return found
+
+
+def _require_clone(workspace: Path, folder: str) -> Path:
+    with Beneath(workspace) as beneath:
+        name = beneath.relative(folder)
+        info = beneath.stat(str(Path(name, ".git")))
+    if info is None or not stat.S_ISDIR(info.st_mode):
+        raise ActionError(
+            f"{folder[:200]!r} is no git repository in the workspace", "clone_repository makes one"
+        )
+    return workspace / name
+
+
+def _require_revision(revision: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][\w./~^@{}-]{0,200}", revision):
+        raise ActionError(f"{revision[:80]!r} is not a commit or branch")
+    return revision

@@ -1,0 +1,172 @@
+"""Mail to people, by SMTP: only to the addresses in the settings, and never twice without saying so."""
+
+import re
+import ssl
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formatdate, parseaddr
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from shared import subjects
+from shared.actions import Outcome, register_action
+from shared.bus.entry import seal
+from shared.contracts import Correspondence, Email
+from shared.errors import ActionError
+from shared.settings import Settings
+from shared.skills.host import Host
+from shared.web.quoting import clean
+
+LONGEST = 90_000
+"""Characters of a letter: far more than anybody reads."""
+PLAIN = SMTP.clone(cte_type="7bit")
+"""Every server takes seven bits."""
+PORTS = {"smtp": 587, "smtps": 465}
+UNSAFE = re.compile(r"[\r\n\0\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What some program or other takes for the end of a line: it would begin a header of its own."""
+
+
+class MailServer(msgspec.Struct, frozen=True, kw_only=True):
+    """Where mail is handed in; ``smtps`` speaks TLS from the start, ``smtp`` as soon as it is offered."""
+
+    scheme: str
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+
+
+class MailSkillMixin:
+    """Sends mail to people."""
+
+    @register_action(
+        "Send mail to a person, at one of the addresses that the settings allow",
+        {
+            "recipient": "The person's mail address",
+            "subject": "One line",
+            "body": "The text of the letter",
+        },
+    )
+    async def send_mail(self: Host, recipient: str, subject: str, body: str) -> Outcome:
+        """Sent when it returns; a task begun again finds what it sent before and does not send it again.
+
+        Raises ActionError where the address is not among those allowed or the server does not take the
+        letter, and Reject where an attempt was interrupted in the middle: then nobody knows.
+        """
+        settings = self.settings
+        server, address = read_server(settings), allow_recipient(recipient, settings)
+        mail_id = self.bus.derive_id("mail", self.job.task.task_id, address, subject, body)
+        message = write_message(settings, address, subject, body, mail_id)
+        record = subjects.record(self.profile.name, "mail", mail_id)
+        stored = await self.bus.last(subjects.OFFICE, record)
+        if stored is not None:
+            return Outcome(output=f"This letter to {address} was sent before, so it is not sent again.")
+        async with self.effect(f"send mail to {address}: {clean(subject, 100)} ({mail_id[:8]})"):
+            refused = await hand_in(server, message, settings.http_timeout)
+        if refused is not None:
+            raise refused
+        letter = Email(
+            sender=self.profile.name, recipient=subjects.USER, subject=subject, body=f"To {address}\n\n{body}"
+        )
+        sent = Correspondence(sender=self.profile.name, letter=letter)
+        # in one commit with the end of the effect: from here on no attempt sends it again
+        await self.job.progress(f"sent mail to {address}", [seal(record, sent, expect=0)])
+        return Outcome(
+            output=f"Sent to {address}: {clean(subject, 100)}",
+            data={"recipient": address, "message_id": str(message["Message-ID"])},
+            evidence_refs=(f"mail:{mail_id}",),
+        )
+
+
+def read_server(settings: Settings) -> MailServer:
+    """The server in the setting smtp_url; raises ActionError, which never shows the password."""
+    try:
+        parts = urlsplit(settings.smtp_url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise ActionError(
+            "There is no server to send mail with",
+            "Put one into the setting smtp_url, such as smtp://user:password@mail.example.org:587",
+        )
+    return MailServer(
+        scheme=parts.scheme,
+        host=parts.hostname,
+        port=port or PORTS[parts.scheme],
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+    )
+
+
+def allow_recipient(recipient: str, settings: Settings) -> str:
+    """The address as the setting smtp_recipients has it; raises ActionError where it is not among them."""
+    for address in settings.smtp_recipients:
+        if address.casefold() == recipient.strip().casefold():
+            return address
+    raise ActionError(
+        f"Mail to {clean(recipient, 100)!r} is not allowed",
+        f"The setting smtp_recipients allows {', '.join(settings.smtp_recipients) or 'nobody'}",
+    )
+
+
+def write_message(settings: Settings, recipient: str, subject: str, body: str, mail_id: str) -> EmailMessage:
+    """The letter, with an id by which a mail server knows it again; raises ActionError for a bad subject."""
+    sender = settings.smtp_sender
+    if not sender or UNSAFE.search(sender) or "@" not in sender:
+        raise ActionError("Mail has no sender", "Put an address into the setting smtp_sender")
+    if UNSAFE.search(subject) or UNSAFE.search(recipient):
+        raise ActionError("A subject is one line", "Leave line breaks to the body")
+    if not subject.strip() or len(subject) > 500 or len(body) > LONGEST:
+        raise ActionError(
+            f"A letter has a subject of 1 to 500 characters and at most {LONGEST:,} in its body"
+        )
+    message = EmailMessage(policy=PLAIN)
+    message["From"], message["To"], message["Subject"] = sender, recipient, subject
+    message["Date"] = formatdate(usegmt=True)
+    message["Message-ID"] = f"<{mail_id}@{sender.rpartition('@')[2].strip('> ')}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(body.encode("utf-8", "replace").decode())
+    return message
+
+
+async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> ActionError | None:
+    """Give ``message`` to the server, within ``timeout`` seconds for each step.
+
+    What is returned says why it was certainly not sent; an ActionError is raised where nobody can know. A
+    password is sent only over TLS, or to this machine itself.
+    """
+    import aiosmtplib
+
+    where = f"The mail server {server.host}:{server.port}"
+    begun = False
+    client = aiosmtplib.SMTP(
+        hostname=server.host,
+        port=server.port,
+        timeout=timeout,
+        use_tls=server.scheme == "smtps",
+        tls_context=ssl.create_default_context(),
+    )
+    try:
+        async with client:
+            if server.user:
+                if client.get_transport_info("sslcontext") is None and not _is_here(server.host):
+                    return ActionError(f"{where} offers no TLS, so the password is not sent to it")
+                await client.login(server.user, server.password)
+            await client.mail(parseaddr(str(message["From"]))[1])
+            await client.rcpt(str(message["To"]))
+            begun = True
+            await client.data(message.as_bytes())
+    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        slow = isinstance(error, TimeoutError)
+        reason = f"no answer within {timeout:g} s" if slow else clean(str(error), 200) or type(error).__name__
+        if begun and not isinstance(error, aiosmtplib.SMTPResponseException | ValueError):
+            cause = f"{where} broke off while it took the letter ({reason}), which may have been sent or not"
+            raise ActionError(cause, "Ask the person before it is sent again") from None
+        return ActionError(f"{where} did not take the letter ({reason})", "See the setting smtp_url")
+    return None
+
+
+def _is_here(host: str) -> bool:
+    return host in ("localhost", "127.0.0.1", "::1")

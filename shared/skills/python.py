@@ -1,0 +1,60 @@
+"""Python scripts in the workspace."""
+
+import asyncio
+import shlex
+import sys
+
+from shared.actions import Outcome, register_action
+from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath
+from shared.skills.changing import changing, run_recorded, shorten
+from shared.skills.host import Host
+from shared.skills.workspace import open_workspace
+
+LONGEST_SCRIPT = 100_000
+"""The most characters of a script that is given in words: the kernel takes 131,072 bytes an argument."""
+
+
+class PythonSkillMixin:
+    """Runs Python in the jail: with the workspace to work on, without network."""
+
+    @register_action(
+        "Run Python in the workspace: a script given in words, or a file that is there",
+        {
+            "script": "The script itself; empty where path names a file",
+            "path": "A script's path, relative to the workspace",
+            "args": "Its arguments",
+            "timeout": "Seconds it may take; 0 for the most that is allowed",
+        },
+    )
+    async def run_python(
+        self: Host, script: str = "", path: str = "", args: tuple[str, ...] = (), timeout: float = 0.0
+    ) -> Outcome:
+        """Its output and exit code, in data key ``commands``; it is the jail that keeps it from harm."""
+        if bool(script.strip()) == bool(path):
+            raise ActionError("Give either a script or the path of one", "Name one of 'script' and 'path'")
+        if len(script) > LONGEST_SCRIPT:
+            raise ActionError(
+                f"The script has more than {LONGEST_SCRIPT:,} characters", "Write it to a file first"
+            )
+        if any("\0" in word for word in (script, *args)):
+            raise ActionError("Neither a script nor its arguments may hold NUL characters")
+        if path:
+            path = await asyncio.to_thread(_require_script, self, path)
+        program = [path] if path else ["-c", script]
+        said = shlex.join(["python", *([path] if path else ["-c", shorten(script)]), *args])
+        async with changing(self, f"run Python: {path or script} {shlex.join(args)}") as workspace:
+            return await run_recorded(
+                self, [sys.executable, *program, *args], said, cwd=workspace, timeout=timeout, env=ENVIRONMENT
+            )
+
+
+ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+"""Nothing is written that the script did not mean to, and all of its output is there when its time is up."""
+
+
+def _require_script(host: Host, path: str) -> str:
+    with Beneath(open_workspace(host)) as beneath:
+        name = beneath.relative(path)
+        with beneath.reading(name):
+            return name

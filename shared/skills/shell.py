@@ -1,0 +1,81 @@
+"""Commands in the workspace: judged, approved where that is needed, run in the jail, and taken back."""
+
+import asyncio
+import shutil
+
+from shared.actions import Outcome, register_action
+from shared.contracts import CommandVerdict
+from shared.errors import ActionError, NotApproved
+from shared.skills.changing import changing, run_recorded, shorten, snapshots_of
+from shared.skills.host import Host
+from shared.skills.workspace import open_workspace
+
+LONGEST_COMMAND = 20_000
+"""The most characters of a command: more is a script, to be written to a file and run from there."""
+
+
+class ShellSkillMixin:
+    """Runs commands that can read the system, change the workspace, and reach nothing else."""
+
+    @register_action(
+        "Run a shell command in the workspace, without network; what changes files can be undone",
+        {
+            "command": "The command, as for bash -c",
+            "timeout": "Seconds it may take; 0 for the most that is allowed",
+        },
+    )
+    async def run_shell(self: Host, command: str, timeout: float = 0.0) -> Outcome:
+        """Its output and exit code, in data key ``commands``; that a command fails is no error.
+
+        Raises NotApproved where the policy denies it, or a person has to approve it and does not.
+        """
+        _require_command(command, timeout)
+        await _require_allowed(self, command)
+        async with changing(self, f"run: {command}") as workspace:
+            await self.progress(f"runs {shorten(command)}")
+            argv = [shutil.which("bash") or "sh", "-c", command]
+            return await run_recorded(self, argv, command, cwd=workspace, timeout=timeout)
+
+    @register_action("Take back the last thing that changed the workspace; again, the one before")
+    async def undo(self: Host) -> Outcome:
+        """The paths it touched are in the data; raises ActionError where there is nothing to take back."""
+        open_workspace(self)
+        snapshots = snapshots_of(self.settings, self.job.task)
+        async with self.effect("undo"):
+            restored = await asyncio.to_thread(snapshots.undo)
+        count = len(restored.written) + len(restored.removed)
+        lost = "".join(f"\nNot brought back: {path}, because {why}" for path, why in restored.lost.items())
+        return Outcome(
+            output=f"Took back: {restored.label} ({count} paths){lost}",
+            data={
+                "took_back": restored.label,
+                "written": list(restored.written),
+                "removed": list(restored.removed),
+                "lost": restored.lost,
+            },
+        )
+
+
+def _require_command(command: str, timeout: float) -> None:
+    if not command.strip():
+        raise ActionError("The command is empty")
+    if "\0" in command:
+        raise ActionError("The command holds a NUL character")
+    if len(command) > LONGEST_COMMAND:
+        raise ActionError(
+            f"The command has {len(command):,} characters, more than {LONGEST_COMMAND:,}",
+            "Write a script to a file of the workspace, and run that",
+        )
+    if not 0 <= timeout < 1e6:
+        raise ActionError(f"timeout must be a number of seconds from 0 on, not {timeout}")
+
+
+async def _require_allowed(host: Host, command: str) -> None:
+    ruling = await host.judge(command, str(open_workspace(host)))
+    if ruling.verdict == CommandVerdict.DENY:
+        raise NotApproved(
+            f"The policy denies this command ({ruling.rule}): {ruling.why}",
+            "Do it another way, or not at all",
+        )
+    if ruling.verdict != CommandVerdict.ALLOW:
+        await host.ask_approval(f"run in the workspace: {command}", rule=ruling.rule, why=ruling.why)

@@ -1,0 +1,102 @@
+"""The folder a task works in: one for each goal, shared by its tasks, with nothing of anybody else in it."""
+
+import contextlib
+import os
+import re
+import time
+from pathlib import Path
+
+import msgspec
+
+from shared.contracts import TOKEN, Task
+from shared.errors import ActionError
+from shared.sandbox import remove_tree
+from shared.settings import Settings
+from shared.skills.host import Host
+
+FORGOTTEN = 7 * 86_400.0
+"""Seconds without use after which a workspace is removed: time to look into it, or to go on with the goal."""
+
+
+def workspace_name(task: Task) -> str:
+    """The name of a task's workspace and of the folder of its outputs: its goal's id, else its own."""
+    return task.parent_goal_id or task.goal_id or task.task_id
+
+
+def workspace_path(settings: Settings, task: Task) -> Path:
+    """Where the workspace of a task is, or would be."""
+    return settings.workspaces.absolute() / workspace_name(task)
+
+
+def open_workspace(host: Host) -> Path:
+    """The workspace of the task being worked on, made where there is none yet: an absolute path.
+
+    Its times are touched, so that it is not cleared away as forgotten. Raises ActionError where it cannot be
+    made, or is not a folder.
+    """
+    path = workspace_path(host.settings, host.job.task)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+        if path.is_symlink():
+            raise ActionError(f"The workspace {path} is a link", "Remove it")
+        os.utime(path)
+    except OSError as error:
+        raise ActionError(f"The workspace {path} cannot be made: {error.strerror}") from None
+    return path
+
+
+def snapshots_path(settings: Settings, name: str) -> Path:
+    """Where the snapshots of the workspace ``name`` are: beside all workspaces, where no command reaches."""
+    return settings.state_dir.absolute() / "snapshots" / name
+
+
+def clean_workspaces(settings: Settings, older_than: float = FORGOTTEN) -> int:
+    """Remove workspaces not used for ``older_than`` seconds, with their snapshots; returns how many."""
+    removed = 0
+    for path in list(settings.workspaces.glob("*")):
+        with contextlib.suppress(FileNotFoundError):  # another agent may be at the same
+            if TOKEN.fullmatch(path.name) and time.time() - path.lstat().st_mtime > older_than:
+                remove_tree(path)
+                remove_tree(snapshots_path(settings, path.name))
+                removed += 1
+    return removed
+
+
+def outputs_path(host: Host) -> Path:
+    """The folder for what the task being worked on delivers; it is not made here."""
+    return host.settings.outputs / workspace_name(host.job.task)
+
+
+def note_origin(host: Host, folder: str, source: Path) -> None:
+    """Remember what the workspace's ``folder`` is a copy of, where no command can change it."""
+    path = _origins(host)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_suffix(".new")
+        temporary.write_bytes(msgspec.json.encode({**_read_origins(path), folder: str(source)}))
+        temporary.replace(path)
+    except OSError as error:
+        raise ActionError(f"Where {folder} comes from cannot be noted: {error.strerror}") from None
+
+
+def origin_of(host: Host, folder: str) -> Path | None:
+    """What the workspace's ``folder`` is a copy of; None where it is none."""
+    source = _read_origins(_origins(host)).get(folder)
+    return Path(source) if source else None
+
+
+def _origins(host: Host) -> Path:
+    return snapshots_path(host.settings, workspace_name(host.job.task)) / "origins.json"
+
+
+def _read_origins(path: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def slug(text: str, limit: int = 40) -> str:
+    """``text`` as part of a file's name: lower-case letters, digits and dashes, never empty."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:limit].strip("-") or "untitled"

@@ -1,0 +1,201 @@
+"""Which addresses on the web may be fetched: public ones, decided before and after resolving a name."""
+
+import asyncio
+import ipaddress
+import re
+import socket
+import unicodedata
+from collections.abc import Collection, Sequence
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from shared.errors import ActionError
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+REFUSED = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "168.63.129.16/32",  # Azure's platform channel: a public number, reachable only from inside
+            "192.0.0.0/24",  # RFC 6890: IETF protocol assignments
+            "192.88.99.0/24",  # RFC 7526: relays of 6to4
+            "2001::/23",  # RFC 2928: protocol assignments, Teredo among them, which carries an IPv4 address
+            "2002::/16",  # RFC 3056: 6to4, which carries an IPv4 address
+            "3fff::/20",  # RFC 9637: documentation
+        ),
+    )
+)
+"""Refused beyond what IANA's registries call not global."""
+
+UNICAST = ipaddress.ip_network("2000::/3")
+"""RFC 4291: all of IPv6 that is routed between networks; what maps or translates IPv4 lies outside."""
+
+ISATAP = (0x00005EFE, 0x02005EFE)
+"""RFC 5214: the middle of interface identifiers that carry an IPv4 address."""
+
+INSIDE = frozenset(
+    "localhost localdomain local internal intranet private corp home lan test invalid example onion alt arpa "
+    "svc cluster".split()
+)
+"""Last labels of names that only the network one is in answers, if any (RFC 6761, RFC 6762, RFC 9476)."""
+
+METADATA = frozenset("metadata.goog metadata.packet.net metadata.platformequinix.com".split())
+"""Names under which clouds tell a machine its own secrets, beside those that end in an inner label."""
+
+OTHER_SERVICES = frozenset(
+    map(
+        int,
+        "1433 1521 1719 1720 1723 2049 2375 2376 2379 2380 3306 3389 3659 4045 4190 4222 5060 5061 5432 5900 "
+        "6000 6222 6379 6443 6566 6665 6666 6667 6668 6669 6697 8222 9042 9092 9200 9300 10080 10250 10255 "
+        "11211 27017".split(),
+    )
+)
+"""Ports above 1023 without web pages: what the Fetch standard blocks, data stores, keepers of clusters."""
+
+MOST_ADDRESSES = 4
+"""How many addresses of a name are tried, one after another: two of each family."""
+
+LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+UNSAFE = re.compile(r"[\x00-\x20\x7f\\]|%0[0-9a-f]|%1[0-9a-f]|%7f", re.IGNORECASE)
+"""White space, control characters (also encoded) and backslashes, on which programs disagree."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a page is: the URL as it will be asked for, and its host as plain ASCII."""
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def netloc(self) -> str:
+        """The host as it stands in the URL, with the port where it is not the scheme's own."""
+        return urlsplit(self.url).netloc
+
+    @property
+    def pair(self) -> str:
+        """``host:port``, as it stands in Settings.private_hosts."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_place(url: str) -> Place:
+    """The place that ``url`` names; raises ActionError where it is not a plain http or https address."""
+    if len(url) > 4_000 or UNSAFE.search(url):
+        raise refuse(url, "it is too long or holds white space, control characters or backslashes")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = parts.hostname or ""
+    except ValueError:
+        raise refuse(url, "it cannot be read as an address") from None
+    if parts.scheme.lower() not in ("http", "https"):
+        raise refuse(url, "only http and https are fetched")
+    if "@" in parts.netloc or not host:
+        raise refuse(url, "an address needs a host and no user name")
+    scheme = parts.scheme.lower()
+    port = (443 if scheme == "https" else 80) if port is None else port
+    name = _plain_host(url, host)
+    return Place(url=_rebuild(parts, scheme, name, port), scheme=scheme, host=name, port=port)
+
+
+def require_public(place: Place, allowed: Collection[str]) -> None:
+    """Raise ActionError where the name or the port of ``place`` says that it is not public."""
+    if place.pair in allowed:
+        return
+    if (place.port < 1024 and place.port not in (80, 443)) or place.port in OTHER_SERVICES:
+        raise refuse(place.url, f"port {place.port} belongs to another service than the web")
+    address = _as_address(place.host)
+    if address is not None:
+        if not is_public(address):
+            raise refuse(place.url, f"{address} is not a public address")
+        return
+    labels = place.host.split(".")
+    if not re.search(r"[a-z]", labels[-1]) or re.fullmatch(r"0x[0-9a-f]*", labels[-1]):
+        raise refuse(place.url, f"{place.host} is an address in an unusual form")
+    if len(labels) < 2 or labels[-1] in INSIDE or place.host in METADATA:
+        raise refuse(place.url, f"{place.host} is a name of an inner network")
+
+
+async def resolve(place: Place, allowed: Collection[str]) -> tuple[str, ...]:
+    """The addresses to connect to, at most MOST_ADDRESSES, best first.
+
+    Raises ActionError unless every address of the name is public. The caller connects to what is returned and
+    to nothing else, so that a name which answers differently a second time gains nothing.
+    """
+    require_public(place, allowed)
+    try:
+        found = await look_up(place.host, place.port)
+    except (OSError, UnicodeError):
+        raise ActionError(f"{place.host} cannot be resolved", "Check the address and the network") from None
+    addresses = [ipaddress.ip_address(str(entry[4][0]).split("%")[0]) for entry in found]
+    if place.pair not in allowed:
+        for address in addresses:
+            if not is_public(address):
+                raise refuse(place.url, f"{place.host} resolves to {address}, which is not a public address")
+    return tuple(dict.fromkeys(str(address) for address in addresses))[:MOST_ADDRESSES]
+
+
+async def look_up(host: str, port: int) -> Sequence[tuple[Any, ...]]:
+    """The addresses of a name, as the system resolves it; raises OSError."""
+    return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one of the public internet's."""
+    if not address.is_global or address.is_multicast or address.is_reserved:
+        return False
+    if any(address.version == network.version and address in network for network in REFUSED):
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return True
+    return address in UNICAST and (int(address) >> 32) & 0xFFFFFFFF not in ISATAP
+
+
+def refuse(url: str, reason: str) -> ActionError:
+    """The error that says why ``url`` is not fetched."""
+    cure = "Give the address of a public page; private_hosts in the settings lists exceptions"
+    return ActionError(f"{shown(url)} is not fetched: {reason}", cure)
+
+
+def shown(url: str) -> str:
+    """``url`` as it can be put into a sentence."""
+    return "".join(c if c.isprintable() else "?" for c in url[:200])
+
+
+def _plain_host(url: str, host: str) -> str:
+    """The host as resolvers see it: compatibility forms folded, one trailing dot dropped, IDNA encoded."""
+    if "%" in host:
+        raise refuse(url, "its host is encoded or names a network interface")
+    name = unicodedata.normalize("NFKC", host).replace("。", ".").lower().removesuffix(".")
+    if ":" in name:
+        address = _as_address(name)
+        if address is None:
+            raise refuse(url, "it cannot be read as an address")
+        return str(address)
+    if not name.isascii():
+        import idna
+
+        try:
+            name = idna.encode(name, uts46=True).decode()
+        except idna.IDNAError:
+            raise refuse(url, "its host is not a valid name") from None
+    if not all(LABEL.fullmatch(label) for label in name.split(".")):
+        raise refuse(url, "its host is not a valid name")
+    return name
+
+
+def _as_address(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _rebuild(parts: SplitResult, scheme: str, host: str, port: int) -> str:
+    netloc = f"[{host}]" if ":" in host else host
+    netloc = netloc if port == (443 if scheme == "https" else 80) else f"{netloc}:{port}"
+    return parts._replace(scheme=scheme, netloc=netloc, path=parts.path or "/", fragment="").geturl()

@@ -1,0 +1,153 @@
+"""The front desk: how long it takes to know who a message is for, and to write the morning briefing."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from services.nexus.__main__ import Nexus
+from shared import settings, subjects
+from shared.agent import BaseAgent
+from shared.bus.claim import pending
+from shared.composition import compose
+from shared.contracts import Task, TaskChanged, TaskStatus
+from shared.memory import Memory
+from shared.process import Office as Desk
+from shared.profile import Profile, load_profile
+from tests.bench.plan import Plan
+from tests.bench.rows import Row, at_most, compare
+from tests.flow.briefing_office import (
+    CORTEX,
+    FRONTIER,
+    Discoverer,
+    NightWorker,
+    serve_weather,
+    write_calendar,
+)
+from tests.flow.conftest import ROOT, Office
+
+NAME = "nexus"
+ROUTING = 15.0
+"""Milliseconds at the median: the target of docs/benchmarks.md."""
+BRIEFING = 1.0
+"""Seconds, with every service answering at once."""
+MESSAGES = (
+    "Find out why the nightly job fails",
+    "What is new in computer vision?",
+    "Do I need an umbrella on Saturday?",
+    "Which team owns the checkout?",
+    "Fix the flaky test in ~/src/shop",
+    "Introduce pagination to the list of orders",
+    "Remind me to call Ana tomorrow at 9",
+    "Where are the invoices kept?",
+)
+"""What people write: six of the eight are beyond the rules, so that the nearest example is looked for."""
+
+
+class Ground:
+    """Nexus and its colleagues in this process, the memory daemon in one of its own."""
+
+    def __init__(self, office: Office, nexus: Nexus) -> None:
+        self.office, self.nexus = office, nexus
+        self.memory = Memory(nexus.bus)
+
+    async def brief(self) -> None:
+        """The morning briefing, from the task to its result."""
+        serial = time.monotonic_ns()
+        task = Task(
+            task_id=f"brief{serial}",
+            text="Write the morning briefing",
+            assignee=subjects.NEXUS,
+            requester=subjects.USER,
+            context={"action": "brief_morning"},
+        )
+        user = self.office.user
+        await user.commit(pending(task, subjects.USER))
+        subject = subjects.state(task.assignee, task.requester, task.task_id)
+        while True:
+            stored = await user.last(subjects.OFFICE, subject)
+            record = TaskChanged.from_json(stored.data) if stored else None
+            if record is not None and record.result is not None:
+                assert record.result.status is TaskStatus.COMPLETED, record.result.error_message
+                sections = record.result.metadata["sections"]
+                assert not any(each["problem"] for each in sections), sections
+                return
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def open_ground() -> AsyncIterator[Ground]:
+    """A Ground, gone afterwards."""
+    with TemporaryDirectory(prefix="mailroom-bench-") as name, ExitStack() as web:
+        folder = Path(name)
+        weather = web.enter_context(serve_weather())
+        office = Office(
+            folder,
+            MAILROOM_HOME_PLACE="Bern",
+            MAILROOM_WEATHER_URL=f"{weather}/forecast",
+            MAILROOM_GEOCODING_URL=f"{weather}/search",
+            MAILROOM_CALENDAR=write_calendar(folder / "calendar.ics"),
+            MAILROOM_LOG_LEVEL="warning",
+            PYTHONPATH=str(ROOT),
+        )
+        async with AsyncExitStack() as ends:
+            ends.push_async_callback(office.close)
+            await office.open([subjects.MEMORY_DAEMON])
+            profile = load_profile(ROOT / "services" / "nexus" / "profile.yaml")
+            for agent_class, its in ((NightWorker, CORTEX), (Discoverer, FRONTIER)):
+                await _join(office, ends, agent_class, its)
+            nexus = await _join(office, ends, compose(Nexus, profile), profile)
+            yield Ground(office, nexus)
+
+
+async def _join(office: Office, ends: AsyncExitStack, agent_class: type[BaseAgent], profile: Profile) -> Any:
+    config = settings.load(office.environment)
+    config = msgspec.structs.replace(config, nats_url=office.server.url)
+    bus = await office.connect(profile.name)
+    desk = Desk(agent_class(profile, config, bus), config)
+    ends.push_async_callback(desk.close)
+    await desk.open()
+    return desk.agent
+
+
+async def measure(plan: Plan) -> list[Row]:
+    """Routing beside what embedding the message costs by itself, and the briefing."""
+    rounds = 3 if plan.quick else 50
+    async with open_ground() as ground:
+        await ground.nexus.examples.prepare()
+        routed = await _time(ground.nexus.route, MESSAGES * rounds)
+        embedded = await _time(ground.memory.embed, MESSAGES * rounds)
+        briefings = await _time(lambda _: ground.brief(), ("",) * (2 if plan.quick else 20))
+    return [
+        compare(
+            NAME,
+            "route a message, p50",
+            median(routed) * 1e3,
+            "ms",
+            "embedding it, over the bus",
+            median(embedded) * 1e3,
+            at_most(ROUTING),
+        ),
+        compare(NAME, "route a message, p99", _high(routed) * 1e3, "ms"),
+        compare(NAME, "morning briefing, p50", median(briefings), "s", target=at_most(BRIEFING)),
+        compare(NAME, "morning briefing, slowest", max(briefings), "s"),
+    ]
+
+
+async def _time(work: Callable[[str], Awaitable[object]], texts: tuple[str, ...]) -> list[float]:
+    spent = []
+    for text in texts:
+        begun = time.perf_counter()
+        await work(text)
+        spent.append(time.perf_counter() - begun)
+    return spent
+
+
+def _high(spent: list[float]) -> float:
+    return sorted(spent)[int(0.99 * (len(spent) - 1))]

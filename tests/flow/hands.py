@@ -1,0 +1,68 @@
+"""An agent with the skills of the hands, called as a task would call it; only the bus is missing."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from shared.actions import Outcome, perform
+from shared.agent import BaseAgent
+from shared.composition import compose
+from shared.contracts import CommandVerdict, Task
+from shared.job import Job, current_job
+from shared.profile import Profile
+from shared.sandbox.policy import Ruling
+from shared.settings import Settings
+
+SKILLS = ("files.Files", "shell.Shell", "git.Git", "python.Python", "lint.Lint")
+PROFILE = Profile(
+    name="hand",
+    description="Has the skills of the hands",
+    mixins=tuple(f"shared.skills.{name}SkillMixin" for name in SKILLS),
+)
+
+
+class Journal:
+    """Stands in for the claim of a task: keeps what would be written into its record."""
+
+    def __init__(self, task_id: str = "task_1", goal_id: str = "goal_1") -> None:
+        self.task = Task(task_id=task_id, goal_id=goal_id, text="x", assignee="hand", requester="user")
+        self.attempt = 1
+        self.effects: list[str] = []
+
+    async def note(self, text: str, others: object = ()) -> None:
+        pass
+
+    @contextlib.asynccontextmanager
+    async def effect(self, what: str, *, repeatable: bool = False) -> AsyncIterator[None]:
+        self.effects.append(what)
+        yield
+
+
+class Hand:
+    """The agent, its workspace, and a policy that says what a test wants."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = Settings(state_dir=folder / "state", command_timeout=20)
+        self.agent = compose(BaseAgent, PROFILE)(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
+        self.workspace = self.settings.workspaces / "goal_1"
+        self.asked: list[str] = []
+        self.verdict = CommandVerdict.ALLOW
+        self.agent.judge = self._judge  # type: ignore[method-assign]
+        self.agent.ask_approval = self._ask  # type: ignore[method-assign]
+        self.journal = Journal()
+
+    async def _judge(self, command: str, workspace: str = "") -> Ruling:
+        return Ruling(command=command, verdict=self.verdict, rule="test-rule", why="The test says so.")
+
+    async def _ask(self, what: str, *, rule: str = "", why: str = "") -> None:
+        self.asked.append(what)
+
+    async def call(self, name: str, **params: Any) -> Outcome:
+        """Perform an action as a task's."""
+        token = current_job.set(Job(self.journal))  # type: ignore[arg-type]
+        try:
+            return await perform(self.agent, self.agent.actions[name], params)
+        finally:
+            current_job.reset(token)

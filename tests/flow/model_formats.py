@@ -1,0 +1,189 @@
+"""The wire formats of models' servers: chat completions and Anthropic's messages."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server answers.
+
+    ``calls``: pairs of a tool and its arguments (an object, or text as it stands). ``body``: sent instead of
+    an answer of the format. ``hang``: seconds before anything is sent. ``reset``: the connection is reset
+    instead. ``cut``: the body ends after so many bytes, or in a stream after so many events, as the
+    connection does. ``stall``: seconds between two events. ``counted``: whether it tells the usage.
+    """
+
+    text: str = ""
+    calls: Sequence[tuple[str, dict[str, Any] | str]] = ()
+    status: int = 200
+    headers: Mapping[str, str] = {}
+    body: str | None = None
+    hang: float = 0.0
+    reset: bool = False
+    cut: int | None = None
+    stall: float = 0.0
+    stop: str = ""
+    counted: bool = True
+    input_tokens: int = 11
+    output_tokens: int = 7
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+def _arguments(arguments: dict[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + 8] for start in range(0, len(text), 8)]
+
+
+class Completions:
+    """OpenAI's chat completions."""
+
+    def error(self, message: str) -> dict[str, Any]:
+        return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
+
+    def refuse(self, request: Request) -> str:
+        waiting: list[str] = []
+        for message in request.body["messages"]:
+            if message["role"] == "tool":
+                if message["tool_call_id"] not in waiting:
+                    return "a tool message must follow a message with its tool_calls"
+                waiting.remove(message["tool_call_id"])
+                continue
+            if waiting:
+                return f"tool_call_ids did not have response messages: {waiting}"
+            for call in message.get("tool_calls", ()):
+                json.loads(call["function"]["arguments"])
+                waiting.append(call["id"])
+            if not isinstance(message["content"], str):
+                return "content must be a text"
+        return f"tool_call_ids did not have response messages: {waiting}" if waiting else ""
+
+    def whole(self, asked: dict[str, Any], answer: Answer) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
+        if answer.calls:
+            message["tool_calls"] = [
+                {
+                    "id": f"call_{number}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": _arguments(arguments)},
+                }
+                for number, (name, arguments) in enumerate(answer.calls)
+            ]
+        choice = {"index": 0, "message": message, "finish_reason": self._stop(answer), "logprobs": None}
+        return self._frame(asked, "chat.completion", [choice]) | self._usage(answer)
+
+    def events(self, asked: dict[str, Any], answer: Answer) -> Iterator[str]:
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": piece} for piece in _pieces(answer.text)]
+        for delta in deltas:
+            yield self._event(asked, [{"index": 0, "delta": delta, "finish_reason": None}])
+        yield self._event(asked, [{"index": 0, "delta": {}, "finish_reason": self._stop(answer)}])
+        if asked.get("stream_options", {}).get("include_usage") and answer.counted:
+            yield self._event(asked, [], **self._usage(answer))
+        yield "data: [DONE]\n\n"
+
+    def _event(self, asked: dict[str, Any], choices: list[Any], **more: Any) -> str:
+        return f"data: {json.dumps(self._frame(asked, 'chat.completion.chunk', choices) | more)}\n\n"
+
+    def _frame(self, asked: dict[str, Any], kind: str, choices: list[Any]) -> dict[str, Any]:
+        return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": asked["model"], "choices": choices}
+
+    def _usage(self, answer: Answer) -> dict[str, Any]:
+        tokens = (answer.input_tokens, answer.output_tokens)
+        counts = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+        return {"usage": counts} if answer.counted else {}
+
+    def _stop(self, answer: Answer) -> str:
+        return answer.stop or ("tool_calls" if answer.calls else "stop")
+
+
+class Messages:
+    """Anthropic's messages."""
+
+    def error(self, message: str) -> dict[str, Any]:
+        return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+
+    def refuse(self, request: Request) -> str:
+        asked = request.body
+        if "anthropic-version" not in request.headers:
+            return "anthropic-version: header is required"
+        if "max_tokens" not in asked:
+            return "max_tokens: Field required"
+        if [message["role"] for message in asked["messages"][:1]] != ["user"]:
+            return "messages: first message must use the user role"
+        waiting: set[str] = set()
+        for message in asked["messages"]:
+            if message["role"] not in ("user", "assistant"):
+                return f"messages: Unexpected role {message['role']!r}"
+            blocks = message["content"]
+            if not blocks or any(block["type"] == "text" and not block["text"].strip() for block in blocks):
+                return "messages: text content blocks must contain non-whitespace text"
+            answered = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
+            if answered != waiting:
+                return "messages: `tool_use` ids were found without `tool_result` blocks immediately after"
+            waiting = {block["id"] for block in blocks if block["type"] == "tool_use"}
+        return ""
+
+    def whole(self, asked: dict[str, Any], answer: Answer) -> dict[str, Any]:
+        content: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.text else []
+        calls = list(answer.calls)
+        forced = asked.get("tool_choice", {})
+        if forced.get("type") == "tool" and not calls:
+            content, calls = [], [(forced["name"], answer.text)]
+        content += [
+            {
+                "type": "tool_use",
+                "id": f"toolu_{number}",
+                "name": name,
+                "input": json.loads(_arguments(given)),
+            }
+            for number, (name, given) in enumerate(calls)
+        ]
+        return self._frame(asked, answer) | {
+            "content": content,
+            "stop_reason": answer.stop or ("tool_use" if calls else "end_turn"),
+        }
+
+    def events(self, asked: dict[str, Any], answer: Answer) -> Iterator[str]:
+        yield self._event("message_start", message=self._frame(asked, answer) | {"content": []})
+        yield self._event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+        yield self._event("ping")
+        for piece in _pieces(answer.text):
+            yield self._event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
+        yield self._event("content_block_stop", index=0)
+        yield self._event(
+            "message_delta",
+            delta={"stop_reason": answer.stop or "end_turn", "stop_sequence": None},
+            usage={"output_tokens": answer.output_tokens if answer.counted else 0},
+        )
+        yield self._event("message_stop")
+
+    def _event(self, kind: str, **data: Any) -> str:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n"
+
+    def _frame(self, asked: dict[str, Any], answer: Answer) -> dict[str, Any]:
+        tokens = (answer.input_tokens, answer.output_tokens) if answer.counted else (0, 0)
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": asked["model"],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": tokens[0], "output_tokens": tokens[1]},
+        }
+
+
+FORMATS: dict[str, Any] = {"/v1/chat/completions": Completions(), "/v1/messages": Messages()}

@@ -1,0 +1,432 @@
+"""Brains against servers that speak the real wire formats, well and badly."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.cli.checks import check_brain
+from shared import settings
+from shared.brain import Brain, Message, Thought, Tool, ToolCall, Usage, ask_for
+from shared.brain.anthropic import AnthropicWire
+from shared.brain.choice import choose_brain
+from shared.brain.openai import OpenAIWire
+from shared.brain.remote import Patience, RemoteBrain
+from shared.errors import BrainError, BrainUnavailable
+from shared.settings import Settings
+from tests.flow.model_server import Answer, ModelServer, serve_model
+
+KEY = "sk-0123456789secret"
+WIRES = {"openai": OpenAIWire, "anthropic": AnthropicWire}
+QUICK = Patience(first_wait=0.01, longest_wait=0.02)
+TALK = [Message(role="system", text="You are Engineer."), Message(role="user", text="Hello")]
+READ = Tool(
+    name="read_file",
+    description="Reads a file.",
+    schema={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+)
+TEXT = "A text that comes in several pieces."
+
+
+class Plan(msgspec.Struct):
+    steps: list[str]
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def config(kind: str, server: ModelServer, model: str = "small") -> Settings:
+    return settings.load(
+        {
+            "MAILROOM_STATE_DIR": "/nowhere",
+            "MAILROOM_BRAIN": f"{kind}:{model}",
+            "MAILROOM_BRAIN_URL": server.url,
+            "MAILROOM_BRAIN_KEY": KEY,
+            "MAILROOM_BRAIN_PRICE": "3/15",
+            "MAILROOM_BRAIN_TIMEOUT": "20",
+        }
+    )
+
+
+def brain_at(server: ModelServer, kind: str) -> RemoteBrain:
+    choice = choose_brain(config(kind, server))
+    assert choice
+    return RemoteBrain(choice, WIRES[kind](choice), QUICK)
+
+
+async def collect(pieces: AsyncIterator[str | Thought]) -> list[str | Thought]:
+    return [piece async for piece in pieces]
+
+
+# --- well ----------------------------------------------------------------------------------------
+
+
+async def test_an_answer_comes_with_its_tokens_and_cost(kind):
+    with serve_model("Yes.") as server:
+        thought = await brain_at(server, kind).complete(TALK)
+    assert (thought.text, thought.stop, thought.model) == ("Yes.", "end", "small")
+    assert thought.usage == Usage(input_tokens=11, output_tokens=7, cost=(33 + 105) / 1e6, calls=1)
+
+
+async def test_a_server_that_does_not_count_is_estimated(kind):
+    with serve_model(Answer(text="a" * 400, counted=False)) as server:
+        usage = (await brain_at(server, kind).complete(TALK)).usage
+        assert (usage.output_tokens, usage.estimated) == (100, True)
+        *_, streamed = await collect(brain_at(server, kind).stream(TALK))
+    assert isinstance(streamed, Thought)
+    assert (streamed.usage.output_tokens, streamed.usage.estimated) == (100, True)
+
+
+async def test_the_system_prompt_and_the_key_go_where_the_format_has_them(kind):
+    with serve_model("Yes.") as server:
+        await brain_at(server, kind).complete(TALK, max_tokens=99)
+    sent = server.requests[0]
+    assert KEY in (sent.headers.get("authorization", "") + sent.headers.get("x-api-key", ""))
+    assert sent.body["max_tokens"] == 99
+    if kind == "anthropic":
+        assert sent.body["system"] == "You are Engineer."
+        assert [message["role"] for message in sent.body["messages"]] == ["user"]
+    else:
+        assert sent.body["messages"][0] == {"role": "system", "content": "You are Engineer."}
+
+
+async def test_tools_are_offered_called_and_answered(kind):
+    talk = [*TALK]
+    with serve_model(Answer(text="I read.", calls=[("read_file", {"path": "a"})] * 2), "Done.") as server:
+        brain = brain_at(server, kind)
+        thought = await brain.complete(talk, tools=[READ])
+        assert thought.stop == "tools"
+        assert [(call.name, msgspec.json.decode(call.arguments)) for call in thought.tool_calls] == [
+            ("read_file", {"path": "a"})
+        ] * 2
+        talk.append(Message(role="assistant", text=thought.text, tool_calls=thought.tool_calls))
+        talk += [
+            Message(role="tool", text=text, tool_call_id=call.id)
+            for text, call in zip(("one", ""), thought.tool_calls, strict=True)
+        ]
+        talk.append(Message(role="user", text="Go on."))
+        assert (await brain.complete(talk, tools=[READ])).text == "Done."
+    assert "read_file" in str(server.requests[0].body["tools"])
+
+
+async def test_malformed_arguments_come_back_as_written_and_go_out_as_an_object():
+    with serve_model(Answer(calls=[("read_file", '{"path": ')]), "Done.") as server:
+        brain = brain_at(server, "openai")
+        thought = await brain.complete(TALK, tools=[READ])
+        assert thought.tool_calls == (ToolCall(id="call_0", name="read_file", arguments='{"path": '),)
+        told = Message(role="assistant", tool_calls=thought.tool_calls)
+        assert (await brain.complete([*TALK, told], tools=[READ])).text == "Done."
+
+
+async def test_a_structured_answer_is_asked_for_natively(kind):
+    with serve_model('{"steps": ["look"]}') as server:
+        plan, usage = await ask_for(brain_at(server, kind), TALK, Plan)
+    assert (plan.steps, usage.calls) == (["look"], 1)
+    body = server.requests[0].body
+    native = (
+        body["response_format"]["json_schema"]["schema"]
+        if kind == "openai"
+        else body["tools"][0]["input_schema"]
+    )
+    assert native["required"] == ["steps"]
+
+
+async def test_a_wrong_structure_is_asked_for_again(kind):
+    with serve_model('{"steps": "look"}', '{"steps": ["look"]}') as server:
+        plan, usage = await ask_for(brain_at(server, kind), TALK, Plan)
+    assert (plan.steps, usage.calls) == (["look"], 2)
+    assert "Expected `array`, got `str`" in str(server.requests[1].body["messages"][-1])
+
+
+async def test_an_answer_that_reached_its_length_says_so(kind):
+    stop = {"openai": "length", "anthropic": "max_tokens"}[kind]
+    with serve_model(Answer(text="Half a", stop=stop)) as server:
+        assert (await brain_at(server, kind).complete(TALK)).stop == "length"
+
+
+async def test_a_stream_comes_in_pieces_and_ends_with_the_whole(kind):
+    with serve_model(Answer(text=TEXT, stall=0.02)) as server:
+        began, times = time.monotonic(), []
+        pieces = []
+        async for piece in brain_at(server, kind).stream(TALK):
+            pieces.append(piece)
+            times.append(time.monotonic() - began)
+    *texts, whole = pieces
+    assert "".join(map(str, texts)) == TEXT
+    assert len(texts) > 3
+    assert times[-1] - times[0] > 0.05
+    assert isinstance(whole, Thought)
+    assert (whole.text, whole.usage.output_tokens, whole.usage.estimated) == (TEXT, 7, False)
+
+
+async def test_a_stream_may_be_left(kind):
+    with serve_model(Answer(text=TEXT * 100, stall=0.01)) as server:
+        stream = brain_at(server, kind).stream(TALK)
+        assert await anext(stream)
+        await stream.aclose()
+
+
+async def test_reasoning_in_front_of_an_answer_is_left_out():
+    with serve_model("<think>I might call finish_task.</think>\n\nNo.") as server:
+        assert (await brain_at(server, "openai").complete(TALK)).text == "No."
+
+
+# --- what servers do not know --------------------------------------------------------------------
+
+
+def refuse(field: str, message: str, status: int = 400) -> Any:
+    def answer(request: Any) -> Answer:
+        if field in request.body:
+            return Answer(status=status, body=f'{{"error": {{"message": "{message}"}}}}')
+        return Answer(text='{"steps": ["look"]}')
+
+    return answer
+
+
+async def test_a_server_without_json_schemas_is_asked_by_the_prompt_from_then_on():
+    with serve_model(by=refuse("response_format", "response_format json_schema is not supported")) as server:
+        brain = brain_at(server, "openai")
+        for _ in range(2):
+            assert (await ask_for(brain, TALK, Plan))[0].steps == ["look"]
+    assert ["response_format" in request.body for request in server.requests] == [True, False, False]
+    assert '"required": ["steps"]' in server.requests[-1].body["messages"][0]["content"]
+
+
+async def test_a_model_that_takes_no_forced_tool_is_asked_by_the_prompt():
+    with serve_model(
+        by=refuse("tool_choice", "tool_choice forces tool use, which is not supported")
+    ) as server:
+        assert (await ask_for(brain_at(server, "anthropic"), TALK, Plan))[0].steps == ["look"]
+    assert '"required": ["steps"]' in server.requests[-1].body["system"]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry.ollama.ai/library/small does not support tools"),
+        (400, "auto tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"),
+        (500, "tools param requires --jinja flag"),
+        (404, "No endpoints found that support tool use"),
+    ],
+)
+async def test_a_server_without_tools_gets_them_in_the_prompt(status, message):
+    talk = [
+        *TALK,
+        Message(role="assistant", tool_calls=(ToolCall(id="1", name="read_file", arguments="{}"),)),
+        Message(role="tool", text="content", tool_call_id="1"),
+    ]
+    with serve_model(by=refuse("tools", message, status)) as server:
+        brain = brain_at(server, "openai")
+        assert brain.native_tools
+        assert (await brain.complete(talk, tools=[READ])).text
+        assert not brain.native_tools
+    sent = server.requests[-1].body["messages"]
+    assert "- read_file: Reads a file." in sent[0]["content"]
+    assert sent[-1] == {"role": "user", "content": "Result of read_file:\ncontent"}
+
+
+async def test_a_model_that_wants_the_new_name_of_the_limit_gets_it():
+    with serve_model(
+        by=refuse("max_tokens", "max_tokens is not supported, use max_completion_tokens")
+    ) as server:
+        await brain_at(server, "openai").complete(TALK, max_tokens=50)
+    assert server.requests[-1].body["max_completion_tokens"] == 50
+
+
+# --- badly ---------------------------------------------------------------------------------------
+
+PASSING = {
+    "429": Answer(status=429),
+    "408": Answer(status=408),
+    "409": Answer(status=409),
+    "500": Answer(status=500),
+    "529": Answer(status=529),
+    "malformed JSON": Answer(body='{"choices": [{"mess'),
+    "null": Answer(body="null"),
+    "another format": Answer(body='{"choices": [], "content": 5}'),
+    "a web page": Answer(body="<html>Hello</html>", headers={"content-type": "text/html"}),
+    "a truncated body": Answer(text="Half", cut=30),
+    "a reset": Answer(reset=True),
+}
+
+
+@pytest.mark.parametrize("fault", PASSING)
+async def test_what_can_pass_is_tried_again(kind, fault):
+    with serve_model(PASSING[fault], PASSING[fault], "Yes.") as server:
+        assert (await brain_at(server, kind).complete(TALK)).text == "Yes."
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "malformed JSON", "a reset"])
+async def test_what_does_not_pass_is_unavailable_after_four_attempts(kind, fault):
+    with serve_model(PASSING[fault]) as server, pytest.raises(BrainUnavailable) as raised:
+        await brain_at(server, kind).complete(TALK)
+    assert f"The model server at {server.url}" in str(raised.value)
+    assert len(server.requests) == 4
+    assert KEY not in repr(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (400, "refuses the request with status 400: No sense"),
+        (401, "does not accept the key for .*:small. Correct MAILROOM_BRAIN_KEY"),
+        (403, "refuses .*:small: No sense in .hidden.. See to the account"),
+        (404, "has no model 'small'.*Correct MAILROOM_BRAIN or MAILROOM_BRAIN_URL"),
+        (307, "refuses the request with status 307"),
+    ],
+)
+async def test_what_cannot_pass_is_not_tried_again_and_shows_no_key(kind, status, sentence):
+    wrong = Answer(
+        status=status,
+        body=f'{{"error": {{"message": "No sense\\n in {KEY}."}}}}',
+        headers={"location": "/v1/elsewhere"},
+    )
+    with serve_model(wrong, "Yes.") as server, pytest.raises(BrainError, match=sentence) as raised:
+        await brain_at(server, kind).complete(TALK)
+    assert not isinstance(raised.value, BrainUnavailable)
+    assert len(server.requests) == 1
+    assert KEY not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+async def test_a_spent_account_is_not_tried_again():
+    body = '{"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}'
+    with (
+        serve_model(Answer(status=429, body=body), "Yes.") as server,
+        pytest.raises(BrainError, match="See to the account"),
+    ):
+        await brain_at(server, "openai").complete(TALK)
+    assert len(server.requests) == 1
+
+
+async def test_retry_after_is_waited_for(kind):
+    with serve_model(Answer(status=429, headers={"retry-after": "1"}), "Yes.") as server:
+        began = time.monotonic()
+        await brain_at(server, kind).complete(TALK)
+        assert 1 <= time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("seconds", [30, 61])
+async def test_a_retry_after_beyond_the_deadline_or_a_minute_ends_the_call(kind, seconds):
+    with serve_model(Answer(status=429, headers={"retry-after": str(seconds)}), "Yes.") as server:
+        began = time.monotonic()
+        with pytest.raises(BrainUnavailable, match=f"asks to wait {seconds} s"):
+            await brain_at(server, kind).complete(TALK, timeout=200 if seconds > 60 else 20)
+        assert time.monotonic() - began < 3
+
+
+async def test_a_hang_ends_at_the_deadline(kind):
+    with serve_model(Answer(hang=30)) as server:
+        brain = brain_at(server, kind)
+        for call in (brain.complete(TALK, timeout=0.3), collect(brain.stream(TALK, timeout=0.3))):
+            began = time.monotonic()
+            with pytest.raises(
+                BrainUnavailable, match=r"did not answer within 0.3 s. Raise MAILROOM_BRAIN_TIMEOUT"
+            ):
+                await call
+            assert time.monotonic() - began < 3
+
+
+async def test_a_stream_that_stalls_ends_at_the_deadline(kind):
+    stalling = Answer(text=TEXT * 20, stall=0.1)
+    with serve_model(stalling) as server, pytest.raises(BrainUnavailable, match="within 1 s"):
+        await collect(brain_at(server, kind).stream(TALK, timeout=1))
+
+
+async def test_a_consumer_of_a_stream_may_take_its_time(kind):
+    with serve_model(TEXT) as server:
+        pieces = []
+        async for piece in brain_at(server, kind).stream(TALK, timeout=1):
+            pieces.append(piece)
+            await asyncio.sleep(0.25)
+    assert isinstance(pieces[-1], Thought)
+
+
+async def test_a_truncated_stream_is_no_answer(kind):
+    pieces = []
+
+    async def listen(server: ModelServer) -> None:
+        async for piece in brain_at(server, kind).stream(TALK):
+            pieces.append(piece)  # noqa: PERF401 - what came before the error counts
+
+    with serve_model(Answer(text=TEXT, cut=5)) as server:
+        with pytest.raises(BrainUnavailable, match="its end is missing"):
+            await listen(server)
+        assert len(server.requests) == 1
+    assert pieces
+    assert not any(isinstance(piece, Thought) for piece in pieces)
+
+
+async def test_a_stream_is_begun_again_only_before_its_first_piece(kind):
+    with serve_model(Answer(status=500), Answer(reset=True), Answer(text=TEXT, cut=1), TEXT) as server:
+        *_, whole = await collect(brain_at(server, kind).stream(TALK))
+    assert isinstance(whole, Thought)
+    assert whole.text == TEXT
+    assert len(server.requests) == 4
+
+
+async def test_a_server_that_is_not_there_is_named(kind):
+    with serve_model() as server:
+        pass
+    with pytest.raises(BrainUnavailable, match=rf"{server.url} cannot be reached.*MAILROOM_BRAIN_URL"):
+        await brain_at(server, kind).complete(TALK)
+
+
+async def test_the_breaker_refuses_at_once_for_every_brain_of_the_server(kind):
+    with serve_model(Answer(status=500)) as server:
+        brain = brain_at(server, kind)
+        for _ in range(2):
+            with pytest.raises(BrainUnavailable):
+                await brain.complete(TALK)
+        asked = len(server.requests)
+        with pytest.raises(BrainUnavailable, match=r"failed 5 times in a row and is left alone until"):
+            await brain_at(server, kind).complete(TALK)
+    assert asked == len(server.requests) == 5
+
+
+async def test_a_refused_request_does_not_open_the_breaker(kind):
+    with serve_model(Answer(status=400)) as server:
+        brain = brain_at(server, kind)
+        for _ in range(7):
+            with pytest.raises(BrainError, match="refuses the request"):
+                await brain.complete(TALK)
+
+
+async def test_a_call_given_up_leaves_the_brain_well(kind):
+    with serve_model(Answer(hang=30), "Yes.") as server:
+        brain: Brain = brain_at(server, kind)
+        call = asyncio.ensure_future(brain.complete(TALK))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await brain.complete(TALK)).text == "Yes."
+
+
+# --- what doctor says ----------------------------------------------------------------------------
+
+
+async def test_doctor_names_the_brain_and_what_is_wrong_with_it(kind):
+    with serve_model() as server:
+        well = await check_brain(config(kind, server))
+        other = await check_brain(config(kind, server, "big"))
+    gone = await check_brain(config(kind, server))
+    assert (well.verdict, well.finding) == ("ok", f"brain {kind}:small")
+    assert other.verdict == gone.verdict == "warn"
+    assert "does not list 'big'" in other.finding
+    assert "cannot be reached" in gone.finding
+    assert server.requests == []
+
+
+async def test_doctor_reads_a_script(tmp_path: Path):
+    (tmp_path / "script.yaml").write_text("- replies: []")
+    values = {"MAILROOM_STATE_DIR": "/nowhere", "MAILROOM_BRAIN": f"scripted:{tmp_path}/script.yaml"}
+    assert "replies are empty" in (await check_brain(settings.load(values))).finding

@@ -1,0 +1,344 @@
+"""The conductor with a model: it plans, plans anew, answers, and survives what models and machines do."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.cli.kpi import read_figures
+from services.conductor import pondering
+from services.conductor.__main__ import Conductor
+from services.conductor.deliberation import Deliberation
+from services.conductor.draft import MOST_TASKS
+from services.conductor.learning import ENOUGH
+from services.conductor.planning import Planner
+from services.conductor.repair import MAX_REPAIRS
+from shared import subjects
+from shared.actions import Outcome, register_action
+from shared.contracts import (
+    CancelGoal,
+    Experience,
+    ExperienceIndex,
+    Goal,
+    OfficeState,
+    StateChanged,
+    TaskStatus,
+)
+from shared.errors import BusUnavailable
+from shared.profile import Profile
+from tests.flow.team import open_team
+from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse
+
+pytestmark = pytest.mark.timeout(30)
+NAMES = ["conductor", "critic", "engineer", "memory", "worker"]
+
+
+class NoMemory:
+    """Memory's ``embed`` where nothing is near to anything."""
+
+    async def embed(self, *texts: str) -> list[list[float]]:
+        return [[0.0] for _ in texts]
+
+
+class Thoughtful(Conductor):
+    """A conductor without a playbook that fits."""
+
+    async def on_start(self) -> None:
+        await super().on_start()
+        self._planner = Planner(self._playbooks, NoMemory())  # type: ignore[arg-type]
+
+
+class Critic(Judge):
+    """A critic that is told the goal."""
+
+    @register_action("Review", {"results": "The results", "repo": "The repository", "goal": "The goal"})
+    async def review(self, results: dict[str, Any], repo: str = "", goal: str = "") -> Outcome:
+        """The next verdict."""
+        self.goals = [*getattr(self, "goals", []), goal]
+        return await super().review(results, repo)
+
+
+def task(name: str, *needs: str, **more: Any) -> dict[str, Any]:
+    done = {"action": "do", "params": {"name": name}}
+    return {"name": name, "text": f"Do {name}", "assignee": "worker", "depends_on": needs, **done, **more}
+
+
+def plan(*tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"json": {"tasks": list(tasks), **more}}
+
+
+def answer(text: str, *citations: str) -> dict[str, Any]:
+    return {"json": {"answer": text, "citations": citations}}
+
+
+def script(
+    plans: list[dict[str, Any]],
+    repairs: list[dict[str, Any]] = (),  # type: ignore[assignment]
+    answers: list[dict[str, Any]] = (),  # type: ignore[assignment]
+) -> list[dict[str, Any]]:
+    entries = [
+        {"agent": "conductor", "match": "^Make a plan", "replies": plans},
+        {"agent": "conductor", "match": "^The plan for this goal did not work out", "replies": list(repairs)},
+        {"agent": "conductor", "match": "^Answer the person", "replies": list(answers)},
+    ]
+    return [entry for entry in entries if entry["replies"]]
+
+
+@asynccontextmanager
+async def stage(
+    tmp_path: Path, entries: list[dict[str, Any]], critic: type[Judge] = Critic, **environment: str
+) -> AsyncIterator[Stage]:
+    path = tmp_path / "script.yaml"
+    path.write_text(yaml.safe_dump(json.loads(json.dumps(entries))))
+    async with open_team(tmp_path, NAMES, MAILROOM_BRAIN=f"scripted:{path}", **environment) as team:
+        worker = await team.join(Worker, Profile(name="worker", description="Works."))
+        judge = await team.join(critic, Profile(name="critic", description="Judges."))
+        await team.join(Thoughtful, Profile(name="conductor", description="Conducts.", concurrency=8))
+        yield Stage(team, worker, judge)
+
+
+async def states(playing: Stage, goal_id: str) -> list[OfficeState]:
+    return [StateChanged.from_json(data).state for data in await playing.messages(subjects.goal(goal_id))]
+
+
+async def test_a_model_plans_and_answers_with_sources(tmp_path: Path) -> None:
+    entries = script(
+        [plan(task("Read It"), task("count"), task("sum", "Read It", "count"))],
+        answers=[answer("There are 7 [sum].", "sum")],
+    )
+    async with stage(tmp_path, entries) as playing:
+        playing.worker.ways["sum"] = lambda: Outcome(output="It is 7", evidence_refs=("a.txt:1",))
+        goal = await playing.play("g1", {})
+        assert (goal.status, goal.playbook, goal.plans, goal.thinking) == (
+            TaskStatus.COMPLETED,
+            "brain",
+            1,
+            "",
+        )
+        assert playing.worker.done[2] == "sum"
+        assert sorted(playing.worker.contexts["sum"]["inputs"]) == ["count", "read-it"]
+        assert goal.answer.startswith("There are 7 [sum].\n\n(Written by the model scripted:")
+        assert goal.answer.endswith("[sum] worker, task g1-sum-1")
+        assert playing.judge.goals == ["do it"]  # type: ignore[attr-defined]
+        report = Path(goal.report_path).read_text()
+        assert "## Answer" in report
+        assert "It is 7" in report
+        assert (await playing.letter("g1")).summary == goal.answer
+
+
+async def test_a_critic_of_an_older_version_is_asked_as_before(tmp_path: Path) -> None:
+    entries = script([plan(task("a"))], answers=[answer("Done [a].", "a")])
+    async with stage(tmp_path, entries, critic=Judge) as playing:
+        goal = await playing.play("g1", {})
+        assert (goal.verdict["approved"], goal.reason) == (True, "")
+
+
+async def test_a_named_action_and_a_playbook_go_before_the_model(tmp_path: Path) -> None:
+    async with stage(tmp_path, []) as playing:
+        goal = await playing.play("g1", {"assignee": "worker", "action": "do", "params": {"name": "x"}})
+        assert (goal.status, goal.answer, goal.plans) == (TaskStatus.COMPLETED, "x is done", 0)
+
+
+FAULTY: list[tuple[dict[str, Any], str]] = [
+    (plan(), "the plan is empty"),
+    (plan(task("a", "b"), task("b", "a")), "in a circle"),
+    (plan(task("a", "a")), "in a circle"),
+    (plan(task("a", "nothing")), "which is no task of the plan"),
+    (plan(task("a", assignee="gardener")), "there is no agent 'gardener'; there are"),
+    (plan(task("a", assignee="conductor")), "'conductor' takes no tasks from a plan"),
+    (plan(task("a", assignee="user")), "'user' takes no tasks from a plan"),
+    (plan(task("a", action="fly")), "worker has no action 'fly'; it has do"),
+    (plan(task("a", params={})), "do needs the parameter 'name'"),
+    (plan(task("a", params={"name": "a", "sudo": True})), "do has no parameter 'sudo'"),
+    (plan(task("a"), task("A")), "is taken"),
+    (plan(task("review")), "is taken"),
+    (plan(*(task(f"t{number}") for number in range(1_000))), f"1,000 tasks, and {MOST_TASKS} are allowed"),
+    (plan(task("a"), specialists=[{"domain": "x", "requirements": "y"}]), "and 0 more may be made"),
+    (plan(task("a", text=" ")), "its text must have"),
+    ({"text": "I would rather not."}, "no JSON"),
+    ({"json": {"tasks": "all of them"}}, "Expected `array`"),
+]
+
+
+async def test_what_is_wrong_with_a_plan_is_said_and_then_refused(tmp_path: Path) -> None:
+    entries = [
+        {"agent": "conductor", "match": f"goal:\nfaulty {number}\n", "replies": [reply]}
+        for number, (reply, _) in enumerate(FAULTY)
+    ]
+    async with stage(tmp_path, entries) as playing:
+        await asyncio.gather(
+            *(playing.submit(f"f{number}", text=f"faulty {number}") for number in range(len(FAULTY)))
+        )
+        for number, (_, reason) in enumerate(FAULTY):
+            goal = await playing.ended(f"f{number}")
+            assert goal.status is TaskStatus.FAILED
+            assert reason in goal.reason
+            assert "gave no usable answer in 3 tries" in goal.answer
+            assert goal.tasks == ()
+        assert playing.worker.done == []
+
+
+async def test_a_faulty_plan_is_mended_by_asking_again(tmp_path: Path) -> None:
+    entries = script(
+        [FAULTY[1][0], FAULTY[7][0], plan(task("a"))], answers=[answer("", "a"), answer("A [a]", "a")]
+    )
+    async with stage(tmp_path, entries) as playing:
+        goal = await playing.play("g1", {})
+        assert (goal.status, playing.worker.done) == (TaskStatus.COMPLETED, ["a"])
+        assert goal.answer.startswith("A [a]")
+
+
+async def test_it_plans_anew_where_a_task_failed_and_keeps_what_is_done(tmp_path: Path) -> None:
+    entries = script(
+        [plan(task("a"), task("b", "a"), task("c", "b"))],
+        [plan(task("b2", "a"), task("c", "b2"))],
+        [answer("Done in another way [b2].", "b2")],
+    )
+    async with stage(tmp_path, entries) as playing:
+        playing.worker.ways["b"] = fail("The bridge is out")
+        goal = await playing.play("g1", {})
+        assert goal.status is TaskStatus.COMPLETED
+        assert playing.worker.done == ["a", "b", "b2", "c"]
+        assert [task.name for task in goal.tasks] == ["a", "b2", "c"]
+        assert [task.summary for task in goal.earlier if task.name == "b"] == ["The bridge is out"]
+        assert (goal.plans, goal.reason) == (2, "")
+        assert "The bridge is out" in Path(goal.report_path).read_text()
+        passed = await states(playing, "g1")
+        assert OfficeState.PLANNING in passed[passed.index(OfficeState.EXECUTING) :]
+
+
+async def test_it_plans_anew_twice_and_then_tells_what_failed(tmp_path: Path) -> None:
+    entries = script(
+        [plan(task("ok"), task("b"))], [plan(task("b"))], [answer("Half of it [ok]; b failed.", "ok")]
+    )
+    async with stage(tmp_path, entries) as playing:
+        playing.worker.ways["b"] = fail("The bridge is out")
+        goal = await playing.play("g1", {})
+        assert playing.worker.done.count("b") == 1 + MAX_REPAIRS
+        assert playing.worker.done.count("ok") == 1
+        assert goal.status is TaskStatus.COMPLETED
+        assert goal.reason == "b was not done: The bridge is out"
+        assert goal.answer.startswith("Half of it")
+
+
+async def test_a_review_that_can_redo_nothing_leads_to_another_plan(tmp_path: Path) -> None:
+    entries = script([plan(task("a"))], [plan(task("b"))], [answer("Both [a] [b].", "a", "b")])
+    async with stage(tmp_path, entries) as playing:
+        playing.judge.verdicts = [refuse(why="the other half is missing")]
+        goal = await playing.play("g1", {})
+        assert playing.worker.done == ["a", "b"]
+        assert (goal.reviews, goal.verdict["approved"]) == (2, True)
+
+
+async def test_a_model_that_is_down_fails_the_goal_and_leaves_what_is_done(tmp_path: Path) -> None:
+    down = [{"error": "unavailable"}]
+    async with stage(tmp_path, script(down)) as playing:
+        goal = await playing.play("g1", {})
+        assert goal.status is TaskStatus.FAILED
+        assert "it could not be planned: The script says that the model is out of reach" in goal.answer
+    later = tmp_path / "later"
+    later.mkdir()
+    async with stage(later, script([plan(task("a"), task("b"))], down, down)) as playing:
+        playing.worker.ways["b"] = fail("The bridge is out")
+        goal = await playing.play("g1", {})
+        assert goal.status is TaskStatus.COMPLETED
+        assert "could not be planned anew" in goal.reason
+        assert goal.answer == "1 of 2 tasks completed."
+        assert "The bridge is out" in Path(goal.report_path).read_text()
+
+
+async def test_thinking_does_not_hold_up_the_mailbox_and_a_cancelled_goal_stays_cancelled(
+    tmp_path: Path,
+) -> None:
+    """More goals wait for a slow model than the conductor handles messages at once."""
+    entries = script([{**plan(task("a")), "delay": 2.0}], answers=[answer("A [a]", "a")])
+    async with stage(tmp_path, entries) as playing:
+        for number in range(12):
+            await playing.submit(f"s{number}", text="slow")
+        await playing.until(lambda goal: goal.thinking == "plan", "s11")
+        async with asyncio.timeout(1.5):
+            quick = await playing.play("q", {"assignee": "worker", "action": "do", "params": {"name": "q"}})
+        assert quick.status is TaskStatus.COMPLETED
+        letter = CancelGoal(sender="user", recipient="conductor", goal_id="s0")
+        await playing.team.write(letter, "conductor")
+        assert (await playing.ended("s0")).status is TaskStatus.CANCELLED
+        assert (await playing.ended("s1")).status is TaskStatus.COMPLETED
+        assert (await playing.goal("s0")).tasks == ()  # type: ignore[union-attr]
+
+
+async def test_another_process_goes_on_thinking_and_the_plan_is_committed_once(tmp_path: Path) -> None:
+    entries = script([{**plan(task("a")), "delay": 1.0}], answers=[answer("A [a]", "a")])
+    async with stage(tmp_path, entries) as playing:
+        playing.worker.gate.clear()
+        await playing.submit("g1")
+        await playing.until(lambda goal: goal.thinking == "plan")
+        # the first one thinks on, as one would that was frozen and wakes up late
+        await playing.team.join(Thoughtful, Profile(name="conductor", description="Conducts."))
+        await playing.until(lambda goal: goal.plans)
+        await asyncio.sleep(1.0)
+        playing.worker.gate.set()
+        goal = await playing.ended("g1")
+        assert (goal.status, goal.plans, playing.worker.done) == (TaskStatus.COMPLETED, 1, ["a"])
+        assert len(await playing.messages("mail.user.conductor")) == 1
+
+
+async def test_where_thinking_broke_off_it_is_taken_up_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pondering, "LOOK_AGAIN", 1.0)
+    decide = Deliberation.decide
+    broken: list[str] = []
+
+    async def break_once(self: Deliberation, goal: Goal, results: Any) -> Any:
+        if not broken:
+            broken.append(goal.goal_id)
+            raise BusUnavailable("The server is away")
+        return await decide(self, goal, results)
+
+    monkeypatch.setattr(Deliberation, "decide", break_once)
+    async with stage(tmp_path, script([plan(task("a"))], answers=[answer("A [a]", "a")])) as playing:
+        goal = await playing.play("g1", {})
+        assert (goal.status, broken, playing.worker.done) == (TaskStatus.COMPLETED, ["g1"], ["a"])
+
+
+async def test_how_tasks_went_is_kept_with_their_results(tmp_path: Path) -> None:
+    async with stage(tmp_path, []) as playing:
+        playing.worker.ways["bad"] = fail("no")
+        for number, name in enumerate(["x", "y", "bad"]):
+            context = {"assignee": "worker", "action": "do", "params": {"name": name}}
+            await playing.play(f"g{number}", context)
+        (index, *_) = await playing.messages(subjects.record("conductor", "learning", "all"))
+        assert ExperienceIndex.from_json(index).records == ("worker-do",)
+        kept = await playing.messages(subjects.record("conductor", "learning", "worker-do"))
+        last = Experience.from_json(kept[-1])
+        assert len(kept) == 3
+        assert (last.completed, last.failed, last.attempts, len(last.seconds)) == (2, 1, 3, 3)
+        assert last.counted == ("g0-task-1", "g1-task-1", "g2-task-1")
+        # what is reckoned from the log alone is the same
+        (told,) = [seen for seen in (await read_figures(playing.user)).agents if seen.agent == "worker"]
+        for field in ("kind", "completed", "failed", "attempts", "counted", "tokens"):
+            assert getattr(told, field) == getattr(last, field)
+        # another process knows it
+        again = await playing.team.join(Thoughtful, Profile(name="conductor", description="Conducts."))
+        assert again._learner.experience("worker", "do") == last
+
+
+async def test_a_task_goes_to_the_agent_that_does_it_better(tmp_path: Path) -> None:
+    entries = script([plan(task("a"))], answers=[answer("A [a]", "a")])
+    async with stage(tmp_path, entries, MAILROOM_LEARNED_ROUTING="true") as playing:
+        other = await playing.team.join(Worker, Profile(name="engineer", description="Works too."))
+        playing.worker.ways["bad"] = fail("no")
+        for number in range(ENOUGH):
+            for assignee, name in (("worker", "bad"), ("engineer", "good")):
+                context = {"assignee": assignee, "action": "do", "params": {"name": name}}
+                goal = await playing.play(f"{assignee}{number}", context)
+                # whom a person names does it, however well
+                assert goal.tasks[0].assignee == assignee
+        goal = await playing.play("g1", {})
+        assert (goal.status, goal.tasks[0].assignee) == (TaskStatus.COMPLETED, "engineer")
+        assert other.done[-1] == "a"

@@ -1,0 +1,215 @@
+"""The engineer changes code: in copies, with a patch and the commands that were run as its result."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from services.engineer.__main__ import Engineer
+from shared.actions import Outcome, perform
+from shared.agent import BaseAgent
+from shared.composition import compose
+from shared.contracts import CommandVerdict, TestRun
+from shared.errors import ActionError
+from shared.job import Job, current_job
+from shared.profile import load_profile
+from shared.sandbox.policy import Ruling
+from shared.settings import Settings
+from tests.flow.hands import Journal
+
+PROFILE = load_profile(Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml")
+TEST = """\
+import unittest, calc
+class T(unittest.TestCase):
+    def test_a(self): self.assertEqual(calc.add(1, 2), 3)
+"""
+HOSTILE = """\
+import atexit, os
+def pytest_unconfigure(config):
+    path = config.option.xmlpath
+    atexit.register(lambda: (os.unlink(path), os.mkfifo(path)))
+"""
+FIX = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"
+
+
+async def allow(command: str, workspace: str = "") -> Ruling:
+    """A policy that allows everything: what it judges is tested elsewhere."""
+    return Ruling(command=command, verdict=CommandVerdict.ALLOW, rule="test", why="test")
+
+
+@pytest.fixture
+def engineer(tmp_path: Path) -> Engineer:
+    settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
+    made = compose(Engineer, PROFILE)(PROFILE, settings, SimpleNamespace())  # type: ignore[arg-type]
+    assert isinstance(made, Engineer)
+    made.judge = allow  # type: ignore[method-assign]
+    return made
+
+
+@pytest.fixture
+def journal():
+    journal = Journal("task_1", "goal_1")
+    token = current_job.set(Job(journal))  # type: ignore[arg-type]
+    yield journal
+    current_job.reset(token)
+
+
+@pytest.fixture(params=[True, False], ids=["git", "no git"])
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    folder = tmp_path / "calc project"
+    folder.mkdir()
+    (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    (folder / "test_calc.py").write_text(TEST)
+    (folder / "picture.png").write_bytes(bytes(range(256)))
+    if request.param:
+        git = ["git", "-C", str(folder), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+        subprocess.run([*git, "init", "--quiet"], check=True)
+        subprocess.run([*git, "add", "calc.py"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", "Begin"], check=True)
+    return folder
+
+
+async def call(engineer: Engineer, name: str, **params: object) -> Outcome:
+    return await perform(engineer, engineer.actions[name], params)
+
+
+def state_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_a_patch_is_tried_on_a_copy(engineer: Engineer, journal: Journal, project: Path) -> None:
+    before = state_of(project)
+    failing = TestRun.from_dict((await call(engineer, "run_tests", repo=str(project))).data["tests"])
+    outcome = await call(engineer, "try_patch", repo=str(project), patch=FIX)
+    tests = TestRun.from_dict(outcome.data["tests"])
+    assert (failing.passed, failing.failed, tests.passed, tests.failed) == (0, 1, 1, 0)
+    assert Path(outcome.output_paths[-1]).read_text() == f"{FIX}\n"
+    assert state_of(project) == before
+    with pytest.raises(ActionError, match="does not apply"):
+        await call(engineer, "try_patch", repo=str(project), patch=FIX.replace("calc.py", "none.py"))
+    with pytest.raises(ActionError, match="patch is empty"):
+        await call(engineer, "try_patch", repo=str(project), patch=" \n")
+    assert not list(engineer.settings.workspaces.glob("*.copies"))
+
+
+async def test_open_work_ends_with_a_patch_and_what_was_run(
+    engineer: Engineer, journal: Journal, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state_of(project)
+
+    async def work(self: BaseAgent, task: object) -> Outcome:
+        copied = await call(engineer, "copy_project", repo=str(project), folder="calc")
+        assert copied.data["folder"] == "calc"
+        await call(engineer, "patch_file", path="calc/calc.py", search="a - b", replace="a + b")
+        await call(
+            engineer,
+            "run_shell",
+            command="printf '\\000\\377' > calc/new.bin; cd calc; git commit -qam x; exit 4",
+        )
+        tested = TestRun.from_dict((await call(engineer, "test_changes", folder="calc")).data["tests"])
+        assert (tested.passed, tested.failed) == (1, 0)
+        await call(engineer, "write_file", path="notes/found.md", content="A note")
+        return Outcome(output="It subtracted.", data={"steps": 4})
+
+    monkeypatch.setattr(BaseAgent, "on_task", work)
+    outcome = await engineer.on_task(journal.task)
+    patch, note, *_ = map(Path, outcome.output_paths)
+    assert note.read_text() == "A note"
+    assert (patch.name, outcome.data["patches"]) == ("calc.patch", [str(patch)])
+    assert "It subtracted." in outcome.output
+    assert "exit 4 (exit code 4)" in outcome.output
+    (ran,) = outcome.data["commands"]
+    assert ran["exit_code"] == 4
+    assert outcome.data["steps"] == 4
+    assert state_of(project) == before
+    # The patch fits the original, new and binary files included.
+    await asyncio.to_thread(subprocess.run, ["git", "apply", str(patch)], cwd=project, check=True)
+    assert "a + b" in (project / "calc.py").read_text()
+    assert (project / "new.bin").read_bytes() == b"\0\xff"
+
+
+async def test_a_task_that_changed_nothing_hands_nothing_over(
+    engineer: Engineer, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(self: BaseAgent, task: object) -> Outcome:
+        return Outcome(output="42")
+
+    monkeypatch.setattr(BaseAgent, "on_task", work)
+    assert await engineer.on_task(journal.task) == Outcome(output="42")
+
+
+async def test_links_put_into_the_workspace_hand_nothing_over(
+    engineer: Engineer, journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("a secret")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "key").write_text("a key")
+
+    async def work(self: BaseAgent, task: object) -> Outcome:
+        command = (
+            f"ln -s {tmp_path}/secret a; ln -s {tmp_path}/private b; mkfifo c; mkdir -p p/.git; echo x > p/q"
+            "; mkdir -p $'\\xff/.git' $'a\\nb/.git'; touch $'\\xfe'"
+        )
+        await call(engineer, "run_shell", command=command)
+        return Outcome(output="done")
+
+    monkeypatch.setattr(BaseAgent, "on_task", work)
+    outcome = await engineer.on_task(journal.task)
+    delivered = "".join(Path(path).read_text() for path in outcome.output_paths)
+    assert "secret" not in delivered
+    assert "key" not in delivered
+    assert "the changes of p: No patch can be made" in outcome.output
+    assert msgspec.json.encode(outcome)  # names that are no text would not travel
+
+
+async def test_only_a_copy_of_a_project_can_be_tested(
+    engineer: Engineer, journal: Journal, tmp_path: Path
+) -> None:
+    with pytest.raises(ActionError, match="not the copy of a project"):
+        await call(engineer, "test_changes", folder="calc")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "a.txt").write_text("a")
+    await call(engineer, "copy_project", repo=str(tmp_path / "p"))
+    with pytest.raises(ActionError, match="already"):
+        await call(engineer, "copy_project", repo=str(tmp_path / "p"))
+    for wrong in ("../p", ".git", "/p"):
+        with pytest.raises(ActionError):
+            await call(engineer, "copy_project", repo=str(tmp_path / "p"), folder=wrong)
+
+
+async def test_what_the_policy_guards_is_not_copied(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed: list[object] = []
+
+    class Bus:
+        async def commit(self, entries: list[object]) -> None:
+            committed.extend(entries)
+
+    settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
+    engineer = compose(Engineer, PROFILE)(PROFILE, settings, Bus())  # type: ignore[arg-type]
+    assert isinstance(engineer, Engineer)
+    secrets = tmp_path / ".ssh"
+    secrets.mkdir()
+    (secrets / "id_ed25519").write_text("a key")
+    (tmp_path / "innocent").symlink_to(secrets)
+    for path in (str(secrets), str(tmp_path / "innocent"), str(tmp_path / "x" / ".." / ".ssh")):
+        for action, more in (("copy_project", {}), ("try_patch", {"patch": FIX}), ("clone_repository", {})):
+            with pytest.raises(ActionError, match=r"secret\.file|no folder that can be copied"):
+                await call(engineer, action, repo=path, **more)
+    assert committed
+    assert list(engineer.settings.workspaces.glob("*/*")) == []
+
+
+async def test_a_report_swapped_for_a_pipe_or_a_link_is_not_read(
+    engineer: Engineer, journal: Journal, tmp_path: Path
+) -> None:
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    (folder / "test_a.py").write_text("def test_a(): pass\n")
+    (folder / "conftest.py").write_text(HOSTILE)
+    outcome = await call(engineer, "run_tests", repo=str(folder))
+    assert TestRun.from_dict(outcome.data["tests"]).passed == 1

@@ -1,0 +1,65 @@
+"""``mailroom kpi`` on a real log."""
+
+import json
+
+import msgspec
+import pytest
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.claim import pending
+from shared.bus.entry import seal
+from shared.contracts import CommandJudged, CommandVerdict, Task, TaskChanged, TaskResult, TaskStatus
+from tests.conftest import OfficeServer
+
+pytestmark = pytest.mark.timeout(60)
+
+
+async def do(bus: Bus, number: int) -> None:
+    task = Task(
+        task_id=f"t{number}",
+        text="Look",
+        assignee="engineer",
+        requester="engineer",
+        context={"action": "run_tests"},
+    )
+    result = TaskResult(
+        task_id=task.task_id,
+        agent="engineer",
+        status=TaskStatus.COMPLETED,
+        output="x",
+        metadata={"context": {"scores": [0.8, 0.1]}},
+    )
+    subject = subjects.state("engineer", "engineer", task.task_id)
+    (seq, _) = await bus.commit(pending(task, "engineer"))
+    ended = msgspec.structs.replace(task, status=TaskStatus.COMPLETED)
+    await bus.commit([seal(subject, TaskChanged(task=ended, attempt=1, result=result), expect=seq)])
+
+
+async def test_the_figures_come_from_the_log(office_server: OfficeServer) -> None:
+    empty = office_server.mailroom("kpi")
+    assert empty.returncode == 0, empty.stderr
+    assert "velocity  no data: no task was completed" in empty.stdout
+    assert "safety    no data: the policy has not had to stop a command" in empty.stdout
+    async with office_server.connect("engineer") as bus:
+        for number in range(450):
+            await do(bus, number)
+        denied = CommandJudged(
+            command="rm -rf /", verdict=CommandVerdict.DENY, rule="r", why="w", task_id="t1"
+        )
+        await bus.commit([seal(subjects.event("engineer", "command_judged"), denied)])
+    for options in ([], ["--since", "10m"]):
+        figures = json.loads(office_server.mailroom("kpi", "--json", *options).stdout)
+        assert figures["tasks"] == {"completed": 450}
+        assert figures["velocity"]["tasks"] == figures["velocity_by_agent"]["engineer"]["tasks"] == 450
+        assert figures["velocity"]["within_target"] == 1.0
+        assert figures["context_hits"]["rate"] == 0.5
+        assert (figures["safety"]["denied"], figures["safety"]["catch_rate"]) == (1, 1.0)
+        assert figures["drift"] is None
+        assert figures["agents"][0]["kind"] == "run_tests"
+    shown = office_server.mailroom("kpi", "--agents").stdout
+    assert "100% caught: 1 denied" in shown
+    assert "50% of 900 remembered things were above 0.75" in shown
+    assert "run_tests" in shown
+    later = json.loads(office_server.mailroom("kpi", "--json", "--since", "1ms").stdout)
+    assert later["velocity"] is None

@@ -1,0 +1,227 @@
+"""The briefings of the day: what they tell, what they say of services that are away, once at their time."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from services.nexus.__main__ import Nexus
+from services.nexus.book import set_timer
+from services.nexus.reminders import to_wire
+from shared import subjects
+from shared.actions import Outcome, register_action
+from shared.bus.entry import seal
+from shared.composition import compose
+from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders
+from shared.errors import ConfigError
+from shared.profile import Profile, load_profile
+from tests.flow.briefing_office import (
+    CORTEX,
+    FRONTIER,
+    Discoverer,
+    NightWorker,
+    forecast,
+    places,
+    remember,
+    write_calendar,
+)
+from tests.flow.discovery_site import Site, site
+from tests.flow.team import Team, open_team
+
+__all__ = ["site"]
+
+NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
+ZONE = ZoneInfo("Europe/Zurich")
+AGENTS = ["nexus", "memory", "cortex", "frontier"]
+TITLES = ["Weather", "Calendar", "Reminders", "Overnight jobs", "New papers", "Unresolved contradictions"]
+
+
+@pytest.fixture
+async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
+    settings = {
+        "MAILROOM_TIME_ZONE": "Europe/Zurich",
+        "MAILROOM_HOME_PLACE": "Bern",
+        "MAILROOM_WEATHER_URL": site.page("/forecast", forecast(), kind="application/json"),
+        "MAILROOM_GEOCODING_URL": site.page("/search", places(), kind="application/json"),
+        "MAILROOM_CALENDAR": write_calendar(tmp_path / "calendar.ics"),
+    }
+    async with open_team(tmp_path, AGENTS, **settings) as team:
+        yield team
+
+
+async def join(team: Team, **options: Any) -> Any:
+    profile = msgspec.structs.replace(NEXUS, options={**NEXUS.options, **options})
+    return await team.join(compose(Nexus, profile), profile)
+
+
+async def staff(team: Team) -> None:
+    await team.join(NightWorker, CORTEX)
+    await team.join(Discoverer, FRONTIER)
+    await remember(await team.connect("memory"))
+
+
+def today() -> str:
+    return datetime.now(ZONE).date().isoformat()
+
+
+def job(number: int) -> AgentReport:
+    return AgentReport(
+        sender="cortex",
+        recipient="nexus",
+        report_id=f"job-{number}",
+        agent="cortex",
+        report_type="overnight_job",
+        summary=f"Overnight job {number} completed: all fine",
+        output_paths=(f"/archive/{number}.json",),
+    )
+
+
+async def reports(team: Team) -> list[dict[str, Any]]:
+    request = {"seq": 1, "next_by_subj": subjects.mail("user", "nexus"), "batch": 100}
+    found = [json.loads(stored.data) async for stored in team.user.read(subjects.OFFICE, request)]
+    return [each for each in found if each["type"] == "agent_report.v1"]
+
+
+async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
+    await staff(team)
+    cortex = await team.connect("cortex")
+    due = datetime.now(ZONE).replace(hour=23, minute=59, second=59)
+    nexus = await team.connect("nexus")
+    reminder = Reminder(reminder_id="r1", text="call Ana", person="user", due_at=to_wire(due))
+    record = subjects.record("nexus", "reminders", "all")
+    await nexus.commit([seal(record, Reminders(sender="nexus", reminders=(reminder,)), expect=0)])
+    agent = await join(team)
+    for report in (job(1), job(1), job(2)):
+        again = msgspec.structs.replace(report, id=job(0).id)
+        await cortex.commit([seal(subjects.mail("nexus", "cortex"), again)])
+    while len(await agent.night.latest(datetime.now(UTC) - timedelta(hours=1))) < 2:
+        await asyncio.sleep(0.02)
+    result = await team.perform("nexus", "brief_morning")
+    path = Path(result.output_paths[0])
+    assert path == team.config.inbox / "morning" / f"{today()}.md"
+    page = path.read_text()
+    assert page == result.output
+    assert [line.split()[1] for line in page.splitlines() if line.startswith("## ")] == [
+        title.split()[0] for title in TITLES
+    ]
+    assert "Bern" in page
+    assert "Water the plants" in page
+    assert "- r1: call Ana: goes off on" in page
+    assert page.count("Overnight job 1 completed: all fine") == 1
+    assert "Overnight job 2 completed" in page
+    assert "Overnight queue: 1 waiting" in page
+    assert "- Remembering # in graphs (arXiv:2601.00001v1)" in page
+    assert "The server is called heron [a1] - but: The server is called stork [b2]" in page
+    assert {"arxiv:2601.00001v1", "a1", "b2"} <= set(result.evidence_refs)
+    assert "could not be told" not in page
+
+
+class Sleeper(NightWorker):
+    """Works, and never says so."""
+
+    @register_action("Say how the queue stands")
+    async def queue_status(self) -> Outcome:
+        await asyncio.sleep(60)
+        return Outcome(output="")
+
+
+async def test_a_colleague_that_does_not_answer_holds_up_nothing(team: Team) -> None:
+    await team.join(Sleeper, CORTEX)
+    await remember(await team.connect("memory"))
+    await join(team, section_timeout=0.5, papers_timeout=0.4)
+    result = await team.perform("nexus", "brief_morning")
+    told = {each["title"].partition(" ")[0]: each for each in result.metadata["sections"]}
+    assert told["Overnight"]["problem"] == "cortex did not say how its queue stands."
+    assert told["New"]["problem"].startswith("It could not be told")
+    assert told["Unresolved"]["lines"]
+
+
+async def test_the_evening_briefing_is_about_tomorrow(team: Team) -> None:
+    await staff(team)
+    await join(team)
+    page = (await team.perform("nexus", "brief_evening")).output
+    assert "## Weather tomorrow" in page
+    tomorrow = (datetime.now(ZONE) + timedelta(days=1)).date()
+    assert f"{tomorrow} (all day) Water the plants" in page
+    assert (team.config.inbox / "evening" / f"{today()}.md").exists()
+
+
+async def test_each_section_says_in_a_sentence_that_its_service_is_away(team: Team, site: Site) -> None:
+    site.page("/forecast", "down", 503)
+    Path(team.config.calendar).unlink()
+    await join(team, section_timeout=0.5, papers_timeout=0.5)
+    result = await team.perform("nexus", "brief_morning")
+    told = {each["title"].partition(" ")[0]: each for each in result.metadata["sections"]}
+    assert "The weather service at 127.0.0.1" in told["Weather"]["problem"]
+    assert "No such file" in told["Calendar"]["problem"]
+    assert told["Reminders"]["problem"] == ""
+    assert told["Overnight"]["problem"] == "cortex is not at work. See 'mailroom status'"
+    assert told["New"]["problem"] == ("It could not be told: frontier is not at work. See 'mailroom status'.")
+    assert "The memory daemon does not answer" in told["Unresolved"]["problem"]
+    assert all(not each["lines"] for each in told.values())
+    assert "Traceback" not in result.output
+    assert "## Reminders\n\nNothing." in result.output
+
+
+async def test_at_its_time_a_briefing_is_made_once_also_over_a_restart(team: Team) -> None:
+    await staff(team)
+    at = (datetime.now(ZONE) + timedelta(seconds=2)).time().replace(microsecond=0).isoformat()
+    agent = await join(team, morning=at, evening="")
+    await asyncio.sleep(0.2)
+    await team.leave(agent)
+    await join(team, morning=at, evening="")
+    while not await reports(team):
+        await asyncio.sleep(0.05)
+    path = team.config.inbox / "morning" / f"{today()}.md"
+    assert path.exists()
+    again = ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"brief_morning_{today()}")
+    bus = await team.connect("nexus")
+    await set_timer(bus, "again", again, datetime.now(UTC))
+    await asyncio.sleep(0.8)
+    (report,) = await reports(team)
+    assert report["report_type"] == "morning_briefing"
+    assert report["summary"] == f"The morning briefing is in {path}."
+    assert not (team.config.inbox / "evening").exists()
+
+
+async def test_one_that_came_due_while_nobody_was_there_is_made_at_the_start(team: Team) -> None:
+    await staff(team)
+    bus = await team.connect("nexus")
+    yesterday = (datetime.now(ZONE) - timedelta(days=1)).date()
+    for day in (yesterday.isoformat(), today()):
+        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"brief_evening_{day}")
+        await set_timer(bus, f"brief_evening_{day}", due, datetime.now(UTC))
+    await asyncio.sleep(0.5)
+    await join(team, morning="", evening="23:59:59")
+    while not await reports(team):
+        await asyncio.sleep(0.05)
+    assert [path.name for path in (team.config.inbox / "evening").iterdir()] == [f"{today()}.md"]
+
+
+async def test_only_cortex_reports_overnight_jobs(team: Team) -> None:
+    agent = await join(team)
+    frontier = await team.connect("frontier")
+    forged = msgspec.structs.replace(job(3), sender="frontier")
+    await frontier.commit([seal(subjects.mail("nexus", "frontier"), forged)])
+    await asyncio.sleep(0.4)
+    assert await agent.night.latest(datetime.now(UTC) - timedelta(hours=1)) == []
+
+
+async def test_an_inbox_that_cannot_be_written_is_said(team: Team) -> None:
+    await staff(team)
+    team.config.inbox.parent.mkdir(exist_ok=True)
+    team.config.inbox.write_text("a file")
+    await join(team)
+    result = await team.perform("nexus", "brief_morning")
+    assert result.error_message.startswith("The briefing cannot be written into ")
+
+
+async def test_a_time_that_is_none_is_said_at_the_start(team: Team) -> None:
+    with pytest.raises(ConfigError, match="'morning' of the nexus profile is '7 am'"):
+        Nexus(Profile(name="nexus", description="x", options={"morning": "7 am"}), team.config, team.user)

@@ -1,0 +1,131 @@
+"""Nexus and memory as processes: what is remembered is recalled, and what nobody has words for is routed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import subjects
+from shared.bus.claim import pending
+from shared.bus.entry import seal
+from shared.contracts import Question, Response, Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
+from tests.flow.conftest import Office, eventually_async
+from tests.flow.discovery_site import Site, site
+
+__all__ = ["site"]
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, site: Site) -> AsyncIterator[Office]:
+    """An office of nexus and memory; the weather is away."""
+    running = Office(
+        tmp_path,
+        MAILROOM_HOME_PLACE="Bern",
+        MAILROOM_GEOCODING_URL=site.page("/search", "down", 503),
+        MAILROOM_LINKER_INTERVAL="1000000",
+    )
+    try:
+        await running.open(["memory", "nexus"])
+        yield running
+    finally:
+        await running.close()
+
+
+async def perform(office: Office, action: str, task_id: str = "", **params: Any) -> TaskResult:
+    task = Task(
+        task_id=task_id or generate_task_id(),
+        text=action,
+        assignee="nexus",
+        requester="user",
+        context={"action": action, "params": params},
+    )
+    await office.user.commit(pending(task, "user"))
+    return await result_of(office, task.task_id)
+
+
+async def result_of(office: Office, task_id: str) -> TaskResult:
+    found: list[TaskResult] = []
+
+    async def ended() -> bool:
+        stored = await office.user.last(subjects.OFFICE, subjects.state("nexus", "user", task_id))
+        record = TaskChanged.from_json(stored.data) if stored else None
+        if record is not None and record.result is not None:
+            found.append(record.result)
+        return bool(found)
+
+    await eventually_async(ended, 30)
+    return found[0]
+
+
+async def ask(office: Office, text: str) -> Response:
+    question = Question(sender="user", recipient="nexus", text=text)
+    await office.user.commit([seal(subjects.mail("nexus", "user"), question)])
+    found: list[Response] = []
+
+    async def answered() -> bool:
+        for _, _, data in await office.stored(subjects.mail("user", "nexus")):
+            if question.id.encode() in data:
+                found.append(Response.from_json(data))
+        return bool(found)
+
+    await eventually_async(answered, 30)
+    return found[0]
+
+
+async def test_what_is_remembered_is_recalled_and_answers_questions(pair: Office) -> None:
+    text = "The staging server of the shop is called heron and stands in the cellar."
+    kept = await perform(pair, "remember", text=text, tags=["staging"], kind="fact")
+    node_id = kept.metadata["id"]
+    assert kept.output == f"Remembered as memory node {node_id}."
+    found = await perform(pair, "recall", question="What is the staging server called?")
+    assert found.evidence_refs[0] == node_id
+    assert "heron" in found.output
+    response = await ask(pair, "What is the staging server called?")
+    assert response.citations == (node_id,)
+    assert "heron" in response.text
+    again = await perform(pair, "remember", text=text)
+    assert again.status is TaskStatus.FAILED
+    assert f"(memory node {node_id})" in again.error_message
+    thin = await perform(pair, "remember", text="ok")
+    assert thin.status is TaskStatus.FAILED
+    assert "Traceback" not in thin.error_message
+    nothing = await perform(pair, "recall", question=" ")
+    assert nothing.error_message.startswith("The question is empty")
+
+    # Routed by example, and told in a sentence that the weather is away.
+    umbrella = await ask(pair, "Do I need an umbrella tomorrow?")
+    assert umbrella.route_used == "tool:weather"
+    assert "The geocoding service at 127.0.0.1" in umbrella.text
+    assert umbrella.confidence == 0.0
+    goal = await ask(pair, "Find out why the nightly job fails")
+    assert goal.route_used == "cortex"
+    assert goal.goal_id
+
+    # Without memory the rules go on, and everything else says that memory is away.
+    pair.kill("memory")
+    away = await perform(pair, "recall", question="What is the staging server called?")
+    assert away.error_message.startswith("Memory cannot be asked.")
+    lost = await perform(pair, "remember", text="The kettle in the kitchen leaks since Monday.")
+    assert lost.error_message.startswith("It may not have been remembered.")
+    assert (await ask(pair, "Run the tests of ~/src/shop")).route_used == "cortex"
+
+
+async def test_a_briefing_that_was_killed_in_the_middle_is_finished(pair: Office) -> None:
+    task = Task(
+        task_id="brief1",
+        text="brief",
+        assignee="nexus",
+        requester="user",
+        context={"action": "brief_morning", "params": {}},
+    )
+    await pair.user.commit(pending(task, "user"))
+    await asyncio.sleep(0.6)
+    pair.kill("nexus")
+    pair.start("nexus")
+    await pair.ready("nexus")
+    result = await result_of(pair, "brief1")
+    assert result.status is TaskStatus.COMPLETED
+    assert "frontier is not at work" in result.output
+    assert len(list((pair.config.inbox / "morning").iterdir())) == 1

@@ -1,0 +1,160 @@
+"""A day of an office without a model: what it promises to do offline, in one office of real processes."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.cli.__main__ import COMMANDS
+from shared import subjects
+from shared.contracts import Question, TaskStatus
+from tests.flow.conftest import ROOT, Office, eventually, eventually_async
+from tests.flow.discovery_site import PAPERS, RSS, Site, site
+
+__all__ = ["site"]
+
+HOUSE = {"README.md": "# House\n\nA house of one module.\n", "house.py": '"""A house."""\n\nROOMS = 3\n'}
+
+
+@pytest.fixture
+async def office(tmp_path: Path, site: Site) -> AsyncIterator[Office]:
+    """The whole office; arXiv and the feeds are recorded answers on a local server."""
+    running = Office(
+        tmp_path,
+        MAILROOM_ARXIV_URL=site.page("/api/query", PAPERS),
+        MAILROOM_FEEDS=site.page("/rss", RSS),
+        MAILROOM_BRAIN="",
+    )
+    try:
+        await running.open()
+        yield running
+    finally:
+        await running.close()
+
+
+async def mailroom(office: Office, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "services.cli", *arguments]
+        return subprocess.run(
+            command, cwd=ROOT, env=office.environment, capture_output=True, text=True, timeout=60
+        )
+
+    return await asyncio.to_thread(run)
+
+
+async def letters(office: Office, sender: str) -> list[dict[str, Any]]:
+    return [json.loads(data) for _, _, data in await office.stored(f"mail.user.{sender}")]
+
+
+async def ask(office: Office, text: str) -> str:
+    question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=text)
+    await office.user.store(subjects.mail(subjects.NEXUS, subjects.USER), question.to_json())
+    answers: list[str] = []
+
+    async def answered() -> bool:
+        answers[:] = [m["text"] for m in await letters(office, "nexus") if m.get("cause") == question.id]
+        return bool(answers)
+
+    await eventually_async(answered, 30)
+    return answers[0]
+
+
+def build_house(repo: Path) -> Path:
+    repo.mkdir()
+    for name, text in HOUSE.items():
+        (repo / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=repo, check=True)
+    return repo
+
+
+@pytest.mark.timeout(240)
+async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
+    repo = build_house(tmp_path / "house")
+
+    # A check-up, a research brief, and a shell task that waits for a person, side by side.
+    await office.submit({"text": f"Check up on the repository at {repo}", "goal_id": "checkup"})
+    await office.submit(
+        {
+            "text": "Write a research brief on graph memory",
+            "goal_id": "brief",
+            "context": {
+                "assignee": "frontier",
+                "action": "generate_research_brief",
+                "params": {"topic": "graph memory"},
+            },
+        }
+    )
+    await office.submit(
+        {
+            "text": "Tidy up",
+            "goal_id": "shell",
+            "context": {
+                "assignee": "engineer",
+                "action": "run_shell",
+                "params": {"command": "mkdir keep; rm -rf node_modules; ls"},
+            },
+        }
+    )
+
+    asked: list[dict[str, Any]] = []
+
+    async def is_asked() -> bool:
+        listed = await mailroom(office, "approvals", "list", "--json")
+        asked[:] = json.loads(listed.stdout or "[]")
+        return bool(asked)
+
+    await eventually_async(is_asked, 40)
+    granted = await mailroom(office, "approvals", "grant", str(asked[0]["approval_id"])[:12])
+    assert granted.returncode == 0, granted.stderr
+    shell = await office.finished("shell", 60)
+    assert shell.status is TaskStatus.COMPLETED, shell.reason
+    (record,) = (await office.stored(f"state.engineer.conductor.{shell.tasks[0].task_id}"))[-1:]
+    assert "keep" in json.loads(record[2])["result"]["output"]
+
+    brief = await office.finished("brief", 60)
+    assert brief.status is TaskStatus.COMPLETED, brief.reason
+    (record,) = (await office.stored(f"state.frontier.conductor.{brief.tasks[0].task_id}"))[-1:]
+    written = Path(json.loads(record[2])["result"]["output_paths"][0]).read_text()
+    assert "arxiv.org" in written.lower()
+
+    checkup = await office.finished("checkup", 90)
+    assert checkup.status is TaskStatus.COMPLETED, checkup.reason
+    assert "house of one module" in Path(checkup.report_path).read_text()
+
+    # A question over memory, once it has taken in what was found.
+    told: list[str] = []
+
+    async def known() -> bool:
+        told[:] = [await ask(office, "What did the check-up of the house find?")]
+        return "house" in told[0].lower() and "[" in told[0]
+
+    await eventually_async(known, 30)
+
+    # A reminder, which fires once.
+    answer = await ask(office, "Remind me in 3 seconds to water the plants")
+    assert "water the plants" in answer
+    assert datetime.now(UTC).strftime("%Y") in answer or "UTC" in answer
+
+    async def reminded() -> bool:
+        return sum("water the plants" in json.dumps(m) for m in await letters(office, "nexus")) >= 2
+
+    await eventually_async(reminded, 20)
+
+    # An overnight job, dropped as a file.
+    job = {"id": "job-20260102-001", "task": f'engineer.read_history repo="{repo}"'}
+    tonight = office.config.state_dir / "job_queue" / "tonight"
+    (tonight / "job.json").write_text(json.dumps(job))
+    archive = office.config.state_dir / "job_queue" / "archive"
+    await eventually(lambda: any("job-20260102-001" in path.name for path in archive.rglob("*")), 60)
+    results = [json.loads(data) for _, _, data in await office.stored("mail.*.cortex")]
+    assert any("job-20260102-001" in json.dumps(result) for result in results)
+
+
+def test_every_command_of_the_day_is_there() -> None:
+    assert {"approvals", "reminders", "policy", "kpi", "mail"} <= set(COMMANDS)

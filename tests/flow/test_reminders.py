@@ -1,0 +1,279 @@
+"""Reminders: set in plain words, fired once at their time, put off, done, cancelled."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.nexus import book
+from services.nexus.__main__ import Nexus
+from services.nexus.book import set_timer
+from services.nexus.reminders import MOST_OPEN, to_wire
+from shared import subjects
+from shared.bus.entry import seal
+from shared.composition import compose
+from shared.contracts import (
+    Email,
+    Question,
+    Reminder,
+    ReminderDue,
+    Reminders,
+    ReminderStatus,
+    TaskStatus,
+)
+from shared.profile import load_profile
+from tests.flow.conftest import eventually_async
+from tests.flow.team import Team, open_team
+
+NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
+RECORD = subjects.record("nexus", "reminders", "all")
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(
+        tmp_path, ["nexus", "memory", "engineer"], MAILROOM_TIME_ZONE="Europe/Zurich"
+    ) as team:
+        yield team
+
+
+async def join(team: Team) -> Any:
+    return await team.join(compose(Nexus, NEXUS), NEXUS)
+
+
+async def recorded(team: Team) -> dict[str, Reminder]:
+    stored = await team.user.last(subjects.OFFICE, RECORD)
+    found = Reminders.from_json(stored.data).reminders if stored else ()
+    return {each.text: each for each in found}
+
+
+async def mail(team: Team) -> list[dict[str, Any]]:
+    request = {"seq": 1, "next_by_subj": subjects.mail("user", "nexus"), "batch": 500}
+    return [json.loads(stored.data) async for stored in team.user.read(subjects.OFFICE, request)]
+
+
+async def reminded(team: Team, text: str) -> list[dict[str, Any]]:
+    return [letter for letter in await mail(team) if letter.get("subject") == f"Reminder: {text}"]
+
+
+async def stands(team: Team, text: str, status: ReminderStatus) -> None:
+    async def reached() -> bool:
+        found = (await recorded(team)).get(text)
+        return found is not None and found.status is status
+
+    await eventually_async(reached, 10)
+
+
+async def write_record(team: Team, *reminders: Reminder) -> None:
+    """What a nexus that was killed left behind: the record, and no timer."""
+    bus = await team.connect("nexus")
+    await bus.commit([seal(RECORD, Reminders(sender="nexus", reminders=reminders), expect=0)])
+
+
+def reminder(text: str, due: datetime, **more: Any) -> Reminder:
+    return Reminder(reminder_id=f"r{text}", text=text, person="user", due_at=to_wire(due), **more)
+
+
+async def test_plain_words_become_a_reminder_that_goes_off_once(team: Team) -> None:
+    await join(team)
+    question = Question(sender="user", recipient="nexus", text="Remind me in 1 second to stretch")
+    await team.write(question, "nexus")
+    response = await team.receive("nexus")
+    assert response["route_used"] == "tool:reminders"
+    assert response["cause"] == question.id
+    assert response["text"].startswith("I shall remind you on ")
+    assert "(Europe/Zurich, UTC+0" in response["text"]
+    await stands(team, "stretch", ReminderStatus.FIRED)
+    found = (await recorded(team))["stretch"]
+    due, asked = datetime.fromisoformat(found.due_at), datetime.fromisoformat(question.created_at)
+    assert due - asked == timedelta(seconds=1)
+    assert datetime.fromisoformat(found.fired_at) - due < timedelta(seconds=3)
+    await asyncio.sleep(0.5)
+    (letter,) = await reminded(team, "stretch")
+    assert letter["type"] == "email.v1"
+    assert f"mailroom reminders snooze {found.reminder_id}" in letter["body"]
+    assert "late" not in letter["body"]
+
+
+async def test_the_same_question_again_sets_no_second_one(team: Team) -> None:
+    await join(team)
+    question = Question(sender="user", recipient="nexus", text="Remind me in 2 hours to stretch")
+    await team.write(question, "nexus")
+    await team.receive("nexus")
+    again = question.to_json().replace(b'"user_session_id":""', b'"user_session_id":"s2"')
+    await team.user.store(subjects.mail("nexus", "user"), again)
+    await asyncio.sleep(0.4)
+    stored = await team.user.last(subjects.OFFICE, RECORD)
+    assert stored is not None
+    assert len(Reminders.from_json(stored.data).reminders) == 1
+
+
+async def test_a_letter_that_waited_too_long_goes_off_at_once_and_says_so(team: Team) -> None:
+    wrote = datetime.now(UTC) - timedelta(hours=2)
+    question = Question(
+        sender="user", recipient="nexus", text="Remind me in 20 minutes to eat", created_at=wrote.isoformat()
+    )
+    await team.write(question, "nexus")
+    await join(team)
+    await stands(team, "eat", ReminderStatus.FIRED)
+    texts = [letter.get("text", "") for letter in await mail(team)]
+    assert any("before I came to it, so it goes off now: eat" in text for text in texts)
+    (letter,) = await reminded(team, "eat")
+    assert "It comes late" in letter["body"]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Remind me to call Ana", "says no time"),
+        ("Remind me to call Ana tomorrow", "'tomorrow' says no time of day"),
+        ("Remind me to call Ana tomorrow at 5", "can be read in two ways: 05:00 or 17:00"),
+        ("Remind me on 1 January 2020 at 09:00 to call Ana", "has passed"),
+        ("Remind me every Monday at 9 to call Ana", "goes off once"),
+        ("Remind me at 18:00", "not what to be reminded of"),
+    ],
+)
+async def test_what_is_not_clear_is_asked_back_and_nothing_is_set(team: Team, text: str, asked: str) -> None:
+    await join(team)
+    await team.write(Question(sender="user", recipient="nexus", text=text), "nexus")
+    response = await team.receive("nexus")
+    assert asked in response["text"] or "has passed" in response["text"]
+    assert response["confidence"] == 0.0
+    assert await recorded(team) == {}
+
+
+async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team: Team) -> None:
+    await write_record(team, reminder("tea", datetime.now(UTC) - timedelta(hours=2)))
+    await join(team)
+    await stands(team, "tea", ReminderStatus.FIRED)
+    (letter,) = await reminded(team, "tea")
+    assert "It comes late" in letter["body"]
+
+
+async def test_a_timer_lost_between_record_and_broker_is_set_at_the_start(team: Team) -> None:
+    await write_record(team, reminder("tea", datetime.now(UTC) + timedelta(seconds=1.5)))
+    await join(team)
+    await asyncio.sleep(0.3)
+    assert (await recorded(team))["tea"].status is ReminderStatus.SCHEDULED
+    await stands(team, "tea", ReminderStatus.FIRED)
+    assert len(await reminded(team, "tea")) == 1
+
+
+async def test_a_timer_that_goes_off_twice_or_for_an_earlier_setting_tells_once(team: Team) -> None:
+    nexus = await join(team)
+    done = await team.perform("nexus", "set_reminder", text="tea in 1 second")
+    reminder_id = done.metadata["reminder"]["reminder_id"]
+    await stands(team, "tea", ReminderStatus.FIRED)
+    for count in (1, 1, 2, 7):
+        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id=reminder_id, count=count)
+        await set_timer(nexus.bus, f"again{count}", due, datetime.now(UTC))
+    await asyncio.sleep(1.2)
+    assert len(await reminded(team, "tea")) == 1
+
+
+async def test_one_further_ahead_than_the_broker_keeps_timers_is_set_again_on_the_way(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(book, "LONGEST", timedelta(seconds=0.5))
+    await join(team)
+    await team.perform("nexus", "set_reminder", text="tea in 3 seconds")
+    await asyncio.sleep(1.5)
+    assert (await recorded(team))["tea"].status is ReminderStatus.SCHEDULED
+    await stands(team, "tea", ReminderStatus.FIRED)
+    found = (await recorded(team))["tea"]
+    assert found.fired_at >= found.due_at
+    assert len(await reminded(team, "tea")) == 1
+
+
+async def test_put_off_done_and_cancelled(team: Team) -> None:
+    await join(team)
+    await team.perform("nexus", "set_reminder", text="tea in 1 second")
+    await stands(team, "tea", ReminderStatus.FIRED)
+    put_off = await team.perform("nexus", "snooze_reminder", reminder="tea", minutes=1 / 60)
+    assert put_off.metadata["reminder"]["count"] == 2
+    await stands(team, "tea", ReminderStatus.SNOOZED)
+    await stands(team, "tea", ReminderStatus.FIRED)
+    assert len(await reminded(team, "tea")) == 2
+    await team.perform("nexus", "finish_reminder", reminder="tea")
+    await stands(team, "tea", ReminderStatus.ACKNOWLEDGED)
+    refused = await team.perform("nexus", "snooze_reminder", reminder="tea")
+    assert "is acknowledged, so it cannot be put off" in refused.error_message
+    other = await team.perform("nexus", "set_reminder", text="bread", when="in 1 second")
+    await team.perform("nexus", "cancel_reminder", reminder=other.metadata["reminder"]["reminder_id"][:5])
+    await asyncio.sleep(1.5)
+    assert (await recorded(team))["bread"].status is ReminderStatus.CANCELLED
+    assert await reminded(team, "bread") == []
+
+
+async def test_one_that_is_not_there_is_said_in_a_sentence(team: Team) -> None:
+    await join(team)
+    for action in ("snooze_reminder", "finish_reminder", "cancel_reminder"):
+        result = await team.perform("nexus", action, reminder="r12345")
+        assert result.status is TaskStatus.FAILED
+        assert result.error_message.startswith("There is no reminder 'r12345'.")
+    for text in ("tea with Ana", "tea with Bob"):
+        await team.perform("nexus", "set_reminder", text=text, when="in 2 hours")
+    several = await team.perform("nexus", "cancel_reminder", reminder="tea")
+    assert "may mean 2 reminders" in several.error_message
+    listed = await team.perform("nexus", "list_reminders")
+    assert [each["text"] for each in listed.metadata["reminders"]] == ["tea with Ana", "tea with Bob"]
+
+
+async def test_more_than_the_most_are_refused(team: Team) -> None:
+    later = datetime.now(UTC) + timedelta(days=2)
+    await write_record(team, *(reminder(f"t{number}", later) for number in range(MOST_OPEN)))
+    await join(team)
+    result = await team.perform("nexus", "set_reminder", text="tea in 1 hour")
+    assert "1,000 reminders are waiting" in result.error_message
+
+
+async def test_words_about_reminders_do_what_they_say(team: Team) -> None:
+    await join(team)
+    await team.perform("nexus", "set_reminder", text="call Ana", when="in 1 hour")
+
+    async def say(text: str) -> str:
+        question = Question(sender="user", recipient="nexus", text=text)
+        await team.write(question, "nexus")
+        while True:
+            for letter in await mail(team):
+                if letter["cause"] == question.id:
+                    return str(letter["text"])
+            await asyncio.sleep(0.02)
+
+    assert "call Ana: goes off on" in await say("What reminders do I have?")
+    assert "is put off until" in await say("Snooze the reminder about Ana for 2 hours")
+    assert "is cancelled" in await say("Please cancel the reminder about Ana")
+    assert await say("my reminders") == "There are no open reminders."
+    assert "There are no open reminders" in await say("snooze it")
+
+
+async def test_a_letter_sets_one_too_and_is_answered_by_a_letter(team: Team) -> None:
+    await join(team)
+    wrote = Email(
+        sender="user", recipient="nexus", subject="Please", body="Remind me in 2 hours to water the plants."
+    )
+    await team.write(wrote, "nexus")
+    reply = await team.receive("nexus")
+    assert reply["type"] == "email.v1"
+    assert reply["in_reply_to"] == wrote.id
+    assert "water the plants" in reply["body"]
+
+
+async def test_many_that_are_set_and_due_at_the_same_moment_all_go_off_once(team: Team) -> None:
+    await join(team)
+    due, count = (datetime.now(UTC) + timedelta(seconds=2)).isoformat(), 60
+    await asyncio.gather(
+        *(team.perform("nexus", "set_reminder", text=f"thing {number}", when=due) for number in range(count))
+    )
+
+    async def all_went_off() -> bool:
+        found = await recorded(team)
+        return len(found) == count and {each.status for each in found.values()} == {ReminderStatus.FIRED}
+
+    await eventually_async(all_went_off, 20)
+    subjects_told = [letter["subject"] for letter in await mail(team) if "subject" in letter]
+    assert sorted(subjects_told) == sorted(f"Reminder: thing {number}" for number in range(count))

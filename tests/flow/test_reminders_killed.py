@@ -1,0 +1,136 @@
+"""Reminders of a real nexus process: killed again and again, stopped, asked through the command."""
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from shared import subjects
+from shared.bus.claim import pending
+from shared.contracts import Reminders, ReminderStatus, Task
+from tests.flow.conftest import ROOT, Office, eventually_async
+
+RECORD = subjects.record("nexus", "reminders", "all")
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Office]:
+    """An office of nexus alone."""
+    running = Office(tmp_path, MAILROOM_TIME_ZONE="Europe/Zurich")
+    try:
+        await running.open(["nexus"])
+        yield running
+    finally:
+        await running.close()
+
+
+async def statuses(office: Office) -> dict[str, ReminderStatus]:
+    stored = await office.user.last(subjects.OFFICE, RECORD)
+    found = Reminders.from_json(stored.data).reminders if stored else ()
+    return {each.text: each.status for each in found}
+
+
+async def letters(office: Office) -> Counter[str]:
+    found = [json.loads(data) for _, _, data in await office.stored(subjects.mail("user", "nexus"))]
+    return Counter(each["subject"] for each in found if each["type"] == "email.v1")
+
+
+def wish(number: int, when: str) -> Task:
+    params = {"text": f"thing {number}", "when": when}
+    return Task(
+        task_id=f"wish{number}",
+        text="remind me",
+        assignee="nexus",
+        requester="user",
+        context={"action": "set_reminder", "params": params},
+    )
+
+
+async def test_killed_at_any_point_each_reminder_goes_off_once(desk: Office) -> None:
+    begun, count = datetime.now(UTC), 30
+    chance = random.Random(7)
+    for number in range(count):
+        due = begun + timedelta(seconds=1 + 5 * number / count)
+        await desk.user.commit(pending(wish(number, due.isoformat()), "user"))
+    for _ in range(4):
+        await asyncio.sleep(chance.uniform(0.1, 0.7))
+        desk.kill("nexus")
+        desk.start("nexus")
+        await desk.ready("nexus")
+
+    async def all_went_off() -> bool:
+        found = await statuses(desk)
+        return len(found) == count and set(found.values()) == {ReminderStatus.FIRED}
+
+    await eventually_async(all_went_off, 30)
+    await asyncio.sleep(1)
+    told = await letters(desk)
+    assert told == {f"Reminder: thing {number}": 1 for number in range(count)}
+
+
+async def test_a_frozen_process_that_wakes_up_late_reminds_nobody_again(desk: Office) -> None:
+    begun, count = datetime.now(UTC), 12
+    for number in range(count):
+        due = begun + timedelta(seconds=1 + number / 10)
+        await desk.user.commit(pending(wish(number, due.isoformat()), "user"))
+    desk.start("nexus", "-2")
+    await desk.ready("nexus", "-2")
+    desk.signal("nexus", signal.SIGSTOP)
+
+    async def all_went_off() -> bool:
+        found = await statuses(desk)
+        return len(found) == count and set(found.values()) == {ReminderStatus.FIRED}
+
+    await eventually_async(all_went_off, 30)
+    desk.signal("nexus", signal.SIGCONT)
+    await asyncio.sleep(1.5)
+    assert set((await letters(desk)).values()) == {1}
+
+
+def mailroom(office: Office, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "services.cli", *arguments],
+        cwd=ROOT,
+        env={**office.environment, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+async def test_the_command_sets_lists_puts_off_and_ends(desk: Office) -> None:
+    async def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return await asyncio.to_thread(mailroom, desk, "reminders", *arguments)
+
+    empty = await run("list")
+    assert empty.stdout.startswith("There are no open reminders.")
+    added = await run("add", "call Ana tomorrow at 9")
+    assert added.returncode == 0, added.stderr
+    assert "at 09:00 (Europe/Zurich, UTC+0" in added.stdout
+    again = json.loads((await run("add", "water the plants", "--at", "in 3 hours", "--json")).stdout)
+    assert again["text"] == "water the plants"
+    listed = json.loads((await run("list", "--json")).stdout)
+    assert [each["text"] for each in listed] == ["water the plants", "call Ana"] or len(listed) == 2
+    unclear = await run("add", "call Ana tomorrow at 5")
+    assert unclear.returncode == 1
+    assert "can be read in two ways: 05:00 or 17:00" in unclear.stderr
+    assert "Traceback" not in unclear.stderr
+    put_off = await run("snooze", "plants", "--for", "2h")
+    assert "is put off until" in put_off.stdout
+    assert (await run("snooze", "plants", "--for", "soon")).returncode == 2
+    assert "is done" in (await run("done", again["reminder_id"])).stdout
+    cancelled = json.loads((await run("cancel", "Ana", "--json")).stdout)
+    assert cancelled["status"] == "cancelled"
+    assert (await run("list")).stdout.startswith("There are no open reminders.")
+    assert len(json.loads((await run("list", "--all", "--json")).stdout)) == 2
+    missing = await run("done", "r00000")
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("Error: There is no reminder 'r00000'.")

@@ -1,0 +1,271 @@
+"""Commands that need a person, and an engineer that dies meanwhile: what runs, runs once."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from services.engineer.__main__ import Engineer
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.claim import pending
+from shared.bus.entry import seal
+from shared.composition import compose
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskChanged, TaskResult, TaskStatus
+from shared.profile import load_profile
+from tests.flow.conftest import Office, eventually, eventually_async
+from tests.flow.team import Team, open_team
+
+PROFILE = load_profile(Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml")
+UNKNOWN = "frobnicate 2>/dev/null || echo ran >> ran.log"
+"""A command that names a program nobody knows: a person has to say."""
+
+
+def run_shell(task_id: str, command: str, goal_id: str = "goal_1") -> Task:
+    context = {"action": "run_shell", "params": {"command": command}}
+    return Task(
+        task_id=task_id,
+        goal_id=goal_id,
+        text="Run it",
+        assignee="engineer",
+        requester="user",
+        context=context,
+    )
+
+
+async def hand_out(user: Bus, task: Task) -> None:
+    await user.commit(pending(task, subjects.USER))
+
+
+async def result_of(user: Bus, task_id: str, timeout: float = 30.0) -> TaskResult:
+    found: list[TaskResult] = []
+
+    async def ended() -> bool:
+        stored = await user.last(subjects.OFFICE, subjects.state("engineer", "user", task_id))
+        record = TaskChanged.from_json(stored.data) if stored else None
+        if record is not None and record.result is not None:
+            found.append(record.result)
+        return bool(found)
+
+    await eventually_async(ended, timeout)
+    return found[0]
+
+
+async def asked(user: Bus, count: int = 1, timeout: float = 15.0) -> list[ApprovalRequest]:
+    found: list[ApprovalRequest] = []
+
+    async def read() -> bool:
+        request = {"seq": 1, "next_by_subj": subjects.approval_asked("*", "*"), "batch": 100}
+        found[:] = [ApprovalRequest.from_json(m.data) async for m in user.read(subjects.OFFICE, request)]
+        return len(found) >= count
+
+    await eventually_async(read, timeout)
+    return found
+
+
+async def answer(user: Bus, request: ApprovalRequest, granted: bool) -> None:
+    said = ApprovalAnswer(
+        sender="user", recipient="engineer", approval_id=request.approval_id, granted=granted, note="because"
+    )
+    await user.commit([seal(subjects.approval_answered("engineer", request.approval_id), said)])
+
+
+@pytest.fixture
+async def team(tmp_path: Path) -> AsyncIterator[Team]:
+    async with open_team(tmp_path, ["engineer"], MAILROOM_APPROVAL_TIMEOUT="2.5") as opened:
+        await opened.join(compose(Engineer, PROFILE), PROFILE)
+        yield opened
+
+
+async def test_a_grant_holds_for_the_same_command_in_the_same_goal_only(team: Team) -> None:
+    log = team.config.workspaces / "goal_1" / "ran.log"
+    await hand_out(team.user, run_shell("t1", UNKNOWN))
+    (request,) = await asked(team.user)
+    assert request.what == f"run in the workspace: {UNKNOWN}"
+    assert request.rule == "unknown.program"
+    assert not log.exists()
+    await answer(team.user, request, True)
+    assert (await result_of(team.user, "t1")).status == TaskStatus.COMPLETED
+    await hand_out(team.user, run_shell("t2", UNKNOWN))
+    assert (await result_of(team.user, "t2")).status == TaskStatus.COMPLETED
+    assert log.read_text() == "ran\nran\n"
+    assert len(await asked(team.user)) == 1
+    await hand_out(team.user, run_shell("t3", f"{UNKNOWN} "))
+    await hand_out(team.user, run_shell("t4", UNKNOWN, "goal_2"))
+    more = await asked(team.user, 3)
+    assert len({each.approval_id for each in more}) == 3
+    assert not (team.config.workspaces / "goal_2" / "ran.log").exists()
+    for each in more[1:]:
+        await answer(team.user, each, False)
+    refused = await result_of(team.user, "t4")
+    assert refused.status == TaskStatus.FAILED
+    assert "A person refused it (because)" in (refused.error_message or "")
+
+
+async def test_without_an_answer_it_does_not_run(team: Team) -> None:
+    await hand_out(team.user, run_shell("t1", UNKNOWN))
+    result = await result_of(team.user, "t1")
+    assert result.status == TaskStatus.FAILED
+    assert "Nobody approved it in time" in (result.error_message or "")
+    (request,) = await asked(team.user)
+    await answer(team.user, request, True)  # too late
+    await hand_out(team.user, run_shell("t2", UNKNOWN))
+    assert (await result_of(team.user, "t2")).status == TaskStatus.FAILED
+    assert not (team.config.workspaces / "goal_1" / "ran.log").exists()
+
+
+async def test_what_is_denied_is_not_even_asked_for(team: Team) -> None:
+    await hand_out(team.user, run_shell("t1", "sudo id; echo ran >> ran.log"))
+    result = await result_of(team.user, "t1")
+    assert result.status == TaskStatus.FAILED
+    assert "The policy denies this command (privilege.raise)" in (result.error_message or "")
+    assert not (team.config.workspaces / "goal_1" / "ran.log").exists()
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    running = Office(tmp_path)
+    try:
+        await running.open(["engineer"])
+        yield running
+    finally:
+        await running.close()
+
+
+async def revive(office: Office) -> None:
+    office.kill("engineer")
+    office.start("engineer")
+    await office.ready("engineer")
+
+
+async def test_a_question_outlives_who_asked_it(office: Office) -> None:
+    log = office.config.workspaces / "goal_1" / "ran.log"
+    await hand_out(office.user, run_shell("t1", UNKNOWN))
+    (request,) = await asked(office.user)
+    await revive(office)
+    await asyncio.sleep(3)  # the task is handed out again, and finds its question
+    assert len(await asked(office.user)) == 1
+    office.kill("engineer")
+    await answer(office.user, request, True)
+    office.start("engineer")
+    assert (await result_of(office.user, "t1")).status == TaskStatus.COMPLETED
+    assert log.read_text() == "ran\n"
+
+
+async def test_a_command_that_was_cut_short_is_reported_and_not_repeated(office: Office) -> None:
+    log = office.config.workspaces / "goal_1" / "ran.log"
+    await hand_out(office.user, run_shell("t1", "echo begun >> ran.log; sleep 98.7654"))
+    await eventually(log.exists)
+    await revive(office)
+    result = await result_of(office.user, "t1")
+    assert result.status == TaskStatus.FAILED
+    assert "interrupted while it did this: run: echo begun >> ran.log" in (result.error_message or "")
+    assert log.read_text() == "begun\n"
+    listing = await asyncio.to_thread(
+        subprocess.run, ["ps", "ax"], capture_output=True, text=True, check=True
+    )
+    assert "98.7654" not in listing.stdout
+
+
+SCRIPT = [
+    {"call": {"name": "copy_project", "arguments": {"repo": "@PROJECT", "folder": "calc"}}},
+    {"call": {"name": "read_file", "arguments": {"path": "calc/calc.py"}}},
+    {"call": {"name": "run_shell", "arguments": {"command": "id", "sandbox": False}}},
+    {
+        "call": {
+            "name": "run_shell",
+            "arguments": {"command": "unshare -r id; sudo sh -c 'echo x > /etc/evil'"},
+        }
+    },
+    {"call": {"name": "switch_off_sandbox", "arguments": {}}},
+    # What fails may be tried again: it was not interrupted.
+    {"call": {"name": "apply_diff", "arguments": {"diff": "--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n"}}},
+    {"call": {"name": "apply_diff", "arguments": {"diff": "--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n"}}},
+    {
+        "call": {
+            "name": "patch_file",
+            "arguments": {"path": "calc/calc.py", "search": "a - b", "replace": "a + b"},
+        }
+    },
+    {"call": {"name": "test_changes", "arguments": {"folder": "calc"}}},
+    {"call": {"name": "finish_task", "arguments": {"result": "It subtracted; now it adds."}}},
+]
+
+
+async def test_a_model_changes_code_and_gets_nothing_it_may_not_have(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    (project / "test_calc.py").write_text(
+        "import unittest, calc\nclass T(unittest.TestCase):\n"
+        "    def test_a(self): self.assertEqual(calc.add(1, 2), 3)\n"
+    )
+    script = tmp_path / "script.yaml"
+    replies = yaml.safe_dump(SCRIPT).replace("'@PROJECT'", str(project))
+    script.write_text(yaml.safe_dump([{"agent": "engineer", "replies": yaml.safe_load(replies)}]))
+    office = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{script}")
+    try:
+        await office.open(["engineer"])
+        task = Task(task_id="t1", goal_id="goal_1", text="Mend add", assignee="engineer", requester="user")
+        await hand_out(office.user, task)
+        result = await result_of(office.user, "t1", 60)
+        judged = [data for _, _, data in await office.stored("event.engineer.command_judged")]
+    finally:
+        await office.close()
+    assert result.status == TaskStatus.COMPLETED, result.error_message
+    assert result.output.startswith("It subtracted; now it adds.")
+    assert "+    return a + b" in Path(result.output_paths[0]).read_text()
+    assert (project / "calc.py").read_text() == "def add(a, b):\n    return a - b\n"
+    assert result.metadata["commands"] == []
+    assert b'"verdict":"deny"' in judged[0]
+    assert not Path("/etc/evil").exists()
+
+
+async def test_who_dies_while_it_thinks_goes_on_and_repeats_no_command(tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    replies = [
+        {"call": {"name": "run_shell", "arguments": {"command": "echo ran >> ran.log; exit 3"}}},
+        {"delay": 3.0, "call": {"name": "finish_task", "arguments": {"result": "It ended with 3."}}},
+    ]
+    script.write_text(yaml.safe_dump([{"agent": "engineer", "replies": replies}]))
+    office = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{script}")
+    log = office.config.workspaces / "goal_1" / "ran.log"
+    try:
+        await office.open(["engineer"])
+        task = Task(task_id="t1", goal_id="goal_1", text="Run it", assignee="engineer", requester="user")
+        await hand_out(office.user, task)
+        await eventually(log.exists)
+        await asyncio.sleep(1)
+        await revive(office)
+        result = await result_of(office.user, "t1")
+    finally:
+        await office.close()
+    assert result.status == TaskStatus.COMPLETED, result.error_message
+    assert log.read_text() == "ran\n"
+    assert "- echo ran >> ran.log; exit 3 (exit code 3)" in result.output
+    assert [ran["exit_code"] for ran in result.metadata["commands"]] == [3]
+
+
+async def test_a_shell_task_of_a_goal_waits_for_a_person_without_any_model(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    try:
+        await office.open(["conductor", "engineer", "critic"])
+        context = {
+            "assignee": "engineer",
+            "action": "run_shell",
+            "command": f"{UNKNOWN}; cat ran.log",
+        }
+        await office.submit({"text": "Run it", "goal_id": "goal_9", "context": context})
+        (request,) = await asked(office.user)
+        assert request.goal_id == "goal_9"
+        await answer(office.user, request, True)
+        goal = await office.finished("goal_9")
+    finally:
+        await office.close()
+    assert goal.status == TaskStatus.COMPLETED, goal.reason
+    assert (office.config.workspaces / "goal_9" / "ran.log").read_text() == "ran\n"
+    (log,) = (office.config.outputs / "goal_9" / "commands").glob("*.log")
+    assert log.read_text() == "ran\n"

@@ -1,0 +1,173 @@
+"""The office's figures, from messages as the log holds them."""
+
+import msgspec
+import pytest
+
+from services.cli.tally import Tally
+from shared.contracts import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    CommandJudged,
+    CommandVerdict,
+    ContextItem,
+    ContextPacket,
+    Effect,
+    Response,
+    Task,
+    TaskChanged,
+    TaskResult,
+    TaskStatus,
+)
+
+AT = "2026-01-02T03:04:05+00:00"
+LATER = "2026-01-02T03:04:09+00:00"
+
+
+def record(
+    task_id: str,
+    ended: str = "2026-01-02T03:04:15+00:00",
+    *,
+    agent: str = "engineer",
+    status: TaskStatus = TaskStatus.COMPLETED,
+    attempt: int = 1,
+    journal: tuple[Effect, ...] = (),
+    **metadata: object,
+) -> bytes:
+    task = Task(
+        task_id=task_id,
+        text="Run the tests",
+        assignee=agent,
+        requester="conductor",
+        created_at=AT,
+        status=status,
+        context={"action": "run_tests"},
+    )
+    result = TaskResult(
+        task_id=task_id,
+        agent=agent,
+        status=status,
+        output="done",
+        error_message="no" if status is TaskStatus.FAILED else "",
+        completed_at=ended,
+        metadata=metadata,
+    )
+    return TaskChanged(task=task, attempt=attempt, journal=journal, result=result).to_json()
+
+
+def judged(command: str, verdict: CommandVerdict = CommandVerdict.DENY, task_id: str = "t1") -> bytes:
+    return CommandJudged(
+        command=command, verdict=verdict, rule="r1", why="w", task_id=task_id, goal_id="g", created_at=AT
+    ).to_json()
+
+
+def ran(command: str, at: str = LATER) -> tuple[Effect, ...]:
+    return (Effect(what=f"run: {command}", started_at=at, finished_at=at),)
+
+
+def test_without_data_it_says_so() -> None:
+    figures = Tally().figures()
+    assert (figures.velocity, figures.context_hits, figures.drift, figures.safety) == (None,) * 4
+    assert (figures.tasks, figures.agents) == ({}, ())
+
+
+def test_velocity_counts_from_handed_out_to_completed() -> None:
+    tally = Tally()
+    for number in range(18):
+        tally.take_record(record(f"t{number}"))
+    tally.take_record(record("s1", "2026-01-02T03:05:05+00:00", agent="scout"))
+    tally.take_record(record("s2", "2026-01-02T03:06:05+00:00", agent="scout", status=TaskStatus.FAILED))
+    # one that has not ended, and one that is no record
+    tally.take_record(
+        TaskChanged(task=Task(task_id="p", text="x", assignee="scout", requester="conductor")).to_json()
+    )
+    tally.take_record(b"\xff{")
+    figures = tally.figures()
+    assert figures.tasks == {"completed": 19, "failed": 1}
+    assert figures.velocity is not None
+    assert (figures.velocity.tasks, figures.velocity.p50, figures.velocity.p95) == (19, 10.0, 60.0)
+    assert figures.velocity.within_target == 18 / 19
+    assert figures.velocity_by_agent["scout"].p50 == 60.0
+
+
+def test_context_hits_come_from_answers_and_from_tasks() -> None:
+    tally = Tally()
+    packet = ContextPacket(
+        query="q",
+        bullets=(
+            ContextItem(text="a", evidence_id="n1", score=0.9),
+            ContextItem(text="b", evidence_id="n2", score=0.5),
+        ),
+    )
+    tally.take_letter(Response(text="x", context_used=packet).to_json())
+    tally.take_letter(Response(text="x").to_json())
+    tally.take_record(record("t1", context={"scores": [0.76, 0.75], "best": 0.76}))
+    hits = tally.figures().context_hits
+    assert hits is not None
+    assert (hits.items, hits.hits, hits.rate) == (4, 2, 0.5)
+
+
+def test_drift_is_counted_over_all_inspections_and_in_the_last() -> None:
+    tally = Tally()
+    rule = {"rule": "a", "source": "b", "violations": [{}, {}]}
+    kept = {"rule": "a", "source": "b", "violations": []}
+    tally.take_record(record("late", "2026-01-02T05:00:00+00:00", inspection={"drift": [kept]}))
+    tally.take_record(record("early", inspection={"drift": [rule, kept]}))
+    drift = tally.figures().drift
+    assert drift is not None
+    assert (drift.inspections, drift.rules, drift.broken, drift.violations) == (2, 3, 1, 2)
+    assert drift.last_violations == 0
+
+
+def test_what_was_denied_and_ran_all_the_same_is_found() -> None:
+    long = "rm -rf / " + "x" * 3_000
+    tally = Tally()
+    tally.take_judged(judged("rm  -rf\n/"))
+    tally.take_judged(judged("curl x | sh", task_id="t2"))
+    tally.take_judged(judged(long, task_id="t3"))
+    tally.take_record(record("t1", journal=ran("rm -rf /… [0123456789ab]")))
+    tally.take_record(record("t2", journal=ran("ls")))
+    note = Effect(what=f"run: {long[:150]}… [0123456789ab]", started_at=LATER)
+    tally.take_record(record("t3", journal=(note,)))
+    safety = tally.figures().safety
+    assert safety is not None
+    assert (safety.judged, safety.denied, safety.asked) == (3, 3, 0)
+    assert [command[:8] for command in safety.ran] == ["rm  -rf\n", "rm -rf /"]
+    assert safety.catch_rate == pytest.approx(1 / 3)
+    assert safety.rules == {"r1": 3}
+
+
+def test_what_a_person_granted_may_run_and_nothing_else() -> None:
+    tally = Tally()
+    for number, command in enumerate(["make deploy", "make other"], start=1):
+        tally.take_judged(judged(command, CommandVerdict.ASK, f"t{number}"))
+        tally.take_record(record(f"t{number}", journal=ran(command)))
+    asked = ApprovalRequest(
+        approval_id="a1", what="run in the workspace: make deploy", goal_id="g", expires_at=AT
+    )
+    tally.take_approval("approval.engineer.asked.a1", asked.to_json())
+    tally.take_approval(
+        "approval.engineer.answered.a1", ApprovalAnswer(approval_id="a1", granted=True).to_json()
+    )
+    safety = tally.figures().safety
+    assert safety is not None
+    assert (safety.asked, safety.granted, safety.ran) == (2, 1, ("make other",))
+
+
+def test_a_command_that_ran_before_it_was_denied_is_no_breach() -> None:
+    tally = Tally()
+    tally.take_judged(judged("make"))
+    tally.take_record(record("t1", journal=ran("make", "2026-01-02T03:04:00+00:00")))
+    safety = tally.figures().safety
+    assert safety is not None
+    assert safety.catch_rate == 1.0
+
+
+def test_what_an_agent_did_is_told_by_kind_of_task() -> None:
+    tally = Tally()
+    usage = {"input_tokens": 100, "output_tokens": 20, "cost": 0.5}
+    tally.take_record(record("t1", attempt=3, usage=usage))
+    tally.take_record(record("t2", status=TaskStatus.FAILED, usage="none"))
+    (seen,) = tally.figures().agents
+    assert (seen.agent, seen.kind, seen.samples, seen.success) == ("engineer", "run_tests", 2, 0.5)
+    assert (seen.retries, seen.tokens, seen.cost, seen.duration) == (1.0, 120, 0.5, 10.0)
+    assert msgspec.json.decode(seen.to_json())["type"] == "experience.v1"

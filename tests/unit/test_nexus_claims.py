@@ -1,0 +1,125 @@
+"""Claims of a model that can only write, and what a composed answer keeps."""
+
+import time
+
+import pytest
+
+from services.nexus.claims import strike_claims
+from services.nexus.composing import (
+    Chosen,
+    Composed,
+    check_choice,
+    frame_question,
+    settle,
+    to_decision,
+)
+from shared.contracts import ContextItem, ContextPacket, Reminder
+
+FALSE = """
+    I have set a reminder for tomorrow.
+    I've just created a task for this.
+    I set the reminder.
+    I'll remind you on Friday.
+    I will notify the team.
+    We are going to schedule a meeting.
+    I have already asked cortex.
+    I am looking into it now.
+    Your reminder for tomorrow is set.
+    A goal has been submitted.
+    The e-mail was sent.
+    Reminder set.
+    All set!
+    Done, the task is running.
+    There are two reminders for tomorrow.
+    You have no reminders.
+    Follow it as goal_20260101_abcdef.
+    It is reminder r0123456789.
+"""
+TRUE = """
+    The key hangs beside the door.
+    The team set the limit to 200 in May.
+    I have not set a reminder.
+    I cannot create tasks.
+    I can't remind you of that.
+    We don't have anything on that.
+    The release was delayed [m1].
+    The goal was submitted on Monday [m1].
+    Memory says nothing about the price.
+    Set the variable before you start the server.
+    As goal_known123 says, two tests fail.
+"""
+
+
+def lines(block: str) -> list[str]:
+    return [line.strip() for line in block.strip().splitlines()]
+
+
+@pytest.mark.parametrize("sentence", lines(FALSE))
+def test_what_did_not_happen_is_struck(sentence: str) -> None:
+    text, struck, _ = strike_claims(f"Tea is at four. {sentence}", "goal_known123", {"m1"})
+    assert text == "Tea is at four."
+    assert " ".join(struck) == sentence
+
+
+@pytest.mark.parametrize("sentence", lines(TRUE))
+def test_what_may_be_so_stands(sentence: str) -> None:
+    assert strike_claims(sentence, "goal_known123", {"m1"}) == (sentence, (), False)
+
+
+def test_the_rest_of_the_text_keeps_its_lines() -> None:
+    text, struck, reminders = strike_claims("One.\n\n- Two. I set a reminder. Three.\n- Four.", "", set())
+    assert text == "One.\n\n- Two. Three.\n- Four."
+    assert struck == ("I set a reminder.",)
+    assert reminders
+
+
+PACKET = ContextPacket(
+    query="Where is the key?",
+    bullets=(ContextItem(text="The key hangs\nbeside the door", evidence_id="node1", score=0.8),),
+    unknowns=("wifi",),
+    assumptions=("'The key' still holds",),
+)
+
+
+def test_the_packet_and_nothing_else_is_handed_over() -> None:
+    text = frame_question("Where is the key?", PACKET).text
+    assert "[node1] The key hangs beside the door" in text
+    assert "Memory says nothing about: wifi." in text
+    assert "Assumed: 'The key' still holds." in text
+    assert text.endswith("Question: Where is the key?")
+
+
+def test_an_answer_that_cites_nothing_is_worth_little() -> None:
+    assert settle(Composed(text="By the door."), PACKET, ()).confidence == 0.2
+    assert settle(Composed(text="By the door [node1]."), PACKET, ()).confidence == 0.8
+    named = settle(Composed(text="By the door.", citations=("node1",)), PACKET, ())
+    assert named.citations == ("node1",)
+
+
+def test_brackets_that_are_no_ids_stand() -> None:
+    response = settle(Composed(text="By the [sic] door [1] [node1] [fake_id_7]."), PACKET, ())
+    assert response.text.startswith("By the [sic] door [1] [node1].")
+
+
+def test_where_nothing_true_is_left_it_says_so_and_what_there_is() -> None:
+    reminder = Reminder(reminder_id="r1", text="tea", person="user", due_at="2027-01-01T00:00:00+00:00")
+    response = settle(Composed(text="I set your reminder."), PACKET, (reminder,))
+    assert response.text.startswith("Memory holds nothing that answers this.")
+    assert "There is one open reminder: see 'mailroom reminders list'." in response.text
+    assert response.citations == ()
+
+
+def test_a_choice_must_be_a_route_there_is() -> None:
+    assert check_choice(Chosen(route="cortex"), ["nexus", "cortex"]) is None
+    wrong = check_choice(Chosen(route="rm"), ["nexus", "cortex"])
+    assert wrong == "route must be one of nexus, cortex"
+    assert to_decision(Chosen(route="tool:news", rationale=" so ")).tool_name == "news"
+
+
+@pytest.mark.parametrize(
+    "word", ["there is ", "I have ", "your ", "reminder is ", "[node1] ", "goal_abcdefg "]
+)
+def test_long_answers_are_checked_quickly(word: str) -> None:
+    begun = time.perf_counter()
+    settle(Composed(text=word * 10_000), PACKET, ())
+    assert time.perf_counter() - begun < 3

@@ -1,0 +1,155 @@
+"""Reminders as data: what words want, and how one reminder follows from another."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from services.nexus.errand import Errand, find_errand, read_errand
+from services.nexus.reminders import KEPT, add, due_of, end, find_one, fire, read_reminder, snooze, to_wire
+from services.nexus.routing import route_request
+from services.nexus.tools import Tool, fill_params
+from shared.contracts import Reminder, Reminders, ReminderStatus
+from shared.errors import ActionError
+
+NOW = datetime(2026, 11, 25, 15, 20, tzinfo=UTC)
+OPEN = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.FIRED})
+
+ERRANDS = """
+    Remind me to run the tests tomorrow                | SET
+    please remind me in 20 minutes to stretch          | SET
+    Can you remind me to call Ana tomorrow at 9?       | SET
+    remind me about the dentist tomorrow at 9          | SET
+    Set a reminder for Friday 14:00 to submit          | SET
+    I need a reminder to pay the rent                  | SET
+    new reminder: stretch in 5 minutes                 | SET
+    What reminders do I have?                          | LIST
+    show my reminders                                  | LIST
+    Do I have any reminders?                           | LIST
+    snooze it                                          | SNOOZE
+    Snooze the reminder about Ana for 2 hours          | SNOOZE
+    postpone the reminder about Ana by 2 days          | SNOOZE
+    cancel the reminder about Ana                      | CANCEL
+    cancel r0123456789                                 | CANCEL
+    mark the reminder about rent as done               | FINISH
+    the reminder about rent is done                    | FINISH
+    Remind me what the check-up found                  | -
+    remind me of the decision on caching               | -
+    Implement a reminder feature                       | -
+    What did the reminder service do?                  | -
+    Cancel the goal                                    | -
+    hello                                              | -
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "errand"),
+    [[part.strip() for part in line.split("|")] for line in ERRANDS.strip().splitlines()],
+)
+def test_what_words_want_done_about_reminders(text: str, errand: str) -> None:
+    assert find_errand(text) is (None if errand == "-" else Errand[errand])
+    route = route_request(text, {"reminders": ("my reminders",)}).route
+    assert (route == "tool:reminders") is (errand != "-")
+
+
+def test_of_which_one_and_for_how_long() -> None:
+    assert read_errand("Snooze the reminder about Ana for 2 hours") == (Errand.SNOOZE, "Ana", 120.0)
+    assert read_errand("snooze r0123456789 for an hour") == (Errand.SNOOZE, "r0123456789", 60.0)
+    assert read_errand("snooze for 10 minutes") == (Errand.SNOOZE, "", 10.0)
+    assert read_errand("cancel the reminder about Ana please") == (Errand.CANCEL, "Ana", 0.0)
+    assert read_errand("mark the reminder about rent as done")[1] == "rent"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("Remind me to call Ana tomorrow at 9", "call Ana"),
+        ("Remind me in 20 minutes that the tea is ready", "the tea is ready"),
+        ("set a reminder: pay rent on 1 December at 10:00", "pay rent"),
+        ("Can you remind me about the dentist next Friday at 14:00?", "the dentist"),
+        ("Remind me to call Ana tomorrow at 9. Her number is 555.", "call Ana. Her number is 555."),
+        ("call Ana tomorrow at 9 please", "call Ana"),
+    ],
+)
+def test_what_to_be_reminded_of(text: str, what: str) -> None:
+    assert read_reminder(text, "", NOW, UTC).rest == what
+
+
+def test_a_text_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ActionError, match="at most 1,000 characters"):
+        read_reminder(f"{'x' * 1_001} tomorrow at 9", "", NOW, UTC)
+
+
+def reminder(number: int, **more: object) -> Reminder:
+    fields = {"reminder_id": f"r{number:04d}", "text": f"tea {number}", "person": "user"}
+    return Reminder(**{**fields, "due_at": to_wire(NOW), **more})  # type: ignore[arg-type]
+
+
+def test_putting_off_counts_from_now_where_it_went_off_and_else_from_its_time() -> None:
+    later = NOW + timedelta(hours=5)
+    fired = fire(reminder(1), NOW)
+    assert due_of(snooze(fired, later, 30)) == later + timedelta(minutes=30)
+    waiting = reminder(1, due_at=to_wire(later))
+    put_off = snooze(waiting, NOW, 30)
+    assert due_of(put_off) == later + timedelta(minutes=30)
+    assert (put_off.count, put_off.status) == (2, ReminderStatus.SNOOZED)
+    for minutes in (0, -1, 1e9, float("nan")):
+        with pytest.raises(ActionError):
+            snooze(fired, NOW, minutes)
+
+
+def test_an_ended_one_stays_ended() -> None:
+    done = end(reminder(1), ReminderStatus.ACKNOWLEDGED)
+    assert end(done, ReminderStatus.ACKNOWLEDGED) == done
+    with pytest.raises(ActionError, match="is acknowledged already"):
+        end(done, ReminderStatus.CANCELLED)
+
+
+def test_the_latest_that_are_over_are_kept_and_all_that_wait() -> None:
+    reminders = Reminders(reminders=(reminder(0),))
+    for number in range(1, KEPT + 50):
+        reminders = add(reminders, reminder(number, status=ReminderStatus.CANCELLED))
+    kept = [each.reminder_id for each in reminders.reminders]
+    assert len(kept) == KEPT + 1
+    assert kept[0] == "r0000"
+    assert kept[-1] == f"r{KEPT + 49:04d}"
+    assert add(reminders, reminder(0)) is reminders
+
+
+def test_one_is_found_by_id_its_beginning_or_its_words() -> None:
+    reminders = Reminders(reminders=(reminder(1), reminder(2), reminder(12)))
+    assert find_one(reminders, "r0001", among=OPEN).text == "tea 1"
+    assert find_one(reminders, "tea 12", among=OPEN).reminder_id == "r0012"
+    with pytest.raises(ActionError, match="may mean 3 reminders"):
+        find_one(reminders, "tea", among=OPEN)
+    for words in ("", "coffee", "r9"):
+        with pytest.raises(ActionError):
+            find_one(reminders, words, among=OPEN)
+
+
+def test_a_tool_that_can_do_without_a_subject_gets_what_is_named_beside_times() -> None:
+    weather = Tool(
+        keywords=("weather in", "weather like"), assignee="nexus", action="w", subject="place", optional=True
+    )
+    for text, place in (
+        ("What is the weather in Bern tomorrow?", "Bern"),
+        ("What's the weather like in New York this week?", "New York"),
+        ("How is the weather like today?", ""),
+        ("Is it raining in Bern, please?", "Bern"),
+    ):
+        assert fill_params(text, weather) == ({"place": place} if place else {}), text
+    calendar = Tool(keywords=("my calendar",), assignee="nexus", action="c", message="text")
+    assert fill_params("my calendar today", calendar) == {"text": "my calendar today"}
+
+
+@pytest.mark.parametrize(
+    "word", ["mark the reminder ", "remind me ", "snooze ", "for 2 ", "cancel reminder about "]
+)
+def test_long_messages_are_understood_quickly(word: str) -> None:
+    begun = time.perf_counter()
+    text = word * (100_000 // len(word))
+    find_errand(text)
+    read_errand(text)
+    with pytest.raises(ActionError):
+        read_reminder(text, "", NOW, UTC)
+    assert time.perf_counter() - begun < 2

@@ -1,0 +1,49 @@
+"""The parts of the hands' skills that touch nothing."""
+
+import pytest
+
+from services.cli.approvals import visible
+from shared.contracts import Task
+from shared.errors import ActionError
+from shared.settings import Settings
+from shared.skills.changing import LONGEST_NOTE, shorten
+from shared.skills.files import _line_of_only
+from shared.skills.workspace import slug, snapshots_path, workspace_name, workspace_path
+
+
+def task(**fields: str) -> Task:
+    return Task(task_id="task_1", text="x", assignee="engineer", requester="user", **fields)
+
+
+def test_a_goal_has_one_workspace_and_its_snapshots_lie_outside(tmp_path) -> None:
+    settings = Settings(state_dir=tmp_path)
+    assert workspace_name(task()) == "task_1"
+    assert workspace_name(task(goal_id="goal_1")) == "goal_1"
+    assert workspace_path(settings, task(goal_id="goal_1")) == tmp_path / "workspaces" / "goal_1"
+    assert not snapshots_path(settings, "goal_1").is_relative_to(settings.workspaces)
+
+
+def test_notes_of_different_commands_differ() -> None:
+    assert shorten("run: ls -la") == "run: ls -la"
+    long = "x" * 1_000
+    assert (
+        len({shorten(long), shorten(f"{long}y"), shorten(f" {long}"), shorten("a\nb"), shorten("a b")}) == 5
+    )
+    assert len(shorten(long)) < LONGEST_NOTE + 20
+    assert "\n" not in shorten("a\nb")
+
+
+def test_a_passage_must_be_the_only_one() -> None:
+    assert _line_of_only("a\nb\nc\n", "b\nc", "f") == 2
+    for search in ("", "z", "\n"):
+        with pytest.raises(ActionError):
+            _line_of_only("a\nb\nc\n", search, "f")
+
+
+def test_what_a_person_approves_hides_nothing() -> None:
+    assert visible("ls\n\x1b[2J\u202e\u200bé") == "ls\n\\u{1b}[2J\\u{202e}\\u{200b}é"
+
+
+def test_names_are_made_of_anything() -> None:
+    assert slug("My Project (2)!") == "my-project-2"
+    assert slug("../..") == "untitled"
