@@ -24,6 +24,9 @@ def policy() -> None:
 @click.argument("file", required=False, default="", metavar="[FILE|-]")
 @click.option("--command", "-c", "text", metavar="TEXT", help="Judge TEXT instead of a file.")
 @click.option("--workspace", "-w", default="", metavar="FOLDER", help="The folder the commands would run in.")
+@click.option(
+    "--json", is_flag=True, expose_value=False, help="Accepted for likeness: the answer is JSON lines anyway."
+)
 def check(file: str, text: str | None, workspace: str) -> None:
     """Judge the commands in FILE, or those on standard input for '-', one a line.
 

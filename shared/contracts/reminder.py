@@ -26,7 +26,7 @@ class ReminderStatus(StrEnum):
 
 
 class Reminder(Contract, frozen=True, kw_only=True):
-    """One reminder; ``due_at`` is ISO 8601 in UTC, ``count`` how often it was set (a snooze sets it again)."""
+    """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again)."""
 
     reminder_id: str
     text: str
