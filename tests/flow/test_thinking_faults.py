@@ -25,7 +25,7 @@ from shared.process import run
 class Writer(BaseAgent):
     """Writes lines."""
 
-    @register_action("Append a word", {"path": "The file", "word": "The word", "seconds": "How long it takes"})
+    @register_action("Append a word", {"path": "The file", "word": "The word", "seconds": "How long"})
     async def append(self, path: str, word: str, seconds: float = 0.0) -> str:
         async with self.effect(f"append {word}"):
             with open(path, "a") as file:
