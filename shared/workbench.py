@@ -74,12 +74,10 @@ class Workbench:
         try:
             return self._result(held, job, await work.outcome())
         except ActionError as error:
-            return held.failure(job.tell_doubts(str(error)))
+            return _failed(held, job, str(error))
         except asyncio.CancelledError:
             if work.stopped == OVERDUE:
-                return msgspec.structs.replace(
-                    held.failure(job.tell_doubts(OVERDUE)), status=TaskStatus.TIMEOUT
-                )
+                return _failed(held, job, OVERDUE, TaskStatus.TIMEOUT)
             if work.stopped:
                 raise Conflict(work.stopped) from None
             if not _is_being_cancelled():
@@ -96,11 +94,13 @@ class Workbench:
             result = job.result(self._name, outcome)
             size = len(result.to_json())
         except ValueError as error:
-            return held.failure(f"its result cannot be sent: {error}")
+            return _failed(held, job, f"its result cannot be sent: {error}")
         if size > MAX_RESULT:
-            return held.failure(
+            return _failed(
+                held,
+                job,
                 f"its result has {size:,} bytes and the limit is {MAX_RESULT:,}. "
-                "Have it write a file, and name that in output_paths"
+                "Have it write a file, and name that in output_paths",
             )
         return result
 
@@ -131,6 +131,13 @@ class Workbench:
         )
         record = TaskChanged.from_json(stored.data) if stored else None
         return record is None or record.task.status.final or record.attempt != held.attempt
+
+
+def _failed(held: Claim, job: Job, reason: str, status: TaskStatus = TaskStatus.FAILED) -> TaskResult:
+    """The result of a task that failed, with what is not known and what thinking about it took."""
+    return msgspec.structs.replace(
+        held.failure(job.tell_doubts(reason)), status=status, metadata=dict(job.facts)
+    )
 
 
 def _is_being_cancelled() -> bool:

@@ -211,7 +211,9 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     """The task as it is handed to its assignee, with the results it builds on."""
     context: dict[str, Any] = {"inputs": dict(inputs)} if inputs else {}
     if task.action:
-        context |= {"action": task.action, "params": task.params}
+        context["action"] = task.action
+    if task.action or task.params:
+        context["params"] = task.params
     if goal.verdict.get("reasons"):
         context["feedback"] = goal.verdict["reasons"]
     return Task(
