@@ -1,6 +1,7 @@
 """What every agent is: a profile, a mailbox, actions, and handlers for what arrives."""
 
 import asyncio
+import difflib
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -101,9 +102,11 @@ class BaseAgent:
             )
         action = self.actions.get(str(name))
         if action is None:
+            near = difflib.get_close_matches(str(name)[:60], self.actions, n=1)
+            meant = f"Did you mean {near[0]!r}? " if near else ""
             raise ActionError(
                 f"{self.profile.name} has no action {str(name)[:60]!r}",
-                f"Its actions are {', '.join(self.actions) or 'none'}",
+                f"{meant}Its actions are {', '.join(self.actions) or 'none'}",
             )
         params = task.context.get("params", {})
         if not isinstance(params, Mapping):

@@ -35,7 +35,7 @@ class Journal:
         pass
 
     @contextlib.asynccontextmanager
-    async def effect(self, what: str, *, repeatable: bool = False) -> AsyncIterator[None]:
+    async def effect(self, what: str, *, repeatable: bool = False, step: str = "") -> AsyncIterator[None]:
         self.effects.append(what)
         yield
 

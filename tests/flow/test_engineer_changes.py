@@ -186,6 +186,8 @@ async def test_what_the_policy_guards_is_not_copied(
     committed: list[object] = []
 
     class Bus:
+        name = "engineer"
+
         async def commit(self, entries: list[object]) -> None:
             committed.extend(entries)
 

@@ -403,7 +403,9 @@ async def test_an_unknown_action_is_answered_with_those_there_are(office: Office
     goal = await play(office, assignee="engineer", action="dance")
     assert goal.status is TaskStatus.FAILED
     assert "engineer has no action 'dance'. Its actions are " in goal.reason
-    assert "run_tests" in goal.reason
+    assert "git_log" in goal.reason
+    meant = await play(office, assignee="engineer", action="run_test")
+    assert "Did you mean 'run_tests'?" in meant.reason
 
 
 async def test_a_goal_no_playbook_is_near_to_is_answered_with_what_can_be_done(office: Office) -> None:
