@@ -152,7 +152,14 @@ class Call:
         if handler is not None:
             return handler(self) or UNREAD
         self.judge_program_arguments()
+        self._judge_tasks(path)
         return UNREAD
+
+    def _judge_tasks(self, path: str) -> None:
+        from shared.sandbox.policy.programs.tasks import judge_script_name, judge_tasks
+
+        judge_script_name(self, path)
+        judge_tasks(self, self.args)
 
     def judge_program_arguments(self) -> None:
         """Arguments of a program that works in the workspace: what lies outside it may be changed."""

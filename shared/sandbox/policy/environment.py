@@ -64,7 +64,7 @@ def judge_variable(call: "Call", name: str, value: str) -> None:
         return
     if _GUARDS.search(name.upper()):
         call.reader.find("guard.tamper", f"Setting {name}")
-    if name == "PATH":
+    if name in {"PATH", "PYTHONPATH"}:
         _judge_search(call, value)
     elif name.startswith("HIST") and not _plain(name, value):
         call.reader.find("guard.tamper", f"Setting {name}")

@@ -130,12 +130,26 @@ class Reader:
             self._arithmetic(node)
         return self._sequence(node.children, scope)
 
-    def _pipeline(self, node: "Node", scope: Scope) -> Stream:
+    def _pipeline(self, node: "Node", scope: Scope, extra: Sequence["Node"] = ()) -> Stream:
         inner = scope.branch()
-        for child in node.children:
-            if child.is_named:
-                inner.stdin = self.walk(child, inner)
-        return inner.stdin
+        named = [child for child in node.children if child.is_named]
+        for child in named[:-1]:
+            inner.stdin = self.walk(child, inner)
+        return self._extended(named[-1], inner, extra) if named else inner.stdin
+
+    def _extended(self, node: "Node", scope: Scope, extra: Sequence["Node"]) -> Stream:
+        """Judge ``node``; ``extra`` are words of its last command that stand behind a redirection."""
+        if node.type == "command":
+            return self._command(node, scope, extra)
+        if not extra:
+            return self.walk(node, scope)
+        if node.type == "pipeline":
+            return self._pipeline(node, scope, extra)
+        named = [child for child in node.children if child.is_named]
+        if node.type == "negated_command" and named:
+            return self._extended(named[-1], scope, extra)
+        self.find("unclear.syntax")
+        return self.walk(node, scope)
 
     def _redirected(self, node: "Node", scope: Scope) -> Stream:
         whole = body = node.child_by_field_name("body")
@@ -156,24 +170,22 @@ class Reader:
         try:
             if body is None:
                 output = NOTHING
-            elif body.type == "command":
-                output = self._command(body, scope, redirects.arguments)
             elif body.type == "pipeline" and redirects.stdin is not None:
-                output = self._fed_pipeline(body, scope, redirects.stdin)
+                output = self._fed_pipeline(body, scope, redirects)
             else:
-                output = self.walk(body, scope)
+                output = self._extended(body, scope, redirects.arguments)
         finally:
             scope.stdin = before
         return redirects.finish(output)
 
-    def _fed_pipeline(self, node: "Node", scope: Scope, stdin: Stream) -> Stream:
+    def _fed_pipeline(self, node: "Node", scope: Scope, redirects: Redirects) -> Stream:
         """A here-document after a pipeline feeds the last command; what the pipe carries counts too."""
         last = [child for child in node.children if child.is_named][-1]
         inner = scope.branch()
-        inner.stdin = stdin
-        self.walk(last, inner)
+        inner.stdin = redirects.stdin or UNREAD
+        self._extended(last, inner, redirects.arguments)
         inner.stdin = UNREAD
-        return self._pipeline(node, inner)
+        return self._pipeline(node, inner, redirects.arguments)
 
     def _command(self, node: "Node", scope: Scope, extra: Sequence["Node"] = ()) -> Stream:
         names = scope.several and [name for name in scope.several if name.encode() in (node.text or b"")]
@@ -387,6 +399,8 @@ class Reader:
             elif child.is_named:
                 output = self.walk(child, inner)
         self.settle(output)
+        if output.endless:
+            self.find("exhaust.endless", (node.text or b"").decode(errors="replace"))
         return output.text.rstrip("\n") if output.text is not None else UNKNOWN
 
     def process(self, node: "Node", scope: Scope) -> str:

@@ -95,6 +95,7 @@ RULES = {
     "container.destroy": Rule(_DENY, "{} removes containers, images or volumes for good."),
     "cloud.change": Rule(_ASK, "{} may change a service that other people use."),
     "cloud.destroy": Rule(_DENY, "{} destroys something that other people use."),
+    "task.effect": Rule(_ASK, "{} names a task that destroys, resets or publishes something."),
     "database.change": Rule(_ASK, "{} may change a database or run programs through it."),
     "database.destroy": Rule(_DENY, "{} destroys data in a database."),
 }

@@ -39,7 +39,7 @@ _LIKELY = re.compile(
     r"|wp-config\.php)$"
 )
 _SOUGHT = re.compile(
-    r"id_(rsa|dsa|ed25519|ecdsa)|\.pem\b|\.ppk|\.kdbx|\.key\b|\.p12|\.pfx|shadow|passwd|password"
+    r"id_(rsa|dsa|ed25519|ecdsa|\*)|\.pem\b|\.ppk|\.kdbx|\.key\b|\.p12|\.pfx|shadow|passwd|password"
     r"|secret|credential|"
     r"\.env\b|\.ssh|\.aws|\.gnupg|wallet|api.?key|private.?key|BEGIN|AKIA|token|htpasswd|\.netrc"
     r"|_history|kubeconfig",

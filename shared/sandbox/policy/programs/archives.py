@@ -157,6 +157,9 @@ def judge_packer(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a k
             call.read(word)
         for word in found.of("O"):
             call.write(word)
+        letters = "".join(flag for flag in found.flags if len(flag) < 8)
+        if found.has("extract") or ("i" in letters and "t" not in letters):
+            call.find("write.unpack")
         if found.has("p", "pass-through"):
             for word in found.operands:
                 call.write(word)

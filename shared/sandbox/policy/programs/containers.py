@@ -116,7 +116,7 @@ def _judge_container_command(call: Call, words: list[Word]) -> None:
         call.run(inner.operands[1:])
 
 
-def judge_cluster(call: Call) -> Stream | None:
+def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
     """kubectl and the like: showing is everyday, but not of secrets."""
     found = call.options(
         "n namespace context kubeconfig l selector o output f filename c container cluster s server token as"
@@ -140,6 +140,8 @@ def judge_cluster(call: Call) -> Stream | None:
         return None
     elif action in {"delete", "drain", "evict", "cordon", "taint"}:
         call.find("cloud.destroy")
+    elif action in {"repo", "plugin"} and words[1:2] not in ([], ["list"], ["ls"], ["update"], ["index"]):
+        call.find("package.install")
     elif action in {"exec", "run", "debug", "attach", "cp", "port-forward", "proxy"}:
         call.find("cloud.change")
         texts = [word.text for word in call.args]

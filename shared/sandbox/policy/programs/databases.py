@@ -21,7 +21,7 @@ _CHANGES = re.compile(
     r"|restore|save|bgsave|module|acl"
     r"|insertone|insertmany|updateone|updatemany|deleteone|deletemany|kill|lock|into\s+(out|dump)file"
     r"|load_file|load_extension|writefile|edit|readfile|pg_read_\w+|pg_ls_\w+|lo_import|lo_export"
-    r"|pg_sleep|dblink\w*|xp_cmdshell|sp_\w+|sys_exec|sys_eval|system|program|mysql\.user|pg_shadow"
+    r"|pg_sleep|pg_(terminate|cancel)\w*|writable_schema|dblink\w*|xp_cmdshell|sp_\w+|sys_exec|sys_eval|system|program|mysql\.user|pg_shadow"
     r"|pg_authid)\b",
     re.IGNORECASE,
 )
@@ -42,7 +42,7 @@ def _judge_text(call: Call, text: str, local: bool) -> None:
         local
         and not re.search(
             r"attach|load_extension|writefile|readfile|edit\(|copy|install|load|drop|delete\s+from|alter"
-            r"|update",
+            r"|update|writable_schema",
             plain,
             re.IGNORECASE,
         )

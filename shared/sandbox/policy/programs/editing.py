@@ -20,6 +20,8 @@ def judge_sed(call: Call) -> Stream | None:
     found = call.options("e f l expression file line-length i0")
     scripts = [word.text for word in found.of("e", "expression")]
     for word in found.of("f", "file"):
+        if call.place(word) is not Place.WORKSPACE:
+            call.find("run.outside", word.text)
         call.read(word)
     files = found.operands
     if not scripts and not found.of("f", "file"):

@@ -128,6 +128,8 @@ def judge_address(call: Call, word: Word) -> None:
         call.read(Word(parts.path))
         return
     host = parts.hostname
+    if parts.scheme not in {"http", "https", "ws", "wss"}:
+        call.find("network.fetch", text)
     if _METADATA.search(host):
         call.find("network.private", text)
     elif host in _LOCAL:

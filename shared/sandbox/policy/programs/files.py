@@ -63,6 +63,8 @@ def _inside(target: Word, source: Word) -> Word:
 
 def _arrive(call: Call, sources: list[Word], targets: list[Word]) -> None:
     for target in targets:
+        if any(source.text == "/dev/null" for source in sources):
+            effects.empty(call.reader, call.path(target) or "")
         call.write(target)
         for source in sources:
             path = call.path(source)

@@ -69,6 +69,7 @@ def _judge_general(call: Call, name: str, words: list[Word]) -> None:
         if option in {
             "--upload-pack",
             "--receive-pack",
+            "--exec",
             "--ext-diff",
             "--textconv",
             "--extcmd",
@@ -80,13 +81,15 @@ def _judge_general(call: Call, name: str, words: list[Word]) -> None:
             call.find("git.executes")
             if value:
                 call.script(value)
+        elif option == "--no-verify":
+            call.find("git.config")
         elif option == "--template":
             call.find("git.executes")
         elif option == "--output" and value:
             call.write(Word(value))
         elif (name == "grep" and text.startswith("-O")) or text.startswith("ext::"):
             call.find("git.executes")
-        path = value or text
+        path = value if value and option.startswith("-") else text
         if path.startswith(("/", "~", "..")) and name not in {"clone", "init", "worktree", "check-ignore"}:
             call.read(Word(path, word.glob, word.odd, word.hidden))
     if name in {"archive", "format-patch", "bundle"}:

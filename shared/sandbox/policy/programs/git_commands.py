@@ -122,6 +122,8 @@ def _restore(call: Call, words: list[Word]) -> None:
 
 def _push(call: Call, words: list[Word]) -> None:
     found = parse_options(words, "o push-option repo receive-pack exec")
+    if found.has("n", "dry-run"):
+        return
     if found.has(
         "f", "force", "force-with-lease", "force-if-includes", "mirror", "prune", "d", "delete"
     ) or any(word.text.startswith(("+", ":")) for word in found.operands[1:]):

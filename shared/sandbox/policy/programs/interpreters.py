@@ -149,7 +149,7 @@ _LOADED_FINE = frozenset(
     "strict warnings utf8 List::Util POSIX Data::Dumper JSON JSON::PP Time::Local Time::HiRes Encode "
     "MIME::Base64 Digest::MD5 Digest::SHA Math::Trig "
     "Scalar::Util Text::Wrap Text::CSV feature bigint bignum open json set date time csv digest yaml "
-    "pp CPAN 5.010 5.10.0 v5.10 display_errors=1 memory_limit=-1".split()
+    "pp 5.010 5.10.0 v5.10 display_errors=1 memory_limit=-1".split()
 )
 
 

@@ -50,7 +50,8 @@ _ALWAYS = {
     "keepassxc-cli gpg gpg2 gpg-agent ssh-add ssh-agent ssh-keygen ssh-copy-id ykman pass-otp "
     "chamber sops age age-keygen rbw 1password mokutil keytool pk12util tpm2_unseal cmdkey wincred "
     "truffleHog trufflehog gitleaks lazagne hashdump secretsdump.py gpgconf klist",
-    "network.send": "xclip xsel pastebinit pastebin termbin transfer gist sprunge ix wgetpaste 0x0",
+    "network.send": "xclip xsel pbpaste wl-paste pastebinit pastebin termbin transfer gist sprunge ix "
+    "wgetpaste 0x0",
     "unknown.use": "dosbox wine qemu qemu-system-x86_64 qemu-img virt-install virsh vboxmanage vagrant "
     "multipass "
     "limactl colima xdg-open open start gnome-open sensible-browser firefox chromium google-chrome "
@@ -243,7 +244,10 @@ def judge_editor(call: Call) -> Stream | None:
     texts += [word.text[1:] for word in found.operands if word.text.startswith("+")]
     if call.stdin.text:
         texts += call.stdin.text.splitlines()
+    texts += [part for text in texts for part in text.split("|")[1:]]
     for text in texts:
+        if re.match(r"\s*:?\s*set?\s+sh(ell)?=", text):
+            call.find("unclear.command")
         match = re.match(
             r"\s*:?\s*[\d,.%$]*\s*(r\s*!|w\s*!|!|silent!?\s*!|term(?:inal)?\s|sh(?:ell)?\b|system\()(.*)",
             text,
@@ -340,6 +344,7 @@ PROGRAMS: dict[str, Handler] = {
         _rule("destroy.device"),
     ),
     "crontab": judge_crontab,
+    "getcap": lambda call: call.find("secret.search") if call.options().has("r") else None,
     "umask": judge_umask,
     "mount": judge_mount,
     "kill": judge_kill,
@@ -362,6 +367,15 @@ PROGRAMS: dict[str, Handler] = {
     "ssh-keygen": judge_sshkeys,
     "ssh-keyscan": _rule("network.remote"),
     "systemctl": _SYSTEMCTL,
+    "timedatectl": by_words("guard.tamper", {"": "status,show,timesync-status,list-timezones"}),
+    **dict.fromkeys(
+        "hostnamectl localectl".split(),
+        by_words("system.change", {"": "status,show,list-locales,list-keymaps,hostname"}),
+    ),
+    "loginctl": by_words(
+        "unknown.use", {"": "list-sessions,list-users,list-seats,session-status,user-status,show-session"}
+    ),
+    **dict.fromkeys("reg wmic rundll32 regsvr32 mshta certutil bitsadmin".split(), _rule("system.change")),
     "service": judge_service,
     "renice": _rule("process.kill"),
     "lastlog": lambda call: None,

@@ -127,6 +127,13 @@ def judge_lookup(call: Call) -> Stream | None:
     return None
 
 
+def judge_accounts(call: Call) -> Stream | None:
+    """getent: of its databases, those with passwords are not shown."""
+    if any("shadow" in word.text for word in call.args):
+        call.find("secret.file", "/etc/shadow")
+    return judge_lookup(call)
+
+
 def judge_scan(call: Call) -> Stream | None:
     """Looking for other machines, or listening in."""
     call.find("network.remote")
@@ -183,9 +190,10 @@ PROGRAMS: dict[str, Handler] = {
     ),
     "openssl": judge_openssl,
     **dict.fromkeys(
-        "ping ping6 dig host nslookup drill traceroute tracepath mtr getent kdig".split(),
+        "ping ping6 dig host nslookup drill traceroute tracepath mtr kdig".split(),
         judge_lookup,
     ),
+    "getent": judge_accounts,
     **dict.fromkeys(
         "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap "
         "gobuster dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow "

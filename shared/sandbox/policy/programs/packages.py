@@ -6,6 +6,7 @@ from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.options import parse_options
 from shared.sandbox.policy.paths import Place
 from shared.sandbox.policy.programs.subcommands import by_words
+from shared.sandbox.policy.programs.tasks import judge_tasks
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
@@ -149,6 +150,8 @@ def judge_npm(call: Call) -> Stream | None:
             else:
                 call.find("package.install")
         return None
+    if action in {"run", "run-script"}:
+        judge_tasks(call, words[1:2])
     return _NPM(call)
 
 
@@ -163,6 +166,7 @@ def _judge_tool(call: Call, words: list[Word]) -> Stream | None:
         call.find("package.foreign")
     elif name.partition("@")[0] not in _TOOLS or "@" in name[1:]:
         call.find("package.install")
+    judge_tasks(call, words[1:])
     for word in words[1:]:
         call.read(word)
     return None

@@ -88,7 +88,7 @@ _PLAIN = Reads()
 SPECS: dict[str, Reads] = {
     **dict.fromkeys(
         "blkid btop dmidecode duf getcap glances gprof gstat hwinfo lpstat lshw lsmod mdls "
-        "modinfo pbpaste pidstat pwdx "
+        "modinfo pidstat pwdx "
         "quota sync sw_vers system_profiler vm_stat iotop iftop nethogs suspend whiptail "
         "cmatrix sl primes random".split(),
         Reads(skip=99),
@@ -170,7 +170,7 @@ SPECS: dict[str, Reads] = {
     "gzcat": _PASS,
     "lz4cat": _PASS,
     **dict.fromkeys("zless zmore bzless bzmore xzless zdiff zcmp bzdiff xzdiff".split(), _PLAIN),
-    "file": Reads("m f F e P", reads="f m files-from magic-file", refuse="C"),
+    "file": Reads("m f F e P", reads="f m files-from magic-file", refuse="C", names_only=True),
     "stat": Reads("c f printf format t", names_only=True),
     **dict.fromkeys(
         "dir vdir exa eza lsd readlink realpath basename dirname pathchk namei getfacl lsattr".split(),
@@ -223,7 +223,10 @@ SPECS: dict[str, Reads] = {
     "type": Reads(skip=99),
     "help": Reads(skip=99),
     "patch": Reads(
-        "p d D r F V i strip input directory", reads="i input", writes="o output r", inplace="never"
+        "p d D r F V i strip input directory",
+        reads="i input",
+        writes="o output r d directory",
+        inplace="never",
     ),
     "csplit": Reads("f b n prefix suffix-format digits", writes="f prefix", skip=0),
     "ptx": _PLAIN,

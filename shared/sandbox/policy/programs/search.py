@@ -12,23 +12,8 @@ _INVERTS = {"*", "!", "-not", "-o", "-or"}
 """With these a name says little of what is left to be found."""
 _SIMPLE = {"-name", "-iname"}
 _NAMES = {"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname", "-ilname"}
-_FILTERS = _NAMES | {
-    "-mtime",
-    "-mmin",
-    "-ctime",
-    "-atime",
-    "-size",
-    "-empty",
-    "-newer",
-    "-amin",
-    "-cmin",
-    "-user",
-    "-inum",
-    "-samefile",
-    "-xtype",
-    "-perm",
-    "-newermt",
-}
+_NARROWS = _NAMES | {"-empty", "-inum", "-samefile", "-xtype"}
+"""Tests that leave few files; an age, a size or an owner may fit them all."""
 
 
 def judge_find(call: Call) -> Stream | None:
@@ -47,8 +32,10 @@ def judge_find(call: Call) -> Stream | None:
         text = word.text
         value = tests[index + 1] if index + 1 < len(tests) else Word("")
         if (
-            text in _NAMES
-            and (secrets.is_sought(value.text) or value.text.startswith("."))
+            (
+                text in {"-writable", "-nouser"}
+                or (text in _NAMES and (secrets.is_sought(value.text) or value.text.startswith(".")))
+            )
             and _is_outside(call, roots)
         ) or (
             text == "-perm"
@@ -78,13 +65,13 @@ def _found_words(call: Call, roots: list[Word], tests: list[Word]) -> list[Word]
     """Patterns of what may be found: the name asked for, in each folder looked through."""
     names = [tests[index + 1].text for index, word in enumerate(tests[:-1]) if word.text in _SIMPLE]
     name = "*" if "*" in names else next(iter(names), "")
-    if not name and any(word.text in _FILTERS for word in tests):
+    if not name and any(word.text in _NARROWS for word in tests):
         name = "found*"
     return [Word(f"{root.text.rstrip('/') or '/'}/{name or '*'}".replace("//", "/"), True) for root in roots]
 
 
 def _delete(call: Call, found: list[Word], tests: list[Word]) -> None:
-    everything = not any(word.text in _FILTERS for word in tests) or any(
+    everything = not any(word.text in _NARROWS for word in tests) or any(
         word.text in _INVERTS for word in tests
     )
     for word in found:

@@ -5,6 +5,7 @@ import re
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.expansion import UNKNOWN
 from shared.sandbox.policy.paths import Place
+from shared.sandbox.policy.programs.tasks import judge_script_name, judge_tasks
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
@@ -27,6 +28,9 @@ def judge_shell(call: Call) -> Stream | None:
         return _run_text(call, found.operands[0], found.operands[1:])
     if found.has("version", "help", "n"):
         return None
+    if call.name in {"pwsh", "powershell"} and found.operands and "." not in found.operands[0].text:
+        call.find("unclear.command")
+        return call.script(" ".join(word.text for word in found.operands))
     if found.operands and not found.has("s"):
         return run_file(call, found.operands[0])
     return _run_input(call)
@@ -55,6 +59,9 @@ def run_file(call: Call, word: Word) -> Stream | None:
         call.find("run.download", path)
     elif where is not Place.WORKSPACE:
         call.find("run.outside", path)
+    else:
+        judge_script_name(call, path)
+    judge_tasks(call, call.args[1:])
     for argument in call.args[1:]:
         call.read(argument)
     return None

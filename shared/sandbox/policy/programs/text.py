@@ -1,5 +1,7 @@
 """Programs on texts that do more than read and print: cat, tee, grep, head, sort, split, pagers."""
 
+import re
+
 from shared.sandbox.policy import effects, secrets
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.programs.readers import LS, SPECS, reader_of
@@ -138,6 +140,8 @@ def judge_split(call: Call) -> Stream | None:
         "a b C l n t filter additional-suffix suffix-length bytes lines line-bytes number separator f prefix"
     )
     for word in found.of("filter"):
+        if re.match(r"\s*(\S*/)?(ba|da|z|k|a)?sh\b", word.text):
+            call.find("unclear.command")
         call.script(word.text)
     for word in found.operands[:1]:
         call.read(word)

@@ -5,6 +5,7 @@ import re
 from shared.sandbox.policy import effects
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.paths import Place
+from shared.sandbox.policy.programs.tasks import judge_tasks, names_effect
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
@@ -58,6 +59,10 @@ _RUNS = {
 }
 
 
+_TESTERS = frozenset("pytest py.test jest vitest mocha rspec phpunit bats behave ctest".split())
+"""Their words are names of tests."""
+
+
 def judge_tool(call: Call) -> Stream | None:
     """It works in the workspace; what it is told to write must lie there too."""
     if call.name in {"ccache", "sccache", "distcc"} and call.args and not call.args[0].text.startswith("-"):
@@ -69,8 +74,16 @@ def judge_tool(call: Call) -> Stream | None:
     if call.name == "coverage" and call.args and call.args[0].text == "run":
         words = [word for word in call.args[1:] if not word.text.startswith("--")]
         return call.run([Word("python3"), *words])
+    if call.name not in _TESTERS:
+        judge_tasks(call, call.args)
     _judge_paths(call)
     return None
+
+
+_TAKES_RULES = frozenset(
+    "-P -f -c -r -p --file --config --config-file --rcfile --rulesdir --require --load-plugins".split()
+)
+"""Options that name what a tool is to do, be it a script, a plug-in or settings."""
 
 
 def _judge_paths(call: Call) -> None:
@@ -87,15 +100,23 @@ def _judge_paths(call: Call) -> None:
             in "-o --output -d --target-dir --basetemp --prefix --out-dir --outdir -C --directory".split()
         ):
             effects.write(call.reader, call.scope, value, gently=True)
+        elif previous in _TAKES_RULES and where not in {Place.WORKSPACE, Place.UNKNOWN}:
+            call.find("run.outside", value.text)
         elif where is not Place.SYSTEM or not re.match(r"/(usr|opt)/", value.text):
             call.read(value)
         previous = text
+
+
+_RECORDERS = frozenset("x11grab gdigrab avfoundation kmsgrab fbdev v4l2 alsa pulse dshow jack".split())
+"""Formats that are a screen, a camera or a microphone."""
 
 
 def judge_converter(call: Call) -> Stream | None:
     """Pictures, films, documents: from file to file, unless told to fetch or to run."""
     for word in call.args:
         text = word.text
+        if text in _RECORDERS:
+            call.find("unknown.use")
         if re.match(r"\||ephemeral:|msl:|vid:|https?:|ftp:|rtmp:|tcp:|udp:|concat:|label:@|@", text):
             call.find("network.fetch" if "://" in text else "unclear.command")
         elif (
@@ -143,8 +164,18 @@ def judge_make(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kin
             call.find("write.system", "make install")
         elif re.search(r"deploy|publish|release|destroy|nuke", word.text) and not equals:
             call.find("cloud.change")
+        elif not equals and names_effect(word.text):
+            call.find("task.effect")
     _judge_cloned(call)
+    _judge_makefile(call)
     return None
+
+
+def _judge_makefile(call: Call) -> None:
+    """A Makefile that this very script wrote."""
+    for name in ("GNUmakefile", "makefile", "Makefile"):
+        if call.path(Word(name)) in call.scope.files:
+            call.find("run.written", name)
 
 
 def _judge_cloned(call: Call) -> None:
@@ -189,6 +220,7 @@ def judge_rake(call: Call) -> Stream | None:
     """rake and its like take code on the command line."""
     if call.options("e execute E p f").has("e", "execute", "E", "p"):
         call.find("unclear.code", call.name)
+    judge_tasks(call, call.args)
     _judge_paths(call)
     return None
 

@@ -150,7 +150,10 @@ def judge_xargs(call: Call) -> Stream | None:
         ["{}"] if found.has("i", "replace") else []
     )
     if marks:
-        full = [_fill(word, marks[0], fed[0]) for word in words]
+        lines = [Word(line) for line in (call.stdin.text or "").splitlines()[:8]] or fed[:1]
+        for line in lines[1:]:
+            call.run([_fill(word, marks[0], line) for word in words], stdin=Stream())
+        full = [_fill(word, marks[0], lines[0]) for word in words]
         if marks[0] in words[0].text:
             call.find("unclear.command")
     else:
