@@ -9,12 +9,16 @@ from shared.settings import Settings
 
 
 class RunningOffice(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``mailroom up`` says of the office it keeps running, in ``<state_dir>/run/office.json``."""
+    """What ``mailroom up`` says of the office it keeps running, in ``<state_dir>/run/office.json``.
+
+    ``brain`` is the model its agents think with, as the setting names it; empty without one.
+    """
 
     pid: int
     url: str
     started_at: str = ""
     state_dir: str = ""
+    brain: str = ""
 
 
 def find_office(config: Settings) -> RunningOffice | None:

@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.padding import Padding
 
 from services.cli.connection import connect
-from services.cli.screen import clean, clean_block, json_option, open_console, print_json
+from services.cli.screen import clean, clean_block, json_option, open_console, print_block, print_json
 from shared.contracts import Presence
 from shared.errors import MailroomError
 
@@ -19,7 +18,7 @@ from shared.errors import MailroomError
 def agents(name: str, as_json: bool) -> None:
     """Show who can do what, and how to write to them.
 
-    Of everybody who is at work, or of NAME alone.
+    Of everybody who is at work in short, or of NAME with all its actions and their parameters.
     """
     present = asyncio.run(_read())
     if name:
@@ -33,7 +32,7 @@ def agents(name: str, as_json: bool) -> None:
         return
     console = open_console()
     for agent in dict.fromkeys(presence.agent for presence in present):
-        _print([presence for presence in present if presence.agent == agent], console)
+        _print([presence for presence in present if presence.agent == agent], console, whole=bool(name))
     if not present:
         click.echo("Nobody is at work.")
 
@@ -45,7 +44,7 @@ async def _read() -> list[Presence]:
         return await read_presences(bus)
 
 
-def _print(processes: list[Presence], console: Console) -> None:
+def _print(processes: list[Presence], console: Console, *, whole: bool) -> None:
     latest = processes[-1]
     count = len(processes)
     console.print(
@@ -54,6 +53,10 @@ def _print(processes: list[Presence], console: Console) -> None:
     _print_indented(clean(latest.description), console)
     for line in clean_block(latest.instructions).splitlines():
         _print_indented(line, console)
+    if not whole:
+        _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
+        console.print()
+        return
     for action, description in sorted(latest.actions.items()):
         _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
         for parameter in _parameters(latest.schemas.get(action)):
@@ -77,4 +80,4 @@ def _parameters(schema: Any) -> list[str]:
 
 def _print_indented(text: str, console: Console, hang: int = 0) -> None:
     if text.strip():
-        console.print(Padding(text, (0, 0, 0, 2 + hang), expand=False))
+        print_block(f"{'':{2 + hang}}{text}", console, hang=2 + hang)

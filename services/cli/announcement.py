@@ -43,6 +43,7 @@ def where_things_are(office: RunningOffice, config: Settings) -> Iterator[str]:
     yield f"  state    {config.state_dir}"
     yield f"  logs     {config.logs}"
     yield f"  reports  {config.outputs}"
+    yield f"  model    {office.brain or 'none; MAILROOM_BRAIN names one'}"
     yield ""
     yield "Give it work and watch, from another terminal:"
     yield ""

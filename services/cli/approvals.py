@@ -11,7 +11,7 @@ from rich.text import Text
 
 from services.cli.connection import connect
 from services.cli.moment import format_span, parse_time, seconds_between
-from services.cli.screen import clean, json_option, open_console, print_json, print_line
+from services.cli.screen import clean, json_option, open_console, print_block, print_json, print_line
 from shared import subjects
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _print(one: "Standing", console: Console) -> None:
     console.print(Padding(visible(request.what), (0, 0, 0, 4), expand=False))
     if request.why or request.rule:
         reason = f"{clean(request.rule)}: {clean(request.why)}".strip(": ")
-        console.print(Padding(Text(reason, style="dim"), (0, 0, 0, 4), expand=False))
+        print_block(f"{'':4}{reason}", console, hang=4)
     if one.answer is not None and one.answer.note:
         console.print(Padding(f"Note: {clean(one.answer.note)}", (0, 0, 0, 4), expand=False))
     if request.goal_id:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from rich.filesize import decimal
 
-from services.cli.connection import call_server, connect
+from services.cli.connection import call_server, connect, find_office
 from services.cli.records import read_presences
 from services.cli.roster import load_roster
 from shared import settings, subjects
@@ -216,6 +216,16 @@ async def check_brain(config: Settings) -> Check:
         chosen = dict.fromkeys(filter(None, (choose_brain(config), choose_cerebellum(config))))
     except ConfigError as error:
         return _failed("brain", error)
+    office = find_office(config)
+    if office is not None and office.brain != config.brain:
+        finding = f"the office that runs thinks with {office.brain or 'no model'}"
+        if not config.brain:
+            return _ok("brain", f"{finding}; MAILROOM_BRAIN is not set here, so that was not tried")
+        return _warn(
+            "brain",
+            f"{finding}, and not with {config.brain}",
+            "Close it and open it anew, or unset MAILROOM_BRAIN",
+        )
     if not chosen:
         return _ok("brain", "offline: playbooks, and actions named in a task's context, work without a model")
     for choice in chosen:

@@ -16,7 +16,10 @@ from shared.contracts import (
     DeadLetter,
     DiscoveryResult,
     Email,
+    Experience,
+    ExperienceIndex,
     Goal,
+    GoalDue,
     GraphVersion,
     MemoryRefused,
     MemoryWrite,
@@ -28,6 +31,7 @@ from shared.contracts import (
     StateChanged,
     Task,
     TaskChanged,
+    TaskPlan,
     TaskRequest,
     TaskResult,
     TaskSession,
@@ -182,8 +186,25 @@ def _spending(spending: Spending) -> Gist:
     return "spending", f"{spending.day}: {tokens:,} tokens in {_count(spending.calls, 'call')}{cost}", ""
 
 
+def _experience(experience: Experience) -> Gist:
+    told = f"{experience.agent} at {experience.kind}: {experience.completed} completed"
+    return "experience", f"{told}, {experience.failed} failed", ""
+
+
+def _experiences(index: ExperienceIndex) -> Gist:
+    return "experience", f"{_count(len(index.records), 'kind')} of tasks known", ""
+
+
 def _reminders(reminders: Reminders) -> Gist:
     return "reminders", f"{_count(len(reminders.reminders), 'reminder')} kept", ""
+
+
+def _plan(plan: TaskPlan) -> Gist:
+    return "plan", f"{_count(len(plan.steps), 'step')} for {plan.task_id}", ""
+
+
+def _goal_due(due: GoalDue) -> Gist:
+    return "due", f"is it done: {due.what}" if due.what else "the deadline of the goal", ""
 
 
 def _due(due: ReminderDue) -> Gist:
@@ -228,7 +249,11 @@ _GISTS: dict[type, Callable[[Any], Gist]] = {
     Correspondence: _correspondence,
     Thinking: _thinking,
     Spending: _spending,
+    Experience: _experience,
+    ExperienceIndex: _experiences,
     Reminders: _reminders,
+    TaskPlan: _plan,
+    GoalDue: _goal_due,
     ReminderDue: _due,
     CognitiveMessage: _stage,
 }

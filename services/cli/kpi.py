@@ -10,11 +10,22 @@ from rich.console import Console
 
 from services.cli.connection import connect
 from services.cli.moment import PastType, format_span
-from services.cli.screen import clean, json_option, make_table, open_console, print_json, shorten
+from services.cli.screen import (
+    clean,
+    json_option,
+    make_table,
+    open_console,
+    print_block,
+    print_json,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from services.cli.figures import Figures, SafetyFigures, Velocity
     from shared.bus import Bus
+
+HANG = 10
+"""Columns before what is told of a figure."""
 
 
 @click.command()
@@ -85,17 +96,17 @@ def _print(figures: "Figures", console: Console) -> None:
     from services.cli.figures import ATOMIC, HIT
 
     ended = ", ".join(f"{count:,} {status}" for status, count in figures.tasks.items())
-    console.print(f"tasks     {ended or 'none ended'}", soft_wrap=True)
-    console.print(f"velocity  {_velocity(figures.velocity)} (target: {ATOMIC:g} s)", soft_wrap=True)
+    print_block(f"tasks     {ended or 'none ended'}", console, hang=HANG)
+    print_block(f"velocity  {_velocity(figures.velocity)} (target: {ATOMIC:g} s)", console, hang=HANG)
     for agent, velocity in figures.velocity_by_agent.items():
-        console.print(f"            {agent}: {_velocity(velocity)}", soft_wrap=True)
+        print_block(f"{'':{HANG}}{agent}: {_velocity(velocity)}", console, hang=HANG + 2)
     hits = figures.context_hits
     told = (
         f"{hits.rate:.0%} of {hits.items:,} remembered things were above {HIT:g}, on average {hits.mean:.2f}"
         if hits
         else "no data: no answer and no task says what memory brought it"
     )
-    console.print(f"context   {told}", soft_wrap=True)
+    print_block(f"context   {told}", console, hang=HANG)
     drift = figures.drift
     told = (
         f"{drift.violations:,} violations, {drift.broken:,} of {drift.rules:,} rules broken in "
@@ -103,15 +114,15 @@ def _print(figures: "Figures", console: Console) -> None:
         if drift
         else "no data: no repository was inspected for it"
     )
-    console.print(f"drift     {told}", soft_wrap=True)
-    console.print(f"safety    {_safety(figures.safety)}", soft_wrap=True)
+    print_block(f"drift     {told}", console, hang=HANG)
+    print_block(f"safety    {_safety(figures.safety)}", console, hang=HANG)
 
 
 def _velocity(velocity: "Velocity | None") -> str:
     if velocity is None:
         return "no data: no task was completed"
     return (
-        f"{velocity.tasks:,} completed, half within {format_span(velocity.p50)}, 95 % within "
+        f"{velocity.tasks:,} completed, half within {format_span(velocity.p50)}, 95% within "
         f"{format_span(velocity.p95)}, {velocity.within_target:.0%} within the target"
     )
 

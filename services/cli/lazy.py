@@ -18,6 +18,16 @@ class LazyGroup(click.Group):
         """The commands in the order of the table."""
         return list(self.table)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; an error names the command that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand:
+            # Click itself looks among the commands that are imported already.
+            raise click.NoSuchCommand(args[0], possibilities=self.table, ctx=ctx) from None
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command ``cmd_name``; None where there is none."""
         if cmd_name not in self.table:

@@ -43,7 +43,9 @@ def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) ->
         lock = await_end(config)
     if lock is None:
         _say_what_runs(config, as_json)
-    elif detach:
+        return
+    _require_brains(config)
+    if detach:
         lock.release()
         _announce(open_in_background(config), config=config, as_json=as_json)
     else:
@@ -87,6 +89,7 @@ def demo(repo: Path | None) -> None:
     checkout = SERVICES.parent
     if repo is None and not (checkout / "pyproject.toml").is_file():
         raise StartError("Mailroom was installed without its repository", "Name one: mailroom demo PATH")
+    _require_brains(_load(None))
     config, lock = prepare()
     reached = asyncio.run(demonstrate(config, lock, repo or checkout))
     if not reached:
@@ -133,6 +136,14 @@ def provision(
 
 def _load(state_dir: Path | None, port: int | None = None) -> Settings:
     return settings.load(settings.environment(state_dir=state_dir, nats_port=port))
+
+
+def _require_brains(config: Settings) -> None:
+    """Raise the one sentence that every agent would end with, over and over."""
+    from shared.brain import make_brain, make_cerebellum
+
+    make_brain(config)
+    make_cerebellum(config)
 
 
 def _say_what_runs(config: Settings, as_json: bool) -> None:

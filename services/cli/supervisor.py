@@ -167,6 +167,7 @@ class Supervisor:
             url=self.url,
             state_dir=str(self.config.state_dir),
             started_at=generate_iso_timestamp(),
+            brain=self.config.brain,
         )
         temporary = self._record.with_suffix(".new")
         temporary.write_bytes(msgspec.json.encode(office))

@@ -76,7 +76,7 @@ def _headline(progress: Progress) -> str:
     if goal.thinking:
         return "writing the answer"
     if goal.status is TaskStatus.REVIEW:
-        return f"review {goal.reviews}"
+        return f"review {goal.reviews}" if goal.reviews > 1 else "under review"
     return "working"
 
 

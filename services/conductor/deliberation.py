@@ -1,7 +1,7 @@
 """Asking a model about a goal: for a plan, for another one, for an answer; each comes back as a decision."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from services.conductor.course import REPAIR, end
 from services.conductor.draft import Draft, find_fault, newcomers, tasks_of
@@ -13,32 +13,18 @@ from services.conductor.prompts import (
     ask_for_repair,
     find_fault_in_answer,
 )
-from services.conductor.recruiting import Recruiter
+from services.conductor.recruiting import Recruiter, Thinker
 from services.conductor.repair import PLAN, give_up_repair, take_answer, take_plan
 from services.conductor.yellow_pages import Page
-from shared.brain.protocol import Brain, Message
+from shared.brain.protocol import Message
 from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import ActionError
 from shared.log import logger
 
-T = TypeVar("T")
 Decision = Callable[[Goal], Goal]
 """From how a goal stands to how it stands after what the model said, whatever happens meanwhile."""
 
 log = logger(__name__)
-
-
-class Thinker(Protocol):
-    """The agent whose model is asked."""
-
-    @property
-    def brain(self) -> Brain:
-        """The model."""
-
-    async def consider(
-        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
-    ) -> T:
-        """A checked answer; raises BrainError."""
 
 
 class Deliberation:

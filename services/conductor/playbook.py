@@ -129,10 +129,13 @@ def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -
         if not value:
             raise ActionError(
                 f"The goal does not say {parameter.description}",
-                f"Name it in the text, or give it as context {name}=...",
+                f"Name it in the text{_FORMS.get(parameter.kind, '')}, or give it as context {name}=...",
             )
         values[name] = _require_folder(value) if parameter.kind == "folder" else value
     return values
+
+
+_FORMS = {"folder": " by its absolute path, such as /home/me/project", "url": " by its http or https address"}
 
 
 def _find(parameter: Parameter, text: str) -> str:

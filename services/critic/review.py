@@ -42,7 +42,12 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
         reasons += [f"{name}: {words}" for words in (*judged.faults, *judged.notes)]
         redo += [name] if judged.faults else []
         score -= 3 * len(judged.faults) + 2 * len(judged.notes)
-    reasons = reasons or [f"All {len(results)} tasks ended, and what they claim can be looked up."]
+    all_ended = (
+        "The task ended, and what it claims"
+        if len(results) == 1
+        else f"All {len(results)} tasks ended, and what they claim"
+    )
+    reasons = reasons or [f"{all_ended} can be looked up."]
     return Verdict(
         approved=not redo, score=max(1, score), reasons=tuple(map(clean, reasons)), redo=tuple(redo)
     )

@@ -105,7 +105,9 @@ def fire(reminder: Reminder, now: datetime) -> Reminder:
 def snooze(reminder: Reminder, now: datetime, minutes: float) -> Reminder:
     """Put off: from now on where it went off, else from when it was due. Raises ActionError."""
     if reminder.status in ENDED:
-        raise ActionError(f"{name(reminder)} is {reminder.status}, so it cannot be put off", "Set a new one")
+        raise ActionError(
+            f"{name(reminder)} is {_ending(reminder)}, so it cannot be put off", "Set a new one"
+        )
     if not 0 < minutes <= MOST_SNOOZE:
         raise ActionError(f"A reminder is put off by up to a year, not by {minutes:g} minutes")
     start = now if reminder.status is ReminderStatus.FIRED else max(now, due_of(reminder))
@@ -120,8 +122,12 @@ def snooze(reminder: Reminder, now: datetime, minutes: float) -> Reminder:
 def end(reminder: Reminder, status: ReminderStatus) -> Reminder:
     """Done or cancelled; raises ActionError where it is the other of the two already."""
     if reminder.status in ENDED and reminder.status is not status:
-        raise ActionError(f"{name(reminder)} is {reminder.status} already")
+        raise ActionError(f"{name(reminder)} is {_ending(reminder)} already", "Set a new one")
     return msgspec.structs.replace(reminder, status=status)
+
+
+def _ending(reminder: Reminder) -> str:
+    return "done" if reminder.status is ReminderStatus.ACKNOWLEDGED else str(reminder.status)
 
 
 def find_one(reminders: Reminders, words: str, *, among: frozenset[ReminderStatus]) -> Reminder:

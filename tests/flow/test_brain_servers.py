@@ -1,6 +1,7 @@
 """Brains against servers that speak the real wire formats, well and badly."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from services.cli.checks import check_brain
 from shared import settings
+from shared.address import RunningOffice
 from shared.brain import Brain, Message, Thought, Tool, ToolCall, Usage, ask_for
 from shared.brain.anthropic import AnthropicWire
 from shared.brain.choice import choose_brain
@@ -424,6 +426,20 @@ async def test_doctor_names_the_brain_and_what_is_wrong_with_it(kind):
     assert "does not list 'big'" in other.finding
     assert "cannot be reached" in gone.finding
     assert server.requests == []
+
+
+async def test_doctor_tells_what_the_office_that_runs_thinks_with(tmp_path: Path):
+    """Its own shell may know another model than the one that ran ``mailroom up``, or none."""
+    (tmp_path / "run").mkdir()
+    office = RunningOffice(pid=os.getpid(), url="nats://127.0.0.1:1", brain="openai:qwen3")
+    (tmp_path / "run" / "office.json").write_bytes(msgspec.json.encode(office))
+    here = {"MAILROOM_STATE_DIR": str(tmp_path)}
+    unset = await check_brain(settings.load(here))
+    assert unset.verdict == "ok"
+    assert "thinks with openai:qwen3; MAILROOM_BRAIN is not set here" in unset.finding
+    other = await check_brain(settings.load({**here, "MAILROOM_BRAIN": "scripted:/other"}))
+    assert other.verdict == "warn"
+    assert "thinks with openai:qwen3, and not with scripted:/other" in other.finding
 
 
 async def test_doctor_reads_a_script(tmp_path: Path):

@@ -413,7 +413,7 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
         await conductor.commit([seal(subjects.OFFICE_STATE, board)])
         text = await run(office, "status")
         data = json.loads((await run(office, "status", "--json")).stdout)
-        pages = await run(office, "agents")
+        pages, page = await run(office, "agents"), await run(office, "agents", "scout")
     assert text.returncode == 0, text.stderr
     assert re.search(r"^office  EXECUTING  1 goal open$", text.stdout, re.MULTILINE)
     assert re.search(r"^scout +2 +1\.2\.3 +2/8 +1 +0 +10 +0 ", text.stdout, re.MULTILINE)
@@ -425,9 +425,10 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
     assert data["dead_letters"] == {"scout": 1}
     assert data["server_version"].startswith("2.")
     assert re.search(
-        r"scout  2 processes, version 1\.2\.3\s+Reads things\.\s+Write to me plainly\.\s+read: Read a thing",
+        r"scout  2 processes, version 1\.2\.3\s+Reads things\.\s+Write to me plainly\.\s+actions: read",
         pages.stdout,
     )
+    assert "read: Read a thing" in page.stdout
 
 
 async def test_the_yellow_pages_outlive_the_server(fresh_office_server: OfficeServer) -> None:

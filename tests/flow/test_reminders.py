@@ -201,7 +201,7 @@ async def test_put_off_done_and_cancelled(team: Team) -> None:
     await team.perform("nexus", "finish_reminder", reminder="tea")
     await stands(team, "tea", ReminderStatus.ACKNOWLEDGED)
     refused = await team.perform("nexus", "snooze_reminder", reminder="tea")
-    assert "is acknowledged, so it cannot be put off" in refused.error_message
+    assert "is done, so it cannot be put off" in refused.error_message
     other = await team.perform("nexus", "set_reminder", text="bread", when="in 1 second")
     await team.perform("nexus", "cancel_reminder", reminder=other.metadata["reminder"]["reminder_id"][:5])
     await asyncio.sleep(1.5)

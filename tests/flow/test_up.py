@@ -311,6 +311,21 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert f"Port {port} is taken by another program. Stop it, choose another with --port" in said
 
 
+@pytest.mark.parametrize(
+    ("brain", "reason"),
+    [("foo", "'foo' names no model. Write openai:MODEL"), ("scripted:/nowhere", "/nowhere cannot be read")],
+)
+def test_a_model_that_cannot_be_is_said_once_and_nothing_is_started(
+    tmp_path: Path, brain: str, reason: str
+) -> None:
+    result = mailroom(tmp_path / "state", "up", MAILROOM_BRAIN=brain)
+    assert result.returncode == 1
+    assert reason in result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert not processes_of(tmp_path / "state")
+
+
 def test_a_state_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     assert "cannot be used: it is a file" in fails(tmp_path / "state").replace(

@@ -11,14 +11,16 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from services.cli import agents, approvals
 from services.cli.__main__ import COMMANDS, cli
 from services.cli.checks import check_disk
 from services.cli.connection import find_office, find_url
 from services.cli.lock import OfficeLock
 from services.cli.screen import clean, clean_block, shorten, wrap
+from services.cli.standing import Standing
 from services.cli.watching import print_outcome
 from shared import settings
-from shared.contracts import Goal
+from shared.contracts import ApprovalRequest, Goal, Presence
 from shared.errors import StartError
 
 
@@ -101,6 +103,17 @@ def test_what_is_not_understood_ends_with_2(arguments: tuple[str, ...]) -> None:
     assert "Error: " in result.output
     assert "Traceback" not in result.output
     assert len(result.output) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [(("submitt",), "submit"), (("memory", "serach"), "search"), (("xyzzy",), "")],
+)
+def test_a_slip_of_the_pen_is_answered_with_what_was_meant(arguments: tuple[str, ...], meant: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert (f"Did you mean '{meant}'?" in result.output) is bool(meant)
+    assert ("Did you mean" in result.output) is bool(meant)
 
 
 def test_empty_standard_input_is_refused_like_an_empty_text() -> None:
@@ -237,3 +250,32 @@ def test_a_reason_is_told_once(reason: str, answer: str, told: bool) -> None:
 def test_shortened_text_says_so() -> None:
     assert shorten("short", 10) == "short"
     assert shorten("0123456789abc", 10) == "012345678…"
+
+
+def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> None:
+    path = f"/tmp/{'x' * 90}/node_modules"
+    request = ApprovalRequest(
+        sender="engineer",
+        recipient="user",
+        approval_id="0" * 32,
+        task_id="t1",
+        what="run it",
+        rule="destroy.workspace",
+        why=f"{path} holds work of the workspace.",
+        expires_at="2100-01-01T00:00:00+00:00",
+    )
+    presence = Presence(
+        sender="scout",
+        recipient="user",
+        agent="scout",
+        instance="1",
+        version="1",
+        actions={"read": "word " * 40},
+    )
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, color_system=None, width=80)
+    approvals._print(Standing(request, None, "waiting"), console)
+    agents._print([presence], console)
+    lines = screen.getvalue().splitlines()
+    assert any(path in line for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []

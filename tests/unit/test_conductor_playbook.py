@@ -216,7 +216,8 @@ def test_a_text_without_a_folder_is_answered_with_what_is_missing(text: str) -> 
     with pytest.raises(ActionError) as raised:
         fill_parameters(FOLDER, text, {})
     assert str(raised.value) == (
-        "The goal does not say the repo. Name it in the text, or give it as context repo=..."
+        "The goal does not say the repo. Name it in the text by its absolute path, such as /home/me/project, "
+        "or give it as context repo=..."
     )
 
 

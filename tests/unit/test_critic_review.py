@@ -71,6 +71,7 @@ def test_what_holds_is_approved(repo: Path) -> None:
     verdict = review(results, repo)
     assert (verdict.approved, verdict.score, verdict.redo) == (True, 10, ())
     assert verdict.reasons == ("All 4 tasks ended, and what they claim can be looked up.",)
+    assert review({"only": done()}, None).reasons == ("The task ended, and what it claims can be looked up.",)
 
 
 @pytest.mark.parametrize(

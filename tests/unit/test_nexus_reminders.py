@@ -101,7 +101,7 @@ def test_putting_off_counts_from_now_where_it_went_off_and_else_from_its_time() 
 def test_an_ended_one_stays_ended() -> None:
     done = end(reminder(1), ReminderStatus.ACKNOWLEDGED)
     assert end(done, ReminderStatus.ACKNOWLEDGED) == done
-    with pytest.raises(ActionError, match="is acknowledged already"):
+    with pytest.raises(ActionError, match="is done already"):
         end(done, ReminderStatus.CANCELLED)
 
 

@@ -39,7 +39,8 @@ def judge_sed(call: Call) -> Stream | None:
             call.write(word)
         else:
             call.read(word)
-    return Stream(None, None, "made", call.stdin.endless and not files)
+    quits = any(re.search(r"\d\s*[qQ]|[;{]\s*[qQ]", script) for script in scripts)
+    return Stream(None, None, "made", call.stdin.endless and not files and not quits)
 
 
 def _judge_sed_script(call: Call, script: str) -> None:

@@ -83,6 +83,11 @@ def judge_cp(call: Call) -> Stream | None:
         call, "m mode o g owner group sparse backup preserve no-preserve reflink"
     )
     deep = bool(flags & {"r", "R", "a", "recursive", "archive"})
+    if call.name == "install" and any(
+        re.fullmatch(r"0?[2467]\d{3}|.*[+=]\w*s\w*", word.text)
+        for word in call.options("m mode o g owner group t S").of("m", "mode")
+    ):
+        call.find("privilege.raise")
     if call.name == "install" and flags & {"d", "directory"}:
         for word in [*sources, *targets]:
             call.write(word, gently=True)

@@ -35,6 +35,8 @@ def judge_git(call: Call) -> Stream | None:
         judge_config(call, word.text.partition("=")[0], word.text.partition("=")[2])
     if found.has("exec-path") and found.of("exec-path"):
         call.find("git.executes")
+    for word in [*found.of("C"), *found.of("git-dir"), *found.of("work-tree")]:
+        call.look(word)
     for word in found.of("git-dir"):
         if call.place(word) is not Place.WORKSPACE:
             call.find("git.executes")

@@ -172,6 +172,8 @@ def judge_mktemp(call: Call) -> Stream | None:
 def judge_read(call: Call) -> Stream | None:
     """Variables get a value from the input."""
     found = call.options("d i n N p t u a C c O s")
+    for word in found.of("C"):
+        call.script(word.text)
     for word in [*found.operands, *found.of("a")]:
         call.scope.assign(word.text, UNKNOWN)
     return Stream("")

@@ -7,6 +7,7 @@ import msgspec
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.expansion import UNKNOWN
 from shared.sandbox.policy.options import parse_options
+from shared.sandbox.policy.paths import Place
 from shared.sandbox.policy.programs.code import judge_code
 from shared.sandbox.policy.programs.packages import judge_pip
 from shared.sandbox.policy.programs.python_code import judge_python
@@ -126,6 +127,10 @@ def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branc
                 call.find("run.download")
     if found.has("S") and call.name == "php":
         call.find("network.listen")
+    if language.name == "elisp" and any(
+        "/" in word.text and call.place(word) is not Place.WORKSPACE for word in call.args
+    ):
+        call.find("run.outside")
     if found.has("version", "v", "V", "help", "h") and not codes and not operands:
         return None
     for word in loads:

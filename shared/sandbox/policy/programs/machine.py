@@ -56,7 +56,7 @@ _ALWAYS = {
     "multipass "
     "limactl colima xdg-open open start gnome-open sensible-browser firefox chromium google-chrome "
     "xterm gnome-terminal xdotool wmctrl scrot gs screen tmux dtach abduco zellij byobu dialog "
-    "zenity gimp blender busctl dbus-send gdbus qdbus notify-send crash ltrace3 lp lpr lpadmin "
+    "whiptail zenity gimp blender busctl dbus-send gdbus qdbus notify-send crash ltrace3 lp lpr lpadmin "
     "cupsctl cancel cupsfilter eject mkbootimg tic mcopy setfont ex loginctl",
 }
 
@@ -382,5 +382,6 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys("last lastb".split(), lambda call: None),
     "reptyr": _rule("process.inspect"),
     "mknod": _rule("destroy.device"),
+    "complete": lambda call: call.find("unclear.command") if call.options("C F").has("C") else None,
     "bind": lambda call: call.find("run.preload") if call.options("x f").has("x", "f") else None,
 }

@@ -13,7 +13,7 @@ class Reads(msgspec.Struct, frozen=True, gc=False):
     ``skip``: operands at the front that are no files; ``deep``: options that read folders; ``inplace``:
     options that write the operands; ``refuse``: options whose effect is not known; ``last``: the operand from
     which on files are written (-1: none); ``passes``: what comes in goes out, endless where it was; ``ends``:
-    it stops by itself; ``names_only``: it looks at names, not at content.
+    it stops by itself, ``bounds``: with one of these options; ``names_only``: it looks at no content.
     """
 
     valued: str = ""
@@ -27,6 +27,7 @@ class Reads(msgspec.Struct, frozen=True, gc=False):
     last: int = -1
     passes: bool = False
     ends: bool = False
+    bounds: str = ""
     names_only: bool = False
 
     @property
@@ -39,9 +40,10 @@ def reader_of(spec: Reads) -> Handler:
     """The handler of a program that ``spec`` describes."""
     options = spec.options
     reads, writes, runs = spec.reads.split(), spec.writes.split(), spec.runs.split()
+    bounds = spec.bounds.split()
     deep, inplace, refuse = spec.deep.split(), spec.inplace.split(), spec.refuse.split()
 
-    def judge(call: Call) -> Stream | None:
+    def judge(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
         found = call.options(options)
         for word in found.of(*reads):
             call.read(word)
@@ -59,6 +61,8 @@ def reader_of(spec: Reads) -> Handler:
             files = files[: spec.last]
         recursive = bool(deep) and found.has(*deep)
         endless = spec.passes and not files and call.stdin.endless
+        if call.stdin.endless and not (files or spec.passes or spec.ends or spec.skip):
+            call.find("exhaust.endless")
         for word in files:
             if spec.names_only:
                 call.look(word)
@@ -71,6 +75,7 @@ def reader_of(spec: Reads) -> Handler:
         if inplace and found.has(*inplace):
             for word in files:
                 call.write(word)
+        endless = endless and not (bounds and found.has(*bounds))
         return Stream(None, None, "made" if spec.passes else "", endless) if endless or spec.passes else None
 
     return judge
@@ -89,7 +94,7 @@ SPECS: dict[str, Reads] = {
     **dict.fromkeys(
         "blkid btop dmidecode duf getcap glances gprof gstat hwinfo lpstat lshw lsmod mdls "
         "modinfo pidstat pwdx "
-        "quota sync sw_vers system_profiler vm_stat iotop iftop nethogs suspend whiptail "
+        "quota sync sw_vers system_profiler vm_stat iotop iftop nethogs suspend "
         "cmatrix sl primes random".split(),
         Reads(skip=99),
     ),
@@ -110,9 +115,11 @@ SPECS: dict[str, Reads] = {
     "fold": Reads("w width", passes=True),
     "fmt": Reads("w p g width", passes=True),
     "strings": Reads("n t e a bytes radix encoding", passes=True),
-    "od": Reads("t N j w A S format read-bytes skip-bytes width address-radix", passes=True),
-    "hexdump": Reads("e f n s", reads="f", passes=True),
-    "hd": Reads("e f n s", passes=True),
+    "od": Reads(
+        "t N j w A S format read-bytes skip-bytes width address-radix", passes=True, bounds="N read-bytes"
+    ),
+    "hexdump": Reads("e f n s", reads="f", passes=True, bounds="n"),
+    "hd": Reads("e f n s", passes=True, bounds="n"),
     "column": Reads("s t o c N H R W d T E separator output-separator table-columns table-right"),
     "comm": Reads("output-delimiter"),
     "join": Reads("t 1 2 o e a v j i"),
@@ -195,7 +202,7 @@ SPECS: dict[str, Reads] = {
     **dict.fromkeys(
         "sleep true false : expr factor numfmt units tput clear reset stty seq jot getopt getopts shift "
         "return exit break continue wait let local readonly declare typeset export jobs bg fg logout fzf "
-        "finger disown shopt times popd dirs complete tabs setterm figlet toilet cowsay fortune "
+        "finger disown shopt times popd dirs tabs setterm figlet toilet cowsay fortune "
         "banner lolcat caller".split(),
         Reads(skip=99),
     ),

@@ -130,6 +130,8 @@ def judge_awk(call: Call) -> Stream | None:
     for word in found.of("f", "file", "i", "include"):
         call.read(word)
         path = call.path(word)
+        if call.place(word) is not Place.WORKSPACE:
+            call.find("run.outside", word.text)
         if path in call.scope.files:
             call.find("unclear.code", call.name)
     if found.has("l", "load"):

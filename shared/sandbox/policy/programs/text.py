@@ -122,6 +122,8 @@ def judge_sort(call: Call) -> Stream | None:
         "k t S T o output key field-separator buffer-size temporary-directory compress-program parallel "
         "batch-size files0-from random-source sort"
     )
+    if call.stdin.endless and not found.operands:
+        call.find("exhaust.endless")
     for word in found.of("compress-program"):
         call.find("unclear.command")
         call.run([word])
