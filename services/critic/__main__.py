@@ -111,7 +111,8 @@ class Critic(BaseAgent):
         asked = goal or self.job.task.text
         named = root if root and root.is_absolute() and root.is_dir() else None
         place = named or await asyncio.to_thread(find_named_folder, asked)
-        await self.progress("looks up what is claimed, and runs it again")
+        if place is not None:  # else there is little to look up, and no time to tell of it
+            await self.progress("looks up what is claimed, and runs it again")
         rerun = await rerunner.run(results, place, folders, sure=named is not None)
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
         verdict = await self._judge_content(results, asked, verdict, root)
