@@ -1,9 +1,11 @@
 """NATS micro services: how an agent shows itself to ``nats micro ls`` and answers requests."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import nats.errors
 import nats.micro
 from nats.aio.client import Client
 from nats.micro.request import Request
@@ -43,6 +45,9 @@ async def start_service(
                 handler=_responder(answer),
             )
         )
+    # Until the server knows of an endpoint, whoever asks is told that nobody answers.
+    with contextlib.suppress(nats.errors.Error, TimeoutError):
+        await client.flush()
     return service
 
 
