@@ -275,7 +275,7 @@ def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> Non
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
     approvals._print(Standing(request, None, "waiting"), console)
-    agents._print([presence], console)
+    agents._print([presence], console, whole=True)
     lines = screen.getvalue().splitlines()
     assert any(path in line for line in lines)
     assert [line for line in lines if line != line.rstrip()] == []
