@@ -71,6 +71,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             _direct_get(leases, subjects.lease(name)),
             *_pulls(subjects.MEMORY, name),
             f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
+            _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
         ]
         signed = (f"{subject}.*" for subject in _signed_verbs())
         return Rights(send=tuple(send), answer=(*_memory_verbs(), *signed))

@@ -234,7 +234,10 @@ class MemoryRefused(Envelope, frozen=True, kw_only=True, tag="memory_refused.v1"
 
 
 class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):
-    """Memory changed: its new version, and the kinds, agents and ids that the change touched."""
+    """Memory changed: its new version, and the kinds, agents and ids that the change touched.
+
+    Without any of them it is not known what was touched: memory was killed before it could say.
+    """
 
     version: int
     kinds: tuple[str, ...] = ()

@@ -7,13 +7,14 @@ from collections import OrderedDict
 import msgspec
 
 from services.memory.daemon import MemoryDaemon
+from services.memory.writes.announcing import Announcer
 from services.memory.writes.change import Entry
 from services.memory.writes.writelog import Logged, WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import letter_of_death
 from shared.bus.entry import seal
-from shared.contracts import TOKEN, GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten
+from shared.contracts import TOKEN, MemoryRefused, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, BusError, Reject
 from shared.log import logger
 
@@ -67,7 +68,7 @@ class Intake:
         self._answers: OrderedDict[str, MemoryWritten] = OrderedDict()
         self._asked: dict[str, set[asyncio.Future[MemoryWritten]]] = {}
         self._unrecorded: list[MemoryRefused] = []
-        self._events: asyncio.Queue[GraphVersion] = asyncio.Queue()
+        self._announcer = Announcer(bus)
 
     @property
     def behind(self) -> Progress | None:
@@ -106,12 +107,7 @@ class Intake:
 
     async def announce(self) -> None:
         """Publish each graph version once its writes are answered, in order, until cancelled."""
-        while True:
-            event = await self._events.get()
-            try:
-                await self._bus.commit([seal(subjects.GRAPH_VERSION, event)])
-            except BusError as error:
-                log.warning("version_unannounced", version=event.version, reason=str(error))
+        await self._announcer.run(self._daemon.version)
 
     async def caught_up(self, timeout: float) -> None:
         """Wait until the store has caught up, at most ``timeout`` seconds."""
@@ -271,7 +267,7 @@ class Intake:
         for logged, answer in zip(batch, written.answers, strict=True):
             self._settle(logged.seq, answer)
         if written.event is not None:
-            self._events.put_nowait(written.event)
+            self._announcer.put(written.event)
 
     async def _store_apart(self, batch: list[Logged], error: Exception) -> None:
         """Find the write of a batch that fails for an unforeseen reason: it must not hold up the others."""
