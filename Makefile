@@ -38,8 +38,8 @@ check: setup ## Lint, check the format, the types and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: setup ## Run the tests: unit, contracts, bus, flow (ARGS="-k word" narrows them)
-	$(BIN)/python -m pytest $(ARGS)
+test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow (ARGS="-k word" narrows them)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 test-docker: setup ## Run the tests of the containers; skipped where no engine runs
 	$(BIN)/python -m pytest tests/docker $(ARGS)
