@@ -17,6 +17,11 @@ from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
 WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
 NO_ROOM = (10023, 10047, 10077)
+BATCH_INCOMPLETE = 10176
+"""A batch lost a part: with a connection that broke, or with a disk that is full."""
+INCOMPLETE_TRIES = 3
+INCOMPLETE_PAUSE = 0.3
+"""Tries, and seconds between two, before an incomplete batch is put down to the disk."""
 ANSWER_TIMEOUT = 5.0
 """Seconds without an answer after which a commit is sent again under the same message ids."""
 UNROUTED_TRIES = 5
@@ -188,7 +193,7 @@ class Committer:
 
     async def _store(self, entries: Sequence[Entry]) -> int:
         """Send until answered; returns the sequence of the last entry, 0 when all were stored before."""
-        unrouted = 0
+        unrouted = incomplete = 0
         while True:
             answer = await self._send(entries)
             if answer is None:
@@ -208,6 +213,10 @@ class Committer:
                 return await self._store_rest(entries)
             if error.get("err_code") == DUPLICATE_IN_BATCH:
                 return 0
+            if error.get("err_code") == BATCH_INCOMPLETE and incomplete < INCOMPLETE_TRIES:
+                incomplete += 1
+                await asyncio.sleep(INCOMPLETE_PAUSE)
+                continue
             raise _error(error)
 
     async def _store_rest(self, entries: Sequence[Entry]) -> int:
@@ -295,6 +304,6 @@ def _error(error: dict[str, Any]) -> BusError:
     code, description = error.get("err_code"), error.get("description", "unknown error")
     if code in WRONG_LAST_SEQUENCE:
         return Conflict(f"The commit was refused: {description}")
-    if code in NO_ROOM:
+    if code in (*NO_ROOM, BATCH_INCOMPLETE):
         return NoRoom(f"The bus has no room left ({description})", "Free disk space, or raise nats_max_store")
     return BusError(f"The bus refused a commit: {description} ({code})")

@@ -14,7 +14,7 @@ from nats.aio.subscription import Subscription
 
 from shared import subjects
 from shared.bus.delivery import Delivery, backoff
-from shared.errors import BusError, Conflict, MailroomError, Reject, Retry
+from shared.errors import BusError, Conflict, MailroomError, NoRoom, Reject, Retry
 from shared.log import logger
 
 PULL_EXPIRES = 30.0
@@ -24,6 +24,8 @@ HEARTBEAT = 5.0
 RENEW_INBOX_AFTER = 200
 """Pull requests on one inbox: the server keeps a record of each until the inbox is given up."""
 
+NO_ROOM_PAUSE = 1.0
+"""Seconds before a message that the bus had no room for is handled again."""
 MOST_ASIDE = 256
 """Handlers of one consumer that may wait aside; beyond, a waiting one keeps its place."""
 
@@ -38,7 +40,8 @@ class Consumer:
 
     A handler that returns has committed what it had to: the message is acknowledged. Retry, Conflict
     and anything unforeseen hand it out again after a growing delay, and bury it on its last delivery;
-    Reject buries it at once. While a handler works, the server hears of it every third of ``ack_wait``.
+    Reject buries it at once; with NoRoom it waits until the bus has room. While a handler works, the
+    server hears of it every third of ``ack_wait``.
     Of ``max_bytes``, if not 0, no more is asked for than is free, give or take a message.
     """
 
@@ -216,7 +219,7 @@ class Consumer:
         try:
             if delivery.deliveries > 2 * self._max_attempts:
                 raise Reject(f"it was handed out {delivery.deliveries - 1} times and never finished")
-            await self._handler(delivery)
+            await self._handle_with_room(delivery)
         except asyncio.CancelledError:
             await delivery.nak()
             raise
@@ -227,6 +230,17 @@ class Consumer:
         else:
             self.handled += 1
             await delivery.ack()
+
+    async def _handle_with_room(self, delivery: Delivery) -> None:
+        """That the bus is full is no fault of the message: it keeps its place until there is room."""
+        while True:
+            try:
+                await self._handler(delivery)
+            except NoRoom as error:
+                log.warning("waiting_for_room", subject=delivery.subject, seq=delivery.seq, reason=str(error))
+                await asyncio.sleep(NO_ROOM_PAUSE)
+            else:
+                return
 
     async def _try_again(self, delivery: Delivery, error: Exception) -> None:
         retry = error if isinstance(error, Retry) else None

@@ -62,7 +62,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         ]
     if name in subjects.TIMED:
         send += [subjects.timer(name, "*"), *_pulls(subjects.TIMERS, subjects.timers_durable(name))]
-    if name == subjects.NEXUS:
+    if name in subjects.SUBMITTING:
         send.append(subjects.SUBMIT)
     if name == subjects.MEMORY_DAEMON:
         leases = subjects.bucket_stream(subjects.LEASES_BUCKET)

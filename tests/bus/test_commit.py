@@ -6,11 +6,11 @@ import json
 import pytest
 
 from shared import subjects
-from shared.bus import Bus
+from shared.bus import Bus, Delivery
 from shared.bus.entry import Entry, seal
 from shared.contracts import Email
 from shared.errors import BusError, Conflict, NoRoom
-from tests.bus.conftest import TestOffice, environment
+from tests.bus.conftest import TestOffice, environment, eventually
 
 
 def entry(number: int, subject: str = "mail.critic.engineer", expect: int | None = None) -> Entry:
@@ -128,7 +128,8 @@ async def fill(bus: Bus) -> None:
 
 
 async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
-    from services.cli.server import NatsServer, provision_office, write_config
+    from services.cli.provisioning import provision_office, write_config
+    from services.cli.server import NatsServer
     from shared import settings
     from tests.bus.conftest import AGENTS
 
@@ -138,11 +139,39 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
     try:
         await provision_office(config, server.url, AGENTS)
         bus = await Bus.connect("engineer", server.url, config.keys / "engineer.nk")
+        conductor = await Bus.connect("conductor", server.url, config.keys / "conductor.nk")
+        tried = []
+        done = asyncio.Event()
+        buried: list[str] = []
+
+        async def handle(delivery: Delivery) -> None:
+            await full.wait()
+            tried.append(delivery.deliveries)
+            await bus.commit([Entry("mail.critic.engineer", b"x" * 50_000, "answer")])
+            done.set()
+
+        async def bury(delivery: Delivery, reason: str) -> None:
+            buried.append(reason)
+
+        full = asyncio.Event()
+        await bus.consume(
+            subjects.OFFICE, "engineer", handle, bury, concurrency=1, ack_wait=1, max_attempts=1
+        )
+        await conductor.commit([Entry("mail.engineer.conductor", b"hello", "question")])
         with pytest.raises(NoRoom, match="no room"):
             await fill(bus)
+        full.set()
+        await eventually(lambda: bool(tried))
+        await asyncio.sleep(0.2)
+        assert not done.is_set()
         admin = await Bus.connect("admin", server.url, config.keys / "admin.nk")
         await admin.request("$JS.API.STREAM.PURGE.OFFICE", b"")
         await bus.commit([Entry("mail.critic.engineer", b"small", "small")])
+        # What found no room waits for it, however few deliveries it has.
+        await asyncio.wait_for(done.wait(), 10)
+        assert set(tried) == {1}
+        assert not buried
+        await conductor.close()
         await bus.close()
         await admin.close()
     finally:
