@@ -7,7 +7,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.consumer import step_aside
 from shared.bus.entry import seal
-from shared.contracts import ApprovalAnswer, ApprovalRequest
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
 from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.job import Job
 from shared.log import logger
@@ -28,12 +28,12 @@ class Approvals:
     async def ask(self, job: Job, what: str, rule: str, why: str) -> None:
         """Wait until a person grants ``what`` for the goal of ``job``; raises NotApproved.
 
-        The same is asked once for a goal, and what was said holds for the rest of it. An answer that was
-        stored after the request expired is none. It survives a restart: whoever does the task next finds
-        the request, and the answer.
+        The same is asked once for a goal, and what was said holds for the rest of it: for this agent, and
+        where the conductor or a person handed the task out. What another agent hands out may name any goal,
+        so there it holds for the one task. An answer that was stored after the request expired is none. It
+        survives a restart: whoever does the task next finds the request, and the answer.
         """
-        scope = job.task.goal_id or job.task.task_id
-        approval_id = self._bus.derive_id("approval", scope, what)
+        approval_id = self._bus.derive_id("approval", *_scope(job.task), what)
         request = await self._place(approval_id, job, what, rule, why)
         expires = datetime.fromisoformat(request.expires_at)
         answer = await self._answer(approval_id, expires)
@@ -94,6 +94,12 @@ class Approvals:
             return ApprovalAnswer.from_json(stored.data)
         except ValueError:
             return None
+
+
+def _scope(task: Task) -> tuple[str, ...]:
+    if task.goal_id and task.requester in (subjects.CONDUCTOR, subjects.USER):
+        return ("goal", task.goal_id)
+    return ("task", task.requester, task.task_id)
 
 
 def _short(what: str) -> str:

@@ -9,6 +9,7 @@ from shared.actions import Outcome, register_action
 from shared.bus import Bus
 from shared.contracts import Email, Presence, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict
+from shared.excerpt import excerpt
 from shared.log import logger
 
 PAGES_AGE = 10.0
@@ -18,6 +19,8 @@ ANSWER_WAIT = 300.0
 MAX_HOPS = 3
 """How often a matter is passed on from agent to agent: whom it reaches then works it out alone, or two might
 write to each other for ever."""
+MAX_PAGE = 1_000
+"""Characters of what an agent says of itself that stand in the prompts of others."""
 QUIET = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
 """Who reads no letters in plain words."""
 
@@ -69,7 +72,7 @@ class YellowPages:
             log.warning("no_yellow_pages", reason=str(error))
             return ""
         return "\n".join(
-            f"- {page.agent}: {page.description} {page.instructions}".strip()
+            f"- {page.agent}: {_in_a_line(page)}"
             for page in sorted(known.values(), key=lambda page: page.agent)
             if page.agent not in (me, *QUIET)
         )
@@ -92,7 +95,8 @@ class Colleagues:
         await self._require(assignee)
         result = await self._agent.delegate(assignee, task)
         if result.status is not TaskStatus.COMPLETED:
-            raise ActionError(f"{assignee} could not do it: {result.error_message or result.status}")
+            reason = result.error_message or result.status
+            raise ActionError(f"{assignee} could not do it: {reason}".rstrip("."), result.output)
         return Outcome(
             output=result.output, evidence_refs=result.evidence_refs, output_paths=result.output_paths
         )
@@ -142,3 +146,7 @@ class Colleagues:
         if name not in known:
             there = ", ".join(sorted(set(known) - {self._me}))
             raise ActionError(f"Nobody named {name[:60]!r} is at work", f"At work are: {there or 'none'}")
+
+
+def _in_a_line(page: Presence) -> str:
+    return excerpt(" ".join(f"{page.description} {page.instructions}".split()), MAX_PAGE)

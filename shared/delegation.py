@@ -1,5 +1,6 @@
 """Tasks an agent hands to others in the middle of its own, and their results."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,14 +9,27 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.claim import pending
-from shared.contracts import Task, TaskChanged, TaskResult
-from shared.errors import ActionError, Conflict
+from shared.bus.entry import seal
+from shared.contracts import (
+    Task,
+    TaskChanged,
+    TaskResult,
+    TaskStatus,
+    generate_id,
+    generate_iso_timestamp,
+)
+from shared.contracts.base import amended
+from shared.errors import ActionError, BusError, Conflict
 from shared.job import Job
 from shared.log import logger
 from shared.waiting import Waiting
 
 LONGEST = 120
 """Characters of a task's id; a longer one ends in a digest instead."""
+
+CALLS = 5
+"""How often a task is called off whose worker writes into its record at the same moment."""
+UNDONE = (TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
 
 log = logger(__name__)
 
@@ -26,6 +40,7 @@ class Delegation:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._waiting: Waiting[tuple[str, str], TaskResult] = Waiting()
+        self._open: dict[str, list[Task]] = {}
 
     async def hand_out(
         self, job: Job, assignee: str, text: str, context: Mapping[str, Any], key: str
@@ -36,15 +51,48 @@ class Delegation:
         apart = msgspec.structs.replace(
             task, task_id=f"{job.task.task_id[:80]}-{self._bus.derive_id(task.cause, key)}"
         )
+        parts = self._open.setdefault(job.task.id, [])
         for named in (task, apart):
+            parts.append(named)
             result = await self._waiting.wait(
                 (named.assignee, named.task_id),
                 lambda named=named: self._is_handed_out(named),  # type: ignore[misc]
                 lambda named=named: self._result(named),  # type: ignore[misc]
             )
+            parts.remove(named)
             if result is not None:
                 return result
         raise ActionError(f"The task for {assignee} cannot be named: {apart.task_id!r} is taken")
+
+    async def close(self, task: Task) -> None:
+        """Where ``task`` ended otherwise than done, call off what was handed out for it and still goes on."""
+        parts = self._open.pop(task.id, ())
+        try:
+            record = await self._record(task) if parts else None
+            if record is None or record.task.status not in UNDONE:
+                return
+            for part in parts:
+                await self._call_off(part, f"the task it was for ended as {record.task.status}")
+        except BusError as error:
+            log.warning("not_called_off", task_id=task.task_id, reason=str(error))
+
+    async def _call_off(self, task: Task, reason: str) -> None:
+        """End a task in its record: whoever works on it sees that within seconds, and nobody begins it."""
+        subject = subjects.state(task.assignee, task.requester, task.task_id)
+        for _ in range(CALLS):
+            stored = await self._bus.last(subjects.OFFICE, subject)
+            record = TaskChanged.from_json(stored.data) if stored else None
+            if (
+                stored is None
+                or record is None
+                or record.task.status.final
+                or record.task.cause != task.cause
+            ):
+                return
+            ended = _called_off(record, reason)
+            with contextlib.suppress(Conflict):  # its worker just wrote something
+                await self._bus.commit([seal(subject, ended, expect=stored.seq)])
+                return
 
     def take(self, result: TaskResult) -> bool:
         """Give ``result`` to the handler that waits for it, if one does here."""
@@ -89,3 +137,27 @@ class Delegation:
     async def _result(self, task: Task) -> TaskResult | None:
         record = await self._record(task)
         return record.result if record else None
+
+
+def _called_off(record: TaskChanged, reason: str) -> TaskChanged:
+    task = record.task
+    result = TaskResult(
+        sender=task.requester,
+        recipient=task.requester,
+        cause=task.id,
+        goal_id=task.goal_id,
+        task_id=task.task_id,
+        agent=task.assignee,
+        status=TaskStatus.CANCELLED,
+        output="",
+        error_message=reason,
+    )
+    return amended(
+        record,
+        id=generate_id(),
+        created_at=generate_iso_timestamp(),
+        sender=task.requester,
+        task=amended(task, status=TaskStatus.CANCELLED),
+        note=reason,
+        result=result,
+    )

@@ -161,6 +161,8 @@ class Desk:
             log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
         except Refused as error:
             await held.settle(held.failure(str(error)))
+        finally:
+            await self._agent.let_go(task)
 
     async def _bury_given_up(self, delivery: Delivery) -> None:
         """The server stopped handing a message out: say so, and where it lies."""

@@ -1,10 +1,15 @@
-"""Texts that are too long for where they go."""
+"""Texts as they can be passed on: not too long for where they go, and of whole characters."""
 
 
 def excerpt(text: str, limit: int) -> str:
     """``text``, or where it has more than ``limit`` characters its two ends, with what is missing counted."""
     if len(text) <= limit:
-        return text
+        return sendable(text)
     half = max(0, limit - 50) // 2
     left_out = len(text) - 2 * half
-    return f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[len(text) - half :]}"
+    return sendable(f"{text[:half]}\n[... {left_out:,} characters left out ...]\n{text[len(text) - half :]}")
+
+
+def sendable(text: str) -> str:
+    """``text`` with a ``?`` for each half character, which a file's name may hold but no message can."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

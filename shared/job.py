@@ -11,17 +11,27 @@ from shared.actions import Outcome
 from shared.brain.protocol import Usage
 from shared.bus import Claim, Entry
 from shared.contracts import Task, TaskResult, TaskStatus
+from shared.excerpt import sendable
+
+MAX_LISTED = 20
+"""Files, and sources, that the text of an unfinished task names; all of them are in its result."""
+MAX_REFS = 200
+"""Files, and sources, in the result of an unfinished task."""
 
 
 class Job:
-    """One attempt at one task; ``usage`` is what thinking about it took, ``facts`` go into its result."""
+    """One attempt at one task; ``facts`` go into its result."""
 
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
         self._counts: dict[str, int] = {}
-        self.usage = Usage()
+        self._earlier = Usage()
+        self._own = Usage()
         self.facts: dict[str, Any] = {}
         self._doubts: dict[str, None] = {}
+        self._steps = 0
+        self._sources: dict[str, None] = {}
+        self._files: dict[str, None] = {}
 
     @property
     def task(self) -> Task:
@@ -39,14 +49,31 @@ class Job:
         hops = self.task.context.get("hops", 0)
         return hops if isinstance(hops, int) and hops > 0 else 0
 
+    @property
+    def usage(self) -> Usage:
+        """What thinking about the task took, earlier attempts included as far as it is stored."""
+        return self._earlier.plus(self._own)
+
     def count(self, usage: Usage) -> None:
         """Add what thinking took; it goes into the result."""
-        self.usage = self.usage.plus(usage)
+        self._own = self._own.plus(usage)
         self.facts["usage"] = msgspec.to_builtins(self.usage)
+
+    def recover(self, usage: Usage) -> None:
+        """Add what earlier attempts took until a moment: of several moments the last one counts."""
+        if usage.calls > self._earlier.calls:
+            self._earlier = usage
+            self.facts["usage"] = msgspec.to_builtins(self.usage)
+
+    def leave(self, steps: int, sources: Sequence[str], files: Sequence[str]) -> None:
+        """Note what thinking that came to no end had done: where the task fails, its result names it."""
+        self._steps += steps
+        self._sources |= dict.fromkeys(sources)
+        self._files |= dict.fromkeys(files)
 
     def doubt(self, *doubts: str) -> None:
         """Note what may or may not have taken effect: however the task ends, it is told."""
-        self._doubts |= dict.fromkeys(doubts)
+        self._doubts |= dict.fromkeys(map(sendable, doubts))
 
     def tell_doubts(self, text: str) -> str:
         """``text``, and below it what is not known and not in it yet."""
@@ -55,11 +82,11 @@ class Job:
 
     async def progress(self, text: str, others: Sequence[Entry] = ()) -> None:
         """A note for whoever watches, stored in the task's record; ``others`` in the same commit."""
-        await self._claim.note(text, others)
+        await self._claim.note(sendable(text), others)
 
     def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
         """Journal an effect outside the office around doing it; see Claim.effect."""
-        return self._claim.effect(what, repeatable=repeatable, step=_scope.get())
+        return self._claim.effect(sendable(what), repeatable=repeatable, step=_scope.get())
 
     def next_key(self, kind: str = "") -> str:
         """A name for the next thing of this kind that this job does, the same in every attempt at it.
@@ -100,11 +127,33 @@ class Job:
             task_id=self.task.task_id,
             agent=agent,
             status=TaskStatus.COMPLETED,
-            output=self.tell_doubts(outcome.output),
-            output_paths=outcome.output_paths,
-            evidence_refs=outcome.evidence_refs,
+            output=self.tell_doubts(sendable(outcome.output)),
+            output_paths=tuple(map(sendable, outcome.output_paths)),
+            evidence_refs=tuple(map(sendable, outcome.evidence_refs)),
             metadata={**outcome.data, **self.facts, **unknown},
         )
+
+    def failure(self, reason: str, status: TaskStatus = TaskStatus.FAILED) -> TaskResult:
+        """The result of a task that was not done: what there is of it, what is not known, what it took."""
+        steps = {"steps": self._steps} if self._steps else {}
+        unknown = {"unknown": list(self._doubts)} if self._doubts else {}
+        return msgspec.structs.replace(
+            self._claim.failure(self.tell_doubts(sendable(reason))),
+            status=status,
+            output=self._tell_left(),
+            output_paths=tuple(self._files)[:MAX_REFS],
+            evidence_refs=tuple(self._sources)[:MAX_REFS],
+            metadata={**self.facts, **steps, **unknown},
+        )
+
+    def _tell_left(self) -> str:
+        if not self._steps:
+            return ""
+        told = [f"It was given up after {self._steps} step{'s' * (self._steps > 1)} of thinking."]
+        for title, names in (("Files there are", self._files), ("Sources", self._sources)):
+            if names:
+                told.append("\n- ".join([f"{title}:", *list(names)[:MAX_LISTED]]))
+        return "\n\n".join(told)
 
 
 _scope: ContextVar[str] = ContextVar("scope", default="")

@@ -10,7 +10,7 @@ from shared.brain.protocol import Usage
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import Spending, generate_id, generate_iso_timestamp
-from shared.errors import Conflict
+from shared.errors import BusUnavailable, Conflict
 
 
 class Ledger:
@@ -22,18 +22,20 @@ class Ledger:
         self._lock = asyncio.Lock()
 
     async def today(self) -> Spending:
-        """The spending of this day, as far as this process has seen it."""
-        day = f"{datetime.now(UTC):%Y-%m-%d}"
-        if self._known[0].day != day:
-            self._known = await self._read(day)
-        return self._known[0]
+        """The spending of this day until now; while the server is away, as far as this process saw it."""
+        day = _today()
+        try:
+            return (await self._read(day))[0]
+        except BusUnavailable:
+            return self._known[0] if self._known[0].day == day else Spending(day=day)
 
     async def add(self, usage: Usage) -> None:
         """Count ``usage``, if it is any; where another process counted meanwhile, on top of that."""
         if usage == Usage():
             return
         async with self._lock:
-            await self.today()
+            if self._known[0].day != _today():
+                self._known = await self._read(_today())
             while True:
                 spent, seq = self._known
                 counted = msgspec.structs.replace(
@@ -60,3 +62,7 @@ class Ledger:
 
     def _subject(self, day: str) -> str:
         return subjects.record(self._bus.name, "spending", day)
+
+
+def _today() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d}"

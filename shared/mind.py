@@ -23,6 +23,12 @@ T = TypeVar("T")
 
 PROMPT_AGE = 30.0
 """Seconds after which the system prompt is composed anew: memory may have a new briefing."""
+CHARACTERS_A_TOKEN = 3
+"""Of code and JSON, of which an agent reads more than of English; so what is shown fits rather too early."""
+ANSWERING = 4
+"""A part of so many of what a model can take is left for its answer."""
+LEAST = 4_000
+"""Characters of a conversation that are shown however small the model is."""
 PATIENCE = 20
 """How many times as long as composing it took a prompt is kept: what is away costs 5 % of the time."""
 
@@ -55,6 +61,17 @@ class Mind:
         """The model that works out parameters."""
         return make_cerebellum(self._settings, self._profile.name)
 
+    @property
+    def reach(self) -> int:
+        """Characters that the brain can be shown at once, by ``brain_context``."""
+        tokens = self._settings.brain_context
+        return (tokens - tokens // ANSWERING) * CHARACTERS_A_TOKEN
+
+    async def room(self, tools: Sequence[Tool], persona: str = "") -> int:
+        """Characters of a conversation that the brain can be shown beside its system prompt and ``tools``."""
+        offered = sum(len(tool.description) + len(msgspec.json.encode(tool.schema)) for tool in tools)
+        return max(LEAST, self.reach - offered - len(await self.system(persona)))
+
     async def think(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, persona: str = ""
     ) -> Thought:
@@ -63,11 +80,8 @@ class Mind:
         Raises BrainError: NoBrain, BrainUnavailable, or BudgetSpent before anything is asked.
         """
         await self._require_budget()
-        offered = tools if self.brain.native_tools else ()
-        prompt = await self.system(persona)
-        if tools and not offered:
-            prompt = f"{prompt}\n\n{_describe(tools)}"
-        thought = await self.brain.complete([Message(role="system", text=prompt), *messages], tools=offered)
+        prompt = Message(role="system", text=await self.system(persona))
+        thought = await self.brain.complete([prompt, *messages], tools=tools)
         await self._count(thought.usage)
         return thought
 
@@ -139,19 +153,3 @@ class Personality:
     async def propose(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
         """See Mind.propose."""
         return await self._mind.propose(messages, kind)
-
-
-def _describe(tools: Sequence[Tool]) -> str:
-    """The actions for a model that takes no tools: it says in words which one it calls."""
-    lines = [
-        f"- {tool.name}: {tool.description}. Parameters: "
-        f"{msgspec.json.encode(tool.schema.get('properties', {})).decode()}"
-        for tool in tools
-    ]
-    return "\n".join(
-        [
-            "# Your actions",
-            "To act, end your answer with one line: Action: NAME {parameters as JSON}. One action an answer.",
-            *lines,
-        ]
-    )

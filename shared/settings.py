@@ -25,9 +25,24 @@ SECRETS = ("embedding_key", "brain_key", "cerebellum_key", "openai_api_key", "an
 """The settings that are printed nowhere."""
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-Sync = Annotated[str, msgspec.Meta(pattern=r"^(always|([0-9]+(ms|s|m|h))+)$")]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9, description="a number of seconds above 0, such as 90")]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
+        description="a name of 1 to 64 lower-case letters, digits, '_' or '-'",
+    ),
+]
+Sync = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(always|([0-9]+(ms|s|m|h))+)$", description="'always', or a span such as '500ms' or '2m'"
+    ),
+]
+Replicas = Annotated[
+    dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]],
+    msgspec.Meta(description="agents with numbers from 0 to 100, such as engineer=2,scout=1"),
+]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,11 +102,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_url: str = ""
     """Where that model is served, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
     brain_key: str = ""
-    """The key for it; empty: OPENAI_API_KEY or ANTHROPIC_API_KEY. It is printed nowhere."""
+    """The key for it; empty: at OpenAI and Anthropic themselves OPENAI_API_KEY or ANTHROPIC_API_KEY. It is
+    printed nowhere."""
     brain_price: str = ""
     """US dollars for a million tokens in and out, as ``3/15``; empty: cost is not counted."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
+    brain_context: Annotated[int, msgspec.Meta(ge=4_000)] = 100_000
+    """Tokens that model can read and write at once; where a task takes more, the oldest is shortened."""
     cerebellum: str = ""
     """The model that works out parameters, a smaller one perhaps; empty: the brain."""
     cerebellum_url: str = ""
@@ -101,7 +119,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cerebellum_price: str = ""
     """Its price; empty: as the brain."""
     openai_api_key: str = ""
-    """OPENAI_API_KEY, used where a brain of that kind has no key of its own. It is printed nowhere."""
+    """OPENAI_API_KEY, used at OpenAI itself where a brain has no key of its own. It is printed nowhere."""
     anthropic_api_key: str = ""
     """ANTHROPIC_API_KEY, likewise."""
     max_steps: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
@@ -120,7 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How many specialists may be at work at once."""
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
-    replicas: dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]] = {}
+    replicas: Replicas = {}
     """How many processes of an agent ``mailroom up`` starts, where it is not one."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """debug, info, warning or error."""
@@ -225,17 +243,33 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     try:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise _wrong(error, places) from None
+        given = {name: env.get(place, values[name]) for name, place in places.items()}
+        raise _wrong(error, given, places) from None
 
 
-def _wrong(error: msgspec.ValidationError, places: Mapping[str, str]) -> ConfigError:
-    reason, _, path = str(error).partition(" - at `$.")
+def _wrong(
+    error: msgspec.ValidationError, given: Mapping[str, Any], places: Mapping[str, str]
+) -> ConfigError:
+    _, _, path = str(error).partition(" - at `$.")
     name = re.split(r"\W", path)[0]
-    hint = get_type_hints(Settings).get(name)
-    allowed = ", ".join(get_args(hint)) if get_origin(hint) is Literal else ""
-    return ConfigError(
-        f"{places.get(name, name)} is wrong: {reason}", f"Allowed are: {allowed}" if allowed else ""
-    )
+    shown = "(hidden)" if name in SECRETS else f"{given.get(name)!r:.100}"
+    hint = get_type_hints(Settings, include_extras=True)[name]
+    return ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}")
+
+
+def _wanted(hint: Any) -> str:
+    """What a field takes, in words."""
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(get_args(hint))}"
+    if get_origin(hint) is tuple:
+        return "a list of texts"
+    if get_origin(hint) is not Annotated:
+        return "true or false" if hint is bool else "a text"
+    kind, meta = get_args(hint)
+    if meta.description:
+        return str(meta.description)
+    word = "a whole number" if kind is int else "a number"
+    return f"{word} of {meta.ge:g} or more" if meta.le is None else f"{word} from {meta.ge} to {meta.le}"
 
 
 def environment(config: Settings | None = None, **overrides: object) -> dict[str, str]:
@@ -267,12 +301,14 @@ def _xdg(variable: str, default: str, env: Mapping[str, str] | None = None) -> P
 def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
     if not path.exists():
         if env.get("MAILROOM_CONFIG"):
-            raise ConfigError(f"MAILROOM_CONFIG names {path}, which does not exist")
+            raise ConfigError(
+                f"MAILROOM_CONFIG names {path}, which does not exist", "Correct it, or unset it"
+            )
         return {}
     try:
         values = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+        raise ConfigError(f"{path} cannot be read: {error}", "Correct it: it has to be TOML") from None
     for name in values:
         _require_known(name, f"{path}: {name}")
     return values

@@ -45,6 +45,8 @@ CONDUCTOR = "conductor"
 NEXUS = "nexus"
 TIMED = (CONDUCTOR, NEXUS)
 """The agents that set timers."""
+SUBMITTING = (NEXUS, "cortex")
+"""The agents that submit goals: what people ask of them, and overnight jobs."""
 CRITIC = "critic"
 MEMORY_DAEMON = "memory"
 USER = "user"

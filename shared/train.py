@@ -33,6 +33,7 @@ class ThoughtJournal:
             steps=page.steps,
             messages=tuple(msgspec.to_builtins(message) for message in page.messages),
             usage=msgspec.to_builtins(page.usage),
+            spent=msgspec.to_builtins(self._job.usage),
             evidence_refs=page.evidence_refs,
             output_paths=page.output_paths,
             doubts=page.doubts,
@@ -42,20 +43,18 @@ class ThoughtJournal:
 
     async def read(self) -> AsyncIterator[Page]:
         """The pages that earlier attempts stored; what they took counts for the task."""
-        spent = Usage()
         while self._job.attempt > 1:
             stored = await self._bus.last(subjects.OFFICE, self._subject(self._pages))
             if stored is None:
-                self._job.count(spent)
                 return
             self._pages += 1
             page = Thinking.from_json(stored.data)
-            spent = msgspec.convert(page.usage, Usage)
+            self._job.recover(msgspec.convert(page.spent, Usage))
             self._job.doubt(*page.doubts)
             yield Page(
                 messages=tuple(msgspec.convert(message, Message) for message in page.messages),
                 steps=page.steps,
-                usage=spent,
+                usage=msgspec.convert(page.usage, Usage),
                 evidence_refs=page.evidence_refs,
                 output_paths=page.output_paths,
                 doubts=page.doubts,

@@ -4,8 +4,6 @@ import asyncio
 import time
 from datetime import UTC, datetime
 
-import msgspec
-
 from shared import subjects
 from shared.actions import Outcome
 from shared.agent import BaseAgent
@@ -72,12 +70,12 @@ class Workbench:
         work = self._works[held] = Work(working)
         overdue = asyncio.get_running_loop().call_later(_time_left(held.task), work.stop, OVERDUE)
         try:
-            return self._result(held, job, await work.outcome())
+            return self._result(job, await work.outcome())
         except ActionError as error:
-            return _failed(held, job, str(error))
+            return job.failure(str(error))
         except asyncio.CancelledError:
             if work.stopped == OVERDUE:
-                return _failed(held, job, OVERDUE, TaskStatus.TIMEOUT)
+                return job.failure(OVERDUE, TaskStatus.TIMEOUT)
             if work.stopped:
                 raise Conflict(work.stopped) from None
             if not _is_being_cancelled():
@@ -89,16 +87,14 @@ class Workbench:
             overdue.cancel()
             del self._works[held]
 
-    def _result(self, held: Claim, job: Job, outcome: Outcome) -> TaskResult:
+    def _result(self, job: Job, outcome: Outcome) -> TaskResult:
         try:
             result = job.result(self._name, outcome)
             size = len(result.to_json())
         except ValueError as error:
-            return _failed(held, job, f"its result cannot be sent: {error}")
+            return job.failure(f"its result cannot be sent: {error}")
         if size > MAX_RESULT:
-            return _failed(
-                held,
-                job,
+            return job.failure(
                 f"its result has {size:,} bytes and the limit is {MAX_RESULT:,}. "
                 "Have it write a file, and name that in output_paths",
             )
@@ -131,13 +127,6 @@ class Workbench:
         )
         record = TaskChanged.from_json(stored.data) if stored else None
         return record is None or record.task.status.final or record.attempt != held.attempt
-
-
-def _failed(held: Claim, job: Job, reason: str, status: TaskStatus = TaskStatus.FAILED) -> TaskResult:
-    """The result of a task that failed, with what is not known and what thinking about it took."""
-    return msgspec.structs.replace(
-        held.failure(job.tell_doubts(reason)), status=status, metadata=dict(job.facts)
-    )
 
 
 def _is_being_cancelled() -> bool:

@@ -1,7 +1,6 @@
 """Anthropic's messages format."""
 
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from shared.brain.choice import Choice
@@ -9,18 +8,17 @@ from shared.brain.connecting import open_client
 from shared.brain.conversation import arrange, describe_schema, read_arguments, split_system
 from shared.brain.faults import Malformed
 from shared.brain.protocol import Message, Thought, Tool, ToolCall
+from shared.brain.reading import conclude, read_call, read_text
 from shared.brain.wire import Question
 
 LENGTH = 8192
-"""Tokens of an answer where no limit is asked for: the format wants one, all models since 2024 take it."""
+"""Tokens of an answer where no limit is asked for: the format wants one, and its models of today take it."""
 ANSWER = "give_answer"
 """The tool through which structured answers come: all its models take tools, few another way."""
 
 
 class AnthropicWire:
     """Asks a messages server; structured answers are asked for as the input of a tool."""
-
-    native_tools = True
 
     def __init__(self, choice: Choice) -> None:
         """``choice`` says which model, where, and with what key."""
@@ -51,15 +49,16 @@ class AnthropicWire:
                 if event.type == "message_start":
                     model, tokens = event.message.model, _tokens(event.message.usage)
                 elif event.type == "content_block_delta" and event.delta.type == "text_delta":
-                    text.append(event.delta.text)
-                    yield event.delta.text
+                    piece = read_text(event.delta.text)
+                    text.append(piece)
+                    yield piece
                 elif event.type == "message_delta":
                     stop = event.delta.stop_reason or stop
                     tokens |= _tokens(event.usage)
                 ended = ended or event.type == "message_stop"
         if not ended:
             raise Malformed("its end is missing")
-        yield self._think(question, "".join(text), (), stop, tokens, model)
+        yield self._think(question, "".join(text), [], stop, tokens, model)
 
     def _request(self, question: Question) -> dict[str, Any]:
         prompt, messages = split_system(question.messages)
@@ -93,42 +92,43 @@ class AnthropicWire:
     def _read(self, question: Question, message: Any) -> Thought:
         if getattr(message, "type", "") != "message" or not isinstance(message.content, list):
             raise Malformed("it is no message")
-        text = "\n\n".join(block.text for block in message.content if block.type == "text")
-        calls = tuple(_call(block) for block in message.content if block.type == "tool_use")
+        text = "\n\n".join(read_text(block.text) for block in message.content if block.type == "text")
+        calls = [
+            read_call(block.id, block.name, block.input)
+            for block in message.content
+            if block.type == "tool_use"
+        ]
         forced = [call.arguments for call in calls if call.name == ANSWER and question.schema is not None]
         if forced:
-            text, calls = forced[0], ()
+            text, calls = forced[0], []
         return self._think(question, text, calls, message.stop_reason, _tokens(message.usage), message.model)
 
     def _think(
         self,
         question: Question,
         text: str,
-        calls: tuple[ToolCall, ...],
-        stop: str | None,
+        calls: Sequence[ToolCall],
+        stop: Any,
         tokens: Mapping[str, int],
-        model: str,
+        model: Any,
     ) -> Thought:
-        return Thought(
+        return conclude(
+            self._choice,
+            question,
             text=text,
-            tool_calls=calls,
-            usage=self._choice.price.count(
-                question.messages,
-                text,
-                calls,
-                input_tokens=tokens.get("input"),
-                output_tokens=tokens.get("output"),
-            ),
+            calls=calls,
+            stop=stop,
+            tokens=(tokens.get("input"), tokens.get("output")),
             model=model,
-            stop="tools" if calls else "length" if stop == "max_tokens" else "end",
         )
 
 
 def _tokens(usage: Any) -> dict[str, int]:
     """What is counted there; what came out of the cache, or went into it, was read too."""
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    read = sum(getattr(usage, name, None) or 0 for name in names)
-    written = getattr(usage, "output_tokens", None) or 0
+    counts = [getattr(usage, name, None) for name in names]
+    read = sum(count for count in counts if isinstance(count, int))
+    written = getattr(usage, "output_tokens", None)
     return ({"input": read} if read else {}) | ({"output": written} if written else {})
 
 
@@ -155,7 +155,3 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 def _tool(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-
-
-def _call(block: Any) -> ToolCall:
-    return ToolCall(id=block.id, name=block.name, arguments=json.dumps(block.input))

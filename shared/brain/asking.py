@@ -77,9 +77,13 @@ def read_answer(text: str, kind: type[T]) -> T:
     reason = ""
     for candidate in _candidates(strip_thinking(text[:LONGEST_ANSWER])):
         try:
-            return msgspec.convert(candidate, kind, strict=False)
-        except msgspec.ValidationError as error:
+            answer = msgspec.convert(candidate, kind, strict=False)
+            # Half a character can be written in JSON, but nothing that holds one can be sent on.
+            msgspec.json.encode(answer)
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
             reason = reason or str(error)
+        else:
+            return answer
     raise ValueError(reason or "there is no JSON in it")
 
 

@@ -32,6 +32,7 @@ class Breaker:
         self._pause = pause
         self._clock = clock
         self._failed = 0
+        self._reason = ""
         self._open_until = 0.0
         self._probing = False
 
@@ -43,9 +44,9 @@ class Breaker:
         if left > 0:
             until = datetime.now(UTC) + timedelta(seconds=left)
             raise BrainUnavailable(
-                f"The model server at {self._place} failed {self._failed} times in a row and is left "
-                f"alone until {until:%H:%M:%S} UTC",
-                "See whether it runs; 'mailroom doctor' looks too",
+                f"{self._reason}; after {self._failed} failures in a row it is left alone until "
+                f"{until:%H:%M:%S} UTC",
+                "'mailroom doctor' says what is wrong with it",
             )
         if self._probing:
             raise BrainUnavailable(f"The model server at {self._place} failed and is just being tried again")
@@ -56,9 +57,10 @@ class Breaker:
         self._failed = 0
         self._probing = False
 
-    def fail(self) -> None:
-        """The server did not answer, or said that it cannot now."""
+    def fail(self, reason: str) -> None:
+        """The server did not answer, or said that it cannot now; ``reason`` goes into the refusal."""
         self._failed += 1
+        self._reason = reason
         self._probing = False
         if self._failed >= self._limit:
             self._open_until = self._clock() + self._pause

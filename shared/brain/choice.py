@@ -37,7 +37,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def at_home(self) -> bool:
         """Whether its provider serves it, not a server of one's own or a third party."""
-        return self.url == HOMES.get(self.kind)
+        return self.kind in HOMES and _host(self.url) == _host(HOMES[self.kind])
 
     @property
     def place(self) -> str:
@@ -72,17 +72,20 @@ def choose_brain(settings: Settings) -> Choice | None:
 def choose_cerebellum(settings: Settings) -> Choice | None:
     """What ``settings.cerebellum`` names, else the brain.
 
-    Where both are of one kind, it takes the brain's address, key and price unless it has its own.
+    Where both are of one kind, it takes the brain's address and price unless it has its own, and its key
+    where they are at one address.
     """
     if not settings.cerebellum:
         return choose_brain(settings)
     same = settings.cerebellum.partition(":")[0] == settings.brain.partition(":")[0]
+    # A key goes to no other server than the one it is for.
+    one_place = same and settings.cerebellum_url in ("", settings.brain_url)
     return _choose(
         settings,
         "cerebellum",
         settings.cerebellum,
         settings.cerebellum_url or (settings.brain_url if same else ""),
-        settings.cerebellum_key or (settings.brain_key if same else ""),
+        settings.cerebellum_key or (settings.brain_key if one_place else ""),
         settings.cerebellum_price or (settings.brain_price if same else ""),
     )
 
@@ -96,13 +99,17 @@ def _choose(
     variable = f"MAILROOM_{setting.upper()}"
     if kind not in (*HOMES, "scripted") or not model:
         raise ConfigError(f"{variable} is wrong: {text!r} names no model", f"Write {EXAMPLE}")
-    keys = {"openai": settings.openai_api_key, "anthropic": settings.anthropic_api_key}
+    address = _read_url(url, f"{variable}_URL") or HOMES.get(kind, "")
+    keys = {
+        _host(HOMES["openai"]): settings.openai_api_key,
+        _host(HOMES["anthropic"]): settings.anthropic_api_key,
+    }
     choice = Choice(
         setting=setting,
         kind=kind,
         model=model,
-        url=_read_url(url, f"{variable}_URL") or HOMES.get(kind, ""),
-        key=(key or keys.get(kind, "")).strip(),
+        url=address,
+        key=(key or keys.get(_host(address), "")).strip(),
         price=read_price(price, f"{variable}_PRICE"),
         timeout=settings.brain_timeout,
     )
@@ -140,6 +147,11 @@ def _read_url(text: str, variable: str) -> str:
     if text.strip() and not usable:
         raise ConfigError(f"{variable} is no http address", "Write one such as http://127.0.0.1:11434/v1")
     return text.strip().rstrip("/")
+
+
+def _host(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def _make(choice: Choice | None, agent: str) -> Brain:

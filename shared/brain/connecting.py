@@ -26,14 +26,21 @@ async def open_client(choice: Choice, seconds: float) -> Any:
     # Importing takes up to 2 s, and the agent's heart must go on beating.
     name = CLIENTS[choice.kind]
     sdk = await asyncio.to_thread(require_sdk, choice.kind, name, "DefaultAsyncHttpxClient")
+    from shared.brain.bounding import bound
+
     return getattr(sdk, name)(
         api_key=choice.key or NO_KEY,
         # Anthropic's SDK adds the version of the interface itself.
         base_url=choice.url if choice.kind == "openai" else choice.url.removesuffix("/v1"),
         max_retries=0,
         timeout=sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
-        # A redirect would take the key to another server.
-        http_client=sdk.DefaultAsyncHttpxClient(verify=read_ssl(), follow_redirects=False),
+        http_client=sdk.DefaultAsyncHttpxClient(
+            verify=read_ssl(),
+            # A redirect would take the key to another server.
+            follow_redirects=False,
+            headers={"accept-encoding": "identity"},
+            event_hooks={"response": [bound]},
+        ),
     )
 
 

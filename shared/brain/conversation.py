@@ -13,7 +13,9 @@ from shared.brain.protocol import Message, Tool, ToolCall
 NO_RESULT = "(There is no result.)"
 GO_ON = "Go on."
 
-_THINKING = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
+_MARK = r"(?:think|thinking|reasoning)>"
+_BEGUN = re.compile(rf"\A\s*<{_MARK}", re.IGNORECASE)
+_THOUGHT = re.compile(rf"\A\s*(?:<{_MARK})?(?:(?!<{_MARK}).)*?</{_MARK}\s*", re.DOTALL | re.IGNORECASE)
 
 
 def split_system(messages: Iterable[Message]) -> tuple[str, list[Message]]:
@@ -76,7 +78,7 @@ def _join(one: Message, other: Message) -> Message:
 def read_arguments(call: ToolCall) -> dict[str, Any]:
     """The arguments of a call as an object; what is none is put into one, since servers refuse it."""
     try:
-        arguments = json.loads(call.arguments or "{}")
+        arguments = msgspec.json.decode(call.arguments or "{}")
     except (ValueError, RecursionError):
         arguments = None
     return arguments if isinstance(arguments, dict) else {"malformed": call.arguments}
@@ -118,5 +120,9 @@ def describe_schema(schema: dict[str, Any]) -> str:
 
 
 def strip_thinking(text: str) -> str:
-    """The answer without the reasoning that some models write in front of it."""
-    return _THINKING.sub("", text)
+    """The answer without the reasoning that some models write in front of it; none where it has no end.
+
+    Its beginning may be missing: where the server writes that into the prompt.
+    """
+    answer = _THOUGHT.sub("", text) if "</" in text else text
+    return "" if _BEGUN.match(answer) else answer

@@ -1,6 +1,7 @@
 """Tokens and what they cost."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -9,6 +10,8 @@ from shared.errors import ConfigError
 
 CHARACTERS_A_TOKEN = 4
 """What the common tokenizers come to with English text; used only where a server does not count."""
+MOST_TOKENS = 20_000_000
+"""More than any model takes or writes in one call: a count beyond is none, and would spend a day's budget."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,14 +36,15 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         text: str,
         calls: Sequence[ToolCall] = (),
         *,
-        input_tokens: int | None = None,
-        output_tokens: int | None = None,
+        input_tokens: Any = None,
+        output_tokens: Any = None,
     ) -> Usage:
-        """The usage as the server counted it; what it did not count (None, 0) is estimated."""
+        """The usage as the server counted it; what it did not count, or counted as nonsense, is estimated."""
+        read, written = _sensible(input_tokens), _sensible(output_tokens)
         return self.usage(
-            input_tokens or estimate_tokens(*(part for message in messages for part in _texts(message))),
-            output_tokens or estimate_tokens(text, *(part for call in calls for part in _parts(call))),
-            estimated=not (input_tokens and output_tokens),
+            read or estimate_tokens(*(part for message in messages for part in _texts(message))),
+            written or estimate_tokens(text, *(part for call in calls for part in _parts(call))),
+            estimated=not (read and written),
         )
 
 
@@ -63,6 +67,10 @@ def read_price(text: str, setting: str = "brain_price") -> Price:
 def estimate_tokens(*texts: str) -> int:
     """How many tokens the texts have, roughly; at least one."""
     return max(1, sum(map(len, texts)) // CHARACTERS_A_TOKEN)
+
+
+def _sensible(count: Any) -> int:
+    return count if isinstance(count, int) and 0 < count <= MOST_TOKENS else 0
 
 
 def _texts(message: Message) -> list[str]:

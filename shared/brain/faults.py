@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -12,8 +13,18 @@ from shared.errors import BrainError, BrainUnavailable
 
 QUOTED = 300
 """Characters of a server's own words that go into a sentence."""
+SHORTEST_KEY = 6
+"""Characters of the shortest key that is one."""
+READ = 100_000
+"""Characters of them that are looked at."""
 BUSY = (408, 409, 425, 429)
 """Statuses below 500 after which the same request can succeed."""
+_TOO_LONG = re.compile(
+    r"context.{0,20}(length|size|window|limit)|maximum model length|reduce the length|request_too_large"
+    r"|(prompt|input|request|conversation|messages?)\b.{0,20}\btoo (long|large)",
+    re.IGNORECASE,
+)
+"""How servers say that they were asked more than the model can read."""
 _PARSING = (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError)
 
 
@@ -36,6 +47,8 @@ def explain(error: Exception, choice: Choice) -> BrainError | None:
     """
     if isinstance(error, BrainError):
         return error
+    if (unread := _malformed(error)) is not None:
+        error = unread
     status = getattr(error, "status_code", None)
     where = f"The model server at {choice.place}"
     if isinstance(status, int) and status >= 300:
@@ -47,14 +60,21 @@ def explain(error: Exception, choice: Choice) -> BrainError | None:
     if isinstance(error, _PARSING):
         return Passing(f"{where} gave an answer that cannot be read ({type(error).__name__})")
     if type(error).__name__ == "APIConnectionError" or _of_network(error):
-        reason = _redact(_innermost(error), choice)
+        cause = _innermost(error)
+        reason = _redact(str(cause), choice) or type(cause).__name__
+        if type(cause).__name__ in ("RemoteProtocolError", "ReadError"):
+            return Passing(f"{where} broke off: {reason}")
         return Passing(
             f"{where} cannot be reached: {reason}",
-            f"See whether it runs, and MAILROOM_{choice.setting.upper()}_URL",
+            f"Start it, or correct MAILROOM_{choice.setting.upper()}_URL",
         )
-    if _of_sdk(error):
-        return Passing(f"{where} broke off with an error: {_redact(_words(error), choice)}")
-    return None
+    return broken_off(_words(error), choice) if _of_sdk(error) else None
+
+
+def broken_off(said: Any, choice: Choice) -> Passing:
+    """What a server said instead of an answer that it had begun."""
+    where = f"The model server at {choice.place}"
+    return Passing(f"{where} broke off with an error: {_redact(_unpack(said), choice)}")
 
 
 def _explain_status(error: Exception, status: int, choice: Choice) -> BrainError:
@@ -68,6 +88,17 @@ def _explain_status(error: Exception, status: int, choice: Choice) -> BrainError
         return BrainError(
             f"{where} has no model {choice.model!r}: {said}",
             f"Correct {setting} or {setting}_URL, or have the server fetch the model",
+        )
+    if status < 400:
+        return BrainError(
+            f"{where} sends the request elsewhere (status {status}), which is not followed, since the key "
+            "would go along",
+            f"Write the address it moved to into {setting}_URL",
+        )
+    if status == 413 or _TOO_LONG.search(_words(error)):
+        return BrainError(
+            f"{where} was sent more than {choice.name} can read: {said}",
+            "Set MAILROOM_BRAIN_CONTEXT to the tokens it can, or have the server give it a longer context",
         )
     if status in BUSY or status >= 500:
         delay = read_delay(_headers(error)) or 0.0
@@ -107,25 +138,40 @@ def _headers(error: Exception) -> Mapping[str, str]:
 
 def _words(error: Exception) -> str:
     """What the server said: OpenAI's and Anthropic's errors, Ollama's, or just text."""
-    body: Any = getattr(error, "body", None)
+    said = _unpack(getattr(error, "body", None))
+    return said or str(getattr(error, "message", "") or error) or type(error).__name__
+
+
+def _unpack(body: Any) -> str:
+    if isinstance(body, list) and body:  # Gemini's
+        body = body[0]
     for _ in range(2):
         if isinstance(body, Mapping):
             body = body.get("error") or body.get("message") or body.get("detail") or dict(body)
-    if body is not None and not isinstance(body, str):
-        body = json.dumps(body, default=str)
-    return body or str(getattr(error, "message", "") or error) or type(error).__name__
+    if body is None or isinstance(body, str):
+        return body or ""
+    return json.dumps(body, default=str)
 
 
-def _innermost(error: BaseException) -> str:
+def _innermost(error: BaseException) -> BaseException:
     while error.__cause__ is not None:
         error = error.__cause__
-    return str(error) or type(error).__name__
+    return error
+
+
+def _malformed(error: BaseException | None) -> Malformed | None:
+    """What was wrong with an answer, where the SDK took it for a connection that failed."""
+    while error is not None and not isinstance(error, Malformed):
+        error = error.__cause__
+    return error
 
 
 def _redact(text: str, choice: Choice) -> str:
-    shown = " ".join(text.split())
+    # What a server says must not colour or clear the terminal of whoever reads it.
+    shown = " ".join("".join(c if c.isprintable() else " " for c in text[:READ]).split())
     for secret in (choice.key, choice.url if choice.url != choice.place else ""):
-        shown = shown.replace(secret, "(hidden)") if secret else shown
+        # What is so short is no secret, and stands in many words.
+        shown = shown.replace(secret, "(hidden)") if len(secret) >= SHORTEST_KEY else shown
     return shown[:QUOTED].rstrip(". ")
 
 

@@ -12,7 +12,6 @@ class OfflineBrain:
 
     name = "offline"
     available = False
-    native_tools = False
 
     async def complete(
         self,

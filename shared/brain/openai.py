@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
-from uuid import uuid4
 
 from shared.brain.choice import Choice
 from shared.brain.connecting import open_client
@@ -17,8 +16,9 @@ from shared.brain.conversation import (
     strip_thinking,
     write_out,
 )
-from shared.brain.faults import Malformed
+from shared.brain.faults import Malformed, broken_off
 from shared.brain.protocol import Message, Thought, Tool, ToolCall
+from shared.brain.reading import conclude, read_call, read_text
 from shared.brain.wire import Question
 
 _NO_TOOLS = re.compile(
@@ -30,11 +30,10 @@ _NO_SCHEMA = re.compile(r"response_format|schema|grammar|structured|json")
 class OpenAIWire:
     """Asks a chat-completions server; what a server refuses is left out, now and from then on."""
 
-    native_tools = True
-
     def __init__(self, choice: Choice) -> None:
         """``choice`` says which model, where, and with what key."""
         self._choice = choice
+        self._takes_tools = True
         self._takes_schema = True
         self._takes_stream_options = True
         # OpenAI's reasoning models refuse the old name; servers of one's own may not know the new one.
@@ -48,18 +47,21 @@ class OpenAIWire:
     async def stream(self, question: Question, seconds: float) -> AsyncIterator[str | Thought]:
         """One attempt, piece by piece; raises Malformed where the end is missing."""
         async with await open_client(self._choice, seconds) as client:
-            text, finish, usage, model = [], "", None, self._choice.model
+            text: list[str] = []
+            finish, usage, model = "", None, self._choice.model
             async with await self._send(client, question, stream=True) as chunks:
                 async for chunk in chunks:
                     usage, model = chunk.usage or usage, chunk.model or model
                     for choice in chunk.choices or ():
                         finish = choice.finish_reason or finish
-                        if choice.delta and choice.delta.content:
-                            text.append(choice.delta.content)
-                            yield choice.delta.content
+                        if piece := read_text(choice.delta and choice.delta.content):
+                            text.append(piece)
+                            yield piece
             if not finish:
                 raise Malformed("its end is missing")
-            yield self._think(question, "".join(text), (), finish, usage, model)
+            yield conclude(
+                self._choice, question, text="".join(text), stop=finish, tokens=_tokens(usage), model=model
+            )
 
     async def _send(self, client: Any, question: Question, *, stream: bool = False) -> Any:
         while True:  # ends: each round leaves out one thing more
@@ -76,11 +78,11 @@ class OpenAIWire:
         prompt, messages = split_system(question.messages)
         parts = [prompt] if prompt else []
         request: dict[str, Any] = {"model": self._choice.model}
-        if question.tools and self.native_tools:
+        if question.tools and self._takes_tools:
             request["tools"] = [_tool(tool) for tool in question.tools]
         elif question.tools:
             parts.append(describe_tools(question.tools))
-        if not self.native_tools:
+        if not self._takes_tools:
             messages = write_out(messages)
         if question.schema is not None:
             # Servers that constrain the answer do not show the schema to the model.
@@ -99,7 +101,7 @@ class OpenAIWire:
             return False
         said = str(error).lower()
         if "tools" in request and _NO_TOOLS.search(said):
-            self.native_tools = False
+            self._takes_tools = False
         elif "response_format" in request and _NO_SCHEMA.search(said):
             self._takes_schema = False
         elif "max_tokens" in request and "max_completion_tokens" in said:
@@ -112,37 +114,30 @@ class OpenAIWire:
 
     def _read(self, question: Question, completion: Any) -> Thought:
         choices = getattr(completion, "choices", None)
+        # OpenRouter answers 200 where the provider behind it failed.
+        if error := getattr(completion, "error", None) or (choices and getattr(choices[0], "error", None)):
+            raise broken_off(error, self._choice)
         if not choices or choices[0].message is None:
             raise Malformed("it is no chat completion")
         message = choices[0].message
-        calls = tuple(_call(call) for call in message.tool_calls or () if getattr(call, "function", None))
-        text = strip_thinking(message.content or getattr(message, "refusal", None) or "")
-        return self._think(
-            question, text, calls, choices[0].finish_reason, completion.usage, completion.model or ""
+        calls = [
+            read_call(call.id, call.function.name, call.function.arguments)
+            for call in message.tool_calls or ()
+            if getattr(call, "function", None)
+        ]
+        return conclude(
+            self._choice,
+            question,
+            text=strip_thinking(read_text(message.content) or read_text(getattr(message, "refusal", None))),
+            calls=calls,
+            stop=choices[0].finish_reason,
+            tokens=_tokens(completion.usage),
+            model=completion.model,
         )
 
-    def _think(
-        self,
-        question: Question,
-        text: str,
-        calls: tuple[ToolCall, ...],
-        finish: str | None,
-        usage: Any,
-        model: str,
-    ) -> Thought:
-        return Thought(
-            text=text,
-            tool_calls=calls,
-            usage=self._choice.price.count(
-                question.messages,
-                text,
-                calls,
-                input_tokens=getattr(usage, "prompt_tokens", None),
-                output_tokens=getattr(usage, "completion_tokens", None),
-            ),
-            model=model,
-            stop="tools" if calls else "length" if finish == "length" else "end",
-        )
+
+def _tokens(usage: Any) -> tuple[Any, Any]:
+    return getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
@@ -172,12 +167,3 @@ def _message(message: Message) -> dict[str, Any]:
 def _called(call: ToolCall) -> dict[str, Any]:
     arguments = json.dumps(read_arguments(call))
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _call(call: Any) -> ToolCall:
-    arguments = call.function.arguments or "{}"
-    return ToolCall(
-        id=call.id or f"call_{uuid4().hex[:12]}",
-        name=str(call.function.name),
-        arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
-    )

@@ -70,17 +70,10 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Brain(Protocol):
-    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False where none is.
-
-    ``native_tools``: whether it takes ``tools`` and answers with tool calls.
-    """
+    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False where none is."""
 
     name: str
     available: bool
-
-    @property
-    def native_tools(self) -> bool:
-        """May turn False: once its server has refused tools."""
 
     async def complete(
         self,
@@ -93,6 +86,7 @@ class Brain(Protocol):
     ) -> Thought:
         """One answer; ``schema`` asks for JSON of that shape, 0 takes the configured limits.
 
+        Where its server takes no ``tools`` it is told of them in the prompt, and calls them in words.
         Raises BrainError: NoBrain where no model is configured, BrainUnavailable where it may answer later.
         """
 

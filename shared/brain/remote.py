@@ -45,11 +45,6 @@ class RemoteBrain:
         self._patience = patience or Patience()
         self._breaker = find_breaker(choice.url, choice.place)
 
-    @property
-    def native_tools(self) -> bool:
-        """Whether it takes tools; False once its server has refused them."""
-        return self._wire.native_tools
-
     async def complete(
         self,
         messages: Sequence[Message],
@@ -118,8 +113,9 @@ class RemoteBrain:
             async with asyncio.timeout(left):
                 answer = await ask()
         except TimeoutError:
-            self._breaker.fail()
-            raise self._late(limit) from None
+            late = self._late(limit)
+            self._breaker.fail(late.cause)
+            raise late from None
         except asyncio.CancelledError:
             self._breaker.abandon()
             raise
@@ -135,7 +131,7 @@ class RemoteBrain:
             return error
         # A server that refuses a request is well; one that cannot answer is not.
         if isinstance(explained, BrainUnavailable):
-            self._breaker.fail()
+            self._breaker.fail(explained.cause)
         else:
             self._breaker.succeed()
         return explained

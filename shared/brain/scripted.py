@@ -89,7 +89,6 @@ class ScriptedBrain:
     """
 
     available = True
-    native_tools = True
 
     def __init__(self, path: Path, *, agent: str = "", price: Price | None = None) -> None:
         """Reads ``path``; raises ConfigError. ``agent`` is whose brain it is, empty where prompts tell."""

@@ -18,15 +18,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wire(Protocol):
-    """A wire format. What goes wrong is raised as the SDK raises it, or as a BrainError.
-
-    ``native_tools`` turns False once the server has refused tools.
-    """
-
-    native_tools: bool
+    """A wire format. What goes wrong is raised as the SDK raises it, or as a BrainError."""
 
     async def answer(self, question: Question, seconds: float) -> Thought:
         """One attempt at an answer."""
 
     def stream(self, question: Question, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece, the whole Thought last; raises Truncated where the end is missing."""
+        """One attempt, piece by piece, the whole Thought last; raises Malformed where the end is missing."""

@@ -31,8 +31,8 @@ class CommandJudged(Envelope, frozen=True, kw_only=True, tag="command_judged.v1"
 class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request.v1"):
     """An agent asks whether it may do something; without an answer by ``expires_at`` it may not.
 
-    ``approval_id`` follows from the goal, the agent and ``what``, so that the same is asked once for a goal
-    and a grant reaches no further.
+    ``approval_id`` follows from the agent, ``what`` and the goal (the task, where another agent handed it
+    out), so that the same is asked once for a goal and a grant reaches no further.
     """
 
     approval_id: str

@@ -47,13 +47,15 @@ class Correspondence(Envelope, frozen=True, kw_only=True, tag="correspondence.v1
 class Thinking(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
     """A train of thought about a task as far as it went; another attempt goes on from there.
 
-    ``doubts`` name what may or may not have taken effect.
+    ``usage`` is what it took, ``spent`` all thinking about the task until then. ``doubts`` name what may or
+    may not have taken effect.
     """
 
     task_id: str
     steps: int = 0
     messages: tuple[dict[str, Any], ...] = ()
     usage: dict[str, Any] = {}
+    spent: dict[str, Any] = {}
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()

@@ -26,7 +26,11 @@ class ReminderStatus(StrEnum):
 
 
 class Reminder(Contract, frozen=True, kw_only=True):
-    """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again)."""
+    """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again).
+
+    ``repeats`` says on which days of the week it is set again when it goes off: ``mon,thu 14:00``, with the
+    name of a time zone behind it where it is not the office's; empty where it goes off once.
+    """
 
     reminder_id: str
     text: str
@@ -36,6 +40,7 @@ class Reminder(Contract, frozen=True, kw_only=True):
     count: int = 1
     created_at: str = msgspec.field(default_factory=generate_iso_timestamp)
     fired_at: str = ""
+    repeats: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from shared.errors import ActionError
-from shared.micro.conversation import Call
+from shared.micro.conversation import WINDOW, Call
 
 MAX_FRUITLESS = 5
 """Steps one after another that did nothing (no action, an unknown one, parameters that do not fit)."""
@@ -15,11 +15,15 @@ AGAIN = "This is the same call as before. If it does not get you further, do som
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """What one train of thought may take: ``steps``, ``tokens`` and ``seconds``; 0 is no limit."""
+    """What one train of thought may take: ``steps``, ``tokens`` and ``seconds``; 0 is no limit.
+
+    ``window``: characters of it that the model is shown at once.
+    """
 
     steps: int = 50
     tokens: int = 0
     seconds: float = 0.0
+    window: int = WINDOW
 
 
 class Bounds:

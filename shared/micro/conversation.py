@@ -21,7 +21,8 @@ SHORTENED = (600, 60)
 """Characters that are left of an older message where the conversation is longer than that; then, where that
 is not enough, fewer. The task itself is always shown whole."""
 RECENT = 4
-"""The last messages, which are shown as they are."""
+"""The last messages, which are shown as they are while that leaves room; else as so many parts of half of
+it."""
 
 
 class Call(NamedTuple):
@@ -53,8 +54,9 @@ class Conversation:
             return messages
         step = self._window // 4
         excess = -(-excess // step) * step
-        for limit in SHORTENED:
-            for position in range(max(0, len(messages) - RECENT)):
+        passes = [(limit, RECENT) for limit in SHORTENED] + [(self._window // (2 * RECENT), 0)]
+        for limit, spared in passes:
+            for position in range(max(0, len(messages) - spared)):
                 if excess <= 0:
                     return messages
                 if position != self._task:

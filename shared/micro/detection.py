@@ -36,8 +36,8 @@ def detect_action(thought: str, names: Iterable[str]) -> str:
 
     Invoked is a name that is called (``name(...)``), labelled (``Action: name``, ``{"action": "name"}``),
     stands on a line of its own, or is said to be used now ("I will call name"); not one that is merely
-    mentioned, nor one that is negated ("I will not call name") or already done. Case does not matter; a name
-    within a longer word or a longer name does not count.
+    mentioned, nor one that is negated ("I will not call name") or already done, nor one that somebody else
+    is quoted with. Case does not matter; a name within a longer word or a longer name does not count.
     """
     text = _squeeze(thought)
     lowered = text.lower()
@@ -47,9 +47,26 @@ def detect_action(thought: str, names: Iterable[str]) -> str:
     return ""
 
 
-def _is_invoked(text: str, name: str) -> bool:
+def find_mentions(text: str, name: str) -> list[re.Match[str]]:
+    """Where ``text`` itself says ``name``; not within quotation marks, lines quoted with ``>``, or data."""
     word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
-    for mention in deque(word.finditer(text), MENTIONS):
+    said = deque(word.finditer(text), MENTIONS)
+    return [mention for mention in said if not _is_quoted(text, mention.start(), mention.end())]
+
+
+def _is_quoted(text: str, start: int, end: int) -> bool:
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    if before.lstrip().startswith(">") or before.rfind("“") > before.rfind("”"):
+        return True
+    if text.rfind("<data>", 0, start) > text.rfind("</data>", 0, start):
+        return True
+    # A name that is all there is between the marks is a name in JSON.
+    alone = before.endswith('"') and text.startswith('"', end)
+    return not alone and (before.count('"') - before.count('\\"')) % 2 == 1
+
+
+def _is_invoked(text: str, name: str) -> bool:
+    for mention in find_mentions(text, name):
         before = text[max(0, mention.start() - WINDOW) : mention.start()]
         after = text[mention.end() : mention.end() + WINDOW]
         called = (

@@ -10,6 +10,7 @@ from shared.actions import Action
 from shared.brain.protocol import Message
 from shared.errors import ActionError
 from shared.excerpt import excerpt
+from shared.micro.detection import find_mentions
 
 MAX_TURNS = 5
 """How often it is asked for parameters before the action is given up."""
@@ -81,7 +82,8 @@ async def negotiate(
 
 def inline_arguments(thought: str, name: str) -> str:
     """The JSON object that follows the last mention of ``name`` in ``thought``; "" where none does."""
-    after = thought[thought.lower().rfind(name.lower()) + len(name) :]
+    said = find_mentions(thought, name)
+    after = thought[said[-1].end() :] if said else ""
     start = after.find("{")
     if start < 0 or start > 40:
         return ""

@@ -91,6 +91,7 @@ REMINDER = c.Reminder(
     count=2,
     created_at=AT,
     fired_at=AT,
+    repeats="mon,thu 14:00",
 )
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
@@ -539,6 +540,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         steps=3,
         messages=({"role": "assistant", "text": "I look at the test."},),
         usage={"input_tokens": 900, "output_tokens": 40, "cost": 0.01, "calls": 3},
+        spent={"input_tokens": 1200, "output_tokens": 60, "cost": 0.02, "calls": 4},
         evidence_refs=("tests/test_login.py:40",),
         output_paths=("outputs/fix.patch",),
         doubts=("Whether the mail was sent is not known",),

@@ -18,10 +18,22 @@ from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
 from shared.bus.claim import pending
 from shared.bus.entry import seal
-from shared.contracts import ApprovalAnswer, Email, Spending, Task, TaskResult, TaskStatus, generate_task_id
-from shared.errors import ConfigError
+from shared.contracts import (
+    ApprovalAnswer,
+    Email,
+    Spending,
+    Task,
+    TaskChanged,
+    TaskResult,
+    TaskStatus,
+    generate_id,
+    generate_task_id,
+)
+from shared.contracts.base import amended
+from shared.errors import ActionError, ConfigError
 from shared.framing import conclude
 from shared.profile import Profile
+from tests.flow.model_server import Answer, serve_model
 from tests.flow.team import Team, open_team
 
 
@@ -212,6 +224,61 @@ async def test_a_task_is_delegated_in_words_and_its_result_comes_back(tmp_path: 
         assert (told.output, told.evidence_refs) == ("done", ("sum",))
 
 
+class Splitter(Worker):
+    """Hands out a part, and fails at the other."""
+
+    @register_action("Do one half and have the other done")
+    async def split(self) -> str:
+        """Never anything."""
+        await asyncio.gather(self.delegate("clerk", "Your half"), self._fail())
+        return ""
+
+    async def _fail(self) -> None:
+        await asyncio.sleep(0.4)
+        raise ActionError("My half cannot be done")
+
+
+async def last_record(team: Team, subject: str) -> TaskChanged | None:
+    async for stored in team.user.read(subjects.OFFICE, {"multi_last": [subject]}):
+        return TaskChanged.from_json(stored.data)
+    return None
+
+
+@pytest.mark.parametrize("end", ["called off", "failed"])
+async def test_what_was_handed_out_ends_with_the_task_it_was_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+):
+    """It was handed on: the last one hears of it too."""
+    monkeypatch.setattr("shared.workbench.WATCH_CLAIMS", 0.1)
+    script = [
+        {"agent": "clerk", "replies": [calls("delegate_task", assignee="guard", task="A quarter")]},
+        {"agent": "guard", "replies": [{**says("late"), "delay": 20}]},
+    ]
+    async with team_of(tmp_path, script, "clerk", "guard", "worker") as team, asyncio.timeout(10):
+        await team.leave(team.offices[-1].agent)
+        await team.join(Splitter, Profile(name="worker", description="It splits."))
+        if end == "called off":
+            monkeypatch.setattr(Splitter, "_fail", lambda self: asyncio.sleep(0))
+        asked = await ask(team, "Split it", action="split")
+        while (given := await last_record(team, "state.guard.clerk.*")) is None or not given.worker:
+            await asyncio.sleep(0.05)
+        if end == "called off":
+            stored = await team.user.last(subjects.OFFICE, subjects.state("worker", "user", asked[1]))
+            assert stored
+            record = TaskChanged.from_json(stored.data)
+            cancelled = amended(record.task, status=TaskStatus.CANCELLED)
+            ended = amended(record, id=generate_id(), sender="user", task=cancelled)
+            await team.user.commit([seal(subjects.state("worker", "user", asked[1]), ended, stored.seq)])
+        for subject in ("state.clerk.worker.*", "state.guard.clerk.*"):
+            while (given := await last_record(team, subject)) is None or not given.task.status.final:
+                await asyncio.sleep(0.05)
+            assert given.task.status is TaskStatus.CANCELLED
+            assert given.result
+            assert "the task it was for ended" in given.result.error_message
+        while any(office.load for office in team.offices):
+            await asyncio.sleep(0.05)
+
+
 # --- approvals -----------------------------------------------------------------------------------
 
 
@@ -227,6 +294,9 @@ async def asked_for(team: Team, what: str) -> str:
 async def answer(team: Team, approval_id: str, granted: bool) -> None:
     said = ApprovalAnswer(sender=subjects.USER, recipient="worker", approval_id=approval_id, granted=granted)
     await team.user.commit([seal(subjects.approval_answered("worker", approval_id), said)])
+
+
+ASKED = {"multi_last": ["approval.worker.asked.*"]}
 
 
 def shout(team: Team, word: str, goal: str) -> Any:
@@ -281,6 +351,26 @@ async def test_only_people_can_approve(tmp_path: Path):
         assert (await result(team, waiting)).status is TaskStatus.FAILED
 
 
+async def test_a_goal_that_another_agent_names_has_no_share_in_what_was_approved_for_it(tmp_path: Path):
+    Worker.ran.clear()
+    async with team_of(tmp_path, [], "worker", "clerk", MAILROOM_BRAIN="") as team:
+        first = await shout(team, "hey", "goal_1")
+        await answer(team, await asked_for(team, "shout hey"), True)
+        assert (await result(team, first)).output == "hey!"
+        claimed = Task(
+            task_id="t1",
+            goal_id="goal_1",
+            text="shout",
+            assignee="worker",
+            requester="clerk",
+            context={"action": "shout", "params": {"word": "hey"}},
+        )
+        await team.offices[1].agent.bus.commit(pending(claimed, "clerk"))
+        while len([m async for m in team.user.read(subjects.OFFICE, ASKED)]) < 2:
+            await asyncio.sleep(0.05)
+        assert Worker.ran == ["hey"]
+
+
 # --- budgets -------------------------------------------------------------------------------------
 
 
@@ -288,6 +378,10 @@ async def test_a_day_that_is_spent_refuses_clearly_also_after_a_restart(tmp_path
     script = [{"replies": [says("done")]}]
     async with team_of(tmp_path, script, MAILROOM_DAY_TOKENS="1") as team:
         assert (await result(team, await ask(team, "One"))).status is TaskStatus.COMPLETED
+        # A second process of the agent, which has thought of nothing yet, knows it too.
+        await team.join(Worker, Profile(name="worker", description="It works."))
+        more = [await ask(team, "More") for _ in range(6)]
+        assert {(await result(team, asked)).status for asked in more} == {TaskStatus.FAILED}
         await team.leave(team.offices[0].agent)
         await team.join(Worker, Profile(name="worker", description="It works."))
         told = await result(team, await ask(team, "Two"))
@@ -303,6 +397,64 @@ async def test_a_task_that_takes_too_many_tokens_fails_with_the_reason(tmp_path:
         assert told.status is TaskStatus.FAILED
         assert "task" in told.error_message
         assert "token" in told.error_message
+        # What there is of it is told all the same.
+        assert told.evidence_refs == ("sum",)
+        assert f"given up after {told.metadata['steps']} steps" in told.output
+        assert "- sum" in told.output
+        assert told.metadata["usage"]["calls"] == told.metadata["steps"] > 1
+
+
+class Reader(Worker):
+    """Reads much."""
+
+    @register_action("Read", {"page": "Which"})
+    async def read(self, page: int) -> str:
+        """A page."""
+        return f"page {page} " + "x" * 50_000
+
+
+async def test_a_small_model_is_shown_no_more_than_it_can_read(tmp_path: Path):
+    def next_page(request: Any) -> Answer:
+        steps = sum(message["role"] == "assistant" for message in request.body["messages"])
+        name, arguments = ("read", {"page": steps}) if steps < 6 else ("finish_task", {"result": "read"})
+        return Answer(calls=[(name, arguments)])
+
+    with serve_model(by=next_page) as server:
+        config = {"MAILROOM_BRAIN": "openai:small", "MAILROOM_BRAIN_URL": server.url}
+        async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN_CONTEXT="4000", **config) as team:
+            await team.join(Reader, Profile(name="worker", description="Reads."))
+            assert (await result(team, await ask(team, "Read it all"))).output == "read"
+    shown = [
+        sum(len(message["content"]) for message in request.body["messages"]) for request in server.requests
+    ]
+    assert len(shown) == 7
+    assert max(shown) <= 3_000 * 3
+
+
+class Lister(Worker):
+    """Comes upon a file whose name is no UTF-8."""
+
+    @register_action("List", {"missing": "Whether it is gone"})
+    async def list_files(self, missing: bool) -> Outcome:
+        """The name."""
+        await self.progress("reads \udcff")
+        if missing:
+            raise ActionError("There is no \udcff")
+        return Outcome(output="\udcff", output_paths=("\udcff",), evidence_refs=("\udcff",))
+
+
+async def test_half_a_character_in_a_name_ends_no_task(tmp_path: Path):
+    path = tmp_path / "script.yaml"
+    steps = [calls("list_files", missing=missing) for missing in (True, False)]
+    path.write_text(yaml.safe_dump([{"replies": [*steps, says("done")]}]))
+    async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN=f"scripted:{path}") as team:
+        await team.join(Lister, Profile(name="worker", description="Lists."))
+        told = await result(team, await ask(team, "List"))
+        assert (told.output, told.output_paths, told.evidence_refs) == ("done", ("?",), ("?",))
+        named = await team.perform("worker", "list_files", missing=False)
+        assert (named.output, named.output_paths) == ("?", ("?",))
+        gone = await team.perform("worker", "list_files", missing=True)
+        assert gone.error_message == "There is no ?"
 
 
 # --- what goes wrong around it -------------------------------------------------------------------
@@ -469,6 +621,33 @@ async def test_what_was_done_before_the_end_of_an_action_is_not_done_again(tmp_p
         assert Patient.ran == ["first hey"]
         assert "did this, and was interrupted" in told.metadata["unknown"][0]
         assert "first hey" in told.output
+
+
+class Ponderer(Worker):
+    """Thinks within a thought."""
+
+    @register_action("Ponder")
+    async def ponder(self) -> str:
+        """What came of it."""
+        return str((await self.think("Within", alone=True)).result)
+
+
+async def test_another_attempt_knows_what_thoughts_within_thoughts_took(tmp_path: Path):
+    path = tmp_path / "script.yaml"
+    slow = {**says("done"), "delay": 1.0}
+    outer = {"match": "Outer", "replies": [calls("ponder"), slow]}
+    inner = {"match": "Within", "replies": [calls("add", a=1, b=1), says("two")]}
+    path.write_text(yaml.safe_dump([outer, inner]))
+    async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN=f"scripted:{path}") as team:
+        agent = await team.join(Ponderer, Profile(name="worker", description="Works."))
+        asked = await ask(team, "Outer")
+        pages = {"multi_last": ["record.worker.thinking.*"]}
+        while "two" not in str([m.data async for m in team.user.read(subjects.OFFICE, pages)]):
+            await asyncio.sleep(0.02)
+        await team.leave(agent)
+        await team.join(Ponderer, Profile(name="worker", description="Works."))
+        told = await result(team, asked)
+        assert (told.output, told.metadata["usage"]["calls"]) == ("done", 4)
 
 
 async def test_who_waits_for_a_person_leaves_the_mailbox_to_others(tmp_path: Path):

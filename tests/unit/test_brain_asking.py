@@ -31,7 +31,6 @@ class Node(msgspec.Struct):
 class Answering:
     name = "test:model"
     available = True
-    native_tools = True
 
     def __init__(self, *answers: str | Thought) -> None:
         self.answers = [Thought(text=a) if isinstance(a, str) else a for a in answers]

@@ -59,7 +59,7 @@ def breaker(clock: Clock) -> Breaker:
 def fail(breaker: Breaker, times: int) -> None:
     for _ in range(times):
         breaker.admit()
-        breaker.fail()
+        breaker.fail("The model server at http://host/v1 is away")
 
 
 def test_it_opens_after_failures_in_a_row_and_says_until_when(breaker):
@@ -67,7 +67,7 @@ def test_it_opens_after_failures_in_a_row_and_says_until_when(breaker):
     breaker.succeed()
     fail(breaker, 3)
     with pytest.raises(
-        BrainUnavailable, match=r"http://host/v1 failed 3 times in a row.*until \d\d:\d\d:\d\d UTC"
+        BrainUnavailable, match=r"http://host/v1 is away; after 3 failures in a row.*until \d\d:\d\d:\d\d UTC"
     ):
         breaker.admit()
 

@@ -26,7 +26,7 @@ def config(**values: str) -> Settings:
 
 async def test_without_a_model_the_brain_says_how_to_configure_one():
     brain = make_brain(config())
-    assert (brain.name, brain.available, brain.native_tools) == ("offline", False, False)
+    assert (brain.name, brain.available) == ("offline", False)
     with pytest.raises(NoBrain, match=r"No model is configured.*MAILROOM_BRAIN to openai:MODEL"):
         await brain.complete([Message(role="user", text="Hello")])
     with pytest.raises(NoBrain):
@@ -35,7 +35,7 @@ async def test_without_a_model_the_brain_says_how_to_configure_one():
 
 def test_models_are_named_by_kind_and_model():
     brain = make_brain(config(brain="openai:qwen3:8b", brain_url="http://127.0.0.1:11434/v1"))
-    assert (brain.name, brain.available, brain.native_tools) == ("openai:qwen3:8b", True, True)
+    assert (brain.name, brain.available) == ("openai:qwen3:8b", True)
     assert make_brain(config(brain="anthropic:small", brain_key=KEY)).name == "anthropic:small"
 
 
@@ -97,6 +97,18 @@ def test_a_cerebellum_of_another_kind_never_gets_the_brain_s_key_or_address():
 def test_the_provider_s_own_variables_give_the_key():
     env = {"MAILROOM_STATE_DIR": "/nowhere", "MAILROOM_BRAIN": "openai:x", "OPENAI_API_KEY": f"{KEY}\n"}
     assert choose_brain(settings.load(env)).key == KEY
+
+
+def test_a_key_goes_to_no_other_server_than_the_one_it_is_for():
+    env = {"MAILROOM_STATE_DIR": "/nowhere", "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    elsewhere = {"MAILROOM_BRAIN_URL": "http://127.0.0.1:1/v1"}
+    for kind in ("openai", "anthropic"):
+        assert choose_brain(settings.load({**env, **elsewhere, "MAILROOM_BRAIN": f"{kind}:x"})).key == ""
+    home = {"MAILROOM_BRAIN": "anthropic:x", "MAILROOM_BRAIN_URL": "https://api.anthropic.com/v1/"}
+    assert choose_brain(settings.load({**env, **home})).key == KEY
+    values = {"brain": "openai:big", "brain_key": KEY, "cerebellum": "openai:small"}
+    assert choose_cerebellum(config(**values, cerebellum_url="http://127.0.0.1:2/v1")).key == ""
+    assert choose_cerebellum(config(**values)).key == KEY
 
 
 def test_no_key_is_in_the_text_of_a_choice():
