@@ -49,7 +49,10 @@ def reminders() -> None:
 @click.option("--all", "everything", is_flag=True, help="Those that are done or cancelled too.")
 @json_option
 def list_reminders(everything: bool, as_json: bool) -> None:
-    """List the reminders, the next one first; those that went off stay until they are done."""
+    """List the reminders, the next one first.
+
+    Those that went off stay until they are done.
+    """
     found = asyncio.run(_read())
     shown = sorted(
         (each for each in found if everything or each.status not in ENDED),
@@ -65,9 +68,14 @@ def list_reminders(everything: bool, as_json: bool) -> None:
     zone = read_zone(settings.load().time_zone)
     for each in shown:
         due = tell(_due(each), zone)
-        text = f"{each.reminder_id}  {clean(each.text)}\n    {STANDS[each.status]} {due}"
+        text = f"{each.reminder_id}  {clean(each.text)}\n    {STANDS[each.status]} {due}{_again(each)}"
         print_block(text, console, hang=4, lead=len(each.reminder_id), style="bold")
     click.echo("\nmailroom reminders done|snooze|cancel ID")
+
+
+def _again(reminder: Reminder) -> str:
+    every = reminder.repeats.replace("mon,tue,wed,thu,fri,sat,sun", "day")
+    return f", then every {every}" if every and reminder.status is not ReminderStatus.CANCELLED else ""
 
 
 def _due(reminder: Reminder) -> datetime:
@@ -117,7 +125,7 @@ def snooze(reminder: str, span: str, as_json: bool) -> None:
     try:
         minutes = parse_span(span) / 60
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--for") from None
+        raise click.BadParameter(str(error), param_hint="'--for'") from None
     params = {"reminder": reminder, "minutes": minutes}
     _report(_perform(f"Put off: {reminder}", "snooze_reminder", params), as_json)
 

@@ -14,7 +14,7 @@ def json_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """What lies in ``folder`` as <name>.json, hidden names left out; nothing where there is no folder."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(".json") and not entry.name.startswith("."):
+            if entry.name.lower().endswith(".json") and not entry.name.startswith("."):
                 with suppress(FileNotFoundError):
                     yield Path(entry.path), entry.stat(follow_symlinks=False)
 

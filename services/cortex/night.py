@@ -2,12 +2,13 @@
 
 import hashlib
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import msgspec
 
-from shared.contracts import TaskPriority
+from shared.clock import place
+from shared.contracts import MAX_TEXT, TaskPriority
 from shared.errors import ActionError
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -29,7 +30,7 @@ descends from have it for reminders)."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job file: ``id`` and ``task`` are needed; a ``run_at`` without a time zone is local time.
+    """A job file: ``id`` and ``task`` are needed; a ``run_at`` without a time zone is in the office's.
 
     ``context`` may name an ``assignee``, ``action`` and ``params``, or a whole ``plan`` (a TaskPlan), or the
     ``mode`` of thinking. A job that fails is tried again up to ``retries`` times (0 to 10); ``tried`` are the
@@ -50,6 +51,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("id must be 1 to 80 letters, digits, '_' or '-', such as job-20260102-001")
         if not self.task.strip():
             raise ValueError("task must be a non-empty string")
+        if len(self.task) > MAX_TEXT:
+            raise ValueError(f"task has {len(self.task):,} characters; the limit is {MAX_TEXT:,}")
         if self.priority.lower() not in PRIORITIES:
             raise ValueError(f"priority must be one of {', '.join(PRIORITIES)}, not {self.priority[:40]!r}")
         if not 0 <= self.retries <= MOST_RETRIES:
@@ -63,14 +66,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         """The priority of the job's task."""
         return PRIORITIES[self.priority.lower()]
 
-    def is_due(self, now: datetime) -> bool:
+    def is_due(self, now: datetime, zone: tzinfo | None) -> bool:
         """Whether the job may run at ``now``."""
-        return not self.run_at or _moment(self.run_at) <= now
+        return not self.run_at or _moment(self.run_at, zone) <= now
 
-    def rank(self, written_at: float) -> tuple[int, float, float, str]:
+    def rank(self, written_at: float, zone: tzinfo | None) -> tuple[int, float, float, str]:
         """What jobs are sorted by: priority, run_at (none first), created_at (else ``written_at``), id."""
-        run_at = _moment(self.run_at).timestamp() if self.run_at else 0.0
-        created_at = _moment(self.created_at).timestamp() if self.created_at else written_at
+        run_at = _moment(self.run_at, zone).timestamp() if self.run_at else 0.0
+        created_at = _moment(self.created_at, zone).timestamp() if self.created_at else written_at
         return (list(PRIORITIES).index(self.priority.lower()), run_at, created_at, self.id)
 
 
@@ -115,8 +118,9 @@ def name_task(job: Job, text: bytes, written_ns: int) -> str:
     return f"{job.id}-{digest[:12]}"
 
 
-def _moment(timestamp: str) -> datetime:
-    return datetime.fromisoformat(timestamp).astimezone(UTC)
+def _moment(timestamp: str, zone: tzinfo | None = None) -> datetime:
+    moment = datetime.fromisoformat(timestamp)
+    return (moment if moment.tzinfo else place(moment, zone)).astimezone(UTC)
 
 
 def _require_moment(field: str, value: str) -> None:

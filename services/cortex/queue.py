@@ -6,13 +6,14 @@ archive/  results, as <job id>.json                     failed/   what was no jo
 
 import os
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 import msgspec
 
 from services.cortex.files import json_files, read_bytes, write_whole
 from services.cortex.night import BrokenJson, Job, name_task, parse_job
+from services.cortex.refused import Refused
 from shared.contracts import TaskResult
 from shared.errors import ActionError
 
@@ -23,7 +24,7 @@ SETTLE = 5.0
 """Seconds without a change after which a file that is no JSON is taken for broken, not for half-written."""
 
 KEEP_DAYS = 30
-"""Days an archived result is kept."""
+"""Days an archived result is kept, and what was no job."""
 
 
 class WaitingJob(msgspec.Struct, frozen=True):
@@ -48,11 +49,16 @@ class _HalfWritten(Exception):
 
 
 class JobQueue:
-    """The queue in ``folder``; any number of processes may share it."""
+    """The queue in ``folder``; any number of processes may share it.
 
-    def __init__(self, folder: Path) -> None:
+    ``zone`` is the office's, None this machine's.
+    """
+
+    def __init__(self, folder: Path, zone: tzinfo | None = None) -> None:
+        self._zone = zone
         self.tonight, self.claimed = folder / "tonight", folder / "claimed"
         self.archive, self.failed = folder / "archive", folder / "failed"
+        self.refused = Refused(self.failed)
         self._idle_since = 0
         self._known: dict[Path, tuple[tuple[int, int], WaitingJob]] = {}
 
@@ -73,12 +79,19 @@ class JobQueue:
         waiting, unsettled = self.scan()
         taken: list[ClaimedJob] = []
         for entry in waiting:
-            if len(taken) < count and entry.job.is_due(now or datetime.now(UTC)):
+            if len(taken) < count and entry.job.is_due(now or datetime.now(UTC), self._zone):
                 taken += self._claim(entry)
         # A folder's time may stand still for some milliseconds: one changed just now is looked at again.
         fresh = time.time_ns() - changed < 2_000_000_000
         self._idle_since = 0 if fresh or unsettled or len(waiting) > len(taken) else changed
         return taken
+
+    def find(self, job_id: str) -> ClaimedJob | None:
+        """The job of that id, claimed now if it waited; None where none is active."""
+        for waiting in self.scan()[0]:
+            if waiting.job.id == job_id:
+                return next(iter(self._claim(waiting)), None)
+        return next((claimed for claimed in self.find_claimed() if claimed.job.id == job_id), None)
 
     def scan(self) -> tuple[list[WaitingJob], int]:
         """The jobs that wait, in the order they are taken, and how many files may still be being written.
@@ -95,14 +108,15 @@ class JobQueue:
             except _HalfWritten:
                 unsettled += 1
             except ValueError as error:
-                self._fail(path, str(error))
+                self.refused.put(path, str(error))
             except FileNotFoundError:
                 continue
             else:
                 known[path] = (mark, entry)
                 waiting.append(entry)
         self._known = known
-        return sorted(waiting, key=lambda entry: entry.job.rank(entry.written_at)), unsettled
+        waiting.sort(key=lambda entry: (entry.job.rank(entry.written_at, self._zone), entry.path))
+        return waiting, unsettled
 
     def find_claimed(self) -> list[ClaimedJob]:
         """The jobs being worked on, those of processes that died among them."""
@@ -113,7 +127,7 @@ class JobQueue:
             except FileNotFoundError:
                 continue
             except ValueError as error:
-                self._fail(path, str(error))
+                self.refused.put(path, str(error))
         return found
 
     def find_job(self, task_id: str) -> Job | None:
@@ -184,27 +198,24 @@ class JobQueue:
             draft.unlink(missing_ok=True)
         return True
 
-    def prune_archive(self, now: float | None = None) -> int:
-        """Delete results older than KEEP_DAYS; returns how many."""
+    def prune(self, now: float | None = None) -> int:
+        """Delete results and what was no job, older than KEEP_DAYS; returns how many. Folders are left."""
         limit = (now or time.time()) - KEEP_DAYS * 86_400
         old = [path for path, written in json_files(self.archive) if written.st_mtime < limit]
         for path in old:
             path.unlink(missing_ok=True)
-        return len(old)
+        return len(old) + self.refused.prune(limit)
 
     def count(self) -> dict[str, int]:
         """How many files lie in each folder."""
-        folders = {
-            "tonight": self.tonight,
-            "claimed": self.claimed,
-            "archive": self.archive,
-            "failed": self.failed,
-        }
-        return {name: sum(1 for _ in json_files(folder)) for name, folder in folders.items()}
+        folders = (self.tonight, self.claimed, self.archive, self.failed)
+        return {folder.name: sum(1 for _ in json_files(folder)) for folder in folders}
 
     def _claim(self, entry: WaitingJob) -> list[ClaimedJob]:
         if self._is_used(entry.job.id):
-            self._fail(entry.path, f"a job with the id {entry.job.id!r} is running or in the archive already")
+            self.refused.put(
+                entry.path, f"a job with the id {entry.job.id!r} is running or in the archive already"
+            )
             return []
         claim = self.claimed / f"{entry.task_id}.json"
         try:
@@ -214,28 +225,13 @@ class JobQueue:
         try:
             return [ClaimedJob(claim, parse_job(read_bytes(claim)[0]), entry.task_id)]
         except (ValueError, FileNotFoundError) as error:
-            self._fail(claim, f"it changed while it was taken: {error}")
+            self.refused.put(claim, f"it changed while it was taken: {error}")
             return []
 
     def _is_used(self, job_id: str) -> bool:
         if (self.archive / f"{job_id}.json").exists():
             return True
         return any(claimed.job.id == job_id for claimed in self.find_claimed())
-
-    def _fail(self, path: Path, reason: str) -> None:
-        target = self.failed / path.name
-        for count in range(1, 1_000):
-            if not os.path.lexists(target):
-                break
-            target = self.failed / f"{path.stem}-{count}{path.suffix}"
-        # The reason first: a crash in between leaves the file where it is found again.
-        note = target.with_name(f"{target.name}.reason")
-        write_whole(note, f"{path.name}: {reason}\n".encode())
-        try:
-            path.rename(target)
-        except FileNotFoundError:  # another process was quicker
-            if not os.path.lexists(target):
-                note.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> WaitingJob:

@@ -18,9 +18,10 @@ from shared.actions import Outcome
 from shared.agent import BaseAgent
 from shared.bus.claim import pending
 from shared.bus.entry import seal
-from shared.contracts import MAX_TEXT, Task, TaskChanged, TaskResult, TaskStatus, generate_id
+from shared.clock import read_zone
+from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
-from shared.errors import BusError, Conflict
+from shared.errors import ActionError, BusError, Conflict
 
 PRUNE_EVERY = 86_400.0
 RETRIED = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
@@ -33,11 +34,12 @@ class NightShift:
     """The work on the queue in ``<state_dir>/job_queue`` for one process: ``queue_workers`` jobs at once."""
 
     def __init__(self, agent: BaseAgent, options: Options) -> None:
-        self.queue = JobQueue(agent.settings.state_dir / "job_queue")
+        self.queue = JobQueue(agent.settings.state_dir / "job_queue", read_zone(agent.settings.time_zone))
         self._agent = agent
         self._options = options
         self._handed_out: set[str] = set()
         self._ended = asyncio.Event()
+        self._looking = asyncio.Lock()
         self._pruned_at = 0.0
 
     async def work(self) -> None:
@@ -74,6 +76,54 @@ class NightShift:
             return
         self._ended.set()
 
+    async def cancel(self, job_id: str, reason: str) -> Outcome:
+        """End a job that waits or runs; raises ActionError where there is none of that id."""
+        async with self._looking:
+            claimed = await asyncio.to_thread(self.queue.find, job_id)
+            if claimed is None:
+                raise ActionError(
+                    f"No job {job_id[:80]!r} waits or runs",
+                    "Have the queue told: action queue_status of cortex",
+                )
+            result = await self._call_off(self._task(claimed), reason)
+            if result is not None:
+                await self.end(result)
+        told = f"Job {job_id} is cancelled." if result is not None else f"Job {job_id} has just ended."
+        return Outcome(output=told, data={"id": job_id, "task_id": claimed.task_id})
+
+    async def _call_off(self, task: Task, reason: str) -> TaskResult | None:
+        """Take a task back, whether it was begun or not; None where it ended before."""
+        subject = subjects.state(task.assignee, task.requester, task.task_id)
+        while True:
+            stored = await self._agent.bus.last(subjects.OFFICE, subject)
+            record = TaskChanged.from_json(stored.data) if stored else TaskChanged(task=task)
+            if record.task.status.final:
+                return None
+            result = TaskResult(
+                sender=task.assignee,
+                recipient=task.requester,
+                cause=record.task.id,
+                task_id=task.task_id,
+                agent=task.assignee,
+                status=TaskStatus.CANCELLED,
+                output="",
+                error_message=reason,
+            )
+            ended = amended(
+                record,
+                id=generate_id(),
+                sender=task.assignee,
+                recipient=task.requester,
+                task=amended(record.task, status=TaskStatus.CANCELLED),
+                note=reason,
+                result=result,
+            )
+            try:
+                await self._agent.bus.commit([seal(subject, ended, expect=stored.seq if stored else 0)])
+            except Conflict:  # its worker just wrote something
+                continue
+            return result
+
     async def _archive(self, job: Job, result: TaskResult) -> None:
         path = await asyncio.to_thread(self.queue.store_result, result)
         await self._report(job, result, str(path))
@@ -103,16 +153,16 @@ class NightShift:
         counts = self.queue.count()
         waiting, _ = self.queue.scan()
         running = self.queue.find_claimed()
-        reasons = sorted(path.read_text().strip() for path in self.queue.failed.glob("*.reason"))
-        names = {"tonight": "waiting", "claimed": "running", "archive": "done", "failed": "failed"}
+        reasons = self.queue.refused.reasons()
+        names = {"tonight": "waiting", "claimed": "running", "archive": "done", "failed": "refused"}
         told = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
         lines = [f"Overnight queue: {told}."]
-        lines += [f"- running: {claimed.job.id}: {claimed.job.task[:100]}" for claimed in running[:LISTED]]
+        lines += [f"- running: {claimed.job.id}: {_flat(claimed.job.task)}" for claimed in running[:LISTED]]
         lines += [
             f"- waiting: {entry.job.id} ({_terms(entry.job.priority, entry.job.run_at)})"
             for entry in waiting[:LISTED]
         ]
-        lines += [f"- failed: {reason}" for reason in reasons[:LISTED]]
+        lines += [f"- refused: {reason}" for reason in reasons[:LISTED]]
         return Outcome(
             output="\n".join(lines),
             data={
@@ -124,6 +174,10 @@ class NightShift:
         )
 
     async def _round(self) -> None:
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         claimed = await asyncio.to_thread(self.queue.find_claimed)
         for job in claimed:
             if job.task_id not in self._handed_out:
@@ -132,7 +186,7 @@ class NightShift:
             for job in await asyncio.to_thread(self.queue.take, room):
                 await self._hand_out(job)
         if time.monotonic() - self._pruned_at > PRUNE_EVERY or not self._pruned_at:
-            await asyncio.to_thread(self.queue.prune_archive)
+            await asyncio.to_thread(self.queue.prune)
             self._pruned_at = time.monotonic()
 
     async def _hand_out(self, claimed: ClaimedJob) -> None:
@@ -156,7 +210,7 @@ class NightShift:
         job, name = claimed.job, self._agent.profile.name
         return Task(
             task_id=claimed.task_id,
-            text=job.task[:MAX_TEXT],
+            text=job.task,
             assignee=name,
             requester=name,
             priority=job.task_priority,
@@ -168,6 +222,10 @@ class NightShift:
             },
             deadline=(datetime.now(UTC) + timedelta(seconds=self._options.job_timeout)).isoformat(),
         )
+
+
+def _flat(task: str) -> str:
+    return " ".join(task.split())[:100]
 
 
 def _terms(priority: str, run_at: str) -> str:

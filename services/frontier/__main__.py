@@ -7,18 +7,19 @@ from typing import Any
 
 import msgspec
 
-from services.frontier.brief import Findings, compose_brief, number_sources, save_brief
+from services.frontier.brief import Findings, compose_brief, number_sources, save_brief, tell_count
 from services.frontier.discoveries import remember
 from services.frontier.interests import merge_interests, remembered_interests
-from services.frontier.ledger import Ledger
+from services.frontier.ledger import Ledger, item_key
 from services.frontier.options import read_options
 from services.frontier.relevance import Rater, ratings_of, score_of
+from services.frontier.report import report_discovery
 from services.frontier.sources import Found, Sources
 from services.frontier.synthesis import find_unknown, synthesize
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
 from shared.bus import Bus
-from shared.contracts import AgentReport, DiscoveryResult, Task, generate_task_id
+from shared.contracts import AgentReport, Task, generate_task_id
 from shared.errors import ActionError, BrainError, BusError
 from shared.process import run
 from shared.profile import Profile
@@ -118,7 +119,9 @@ class Frontier(BaseAgent):
             cure = "Check the network connection and the settings arxiv_url and feeds"
             raise ActionError("; ".join(problems), cure)
         papers, rated = await self._select(by_topic, wanted)
+        told = {item_key(paper) for found in papers.values() for paper in found}
         fresh = await self.ledger.fresh(news.items, self.job.task)
+        fresh = [item for item in fresh if item_key(item) not in told]
         at = min((news.at, *(found.at for found in by_topic.values())))
         findings = Findings(
             papers=papers,
@@ -128,7 +131,7 @@ class Frontier(BaseAgent):
             looked_up=at,
         )
         findings, path = await self._write_up("Daily discovery", findings, ", ".join(wanted) or "news")
-        return self._report(findings, wanted, path)
+        return report_discovery(findings, wanted, path, self.job.task.task_id, self.profile.name)
 
     @register_action("Write a research brief with sources on a topic", TOPIC)
     async def generate_research_brief(self, topic: str, max_results: int = 5) -> Outcome:
@@ -142,7 +145,7 @@ class Frontier(BaseAgent):
             report_id=generate_task_id("report"),
             agent=self.profile.name,
             report_type="research_brief",
-            summary=f"{len(papers)} papers on {topic!r} (confidence: {confidence})",
+            summary=f"{tell_count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
             findings=tuple(f"{paper['title']} (arXiv:{paper['arxiv_id']})" for paper in papers),
             evidence_refs=cite_papers(papers),
             output_paths=(str(path),),
@@ -222,31 +225,6 @@ class Frontier(BaseAgent):
     async def _mark(self, items: Sequence[dict[str, Any]], *, exclusive: bool = True) -> None:
         if marks := await self.ledger.marks(items, self.job.task, exclusive=exclusive):
             await self.job.progress(f"reports {len(items)} items", marks)
-
-    def _report(self, findings: Findings, wanted: Sequence[str], path: Path) -> Outcome:
-        papers = findings.all_papers()
-        result = DiscoveryResult(
-            task_id=self.job.task.task_id,
-            agent=self.profile.name,
-            query=", ".join(wanted) or "news",
-            papers=tuple(papers),
-            news_items=tuple(findings.news),
-            citations=cite_papers(papers) + tuple(item["link"] for item in findings.news),
-            summary=f"{len(papers)} papers on {len(wanted)} topics and {len(findings.news)} news items",
-            output_path=str(path),
-        )
-        told = [f"Not looked up: {problem}" for problem in findings.problems]
-        return Outcome(
-            output="\n".join([f"{result.summary}, written up in {path}", *told, *findings.notes]),
-            data={
-                "discovery": result.to_dict(),
-                "problems": findings.problems,
-                "notes": findings.notes,
-                "confidence": judge_confidence(len(papers)),
-            },
-            evidence_refs=result.citations,
-            output_paths=(str(path),),
-        )
 
 
 if __name__ == "__main__":

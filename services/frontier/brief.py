@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,14 @@ def compose_brief(title: str, found: Findings) -> str:
     lines = [f"# {escape(title)}", "", _opening(found), ""]
     if found.summary:
         lines += ["## Summary (by a model, from the sources below)", "", *_tell_summary(found.summary), ""]
+    told: set[str] = set()
     for topic, papers in found.papers.items():
         lines += [f"## Papers: {escape(topic)}", ""]
-        lines += [line for paper in papers for line in _tell_paper(paper, numbers)] or ["None found.", ""]
+        lines += [line for paper in papers for line in _tell_paper(paper, numbers, told)] or [
+            "None found.",
+            "",
+        ]
+        told |= {address_of(paper) for paper in papers}
     if found.news:
         lines += ["## News", "", *(_tell_item(item, numbers) for item in found.news), ""]
     for heading, sentences in (
@@ -91,13 +96,18 @@ def save_brief(text: str, folder: Path, name: str) -> Path:
     return path
 
 
+def tell_count(count: int, what: str) -> str:
+    """``1 paper``, ``2 papers``."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def _opening(found: Findings) -> str:
     count, news = len(found.all_papers()), len(found.news)
     parts = []
     if found.papers:
-        parts.append(f"{count} paper{'s' * (count != 1)} (confidence: {judge_confidence(count)})")
+        parts.append(f"{tell_count(count, 'paper')} (confidence: {judge_confidence(count)})")
     if news:
-        parts.append(f"{news} news item{'s' * (news != 1)}")
+        parts.append(tell_count(news, "news item"))
     moment = datetime.fromtimestamp(found.looked_up, UTC)
     return f"{' and '.join(parts) or 'Nothing found'}, looked up {moment:%Y-%m-%d %H:%M} UTC."
 
@@ -110,8 +120,10 @@ def _tell_summary(summary: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
     ]
 
 
-def _tell_paper(paper: dict[str, Any], numbers: Mapping[str, int]) -> list[str]:
+def _tell_paper(paper: dict[str, Any], numbers: Mapping[str, int], told: Collection[str]) -> list[str]:
     head = f"**{escape(paper['title'])}** [{numbers[abstract_url(paper)]}]"
+    if address_of(paper) in told:
+        return [f"- {head}, told above", ""]
     categories = escape(", ".join(paper["categories"]))
     byline = f"{escape(_name_authors(paper['authors']))}, {paper['published'][:10]}, {categories}"
     abstract = escape(cut_sentences(paper["abstract"], EXCERPT))

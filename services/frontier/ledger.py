@@ -14,6 +14,9 @@ from shared.errors import Conflict
 from shared.skills.news import plain_link
 
 VERSION = re.compile(r"v\d+$")
+PAPER = re.compile(
+    r"https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/(?P<id>\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?/?(?:[?#].*)?"
+)
 AT_ONCE = 16
 """Records that are looked up side by side."""
 
@@ -76,7 +79,12 @@ class Ledger:
 
 
 def item_key(item: Mapping[str, Any]) -> str:
-    """What tells an item from others: the paper without its version, or the address of the news."""
+    """What tells an item from others: the paper without its version, or the address of the news.
+
+    News that is nothing but a paper of arXiv, as the feeds of its archives have it, is that paper.
+    """
     if "arxiv_id" in item:
         return f"arxiv:{VERSION.sub('', str(item['arxiv_id']))}"
+    if paper := PAPER.fullmatch(str(item["link"])):
+        return f"arxiv:{paper['id']}"
     return f"news:{plain_link(str(item['link']))}"

@@ -10,8 +10,8 @@ import msgspec
 from services.nexus.answer import answer
 from services.nexus.asking import ask_brain
 from services.nexus.claims import strike_reminders
-from services.nexus.context import build_context, cut
-from services.nexus.diary import read_span
+from services.nexus.context import build_context
+from services.nexus.diary import read_span, wants_change
 from services.nexus.greeting import greet
 from services.nexus.reception import Reception, tell_result
 from services.nexus.reminders import ENDED
@@ -22,7 +22,6 @@ from shared.actions import Outcome, perform, register_action
 from shared.agent import Replies
 from shared.brain.protocol import Message
 from shared.contracts import (
-    MAX_TEXT,
     ContextPacket,
     Email,
     GoalDue,
@@ -86,7 +85,12 @@ class Nexus(Reception):
 
     @register_action("Tell the appointments that a message asks after", {"text": "The message"})
     async def consult_calendar(self, text: str) -> Outcome:
-        """As show_calendar, for the days that are named; without any, for today."""
+        """As show_calendar, for the days that are named; without any, for today. It changes nothing there."""
+        if wants_change(text):
+            raise ActionError(
+                "I read the calendar and cannot write into it",
+                "Change it where it is kept; a reminder I can set: 'remind me to call Ana tomorrow at 9'",
+            )
         start, days = read_span(text, datetime.now(UTC).astimezone(self.zone).date())
         return await perform(self, self.actions["show_calendar"], {"days": days, "start": start.isoformat()})
 
@@ -212,18 +216,16 @@ class Nexus(Reception):
             waiting = [each for each in reminders.reminders if each.status not in ENDED]
             return await ask_brain(self, text, packet, waiting, said)
         except BrainError as error:
-            recalled = await self._recall(text)
-            noted = f"{recalled.text}\n\n(The model could not be asked: {error})"
-            return msgspec.structs.replace(recalled, text=cut(noted, MAX_TEXT))
+            return await self._recall(text, str(error))
         except BusError as error:
             return Response(text=f"I cannot look into memory just now. {error}")
 
-    async def _recall(self, text: str) -> Response:
+    async def _recall(self, text: str, problem: str = "") -> Response:
         try:
             packet, hits = await self._remember(text)
         except BusError as error:
             return Response(text=f"I cannot look into memory just now. {error}")
-        return answer(text, packet, hits)
+        return answer(text, packet, hits, problem)
 
     async def _remember(self, text: str) -> tuple[ContextPacket, list[Hit]]:
         hits = await self.memory.search(text, limit=MEMORIES)

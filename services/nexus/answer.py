@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.nexus.context import cut, rank_hits, state, stems_of
+from services.nexus.context import cut, is_asked_for, rank_hits, state, stems_of
+from services.nexus.mood import is_statement
 from services.nexus.wording import find_stems, find_terms, split_sentences, stem
 from shared.contracts import ContextPacket, Hit, Node, Response
 
@@ -27,6 +28,8 @@ QUOTE = 500
 """The longest quotation, in characters."""
 
 
+TOLD = re.compile(r"\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*", re.IGNORECASE)
+"""How a message begins that wants something to be kept."""
 NAME = re.compile(r"(?<=[a-z0-9,;'’] )[A-Z]\w+")
 """A word that is written large though it begins no sentence."""
 
@@ -37,28 +40,29 @@ class _Finding(msgspec.Struct, frozen=True):
     near: bool
 
 
-def answer(question: str, packet: ContextPacket, hits: Sequence[Hit]) -> Response:
+def answer(question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = "") -> Response:
     """An answer made of remembered statements alone, the nearest first, each with its citation.
 
     What is more important counts as nearer, by at most a quarter either way.
 
     ``confidence`` is the relevance of the nearest, lowered by up to half by the share of the question's
     telling words that nothing quoted covers; 0 where nothing is near enough (see LIKE and HELD), which the
-    text then says, along with what can be done. A question with names is answered only by what holds one.
+    text then says, along with what can be done. ``problem`` is why a model that there is was not asked; the
+    answer ends with it. A question with names is answered only by what holds one.
     """
     terms = find_terms(question)
     names = frozenset(stem(name) for name in NAME.findall(question))
-    findings = [_judge(hit, terms, names) for hit in rank_hits(hits) if _is_asked_for(hit.node, terms)]
+    findings = [_judge(hit, terms, names) for hit in rank_hits(hits) if is_asked_for(hit.node, terms)]
     findings = _latest(findings)
     findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))
     near = [finding for finding in findings if finding.near][:MOST_QUOTES]
     if not near:
-        return Response(text=_regret(question, findings), context_used=packet, confidence=0.0)
+        return Response(text=_regret(question, findings, problem), context_used=packet, confidence=0.0)
     covered = frozenset[str]().union(*(stems_of(finding.node) for finding in near))
     missing = [word for stem, word in terms.items() if stem not in covered]
     share = 1 - len(missing) / len(terms) if terms else 1.0
     return Response(
-        text=_tell(near, terms, missing),
+        text="\n".join([_tell(near, terms, missing), *(["", _memory_only(problem)] if problem else [])]),
         citations=tuple(finding.node.id for finding in near),
         context_used=packet,
         confidence=round(near[0].relevance * (0.5 + 0.5 * share), 3),
@@ -71,11 +75,6 @@ def _latest(findings: Sequence[_Finding]) -> list[_Finding]:
     for finding in sorted(findings, key=lambda finding: finding.node.created_at):
         latest[finding.node.kind, DATED.sub("", finding.node.title)] = finding
     return list(latest.values())
-
-
-def _is_asked_for(node: Node, terms: Mapping[str, str]) -> bool:
-    """Whether a node may be quoted: what the agents of the office are, only where one is named."""
-    return node.kind != "agent" or stem(node.title) in terms
 
 
 def _judge(hit: Hit, terms: Mapping[str, str], names: frozenset[str]) -> _Finding:
@@ -116,12 +115,22 @@ def _describe(node: Node) -> str:
     return f"{node.kind} of {(node.updated_at or node.created_at)[:10]}{by}, memory node {node.id}"
 
 
-def _regret(question: str, findings: Sequence[_Finding]) -> str:
+def _memory_only(problem: str) -> str:
+    return f"I looked into memory only, for the model could not be asked: {problem}"
+
+
+def _regret(question: str, findings: Sequence[_Finding], problem: str) -> str:
     lines = ["Memory holds nothing that answers this."]
     if findings and findings[0].relevance >= LEAST:
         nearest = findings[0].node
         title = cut(" ".join(nearest.title.split()), 100)
         lines.append(f"The nearest it holds is {title!r} (memory node {nearest.id}).")
+    if problem:
+        return "\n".join([*lines, _memory_only(problem)])
+    if is_statement(question) or TOLD.match(question):
+        told = shlex.quote(cut(" ".join(TOLD.sub("", question).split()), 200))
+        lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {told}")
+        return "\n".join(lines)
     lines.append(
         "Without a model I answer from memory only. Ask with other words, or have it found out: "
         f"mailroom submit {shlex.quote(cut(' '.join(question.split()), 200))}"

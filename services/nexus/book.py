@@ -93,21 +93,27 @@ class Book:
         self,
         due: Reminder,
         fire: Callable[[Reminder], Reminder],
-        tell: Callable[[Reminder], Entry],
+        tell: Callable[[Reminder, Reminder], Entry],
     ) -> None:
         """Store what ``fire`` makes of a reminder that is ``due``, together with the letter that tells it.
 
-        Nothing where it does not wait any more, or was put off: whoever comes second finds that.
+        ``tell`` gets the reminder as it was and as it is then. One that repeats waits for its next time in
+        that same commit. Nothing where it does not wait any more, or was put off: whoever comes second finds
+        that.
         """
+        again: list[Reminder] = []
 
         def make(before: Reminders, seq: int) -> list[Entry]:
             found = _find(before, due.reminder_id)
             if found is None or found.status not in WAITING or found.count != due.count:
                 return []
             fired = fire(found)
-            return [self.entry(replace(before, fired), seq), tell(fired)]
+            again[:] = [fired] if fired.status in WAITING else []
+            return [self.entry(replace(before, fired), seq), tell(found, fired)]
 
         await self._commit(make)
+        for each in again:
+            await self.arm(each)
 
     async def _commit(self, make: Callable[[Reminders, int], list[Entry]]) -> None:
         """Store what ``make`` makes of the reminders, again while other processes cross it.

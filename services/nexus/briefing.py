@@ -4,12 +4,12 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Awaitable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, time, tzinfo
 from pathlib import Path
 
 import msgspec
 
-from shared.clock import place, tell
+from shared.clock import tell
 from shared.errors import ConfigError, MailroomError
 from shared.web.quoting import clean
 
@@ -106,13 +106,3 @@ def read_clock(text: str, option: str) -> time | None:
             "Write it as in 07:00",
         )
     return clock
-
-
-def next_time(clock: time, after: datetime, zone: tzinfo | None) -> datetime:
-    """The first moment after ``after`` at which clocks in ``zone`` show ``clock``."""
-    day = after.astimezone(zone).date()
-    for ahead in range(3):
-        moment = place(datetime.combine(day + timedelta(days=ahead), clock), zone)
-        if moment > after:
-            return moment
-    raise AssertionError("no such time within three days")

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Collection
 
-_NOT = re.compile(r"\b(?:no|not|never|nothing|none|cannot|unable)\b|n['’]t\b", re.IGNORECASE)
+_NOT = re.compile(
+    r"\b(?:no(?!\s+(?:worries|problem))|not|never|nothing|none|cannot|unable)\b|n['’]t\b", re.IGNORECASE
+)
 _VERBS = (
     r"set(?:\s+up)?|creat\w+|add\w*|schedul\w+|start\w*|submit\w*|queu\w+|plan\w*|book\w*|arrang\w+|order\w*|"
     r"delegat\w+|assign\w*|hand\w*|pass\w*|forward\w*|ask\w*|told|tell|sen[dt]\w*|e?-?mail\w*|notif\w+|inform\w*|"
@@ -25,16 +27,43 @@ _DONE = re.compile(
     r"|^\W*(?:done|all\s+set|consider\s+it\s+done|scheduled|created|submitted|reminder\s+set)\b",
     re.IGNORECASE,
 )
-_EXISTS = re.compile(
-    r"\b(?:you|we|i)\s+(?:\w+\s+){0,2}(?:have|has|got)\b[^.!?]*\breminders?\b"
-    r"|\bthere\s+(?:is|are|was|were)\b[^.!?]*\breminders?\b"
-    r"|\b(?:your|our)\s+(?:\w+\s+){0,3}reminders?\b",
+_MADE = (
+    r"(?:set(?:\s+up)?|created|scheduled|started|submitted|queued|added|sent|booked|arranged|noted|saved|stored|recorded"
+    r"|handed|passed|forwarded|delegated|assigned|asked|told|informed|notified|done|taken\s+care\s+of)"
+)
+_IT_IS = re.compile(
+    r"\b(?:it|that|this|everything|all)(?:\s+(?:has|have|is|was|will)|['’](?:s|ll))(?:\s+(?:been|be|now|already|just|all))*"
+    rf"\s+{_MADE}\b",
+    re.IGNORECASE,
+)
+_AT_WORK = re.compile(
+    r"\b(?:conductor|engineer|scout|critic|cortex|frontier|nexus|office|team|colleagues?|somebody|someone)\b"
+    r"(?:\s+(?:is|are)(?:\s+(?:now|currently|already|just|still))*\s+\w+ing"
+    rf"|\s+(?:will|['’]ll|is\s+going\s+to|are\s+going\s+to)\s+\w+|\s+(?:has|have|was|were)\s+(?:just\s+|already\s+)?(?:been\s+)?{_MADE})\b"
+    r"|\b(?:tasks?|goals?|jobs?)\b[^.!?]{0,40}\b(?:in\s+progress|running|waiting|pending|queued|open|under\s+way|for\s+(?:this|that|it))\b",
+    re.IGNORECASE,
+)
+"""What the office is said to be doing: it stands only where a memory is cited for it."""
+_REMINDERS = re.compile(
+    r"\bremind(?:ers?|s|ed|ing)?\b|\b(?:ping|nudge|alert|notify)(?:ing)?\s+you\b", re.IGNORECASE
+)
+_HOW_TO = re.compile(
+    r"\b(?:you|one)\s+(?:can|could|may|might|should)\b|\b(?:if\s+you|to\s+(?:set|have|get|see|list|add|create)|say|ask|try|use|type|run)\b",
+    re.IGNORECASE,
+)
+_YOURS = re.compile(
+    r"\byou(?:r\s+(?:\w+\s+){0,3}reminders?\b|(?:['’](?:ve|ll|re)|\s+(?:(?:\w+\s+){0,2}(?:have|get)|will|are))\b[^.!?]*\bremind)",
     re.IGNORECASE,
 )
 _DENIED = re.compile(
     r"\b(?:i|we)\b[^.!?]*(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)", re.IGNORECASE
 )
 _RUN = re.compile(r"\b(?:goal|task|job|ask)_[A-Za-z0-9_]{6,}\b|\br[0-9a-f]{10}\b")
+_CLAUSE = re.compile(
+    r";\s+|,?\s+(?:but|so|however|yet)\s+|,\s+(?:and\s+)?(?=(?:i|we|it|that|this|you|your|the|a)\b)",
+    re.IGNORECASE,
+)
+"""Where a clause ends: what one denies another may claim."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -83,13 +112,22 @@ def strike_reminders(text: str) -> tuple[str, bool]:
 def _is_false(sentence: str, known: str, cited: Collection[str]) -> bool:
     if any(number not in known for number in _RUN.findall(sentence)):
         return True
-    if _DENIED.search(sentence):
+    backed = _cites(sentence, cited)
+    return any(_claims(clause, backed=backed) for clause in _CLAUSE.split(sentence))
+
+
+def _claims(clause: str, *, backed: bool) -> bool:
+    """Whether a clause claims something, of which no memory is cited where that would do."""
+    if _DENIED.search(clause):
         return False
-    if _EXISTS.search(sentence) and not _cites(sentence, cited):
+    is_advice = bool(_HOW_TO.search(clause))
+    if _REMINDERS.search(clause) and not is_advice and (not backed or _YOURS.search(clause)):
         return True
-    if _NOT.search(sentence):
+    if _NOT.search(clause):
         return False
-    return bool(_DID.search(sentence)) or bool(_DONE.search(sentence) and not _cites(sentence, cited))
+    if _DID.search(clause):
+        return True
+    return not backed and not is_advice and any(each.search(clause) for each in (_DONE, _IT_IS, _AT_WORK))
 
 
 def _cites(sentence: str, cited: Collection[str]) -> bool:

@@ -1,10 +1,10 @@
 """What memory knows about a message: statements with their evidence, and what is not covered."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from services.nexus.wording import find_stems, find_terms
+from services.nexus.wording import find_stems, find_terms, stem
 from shared.contracts import ContextItem, ContextPacket, Hit, Node
 
 TOKEN_CHARACTERS = 4
@@ -26,11 +26,13 @@ def build_context(
     """The best ``limit`` of ``hits`` as bullets with evidence ids, within about ``budget_tokens`` tokens.
 
     ``unknowns`` are the words of ``text`` that no kept hit holds in any form; ``assumptions`` say what is
-    taken for granted: that old or expired things still hold. Retired nodes are left out.
+    taken for granted: that old or expired things still hold. Retired nodes are left out, and what the agents
+    are where none is named.
     """
     bullets: list[ContextItem] = []
     kept: list[Node] = []
-    for hit in rank_hits(hits)[:limit]:
+    terms = find_terms(text)
+    for hit in [hit for hit in rank_hits(hits) if is_asked_for(hit.node, terms)][:limit]:
         statement = cut(state(hit.node), min(budget_tokens, ITEM_TOKENS) * TOKEN_CHARACTERS)
         if len(statement) < len(state(hit.node)) and budget_tokens < LEAST_TOKENS:
             break
@@ -43,6 +45,11 @@ def build_context(
         unknowns=find_unknowns(text, kept),
         assumptions=tuple(assumption for node in kept if (assumption := _assume(node))),
     )
+
+
+def is_asked_for(node: Node, terms: Collection[str]) -> bool:
+    """Whether a node may be told to whoever asks about ``terms``: what an agent is only where it is named."""
+    return node.kind != "agent" or stem(node.title) in terms
 
 
 def rank_hits(hits: Iterable[Hit]) -> list[Hit]:

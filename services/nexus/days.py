@@ -30,12 +30,17 @@ def _relative_day(said: re.Match[str], today: date) -> date:
     words = said["relative"].lower()
     if words == "yesterday":
         return today - timedelta(days=1)
-    return today + timedelta(days=2 if "after" in words else 1 if words == "tomorrow" else 0)
+    if "after" in words:
+        return today + timedelta(days=2)
+    return today + timedelta(days=words in ("tomorrow", "tmrw", "tmr"))
 
 
 def _weekday(said: re.Match[str], today: date) -> date:
     ahead = (WEEKDAYS[said["weekday"][:3].lower()] - today.weekday()) % 7
-    if (said["which"] or "").lower() == "next" and ahead == 0:
+    which = (said["which"] or "").lower()
+    if which == "last":
+        return today + timedelta(days=ahead - 7)
+    if which == "next" and ahead == 0:
         ahead = 7
     return today + timedelta(days=ahead)
 
@@ -48,6 +53,21 @@ def _named_day(said: re.Match[str], today: date) -> date:
     number, month = said["first"] or said["second"], said["month"] or said["month2"]
     year = said["year"] or said["year2"]
     return _coming(int(number), MONTHS[month[:3].lower()], year, today)
+
+
+def _day_of_month(said: re.Match[str], today: date) -> date:
+    """The next day of that number; a month that has none is left out."""
+    number, first = int(said["monthday"]), today.replace(day=1)
+    if not 1 <= number <= 31:
+        raise ValueError("day is out of range for month")
+    while True:
+        try:
+            found = first.replace(day=number)
+        except ValueError:
+            found = None
+        if found and found >= today:
+            return found
+        first = (first + timedelta(days=32)).replace(day=1)
 
 
 def _numbered_day(said: re.Match[str], today: date) -> date:
@@ -81,5 +101,6 @@ _DAYS: dict[str, Callable[[re.Match[str], date], date]] = {
     "iso": _iso_day,
     "first": _named_day,
     "second": _named_day,
+    "monthday": _day_of_month,
     "dd": _numbered_day,
 }

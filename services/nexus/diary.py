@@ -18,6 +18,18 @@ _MONTH = re.compile(r"\b(?:this|next)\s+month\b", re.IGNORECASE)
 _COMING = re.compile(r"\bnext\s+(?:meeting|appointment|event)s?\b", re.IGNORECASE)
 
 
+_CHANGE = re.compile(
+    r"^\W*(?:(?:please|can|could|would|will|you|i\s+want\s+you\s+to)\s+)*"
+    r"(?:put|add|enter|book|schedule|create|move|shift|delete|remove|cancel|postpone)\b",
+    re.IGNORECASE,
+)
+
+
+def wants_change(text: str) -> bool:
+    """Whether ``text`` wants something put into the calendar, moved in it, or taken out of it."""
+    return bool(_CHANGE.search(text))
+
+
 def read_span(text: str, today: date) -> tuple[date, int]:
     """The first day and how many days ``text`` asks after, seen from ``today``; today where none is named.
 

@@ -3,8 +3,10 @@
 import re
 from enum import Enum
 
-from services.nexus.phrases import COUNT, NUMBERS, SPAN
-from services.nexus.when import names_a_time
+import msgspec
+
+from services.nexus.phrases import COUNT, NUMBERS, SPAN, UNIT
+from services.nexus.when import is_a_time, names_a_time
 from services.nexus.wording import split_sentences
 
 LONGEST = 2_000
@@ -24,26 +26,40 @@ class Errand(Enum):
 _START = (
     r"^\W*(?:(?:hey|hi|hello|ok|okay|please|kindly|and|also|nexus)\b[\s,]*)*"
     r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|(?:i\s+(?:want|need|would\s+like)|i['’]d\s+like)\s+(?:you\s+)?to\s+|"
-    r"don['’]t\s+forget\s+to\s+)?"
+    r"don['’]?t\s+forget\s+to\s+)?"
 )
-_QUESTION_WORD = r"(?:what|who|whom|whose|when|where|why|how|which|whether|if)\b"
-_REMIND = re.compile(
-    rf"{_START}remind\s+(?:me|us)\b(?!\s+(?:again\s+)?{_QUESTION_WORD})(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
+_ME = r"(?:me|us)\b"
+_FORGET = rf"don['’]?t\s+let\s+{_ME}\s+forget\b"
+_MAKE = (
+    r"(?:set|create|add|make|schedule|give\s+me|i\s+need|i\s+want|i\s+would\s+like|i['’]d\s+like|new)\s+"
+    r"(?:up\s+)?(?:me\s+)?"
 )
-_SET = re.compile(
-    rf"{_START}(?:set|create|add|make|schedule|give\s+me|i\s+need|i\s+want|new)\s+(?:up\s+)?(?:me\s+)?(?:an?\s+|the\s+|another\s+|new\s+)*"
-    r"reminder\b",
+_ARTICLES = r"(?:an?\s+|the\s+|another\s+|new\s+)*"
+_LEAD = re.compile(
+    rf"{_START}(?:(?:remind|ping|nudge|alert|notify)\s+{_ME}|{_FORGET}|(?:{_MAKE})?{_ARTICLES}(?:reminder|alarm)\b)"
+    rf"(?:\s+for\s+{_ME})?\s*[:,-]?",
     re.IGNORECASE,
 )
+"""What stands before that of which somebody is to be reminded."""
+_QUESTION_WORD = r"(?:what|who|whom|whose|when|where|why|how|which|whether|if)\b"
+_REMIND = re.compile(
+    rf"{_START}(?:remind\s+{_ME}|{_FORGET})(?!\s+(?:again\s+)?{_QUESTION_WORD})(?P<rest>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_CALL = re.compile(
+    rf"{_START}(?:(?:ping|nudge|alert|notify|wake)\s+{_ME}|{_MAKE}{_ARTICLES}alarm\b)", re.IGNORECASE
+)
+"""What is a reminder only where it names a time: "ping me when it is done" names none."""
+_SET = re.compile(rf"{_START}{_MAKE}{_ARTICLES}reminder\b", re.IGNORECASE)
 _LIST = re.compile(
     rf"{_START}(?:(?:list|show|tell|give|read)\b.*\breminders\b|(?:my|open|all|the)\s+(?:\w+\s+)?reminders\s*\??$"
     r"|reminders\s*\??$|(?:what|which|how\s+many)\b[^.?!]*\breminders\b|(?:do|have)\s+(?:i|we)\b[^.?!]*\breminders?\b"
-    r"|are\s+there\s+(?:any\s+)?[^.?!]*\breminders\b)",
+    r"|(?:are|is)\s+there\s+[^.?!]*\breminders?\b|did\s+(?:i|we|you)\s+(?:\w+\s+){0,3}(?:reminders?|remind)\b)",
     re.IGNORECASE | re.DOTALL,
 )
 _SNOOZE = re.compile(
-    rf"{_START}(?:snooze\b|(?:postpone|delay|put\s+off|push\s+back)\b[^.?!]*\breminder\b|put\s+(?:the|that|my|this)\s+reminder\b.*\boff\b)"
+    rf"{_START}(?:snooze\b|remind\s+(?:me|us)\s+(?:again|later)(?:\s+in\s+(?:{COUNT})\s*[a-z]+)?\W*$"
+    r"|(?:postpone|delay|put\s+off|push\s+back|move|reschedule)\b[^.?!]*\breminder\b|put\s+(?:the|that|my|this)\s+reminder\b.*\boff\b)"
     r"(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -59,11 +75,33 @@ _FINISH = re.compile(
 _ABOUT = re.compile(
     r"\br[0-9a-f]{3,10}\b|\b(?:about|to|for|of|on|called|named)\s+(?P<words>.+)$", re.IGNORECASE | re.DOTALL
 )
+_NAMED = re.compile(
+    r"\b(?:the|my|that|this)\s+(?P<words>(?!last\b|next\b)\w[\w' -]{0,80}?)\s+reminder\b", re.IGNORECASE
+)
 _FOR = re.compile(
-    rf"\b(?:for|by)\s+(?P<span>(?:{COUNT})\s*[a-z]+)",
+    rf"(?:\b(?:for|by|in)\s+)?(?:\banother\s+)?(?<![\w.-])(?P<span>(?:{COUNT})\s*{UNIT}(?![a-z]))",
     re.IGNORECASE,
 )
-_MINUTES = {"s": 1 / 60, "m": 1.0, "h": 60.0, "d": 1_440.0, "w": 10_080.0}
+_UNTIL = re.compile(r"\b(?:until|till|to)\s+", re.IGNORECASE)
+_MUST_SAY_WHEN = re.compile(r"\b(?:until|till|move|reschedule)\b", re.IGNORECASE)
+_MINUTES = {
+    **dict.fromkeys(("s", "se"), 1 / 60),
+    **dict.fromkeys(("m", "mi"), 1.0),
+    **dict.fromkeys(("h", "ho", "hr"), 60.0),
+    **dict.fromkeys(("d", "da"), 1_440.0),
+    **dict.fromkeys(("w", "we"), 10_080.0),
+    "fo": 20_160.0,
+}
+"""Minutes by how a unit begins."""
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """An errand, the words that say of which reminder, and for how many ``minutes`` or ``until`` when."""
+
+    errand: Errand
+    about: str = ""
+    minutes: float = 0.0
+    until: str = ""
 
 
 def find_errand(text: str) -> Errand | None:
@@ -73,11 +111,14 @@ def find_errand(text: str) -> Errand | None:
     """
     text = text[:LONGEST]
     first = next(iter(split_sentences(text)), "")
+    if _SNOOZE.search(first):
+        return Errand.SNOOZE
     if found := _REMIND.search(text.strip()):
         about = re.match(r"\s*(?:of|about)\b", found["rest"], re.IGNORECASE)
         return Errand.SET if not about or names_a_time(text) else None
+    if _CALL.search(first) and names_a_time(first):
+        return Errand.SET
     for errand, pattern in (
-        (Errand.SNOOZE, _SNOOZE),
         (Errand.CANCEL, _CANCEL),
         (Errand.FINISH, _FINISH),
         (Errand.SET, _SET),
@@ -88,13 +129,15 @@ def find_errand(text: str) -> Errand | None:
     return None
 
 
-def read_errand(text: str) -> tuple[Errand, str, float]:
-    """What is wanted, the words that say of which reminder, and for how many minutes; setting by default."""
+def read_errand(text: str) -> Wish:
+    """What is wanted, of which reminder, and for how long or until when; setting by default."""
     errand = find_errand(text) or Errand.SET
     if errand in (Errand.SET, Errand.LIST):
-        return errand, "", 0.0
-    minutes, text = _read_minutes(text) if errand is Errand.SNOOZE else (0.0, text)
-    found = _ABOUT.search(text.strip().rstrip(".!? "))
+        return Wish(errand=errand)
+    minutes, until = 0.0, ""
+    if errand is Errand.SNOOZE:
+        minutes, until, text = _read_delay(text)
+    found = _ABOUT.search(text.strip().rstrip(".!? ")) or _NAMED.search(text)
     words = (found["words"] or found[0]) if found else ""
     words = re.sub(
         r"^(?:the|my|that)\s+|\s+(?:please|as\s+done|is\s+done|off|done)$",
@@ -102,14 +145,26 @@ def read_errand(text: str) -> tuple[Errand, str, float]:
         words.strip(),
         flags=re.IGNORECASE,
     )
-    return errand, words.strip(" \"'“”"), minutes
+    return Wish(errand=errand, about=words.strip(" \"'“”"), minutes=minutes, until=until)
 
 
-def _read_minutes(text: str) -> tuple[float, str]:
+def strip_lead(text: str) -> str:
+    """``text`` without the words that ask for a reminder: what it is of, and when."""
+    return _LEAD.sub("", text, count=1).strip()
+
+
+def _read_delay(text: str) -> tuple[float, str, str]:
+    """For how many minutes, or until when, something is put off, and the text without that."""
     found = _FOR.search(text)
-    span = SPAN.search(f"in {found['span']}") if found else SPAN.search(text)
-    if span is None:
-        return 0.0, text
-    size = NUMBERS.get(span["number"].lower()) or float(span["number"])
-    over = text.replace(found[0] if found else span[0], " ")
-    return size * _MINUTES[span["unit"].strip()[0].lower()], over
+    span = SPAN.match(f"in {text[found.start('span') :]}") if found else None
+    if found and span:
+        unit = _MINUTES.get(span["unit"].strip()[:2].lower())
+        over = f"{text[: found.start()]} {text[found.start('span') + span.end() - len('in ') :]}"
+        if unit and not (span["half"] or span["more"]):
+            return (NUMBERS.get(span["number"].lower()) or float(span["number"])) * unit, "", over
+        return 0.0, span[0], over
+    for until in _UNTIL.finditer(text):
+        when = text[until.end() :].strip(" .!?")
+        if names_a_time(when) and is_a_time(when):
+            return 0.0, when, text[: until.start()]
+    return 0.0, text if _MUST_SAY_WHEN.search(text) else "", text

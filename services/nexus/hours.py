@@ -22,7 +22,7 @@ def read_hour(said: re.Match[str], part: str, is_today: bool, here: time) -> tim
     if said["word"]:
         return time(0) if said["word"].lower() == "midnight" else time(12)
     digits = next(filter(None, (said[name] for name in HOURS)))
-    hour, minute = int(digits), int(said["minute"] or said["minute4"] or 0)
+    hour, minute = int(digits), int(said["minute"] or said["minute2"] or said["minute4"] or 0)
     half = (said["half_day"] or said["half_day2"] or "").lower().replace(".", "")
     if hour > 23 or minute > 59 or (half and not 1 <= hour <= 12):
         raise ActionError(f"{phrase!r} is no time of day", EXAMPLE)

@@ -36,6 +36,8 @@ _ORDER_STARTS = (
     r"\b(?:and|then|also|now|next|first|finally|please)\s+",
     r"\b(?:can|could|would|will)\s+(?:you|we|someone|somebody|anyone|the\s+team)\s+",
     r"\b(?:i|we|you)(?:\s+(?:want|need|have)|\s+would\s+like|['’]d\s+like)(?:\s+(?:you|us|someone))?\s+to\s+",
+    r"\b(?:ask|tell|have|get|let)\s+(?:the\s+)?(?:conductor|engineer|scout|critic|cortex|frontier|team|someone|somebody)"
+    r"\s+(?:to\s+)?",
     r"\b(?:let['’]?s|let\s+us|help\s+(?:me|us)(?:\s+to)?|go(?:\s+ahead)?\s+and|try\s+to|make\s+sure\s+to)\s+",
     r"\b(?:how\s+about\s+you|why\s+don['’]?t\s+you|(?:you|we)\s+(?:should|must))\s+",
 )
@@ -64,11 +66,20 @@ def judge_mood(sentence: str) -> Mood:
 
 _STATEMENT = re.compile(
     r"^(?:i|we|he|she|it|they|there|the|an?|this|that|these|those|our|my|his|her|their|its|some|many|most|all|both)\b"
+    r"|^\w+ing\s+(?:\w+\s+){0,2}?(?:is|are|was|were)\b"
 )
 _WISHED = re.compile(
     r"\?\s*$|\b(?:please|kindly|could|can|would|will\s+you|should|must|shall|needs?\s+to|have\s+to|want|need|like\s+to"
     r"|take\s+care)\b"
 )
+
+
+_PAST = re.compile(r"\b(?:did|was|were|had|found|yesterday|ago|earlier|last\s+(?:night|week|month|year))\b")
+
+
+def is_past(sentence: str) -> bool:
+    """Whether ``sentence`` is about what has been, of which only memory knows."""
+    return bool(_PAST.search(sentence.lower()))
 
 
 def is_statement(sentence: str) -> bool:

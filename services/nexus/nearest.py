@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from services.nexus.mood import Mood, is_statement, judge_mood
+from services.nexus.mood import Mood, is_past, is_statement, judge_mood
 from services.nexus.wording import split_sentences
 from shared.contracts import RoutingDecision
 from shared.errors import ConfigError
@@ -89,8 +89,9 @@ class Examples:
 def candidates(text: str, routes: Collection[str], personal: Collection[str]) -> frozenset[str]:
     """The ``routes`` that ``text`` can be meant for at all, by its first sentence.
 
-    None for a statement; the tools that know the people (``personal``) for a question about them; for a
-    question about the world those that find out; a check-up only of something that can be checked.
+    None for a statement; the tools that know the people (``personal``) for a question about them, unless it
+    is about what has been; for a question about the world those that find out; a check-up only of something
+    that can be checked.
     """
     sentences = split_sentences(text)
     if not sentences or all(map(is_statement, sentences)):
@@ -101,7 +102,7 @@ def candidates(text: str, routes: Collection[str], personal: Collection[str]) ->
     elif Mood.ASK in moods:
         allowed = set(routes) - {"cortex"}
     else:
-        allowed = set(personal)
+        allowed = set() if is_past(text) else set(personal)
     if not _CHECKABLE.search(text):
         allowed.discard("conductor")
     return frozenset(allowed)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 
 from services.nexus.context import cut
+from services.nexus.errand import strip_lead
+from services.nexus.repeating import next_of, read_repeat, tell_repeat
 from services.nexus.when import When, find_when, read_when
 from services.nexus.wording import find_terms
 from shared.clock import tell
@@ -27,13 +29,6 @@ MOST_SNOOZE = 60.0 * 24 * 366
 WAITING = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED})
 ENDED = frozenset({ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED})
 
-_LEAD = re.compile(
-    r"^\W*(?:(?:hey|hi|hello|ok|okay|please|kindly|and|also)\b[\s,]*)*"
-    r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|(?:i\s+)?(?:want|need)\s+(?:you\s+)?(?:to\s+)?)?"
-    r"(?:remind\s+(?:me|us)|(?:(?:set|create|add|make|schedule|give\s+me|i\s+need|new)\s+)?(?:up\s+)?(?:me\s+)?"
-    r"(?:a\s+|an\s+|the\s+|another\s+|new\s+)*reminder)\b(?:\s+for\s+(?:me|us))?\s*[:,-]?",
-    re.IGNORECASE,
-)
 _LINKS = re.compile(
     r"^(?:(?:please|for|to|that|about|of|on|at|and|,|:|-|–|—)(?=\s|$|,|:)\s*)+", re.IGNORECASE
 )
@@ -46,8 +41,11 @@ def read_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> W
     """
     if len(text) > 4 * MOST_TEXT:
         raise ActionError(f"A reminder has at most {MOST_TEXT:,} characters, and this one {len(text):,}")
-    text = _LEAD.sub("", text, count=1).strip() if _LEAD.search(text) else text.strip()
-    found = When(moment=read_when(when, now, zone), rest=text) if when.strip() else find_when(text, now, zone)
+    text = strip_lead(text)
+    if when.strip():
+        found = msgspec.structs.replace(read_when(when, now, zone), rest=text)
+    else:
+        found = find_when(text, now, zone)
     what = _LINKS.sub("", found.rest.strip(" \t\n,;:")).strip(" \t\n,;:?")
     what = re.sub(r"[\s,]+(?:please|thanks|thank you)\W*$", "", what, flags=re.IGNORECASE).strip()
     if not re.search(r"\w", what):
@@ -57,7 +55,7 @@ def read_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> W
         )
     if len(what) > MOST_TEXT:
         raise ActionError(f"A reminder has at most {MOST_TEXT:,} characters, and this one {len(what):,}")
-    return When(moment=found.moment, rest=what)
+    return msgspec.structs.replace(found, rest=what)
 
 
 def to_wire(moment: datetime) -> str:
@@ -97,32 +95,49 @@ def _with(all_of_them: Iterable[Reminder]) -> Reminders:
     return Reminders(reminders=tuple(each for each in kept if each.reminder_id not in surplus))
 
 
-def fire(reminder: Reminder, now: datetime) -> Reminder:
-    """After it went off."""
-    return msgspec.structs.replace(reminder, status=ReminderStatus.FIRED, fired_at=to_wire(now))
+def fire(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
+    """After it went off; one that repeats waits for its next time, without those that were missed."""
+    fired = msgspec.structs.replace(reminder, status=ReminderStatus.FIRED, fired_at=to_wire(now))
+    if not reminder.repeats:
+        return fired
+    due = next_of(read_repeat(reminder.repeats), max(now, due_of(reminder)), zone)
+    return msgspec.structs.replace(
+        fired, status=ReminderStatus.SCHEDULED, due_at=to_wire(due), count=reminder.count + 1
+    )
 
 
 def snooze(reminder: Reminder, now: datetime, minutes: float) -> Reminder:
-    """Put off: from now on where it went off, else from when it was due. Raises ActionError."""
+    """Put off: from now on where it went off, else from when it was due. Raises ActionError.
+
+    Of one that repeats the time that was told last is put off, and comes before the next.
+    """
+    if not 0 < minutes <= MOST_SNOOZE:
+        raise ActionError(f"A reminder is put off by up to a year, not by {minutes:g} minutes")
+    went_off = reminder.status is ReminderStatus.FIRED or bool(reminder.repeats and reminder.fired_at)
+    start = now if went_off else max(now, due_of(reminder))
+    return put_off(reminder, start + timedelta(minutes=minutes))
+
+
+def put_off(reminder: Reminder, until: datetime) -> Reminder:
+    """Put off until a moment; raises ActionError where it is ended."""
     if reminder.status in ENDED:
         raise ActionError(
             f"{name(reminder)} is {_ending(reminder)}, so it cannot be put off", "Set a new one"
         )
-    if not 0 < minutes <= MOST_SNOOZE:
-        raise ActionError(f"A reminder is put off by up to a year, not by {minutes:g} minutes")
-    start = now if reminder.status is ReminderStatus.FIRED else max(now, due_of(reminder))
     return msgspec.structs.replace(
-        reminder,
-        status=ReminderStatus.SNOOZED,
-        due_at=to_wire(start + timedelta(minutes=minutes)),
-        count=reminder.count + 1,
+        reminder, status=ReminderStatus.SNOOZED, due_at=to_wire(until), count=reminder.count + 1
     )
 
 
 def end(reminder: Reminder, status: ReminderStatus) -> Reminder:
-    """Done or cancelled; raises ActionError where it is the other of the two already."""
+    """Done or cancelled; raises ActionError where it is the other of the two already.
+
+    One that repeats is done for this time: it stays, and goes off again at its next.
+    """
     if reminder.status in ENDED and reminder.status is not status:
         raise ActionError(f"{name(reminder)} is {_ending(reminder)} already", "Set a new one")
+    if reminder.repeats and status is ReminderStatus.ACKNOWLEDGED:
+        return reminder
     return msgspec.structs.replace(reminder, status=status)
 
 
@@ -133,13 +148,15 @@ def _ending(reminder: Reminder) -> str:
 def find_one(reminders: Reminders, words: str, *, among: frozenset[ReminderStatus]) -> Reminder:
     """The reminder ``words`` mean: its id, the beginning of it, or words of its text.
 
-    Those that stand as in ``among`` go first. Raises ActionError where it is none, or more than one.
+    Those that stand as in ``among`` go first, then those that are not ended. Raises ActionError where it is
+    none, or more than one.
     """
     wanted = words.strip()
     if not wanted:
         raise ActionError("That does not say which reminder", "'mailroom reminders list' shows their ids")
     for pool in (
         [each for each in reminders.reminders if each.status in among],
+        [each for each in reminders.reminders if each.status not in ENDED],
         list(reminders.reminders),
     ):
         found = _by_id(pool, wanted) or _by_words(pool, wanted)
@@ -180,4 +197,6 @@ def describe(reminder: Reminder, zone: tzinfo | None) -> str:
         ReminderStatus.ACKNOWLEDGED: "done",
         ReminderStatus.CANCELLED: "cancelled",
     }[reminder.status]
-    return f"{reminder.reminder_id}: {reminder.text}: {how}"
+    again = reminder.repeats and reminder.status not in ENDED
+    every = f", {tell_repeat(read_repeat(reminder.repeats))}" if again else ""
+    return f"{reminder.reminder_id}: {reminder.text}: {how}{every}"

@@ -17,11 +17,14 @@ from services.nexus.reminders import (
     find_one,
     fire,
     name,
+    put_off,
     read_reminder,
     snooze,
     to_wire,
 )
+from services.nexus.repeating import tell_repeat, write_repeat
 from services.nexus.visit import Visit
+from services.nexus.when import read_when
 from shared import subjects
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
@@ -66,10 +69,12 @@ class Reminding(BaseAgent):
             text=found.rest,
             person=subjects.USER,
             due_at=to_wire(found.moment),
+            repeats=write_repeat(found.repeat) if found.repeat else "",
         )
         stored = await self.book.add(reminder, add)
         due = tell(due_of(stored), self.zone)
-        told = f"I shall remind you on {due}: {stored.text}"
+        every = f"{tell_repeat(found.repeat)}, first " if found.repeat else ""
+        told = f"I shall remind you {every}on {due}: {stored.text}"
         if due_of(stored) <= datetime.now(UTC):
             told = f"That was to be on {due}, before I came to it, so it goes off now: {stored.text}"
         return Outcome(
@@ -98,13 +103,20 @@ class Reminding(BaseAgent):
         {
             "reminder": "Its id, the beginning of it, or words of its text",
             "minutes": "For how long: from now on where it went off, else from when it was due",
+            "until": "Or until when: plain words or ISO 8601",
         },
     )
-    async def snooze_reminder(self, reminder: str, minutes: float = SNOOZE) -> Outcome:
+    async def snooze_reminder(self, reminder: str, minutes: float = SNOOZE, until: str = "") -> Outcome:
         """The reminder with its new time; ActionError where there is no such one, or it is ended."""
         asked = self._asked_at()
+        moment = read_when(until, asked, self.zone).moment if until.strip() else None
         first = frozenset({ReminderStatus.FIRED})
-        changed = await self._change("snooze", reminder, first, lambda found: snooze(found, asked, minutes))
+        changed = await self._change(
+            "snooze",
+            reminder,
+            first,
+            lambda found: put_off(found, moment) if moment else snooze(found, asked, minutes),
+        )
         return self._told(changed, f"{name(changed)} is put off until {tell(due_of(changed), self.zone)}.")
 
     @register_action(
@@ -115,6 +127,13 @@ class Reminding(BaseAgent):
         changed = await self._change(
             "finish", reminder, _OPEN, lambda found: end(found, ReminderStatus.ACKNOWLEDGED)
         )
+        if changed.repeats:
+            due = tell(due_of(changed), self.zone)
+            return self._told(
+                changed,
+                f"{name(changed)} is done for this time; it goes off again on {due}. "
+                f"No more of it: mailroom reminders cancel {changed.reminder_id}",
+            )
         return self._told(changed, f"{name(changed)} is done.")
 
     @register_action("Cancel a reminder", {"reminder": "Its id, the beginning of it, or words of its text"})
@@ -131,13 +150,15 @@ class Reminding(BaseAgent):
     )
     async def mind_reminders(self, text: str) -> Outcome:
         """As the action that is meant; what it says it did is in the record."""
-        errand, about, minutes = read_errand(text)
-        if errand in (Errand.SET, Errand.LIST):
-            return await (self.set_reminder(text) if errand is Errand.SET else self.list_reminders())
-        about = about or await self._only_one(errand)
-        if errand is Errand.SNOOZE:
-            return await self.snooze_reminder(about, minutes or SNOOZE)
-        return await (self.finish_reminder(about) if errand is Errand.FINISH else self.cancel_reminder(about))
+        wish = read_errand(text)
+        if wish.errand in (Errand.SET, Errand.LIST):
+            return await (self.set_reminder(text) if wish.errand is Errand.SET else self.list_reminders())
+        about = wish.about or await self._only_one(wish.errand)
+        if wish.errand is Errand.SNOOZE:
+            return await self.snooze_reminder(about, wish.minutes or SNOOZE, wish.until)
+        if wish.errand is Errand.FINISH:
+            return await self.finish_reminder(about)
+        return await self.cancel_reminder(about)
 
     # --- what becomes of them --------------------------------------------------------------------
 
@@ -157,11 +178,11 @@ class Reminding(BaseAgent):
             await self.remind(due)
             return
         now = datetime.now(UTC)
-        await self.book.fire(found, lambda waiting: fire(waiting, now), self._letter)
+        await self.book.fire(found, lambda waiting: fire(waiting, now, self.zone), self._letter)
 
-    def _letter(self, reminder: Reminder) -> Entry:
+    def _letter(self, reminder: Reminder, fired: Reminder) -> Entry:
         due = due_of(reminder)
-        delay = datetime.fromisoformat(reminder.fired_at) - due
+        delay = datetime.fromisoformat(fired.fired_at) - due
         late = f"\nIt comes late: it was due on {tell(due, self.zone)}, when this office was not at work."
         letter = Email(
             id=self.bus.derive_id("reminded", reminder.reminder_id, str(reminder.count)),
@@ -169,11 +190,18 @@ class Reminding(BaseAgent):
             recipient=reminder.person,
             subject=f"Reminder: {' '.join(reminder.text.split())}"[:500],
             body=f"{reminder.text}\n\nYou wanted to be reminded of this on {tell(due, self.zone)}."
-            f"{late if delay > LATE else ''}\n"
-            f"Done: mailroom reminders done {reminder.reminder_id}\n"
+            f"{late if delay > LATE else ''}\n{self._what_next(fired)}\n"
             f"Later: mailroom reminders snooze {reminder.reminder_id}",
         )
         return seal(subjects.mail(reminder.person, self.profile.name), letter)
+
+    def _what_next(self, fired: Reminder) -> str:
+        if not fired.repeats:
+            return f"Done: mailroom reminders done {fired.reminder_id}"
+        return (
+            f"It goes off again on {tell(due_of(fired), self.zone)}.\n"
+            f"No more of it: mailroom reminders cancel {fired.reminder_id}"
+        )
 
     async def _change(
         self,
@@ -190,8 +218,10 @@ class Reminding(BaseAgent):
     async def _only_one(self, errand: Errand) -> str:
         """The id of the one reminder that can be meant by 'it'; ActionError where there are several."""
         reminders, _ = await self.book.read()
-        fired = [each for each in reminders.reminders if each.status is ReminderStatus.FIRED]
         waiting = [each for each in reminders.reminders if each.status in WAITING]
+        fired = [each for each in reminders.reminders if each.status is ReminderStatus.FIRED]
+        if errand is not Errand.CANCEL:
+            fired += [each for each in waiting if each.repeats and each.fired_at]
         pool = fired or waiting
         if not pool:
             raise ActionError("There are no open reminders", "Set one: 'remind me to call Ana tomorrow at 9'")

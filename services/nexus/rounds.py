@@ -10,15 +10,16 @@ from services.nexus.briefing import (
     Section,
     compose_page,
     gather_sections,
-    next_time,
     read_clock,
     save_page,
 )
+from services.nexus.repeating import EVERY_DAY, Repeat, next_of
 from services.nexus.sources import Sources
 from shared import subjects
 from shared.actions import Outcome, register_action
 from shared.agent import Replies
 from shared.bus import Bus
+from shared.clock import place
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError
 from shared.profile import Profile
@@ -91,31 +92,35 @@ class Rounds(Sources):
         clock = self.clocks[kind]
         if clock is None:
             return
-        moment = next_time(clock, datetime.now(UTC), self.zone)
+        moment = next_of(Repeat(weekdays=EVERY_DAY, clock=clock), datetime.now(UTC), self.zone)
         name = f"{BRIEF}{kind}_{moment.astimezone(self.zone).date()}"
         due = ReminderDue(sender=self.profile.name, recipient=self.profile.name, reminder_id=name)
         await set_timer(self.bus, name, due, moment)
 
     async def begin_round(self, due: ReminderDue) -> Replies:
-        """A briefing's time has come: it becomes one task, which is done once; one of an earlier day is not.
+        """A briefing's time has come: it becomes one task of today, which is done once.
 
-        The next timer is set before: whoever is killed in between does both again, to the same effect.
+        A timer of an earlier day, from before the office was closed, stands for today's, if its time has come
+        too. The next timer is set before: whoever is killed in between does both again, to the same effect.
         """
         kind, _, day = due.reminder_id.removeprefix(BRIEF).partition("_")
-        if self.clocks.get(kind) is None:
+        clock = self.clocks.get(kind)
+        if clock is None:
             return ()
         await self._schedule(kind)
-        if day != datetime.now(UTC).astimezone(self.zone).date().isoformat():
+        now = datetime.now(UTC)
+        today = now.astimezone(self.zone).date()
+        if day != today.isoformat() and place(datetime.combine(today, clock), self.zone) > now:
             self.log.info("briefing_skipped", kind=kind, day=day)
             return ()
-        me = self.profile.name
-        if await self.bus.last(subjects.OFFICE, subjects.state(me, me, due.reminder_id)):
+        me, task_id = self.profile.name, f"{BRIEF}{kind}_{today}"
+        if await self.bus.last(subjects.OFFICE, subjects.state(me, me, task_id)):
             return ()
         return [
             Task(
-                task_id=due.reminder_id,
+                task_id=task_id,
                 cause=due.id,
-                text=f"Write the {kind} briefing of {day}",
+                text=f"Write the {kind} briefing of {today}",
                 assignee=me,
                 requester=me,
                 context={"action": f"{BRIEF}{kind}"},

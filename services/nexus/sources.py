@@ -116,6 +116,8 @@ class Sources(Reminding):
         news = [each for each in discovery.get("news_items", ()) if isinstance(each, dict)]
         lines = [f"{each.get('title')} (arXiv:{each.get('arxiv_id')})" for each in papers]
         lines += [f"{each.get('title')} ({each.get('link')})" for each in news]
+        if not lines:
+            lines.append("Nothing that was not reported before.")
         if path := discovery.get("output_path"):
             lines.append(f"Written up in {path}")
         problems = " ".join(str(each) for each in result.metadata.get("problems", ()))

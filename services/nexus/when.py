@@ -1,24 +1,19 @@
 """When: the one moment that a sentence in plain words names, or the sentence that asks back."""
 
 import re
-from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import datetime, time, timedelta, tzinfo
 from typing import Any
 
 import msgspec
 
 from services.nexus.days import find_day
 from services.nexus.hours import read_hour
-from services.nexus.phrases import (
-    DATES,
-    EXAMPLE,
-    LONG_UNITS,
-    NUMBERS,
-    REPEATED,
-    SPAN,
-    TIMES,
-    UNITS,
-    VAGUE,
-)
+from services.nexus.phrases import DATES, EXAMPLE, PAST, REPEATED, SPAN, TIMES, VAGUE, WEEKDAYS
+from services.nexus.reading import Found, Phrases, cut_out, read_phrases, require_one
+from services.nexus.repeating import Repeat, next_of, part_of, read_weekdays
+from services.nexus.spans import go_ahead
+from services.nexus.spelling import spell_in_digits
+from services.nexus.zones import name_zone, read_named_zone
 from shared.clock import exists, place, tell
 from shared.errors import ActionError
 
@@ -28,80 +23,71 @@ FARTHEST = timedelta(days=3_660)
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``moment`` a text names, and the ``rest`` of the text."""
+    """The ``moment`` a text names, the ``rest`` of the text, and how it is to ``repeat``, if it is."""
 
     moment: datetime
     rest: str
-
-
-class _Found(msgspec.Struct, frozen=True):
-    """A phrase of a text: where it stands, and what it says."""
-
-    start: int
-    end: int
-    phrase: str
-    said: re.Match[str]
+    repeat: Repeat | None = None
 
 
 def find_when(text: str, now: datetime, zone: tzinfo | None) -> When:
-    """The moment ``text`` names, seen from ``now`` in ``zone``.
+    """The moment ``text`` names, seen from ``now`` in ``zone``, or in a zone that it names itself.
 
-    Raises ActionError, whose sentences ask back, where it names none or several, one that has passed, only a
-    day, or one that can be read in two ways: nothing is guessed.
+    Of what repeats it is the first moment. Raises ActionError, whose sentences ask back, where it names none
+    or several, one that has passed, only a day, or one that can be read in two ways: nothing is guessed.
     """
+    text = spell_in_digits(_ISO.sub(r"\1 \2", text))
+    read = read_phrases(text)
+    weekdays = read_weekdays(read.repeats[0].said) if read.repeats else ()
+    require_one(text, read)
+    named = read_named_zone(read.zones[0].said) if read.zones else None
+    zone = named or zone
     here = now.astimezone(zone)
-    text = _ISO.sub(r"\1 \2", text)
-    if repeated := REPEATED.search(text):
-        raise ActionError(f"A reminder goes off once, and {repeated[0]!r} asks for many", EXAMPLE)
-    spans, times = _find(SPAN, text), _find(TIMES, text)
-    days = [found for found in _find(DATES, text) if not _within(found, spans)]
-    times = [found for found in times if not _within(found, [*days, *spans])]
-    if spans and spans[0].said["unit"].strip()[:2].lower() not in LONG_UNITS:
-        days = times = []
-    phrases = [*spans, *days, *times]
-    moment = _moment(text, spans, days, times, here, zone)
+    rest = cut_out(text, read.every)
+    if read.repeats:
+        clock = _daily_clock(read, here.time())
+        repeat = Repeat(weekdays=weekdays, clock=clock, zone=name_zone(named) if named else "")
+        return When(moment=next_of(repeat, here, zone), rest=rest, repeat=repeat)
+    moment = _moment(text, read, here, zone)
     if moment <= now:
         raise ActionError(f"{tell(moment, zone)} has passed; it is {tell(now, zone)} now", EXAMPLE)
     if moment - now > FARTHEST:
         raise ActionError(f"{tell(moment, zone)} is more than ten years ahead", EXAMPLE)
-    return When(moment=moment, rest=_cut_out(text, phrases))
+    return When(moment=moment, rest=rest)
 
 
 def names_a_time(text: str) -> bool:
     """Whether ``text`` holds anything that says when."""
+    text = spell_in_digits(text)
     return any(pattern.search(text) for pattern in (SPAN, DATES, TIMES, REPEATED, VAGUE))
 
 
-def _find(pattern: re.Pattern[str], text: str) -> list[_Found]:
-    return [_Found(*said.span(), said[0].strip(), said) for said in pattern.finditer(text)]
+def is_a_time(text: str) -> bool:
+    """Whether ``text`` says nothing but when."""
+    spelled = spell_in_digits(_ISO.sub(r"\1 \2", text))
+    over = cut_out(spelled, read_phrases(spelled).every)
+    return not re.search(r"\w", PAST.sub(" ", VAGUE.sub(" ", over)))
 
 
-def _within(found: _Found, others: list[_Found]) -> bool:
-    return any(other.start < found.end and found.start < other.end for other in others)
+def _daily_clock(read: Phrases, here: time) -> time:
+    """The time of day at which it is to repeat."""
+    phrase = read.repeats[0]
+    if not read.times:
+        raise ActionError(f"{phrase.phrase!r} says no time of day", EXAMPLE)
+    part = (read.times[0].said["part"] or part_of(phrase.said)).lower()
+    return read_hour(read.times[0].said, part, False, here)
 
 
-def _moment(
-    text: str,
-    spans: list[_Found],
-    days: list[_Found],
-    times: list[_Found],
-    here: datetime,
-    zone: tzinfo | None,
-) -> datetime:
-    for several in (spans, days, times):
-        if len(several) > 1:
-            named = " and ".join(repr(found.phrase) for found in several[:3])
-            raise ActionError(f"I read more than one time in that: {named}", EXAMPLE)
-    if spans and days:
-        raise ActionError(
-            f"I read more than one time in that: {spans[0].phrase!r} and {days[0].phrase!r}", EXAMPLE
-        )
+def _moment(text: str, read: Phrases, here: datetime, zone: tzinfo | None) -> datetime:
+    spans, days, times = read.spans, read.days, read.times
     if spans and not times:
-        return _after(here, spans[0], zone)
-    if not times:
-        raise ActionError(_no_time(text, days), EXAMPLE)
+        return go_ahead(here, spans[0], zone)
     today = here.date()
-    day = _after(here, spans[0], zone).date() if spans else find_day(days[0].said, today) if days else None
+    day = go_ahead(here, spans[0], zone).date() if spans else find_day(days[0].said, today) if days else None
+    if read.weekdays and day and WEEKDAYS[read.weekdays[0].said["weekday"][:3].lower()] != day.weekday():
+        raise ActionError(f"{days[0].phrase!r} is a {day:%A}, not {read.weekdays[0].phrase!r}", EXAMPLE)
+    if not times:
+        raise ActionError(_no_time(text, days, passed=day is not None and day < today), EXAMPLE)
     part = _part(times[0], days)
     clock = read_hour(times[0].said, part, day in (None, today), here.time())
     midnight = (times[0].said["word"] or "").lower() == "midnight"
@@ -116,50 +102,24 @@ def _moment(
     return moment
 
 
-def _part(clock: _Found, days: list[_Found]) -> str:
+def _part(clock: Found, days: list[Found]) -> str:
     """The part of the day that is meant, such as ``evening``; empty where none is named."""
     part = clock.said["part"] or (days[0].said["day_part"] if days else "") or ""
     relative = days[0].said["relative"] if days else ""
     return (part or ("tonight" if (relative or "").lower() == "tonight" else "")).lower()
 
 
-def _no_time(text: str, days: list[_Found]) -> str:
+def _no_time(text: str, days: list[Found], *, passed: bool) -> str:
     if days:
-        return f"{days[0].phrase!r} says no time of day"
+        return f"{days[0].phrase!r} {'has passed' if passed else 'says no time of day'}"
+    if past := PAST.search(text):
+        return f"{past[0]!r} has passed"
     if vague := VAGUE.search(text):
         return f"{vague[0].strip()!r} says no time"
     return "That says no time that I understand"
 
 
-def _after(here: datetime, found: _Found, zone: tzinfo | None) -> datetime:
-    """So much later: hours and shorter by the clock that runs, days and longer by the one on the wall."""
-    said = found.said
-    seconds, days = 0.0, 0.0
-    for number, unit in ((said["number"], said["unit"]), (said["more"], said["more_unit"])):
-        if number:
-            unit = unit.strip()
-            size = NUMBERS.get(" ".join(number.lower().split())) or float(number)
-            if unit[:2].lower() in LONG_UNITS:
-                days += size * LONG_UNITS[unit[:2].lower()]
-            else:
-                seconds += size * UNITS[unit[0].lower()]
-    if said["half"]:
-        seconds += UNITS[said["unit"].strip()[0].lower()] / 2
-    try:
-        if days:
-            here = place((here + timedelta(days=days)).replace(tzinfo=None, fold=0), zone)
-        return (here.astimezone(UTC) + timedelta(seconds=seconds)).astimezone(zone) if seconds else here
-    except (OverflowError, ValueError):
-        raise ActionError(f"{found.phrase!r} is too far ahead", EXAMPLE) from None
-
-
-def _cut_out(text: str, phrases: list[_Found]) -> str:
-    for found in sorted(phrases, key=lambda found: -found.start):
-        text = f"{text[: found.start]} {text[found.end :]}"
-    return re.sub(r"\s+(?=[.,;!?])", "", " ".join(text.split()))
-
-
-def read_when(text: str, now: datetime, zone: tzinfo | None) -> datetime:
+def read_when(text: str, now: datetime, zone: tzinfo | None) -> When:
     """The moment that ``text``, which is nothing but a time, names; raises ActionError as ``find_when`` does.
 
     Beside what ``find_when`` knows it may be ISO 8601 with an offset, or a time in another language.
@@ -171,12 +131,8 @@ def read_when(text: str, now: datetime, zone: tzinfo | None) -> datetime:
     if moment is not None and moment.tzinfo is not None:
         if moment <= now:
             raise ActionError(f"{tell(moment, zone)} has passed; it is {tell(now, zone)} now", EXAMPLE)
-        return moment
-    text = _ISO.sub(r"\1 \2", text)
-    over = TIMES.sub(" ", DATES.sub(" ", VAGUE.sub(" ", REPEATED.sub(" ", SPAN.sub(" ", text)))))
-    if re.search(r"\w", over):
-        return _foreign(text, now, zone)
-    return find_when(text, now, zone).moment
+        return When(moment=moment, rest="")
+    return find_when(text, now, zone) if is_a_time(text) else When(moment=_foreign(text, now, zone), rest="")
 
 
 def _foreign(text: str, now: datetime, zone: tzinfo | None) -> datetime:

@@ -9,6 +9,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.claim import pending
 from shared.bus.entry import Entry, seal
+from shared.bus.identity import rights_of
 from shared.contracts import Email, Task, TaskChanged
 from shared.errors import BusError, BusUnavailable, Denied
 from tests.bus.conftest import TestOffice, eventually
@@ -193,6 +194,12 @@ async def test_people_read_everything_and_write_only_as_themselves(office: TestO
         await user.commit([Entry("mail.nexus.critic", b"forged", "f1")])
     with pytest.raises(BusError):
         await user.request("$JS.API.STREAM.PURGE.OFFICE", b"", timeout=0.3)
+
+
+def test_goals_are_submitted_by_people_and_by_those_who_take_their_wishes() -> None:
+    names = ("user", "conductor", "cortex", "critic", "engineer", "frontier", "memory", "nexus", "scout")
+    may = {name for name in names if subjects.SUBMIT in rights_of(name, names[1:]).send}
+    assert may == {"user", "nexus", "cortex"}
 
 
 async def test_a_stranger_is_turned_away(office: TestOffice, tmp_path) -> None:

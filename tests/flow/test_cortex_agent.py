@@ -225,7 +225,7 @@ async def test_steps_side_by_side_share_the_record_of_their_task(team: Team, tmp
 async def test_jobs_of_the_night_are_done_and_archived(team: Team, tmp_path: Path) -> None:
     path = script(tmp_path, "print('ran')")
     drop(team, "job-1", f"run_script path={path}; helper.repeat text=${{1}}")
-    drop(team, "job-2", "Think about life")
+    drop(team, "job-2", "helper.repeat text=z; think about life")
     drop(team, "job-3", "repeat", context={"assignee": "helper", "action": "repeat", "params": {"text": "x"}})
     drop(
         team,
@@ -252,7 +252,7 @@ async def test_the_state_of_the_queue(team: Team) -> None:
     while not list(claimed.glob("now-*")):
         await asyncio.sleep(0.02)
     status = await team.perform("cortex", "queue_status")
-    assert status.output.startswith("Overnight queue: 1 waiting, 1 running, 0 done, 1 failed.")
+    assert status.output.startswith("Overnight queue: 1 waiting, 1 running, 0 done, 1 refused.")
     assert status.metadata["waiting"] == ["later"]
     assert status.metadata["running"] == ["now"]
     assert "task must be a non-empty string" in status.metadata["failed"][0]

@@ -14,6 +14,7 @@ from services.cortex.__main__ import Cortex
 from services.cortex.night import Job, put_off
 from services.cortex.queue import JobQueue
 from shared import subjects
+from shared.bus.entry import seal
 from shared.contracts import AgentReport, TaskResult, TaskStatus
 from shared.errors import ActionError
 from tests.flow.team import Team, open_team
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.timeout(30)
 
 @pytest.fixture
 async def team(tmp_path: Path) -> AsyncIterator[Team]:
-    async with open_team(tmp_path, ["cortex", "helper", "nexus"]) as team:
+    async with open_team(tmp_path, ["cortex", "helper", "nexus", "conductor"]) as team:
         await team.join(Helper, HELPER)
         await team.join(Cortex, CORTEX)
         yield team
@@ -62,6 +63,44 @@ async def test_nexus_gets_one_report_of_each_job_that_ended(team: Team) -> None:
     assert "Overnight job bad failed: 0 of 1 step completed" in bad.summary
 
 
+async def test_a_job_in_words_becomes_a_goal_and_ends_with_its_report_though_cortex_was_away(
+    team: Team,
+) -> None:
+    drop(team, "words", "Check up on the house")
+    while (stored := await team.user.last(subjects.OFFICE, subjects.SUBMIT)) is None:
+        await asyncio.sleep(0.02)
+    goal = json.loads(stored.data)
+    assert (goal["text"], goal["requester"]) == ("Check up on the house", "cortex")
+    await team.leave(team.offices[-1].agent)
+    conductor = await team.connect(subjects.CONDUCTOR)
+    report = AgentReport(
+        sender=subjects.CONDUCTOR,
+        recipient="cortex",
+        goal_id=goal["goal_id"],
+        report_id=goal["goal_id"],
+        agent=subjects.CONDUCTOR,
+        report_type="checkup",
+        summary="The house stands.",
+        output_paths=("/outputs/report.md",),
+        metadata={"status": "completed"},
+    )
+    await conductor.commit([seal(subjects.mail("cortex", subjects.CONDUCTOR), report)])
+    await team.join(Cortex, CORTEX)
+    result = await archived(team, "words")
+    assert (result.status, result.output) == (TaskStatus.COMPLETED, "The house stands.")
+    assert result.output_paths == ("/outputs/report.md",)
+    (told,) = await reported(team, 1)
+    assert told.summary == "Overnight job words completed: The house stands."
+    goals = {message async for message in submitted(team)}
+    assert goals == {goal["goal_id"]}
+
+
+async def submitted(team: Team) -> AsyncIterator[str]:
+    request = {"seq": 1, "next_by_subj": subjects.SUBMIT, "batch": 100}
+    async for stored in team.user.read(subjects.OFFICE, request):
+        yield str(json.loads(stored.data)["goal_id"])
+
+
 async def test_a_report_is_sent_once_though_the_claim_is_found_again(team: Team) -> None:
     drop(team, "twice", "helper.repeat text=a")
     result = await archived(team, "twice")
@@ -87,6 +126,32 @@ async def test_a_failed_job_is_tried_again_later_and_then_archived(
     assert result.task_id not in job["tried"]
     (report,) = await reported(team, 1)
     assert "failed after 3 attempts" in report.summary
+
+
+async def test_a_job_that_waits_or_runs_can_be_cancelled_and_is_answered(team: Team) -> None:
+    drop(team, "later", "helper.repeat text=a", run_at="2099-01-01T00:00:00Z", retries=3)
+    drop(team, "now", "helper.repeat text=a seconds=20")
+    claimed = team.config.state_dir / "job_queue" / "claimed"
+    while not list(claimed.glob("now-*")):
+        await asyncio.sleep(0.02)
+    for name in ("later", "now"):
+        assert (await team.perform("cortex", "cancel_job", job_id=name, reason="no need")).output == (
+            f"Job {name} is cancelled."
+        )
+        result = await archived(team, name)
+        assert (result.status, result.error_message) == (TaskStatus.CANCELLED, "no need")
+    assert [report.metadata["status"] for report in await reported(team, 2)] == ["cancelled"] * 2
+    again = await team.perform("cortex", "cancel_job", job_id="now")
+    assert "No job 'now' waits or runs" in again.error_message
+    status = await team.perform("cortex", "queue_status")
+    assert status.metadata["counts"] == {"tonight": 0, "claimed": 0, "archive": 2, "failed": 0}
+    drop(team, "words", "Check up on the house")
+    while not (goals := {goal_id async for goal_id in submitted(team)}):
+        await asyncio.sleep(0.02)
+    await team.perform("cortex", "cancel_job", job_id="words")
+    wish = await team.user.last(subjects.OFFICE, subjects.mail(subjects.CONDUCTOR, "cortex"))
+    assert wish is not None
+    assert json.loads(wish.data)["goal_id"] in goals
 
 
 def test_a_job_is_put_off_with_growing_delays() -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -80,13 +81,16 @@ def test_a_job_waits_until_it_is_due(queue: JobQueue) -> None:
     assert queue.take(10, NOW + timedelta(hours=1))[0].job.id == "later"
 
 
-def test_a_run_at_without_a_zone_is_local_time(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_at_without_a_zone_is_in_the_offices(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_tokyo = Job(id="b", task="x", run_at="2026-11-21T21:00:00")
+    assert in_tokyo.is_due(NOW, ZoneInfo("Asia/Tokyo"))
+    assert not in_tokyo.is_due(NOW - timedelta(minutes=1), ZoneInfo("Asia/Tokyo"))
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     try:
         job = Job(id="a", task="x", run_at="2026-11-21T14:00:00")
-        assert job.is_due(NOW)
-        assert not job.is_due(NOW - timedelta(minutes=1))
+        assert job.is_due(NOW, None)
+        assert not job.is_due(NOW - timedelta(minutes=1), None)
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -231,8 +235,20 @@ def test_old_results_are_deleted(queue: JobQueue) -> None:
         path = queue.archive / f"{name}.json"
         path.write_text("{}")
         os.utime(path, (time.time() - days * 86_400,) * 2)
-    assert queue.prune_archive() == 1
+    assert queue.prune() == 1
     assert [path.name for path in queue.archive.iterdir()] == ["young.json"]
+
+
+def test_what_was_no_job_is_forgotten_after_as_long(queue: JobQueue) -> None:
+    (queue.tonight / "a.JSON").write_text('{"id": "a", "task": " "}')
+    (queue.tonight / "b.json").symlink_to(queue.tonight)
+    (queue.tonight / "c.json").mkdir()
+    (queue.tonight / "d.json").write_text(json.dumps({"id": "d", "task": "x" * 100_001}))
+    assert queue.take(9, NOW) == []
+    assert "limit is 100,000" in (queue.failed / "d.json.reason").read_text()
+    assert queue.prune() == 0
+    assert queue.prune(time.time() + (KEEP_DAYS + 1) * 86_400) == 4
+    assert [path.name for path in queue.failed.iterdir()] == ["c.json"]
 
 
 def test_jobs_as_data() -> None:
@@ -244,6 +260,7 @@ def test_jobs_as_data() -> None:
 TAKER = """
 import sys, time
 from pathlib import Path
+from zoneinfo import ZoneInfo
 from services.cortex.queue import JobQueue
 queue = JobQueue(Path(sys.argv[1]))
 print("ready", flush=True)

@@ -166,7 +166,7 @@ async def test_a_model_that_fails_leaves_the_answer_to_memory(desk: Desk) -> Non
     async with desk(script) as team:
         response = await ask(team, "Where is the key?")
     assert response.text.startswith("From memory:")
-    assert "(The model could not be asked: " in response.text
+    assert "for the model could not be asked: " in response.text
     assert response.citations[0] == "note1"
 
 

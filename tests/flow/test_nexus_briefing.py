@@ -194,13 +194,14 @@ async def test_one_that_came_due_while_nobody_was_there_is_made_at_the_start(tea
     await staff(team)
     bus = await team.connect("nexus")
     yesterday = (datetime.now(ZONE) - timedelta(days=1)).date()
-    for day in (yesterday.isoformat(), today()):
-        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"brief_evening_{day}")
-        await set_timer(bus, f"brief_evening_{day}", due, datetime.now(UTC))
+    for name in (f"morning_{yesterday}", f"evening_{yesterday}", f"evening_{today()}"):
+        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"brief_{name}")
+        await set_timer(bus, f"brief_{name}", due, datetime.now(UTC))
     await asyncio.sleep(0.5)
-    await join(team, morning="", evening="23:59:59")
-    while not await reports(team):
+    await join(team, morning="00:00", evening="23:59:59")
+    while len(await reports(team)) < 2:
         await asyncio.sleep(0.05)
+    assert [path.name for path in (team.config.inbox / "morning").iterdir()] == [f"{today()}.md"]
     assert [path.name for path in (team.config.inbox / "evening").iterdir()] == [f"{today()}.md"]
 
 

@@ -242,6 +242,8 @@ async def test_what_is_only_said_goes_nowhere(examples: Examples) -> None:
     assert (example.route, round(likeness, 2)) == ("cortex", 1.0)
     assert likeness > NEAR_ENOUGH
     assert candidates("The search is quicker now.", ROUTES, ()) == frozenset()
+    assert candidates("Debugging is fun", ROUTES, ()) == frozenset()
+    assert candidates("What did you find this morning?", ROUTES, ["tool:calendar"]) == frozenset()
     assert "cortex" not in candidates("How does the search work?", ROUTES, ())
     assert candidates("Do I have a meeting?", ROUTES, ["tool:calendar"]) == {"tool:calendar"}
 

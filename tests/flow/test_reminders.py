@@ -133,7 +133,7 @@ async def test_a_letter_that_waited_too_long_goes_off_at_once_and_says_so(team: 
         ("Remind me to call Ana tomorrow", "'tomorrow' says no time of day"),
         ("Remind me to call Ana tomorrow at 5", "can be read in two ways: 05:00 or 17:00"),
         ("Remind me on 1 January 2020 at 09:00 to call Ana", "has passed"),
-        ("Remind me every Monday at 9 to call Ana", "goes off once"),
+        ("Remind me every 2 hours to drink", "is repeated on days of the week"),
         ("Remind me at 18:00", "not what to be reminded of"),
     ],
 )
@@ -147,11 +147,28 @@ async def test_what_is_not_clear_is_asked_back_and_nothing_is_set(team: Team, te
 
 
 async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team: Team) -> None:
-    await write_record(team, reminder("tea", datetime.now(UTC) - timedelta(hours=2)))
-    await join(team)
+    daily = {"repeats": "mon,tue,wed,thu,fri,sat,sun 09:00"}
+    missed = reminder("run", datetime.now(UTC) - timedelta(days=3), **daily)
+    await write_record(team, reminder("tea", datetime.now(UTC) - timedelta(hours=2)), missed)
+    nexus = await join(team)
     await stands(team, "tea", ReminderStatus.FIRED)
     (letter,) = await reminded(team, "tea")
     assert "It comes late" in letter["body"]
+
+    async def told() -> bool:
+        return bool(await reminded(team, "run"))
+
+    await eventually_async(told)
+    for count in (1, 2):
+        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id="rrun", count=count)
+        await set_timer(nexus.bus, f"again{count}", due, datetime.now(UTC))
+    await asyncio.sleep(0.5)
+    (letter,) = await reminded(team, "run")
+    assert "It comes late" in letter["body"]
+    assert "It goes off again on" in letter["body"]
+    waits = (await recorded(team))["run"]
+    assert (waits.status, waits.count) == (ReminderStatus.SCHEDULED, 2)
+    assert datetime.now(UTC) < datetime.fromisoformat(waits.due_at) < datetime.now(UTC) + timedelta(days=1)
 
 
 async def test_a_timer_lost_between_record_and_broker_is_set_at_the_start(team: Team) -> None:
@@ -246,7 +263,13 @@ async def test_words_about_reminders_do_what_they_say(team: Team) -> None:
 
     assert "call Ana: goes off on" in await say("What reminders do I have?")
     assert "is put off until" in await say("Snooze the reminder about Ana for 2 hours")
+    assert "is put off until" in await say("Move the reminder about Ana to tomorrow at 07:15")
+    assert "at 07:15" in await say("What reminders do I have?")
     assert "is cancelled" in await say("Please cancel the reminder about Ana")
+    told = await say("Remind me every weekday at 8:30 to clock in")
+    assert told.startswith("I shall remind you every weekday at 08:30, first on ")
+    assert "is done for this time; it goes off again on" in await say("mark the clock in reminder as done")
+    assert "is cancelled" in await say("cancel the reminder to clock in")
     assert await say("my reminders") == "There are no open reminders."
     assert "There are no open reminders" in await say("snooze it")
 

@@ -57,6 +57,8 @@ def test_interests_of_the_profile_come_first_and_nothing_twice() -> None:
 
 def test_an_item_is_known_again_in_another_dress() -> None:
     assert item_key(PAPER) == item_key({**PAPER, "arxiv_id": "1706.03762v8"}) == "arxiv:1706.03762"
+    for link in ("https://arxiv.org/abs/1706.03762v5", "http://export.arxiv.org/pdf/1706.03762.pdf"):
+        assert item_key({"link": link}) == "arxiv:1706.03762"
     assert item_key({"arxiv_id": "solv-int/9901001"}) == "arxiv:solv-int/9901001"
     assert item_key({"arxiv_id": "cs/0112017v1"}) == "arxiv:cs/0112017"
     assert item_key(ITEM) == item_key({"link": "http://News.example/graph/#top"})

@@ -34,6 +34,18 @@ FALSE = """
     You have no reminders.
     Follow it as goal_20260101_abcdef.
     It is reminder r0123456789.
+    You will get a reminder at 9.
+    I'll ping you at 9.
+    The next reminder goes off at 9.
+    **Reminder:** call Ana tomorrow at 9
+    No worries, it has been scheduled.
+    It's been added to your list.
+    I cannot send mail, but I've set a reminder.
+    The engineer is working on it.
+    The scout has been asked to look into it.
+    There are two tasks waiting for cortex.
+    Nexus will remind you at 9.
+    Your reminder is set for 9 [m1].
 """
 TRUE = """
     The key hangs beside the door.
@@ -47,6 +59,10 @@ TRUE = """
     Memory says nothing about the price.
     Set the variable before you start the server.
     As goal_known123 says, two tests fail.
+    You can set a reminder with 'remind me to call Ana tomorrow at 9'.
+    To set a reminder, say what and when.
+    The engineer was asked about the outage [m1].
+    The reminder service was rewritten in May [m1].
 """
 
 

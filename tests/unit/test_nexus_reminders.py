@@ -26,6 +26,14 @@ ERRANDS = """
     What reminders do I have?                          | LIST
     show my reminders                                  | LIST
     Do I have any reminders?                           | LIST
+    Is there a reminder about Ana?                     | LIST
+    did you remind me about the dentist?               | LIST
+    ping me in 10 minutes about the build              | SET
+    ping me when the build is done                     | -
+    wake me tomorrow at 07:00                          | SET
+    don't let me forget to call Ana tomorrow at 9      | SET
+    remind me again in 10 minutes to stretch           | SET
+    remind me again in 10 minutes                      | SNOOZE
     snooze it                                          | SNOOZE
     Snooze the reminder about Ana for 2 hours          | SNOOZE
     postpone the reminder about Ana by 2 days          | SNOOZE
@@ -53,11 +61,32 @@ def test_what_words_want_done_about_reminders(text: str, errand: str) -> None:
 
 
 def test_of_which_one_and_for_how_long() -> None:
-    assert read_errand("Snooze the reminder about Ana for 2 hours") == (Errand.SNOOZE, "Ana", 120.0)
-    assert read_errand("snooze r0123456789 for an hour") == (Errand.SNOOZE, "r0123456789", 60.0)
-    assert read_errand("snooze for 10 minutes") == (Errand.SNOOZE, "", 10.0)
-    assert read_errand("cancel the reminder about Ana please") == (Errand.CANCEL, "Ana", 0.0)
-    assert read_errand("mark the reminder about rent as done")[1] == "rent"
+    def wish(text: str) -> tuple[Errand, str, float, str]:
+        read = read_errand(text)
+        return read.errand, read.about, read.minutes, read.until
+
+    assert wish("Snooze the reminder about Ana for 2 hours") == (Errand.SNOOZE, "Ana", 120.0, "")
+    assert wish("snooze r0123456789 for an hour") == (Errand.SNOOZE, "r0123456789", 60.0, "")
+    assert wish("snooze for 10 minutes") == (Errand.SNOOZE, "", 10.0, "")
+    assert wish("remind me again in 10 minutes") == (Errand.SNOOZE, "", 10.0, "")
+    assert wish("snooze the stretch reminder") == (Errand.SNOOZE, "stretch", 0.0, "")
+    assert wish("move the reminder about Ana to tomorrow at 9") == (
+        Errand.SNOOZE,
+        "Ana",
+        0.0,
+        "tomorrow at 9",
+    )
+    assert wish("move the reminder about talking to Bob to 15:00")[1:] == ("talking to Bob", 0.0, "15:00")
+    assert wish("snooze it 10 minutes")[1:] == ("", 10.0, "")
+    assert wish("snooze it for another 2 hours")[1:] == ("", 120.0, "")
+    assert wish("snooze the tea reminder for an hour and a half")[1:] == ("tea", 0.0, "in an hour and a half")
+    assert wish("snooze it until quarter to 10")[3] == "quarter to 10"
+    assert wish("snooze it for 2 months")[2:] == (0.0, "in 2 months")
+    assert wish("move the reminder about Ana to somewhere else")[3]
+    assert wish("snooze it until 15:00") == (Errand.SNOOZE, "", 0.0, "15:00")
+    assert wish("cancel the reminder about Ana please") == (Errand.CANCEL, "Ana", 0.0, "")
+    assert wish("cancel my rent reminder") == (Errand.CANCEL, "rent", 0.0, "")
+    assert wish("mark the reminder about rent as done")[1] == "rent"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +116,7 @@ def reminder(number: int, **more: object) -> Reminder:
 
 def test_putting_off_counts_from_now_where_it_went_off_and_else_from_its_time() -> None:
     later = NOW + timedelta(hours=5)
-    fired = fire(reminder(1), NOW)
+    fired = fire(reminder(1), NOW, UTC)
     assert due_of(snooze(fired, later, 30)) == later + timedelta(minutes=30)
     waiting = reminder(1, due_at=to_wire(later))
     put_off = snooze(waiting, NOW, 30)
@@ -96,6 +125,18 @@ def test_putting_off_counts_from_now_where_it_went_off_and_else_from_its_time() 
     for minutes in (0, -1, 1e9, float("nan")):
         with pytest.raises(ActionError):
             snooze(fired, NOW, minutes)
+
+
+def test_one_that_repeats_waits_for_its_next_time_when_it_went_off() -> None:
+    daily = reminder(1, repeats="mon,tue,wed,thu,fri,sat,sun 15:20")
+    late = NOW + timedelta(days=2, hours=1)
+    fired = fire(daily, late, UTC)
+    assert (fired.status, fired.count) == (ReminderStatus.SCHEDULED, 2)
+    assert due_of(fired) == NOW + timedelta(days=3)
+    assert due_of(snooze(fired, late, 30)) == late + timedelta(minutes=30)
+    assert due_of(fire(snooze(fired, late, 30), late + timedelta(minutes=30), UTC)) == NOW + timedelta(days=3)
+    assert end(fired, ReminderStatus.ACKNOWLEDGED) == fired
+    assert end(fired, ReminderStatus.CANCELLED).status is ReminderStatus.CANCELLED
 
 
 def test_an_ended_one_stays_ended() -> None:

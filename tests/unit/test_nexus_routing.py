@@ -15,6 +15,9 @@ TOOLS = {
 }
 
 WORK = """
+    tell cortex to refactor the parser
+    get someone to fix the login
+    Ask the engineer to debug the importer
     Implement user authentication
     Please write code to sort a list
     write me a small python script that renames files

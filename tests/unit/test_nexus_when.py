@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.nexus.diary import read_span
+from services.nexus.repeating import EVERY_DAY, next_of, read_repeat, tell_repeat, write_repeat
 from services.nexus.when import find_when, read_when
 from shared.errors import ActionError
 
@@ -56,6 +57,39 @@ CLEAR = """
     buy sun cream tomorrow at 9                 | 2026-11-26 09:00 | buy sun cream
     buy 2 kg of flour tomorrow at 17:30         | 2026-11-26 17:30 | buy 2 kg of flour
     may I call Ana tomorrow at 9                | 2026-11-26 09:00 | may I call Ana
+    on the 3rd at 10:00 x                       | 2026-12-03 10:00 | x
+    on the 31st at 10:00 x                      | 2026-12-31 10:00 | x
+    at 18:00 about the 3rd chapter              | 2026-11-25 18:00 | about the 3rd chapter
+    on the first of December at 9am x           | 2026-12-01 09:00 | x
+    half past nine tomorrow x                   | 2026-11-26 09:30 | x
+    tomorrow at quarter to ten x                | 2026-11-26 09:45 | x
+    at nine tomorrow x                          | 2026-11-26 09:00 | x
+    look at one thing tomorrow at 9             | 2026-11-26 09:00 | look at one thing
+    in thirty-five minutes x                    | 2026-11-25 15:55 | x
+    in one and a half hours x                   | 2026-11-25 16:50 | x
+    20 minutes from now x                       | 2026-11-25 15:40 | x
+    a week from today at 10:00 x                | 2026-12-02 10:00 | x
+    in 3 months at 09:00 x                      | 2027-02-25 09:00 | x
+    in a year and a half x                      | 2028-05-25 15:20 | x
+    tmrw at 9 x                                 | 2026-11-26 09:00 | x
+    at 9.30pm x                                 | 2026-11-25 21:30 | x
+    Friday, November 27, 2026 at 9am x          | 2026-11-27 09:00 | x
+    9am UTC tomorrow x                          | 2026-11-26 10:00 | x
+    tomorrow at 9am EST x                       | 2026-11-26 15:00 | x
+    tomorrow at 15:00 London time x             | 2026-11-26 16:00 | x
+    2026-12-01T09:00Z x                         | 2026-12-01 10:00 | x
+    2026-12-01T09:00:00+02:00 x                 | 2026-12-01 08:00 | x
+    at 23:30 Asia/Tokyo x                       | 2026-11-25 15:30 | x
+    every day at 9 x                            | 2026-11-26 09:00 | x
+    daily at 18:00 x                            | 2026-11-25 18:00 | x
+    each evening at 8 x                         | 2026-11-25 20:00 | x
+    on Mondays at 9 x                           | 2026-11-30 09:00 | x
+    every Tuesday and Friday at 9 x             | 2026-11-27 09:00 | x
+    weekdays at 8:30 x                          | 2026-11-26 08:30 | x
+    Mon-Fri at 9 x                              | 2026-11-26 09:00 | x
+    call Ana tomorrow at 9 to plan              | 2026-11-26 09:00 | call Ana to plan
+    at 18:00 write the weekly report            | 2026-11-25 18:00 | write the weekly report
+    at 18:00 about next week's plan             | 2026-11-25 18:00 | about next week's plan
 """
 ASKED_BACK = """
     call Ana                            | says no time
@@ -74,8 +108,32 @@ ASKED_BACK = """
     tomorrow at 9 or 10 x               | names two times
     Monday at 9 and Tuesday at 10 x     | more than one time in that: 'Monday' and 'Tuesday'
     tomorrow at 9 and at 11 x           | more than one time
-    every Monday 9am x                  | goes off once
-    every day at 9 x                    | goes off once
+    every 2 hours x                     | repeated on days of the week, and 'every 2 hours' names none
+    every other Monday at 9 x           | repeated on days of the week
+    monthly on the 1st at 09:00 x       | repeated on days of the week
+    twice a day x                       | repeated on days of the week
+    every morning x                     | 'every morning' says no time of day
+    every day at 5 x                    | two ways: 05:00 or 17:00
+    every day at 9 until Friday x       | more than one time
+    yesterday x                         | 'yesterday' has passed
+    2 hours ago x                       | '2 hours ago' has passed
+    2020-01-31 x                        | '2020-01-31' has passed
+    last Friday at 09:00 x              | has passed
+    next month on the 5th at 18:00 x    | I do not understand 'next month' beside
+    on the 5th of next month at 18:00 x | I do not understand 'of next month' beside
+    a week on Friday at 18:00 x         | I do not understand 'a week' beside
+    Friday week at 18:00 x              | I do not understand 'week' beside
+    tomorrow after 18:00 x              | I do not understand 'after' beside
+    in 2 hours at 20:00 x               | I do not understand 'at 20:00' beside
+    every day at 9 for a week x         | I do not understand 'for a week' beside
+    on my birthday at 18:00 x           | I do not understand 'birthday' beside
+    on our trip at 18:00 to pack        | I do not understand 'on our trip' beside
+    on Thursday 27 November at 9:00 x   | '27 November' is a Friday
+    from 9 to 10 tomorrow x             | says no time of day
+    10 minutes before 18:00 x           | I do not understand '10 minutes before' beside
+    at 18:00 BST x                      | names several time zones
+    at 18:00 Nowhere time x             | no time zone that I know
+    every day at 18:00 UTC+01:00 x      | needs a time zone with a name
     at 25:00 x                          | is no time of day
     tomorrow at 13pm x                  | is no time of day
     on 30 February at 10:00 x           | no day of the calendar
@@ -134,7 +192,7 @@ def test_the_zone_of_the_machine_where_none_is_set() -> None:
     ],
 )
 def test_a_time_by_itself(text: str, moment: str) -> None:
-    assert read_when(text, NOW, ZONE).astimezone(UTC).strftime("%Y-%m-%dT%H:%M") == moment
+    assert read_when(text, NOW, ZONE).moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") == moment
 
 
 @pytest.mark.parametrize(
@@ -153,7 +211,11 @@ def test_any_text_is_a_time_or_asked_back(text: str) -> None:
         assert "\n" not in error.cause or "\n" in text
 
 
-@pytest.mark.parametrize("piece", ["in 1 ", "at 9 ", "on ", "1.", "next ", "in an hour and ", "12 of "])
+@pytest.mark.parametrize(
+    "piece",
+    ["in 1 ", "at 9 ", "on ", "1.", "next ", "in an hour and ", "12 of ", "every Monday and ", "the 3rd ",
+     "half past ", "a week from ", "twice "],
+)  # fmt: skip
 def test_long_texts_are_read_quickly(piece: str) -> None:
     import time
 
@@ -179,3 +241,35 @@ def test_long_texts_are_read_quickly(piece: str) -> None:
 )
 def test_the_days_a_question_about_the_calendar_is_after(text: str, start: str, days: int) -> None:
     assert read_span(text, NOW.date()) == (datetime.fromisoformat(start).date(), days)
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "told"),
+    [
+        ("every day at 9", "mon,tue,wed,thu,fri,sat,sun 09:00", "every day at 09:00"),
+        ("weekends at 10", "sat,sun 10:00", "every Saturday and Sunday at 10:00"),
+        ("every weekday at 7:30", "mon,tue,wed,thu,fri 07:30", "every weekday at 07:30"),
+        ("on Mondays, Wednesdays and Fridays at noon", "mon,wed,fri 12:00", ""),
+        ("every Monday at 9:00 UTC", "mon 09:00 UTC", "every Monday at 09:00 (UTC)"),
+    ],
+)
+def test_what_repeats_is_kept_as_it_was_said(text: str, written: str, told: str) -> None:
+    repeat = find_when(text, NOW, ZONE).repeat
+    assert repeat is not None
+    assert write_repeat(repeat) == written
+    assert read_repeat(written) == repeat
+    assert tell_repeat(repeat).startswith(told or "every Monday, ")
+
+
+def test_what_repeats_keeps_to_the_clock_on_the_wall_when_summer_time_begins_and_ends() -> None:
+    daily = read_repeat("mon,tue,wed,thu,fri,sat,sun 09:00")
+    assert daily.weekdays == EVERY_DAY
+    for day in (datetime(2027, 3, 27, 12, tzinfo=ZONE), datetime(2027, 10, 30, 12, tzinfo=ZONE)):
+        assert next_of(daily, day, ZONE).astimezone(ZONE).hour == 9
+    gap = read_repeat("mon,tue,wed,thu,fri,sat,sun 02:30")
+    moments = [datetime(2027, 3, 27, 1, tzinfo=ZONE)]
+    for _ in range(4):
+        moments.append(next_of(gap, moments[-1], ZONE))
+    assert [moment.astimezone(UTC).strftime("%d %H:%M") for moment in moments[1:]] == [
+        "27 01:30", "28 01:30", "29 00:30", "30 00:30"
+    ]  # fmt: skip
