@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
 
 def name_of(domain: str) -> str:
     """The name of a specialist for ``domain``; raises ActionError where no letter of it can stand in one."""
-    slug = re.sub(r"[^a-z0-9]+", "-", domain.lower()).strip("-")[:40].strip("-")
+    plain = unicodedata.normalize("NFKD", domain).encode("ascii", "ignore").decode()  # é is e
+    slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:40].strip("-")
     if not slug:
         raise ActionError(f"{domain[:60]!r} gives a specialist no name", "Say the domain in Latin letters")
     return PREFIX + slug

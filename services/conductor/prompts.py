@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from services.conductor.wording import words_of
 from services.conductor.yellow_pages import Page, describe_pages
 from shared.brain.protocol import Message
 from shared.contracts import Goal, TaskStatus
@@ -121,7 +122,7 @@ def _ended(task: Any) -> str:
 
 
 def _said(result: Mapping[str, Any]) -> str:
-    said = str(result.get("output") or result.get("error_message") or "nothing")
+    said = words_of(result) or "nothing"
     refs = ", ".join(map(str, list(result.get("evidence_refs") or ())[:20]))
     paths = ", ".join(map(str, list(result.get("output_paths") or ())[:20]))
     status = result.get("status", "")

@@ -8,7 +8,7 @@ from typing import Any
 
 from services.conductor.markdown import code, count, embedded, escape, prose, short
 from services.conductor.summary import summarise
-from services.conductor.wording import cite, count_broken, place
+from services.conductor.wording import cite, count_broken, place, words_of
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -79,7 +79,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     tasks = {task.name: task for task in goal.tasks}
     names = [*(name for name in tasks if name in results), *(name for name in results if name not in tasks)]
     done = [name for name in names if _status(results[name]) == TaskStatus.COMPLETED]
-    first = headline(_output(results[names[0]])) if len(names) == 1 else ""
+    first = headline(words_of(results[names[0]])) if len(names) == 1 else ""
     summary = first or f"{len(done)} of {count(len(names), 'task')} completed."
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
@@ -87,7 +87,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
-        parts.append(embedded(_output(result)) or "It gave no output.")
+        parts.append(embedded(words_of(result)) or "It gave no output.")
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
             refs = [str(ref) for ref in result.get(key) or ()]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
@@ -269,10 +269,6 @@ def _when(goal: Goal) -> list[str]:
 
 def _status(result: Mapping[str, Any]) -> str:
     return str(result.get("status") or "")
-
-
-def _output(result: Mapping[str, Any]) -> str:
-    return str(result.get("output") or result.get("error_message") or "").strip()
 
 
 def _moment(text: str) -> str:

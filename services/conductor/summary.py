@@ -65,6 +65,8 @@ def _state_of_tests(tests: TestRun | None, why: str) -> str:
         return f"{broken:,} of {count(every, 'test')} {'fails' if broken == 1 else 'fail'}"
     if tests.exit_code:
         return f"No test fails, but the run ended with exit code {tests.exit_code}"
+    if every == 1:
+        return "The one test passes"
     return f"All {count(every, 'test')} pass" if every else "There are no tests to run"
 
 

@@ -1,7 +1,8 @@
 """How findings, places and test results are put into words."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from services.conductor.markdown import code, prose, short
 from shared.contracts import Finding, Statement, TestRun
@@ -31,3 +32,9 @@ def severities(findings: Iterable[Finding]) -> dict[str, int]:
 def count_broken(tests: TestRun) -> int:
     """How many tests failed or could not be run."""
     return max(tests.failed, 0) + max(tests.errors, 0)
+
+
+def words_of(result: Mapping[str, Any]) -> str:
+    """What a task says: why it failed, if it did, and what there is of it; empty for nothing."""
+    parts = (str(result.get(key) or "").strip() for key in ("error_message", "output"))
+    return "\n\n".join(filter(None, parts))

@@ -23,6 +23,7 @@ from shared.agent import BaseAgent
 from shared.contracts import Verdict
 from shared.errors import BrainError
 from shared.process import run
+from shared.skills.outside import require_readable
 from shared.source.tree import Tree, read_tree
 
 REPO = {"repo": "Absolute path of the repository"}
@@ -70,8 +71,13 @@ class Critic(BaseAgent):
         },
     )
     async def read_source(self, repo: str, path: str, start: int = 1, end: int = 0) -> Outcome:
-        """The lines with their numbers, at most 500; fails for what is no text, or not beneath the folder."""
-        return await asyncio.to_thread(read_source, Path(repo), path, start, end)
+        """The lines with their numbers, at most 500; fails for what is no text, or not beneath the folder.
+
+        What the policy would not let a command read needs a person too, or is denied.
+        """
+        found = await asyncio.to_thread(read_source, Path(repo), path, start, end)
+        await require_readable(self, repo, path)
+        return found
 
     @register_action("Check a repository's imports against the rules that it states about itself", REPO)
     async def check_drift(self, repo: str) -> Outcome:

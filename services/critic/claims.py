@@ -95,7 +95,7 @@ def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
 def _patch_files(paths: list[Path]) -> Iterator[str]:
     for path in paths:
         if path.suffix.lstrip(".") in PATCHES and _size(path) <= LARGEST:
-            yield path.read_text("utf-8", "replace")
+            yield path.read_bytes().decode("utf-8", "surrogateescape")  # its line ends are part of it
 
 
 def _linted(metadata: Mapping[str, Any]) -> int:

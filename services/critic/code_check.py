@@ -44,7 +44,8 @@ async def apply_patch(
     One that does not apply is a fault where it is ``sure`` that it is meant for ``repo``.
     """
     file = trial / f"{number}.patch"
-    await asyncio.to_thread(file.write_text, patch if patch.endswith("\n") else patch + "\n", "utf-8")
+    whole = patch if patch.endswith("\n") else patch + "\n"
+    await asyncio.to_thread(file.write_bytes, whole.encode("utf-8", "surrogateescape"))
     command = ["git", "apply", "--whitespace=nowarn", str(file)]
     result = await docket.execute(task, command, copy, readable=[trial])
     if result is not None and result.exit_code:

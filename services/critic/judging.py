@@ -108,7 +108,8 @@ def _tell(result: Any) -> str:
     if not isinstance(result, Mapping):
         return "no result"
     refs = ", ".join(_references(result)[:30])
-    said = str(result.get("output") or result.get("error_message") or "")[:QUOTED]
+    parts = (result.get("error_message"), result.get("output"))
+    said = "\n\n".join(str(part) for part in parts if part)[:QUOTED]
     return f"status: {result.get('status')}, by {result.get('agent')}\nevidence: {refs or 'none'}\n{said}"
 
 

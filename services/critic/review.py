@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from services.critic.assurances import find_empty_assurance
 from services.critic.docket import Rerun
 from services.critic.findings import clean
 from shared.contracts.checkup import Inspection, TestRun, Verdict
@@ -29,8 +30,9 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     """Judge the results of a goal's tasks by name; each is a dict as a TaskResult travels.
 
     Approved where every task ended, none that completed is empty, every ``file:line`` it names exists
-    beneath ``repo`` (not checked without one), and counts agree with exit codes. A task that failed and
-    says why is accepted as a finding. The score starts at 10: each failed task costs 2, each fault 3.
+    beneath ``repo`` (not checked without one), counts agree with exit codes, and tests that are said to pass
+    were run. A task that failed and says why is accepted as a finding. The score starts at 10: each failed
+    task costs 2, each fault 3.
     """
     if not results:
         return Verdict(approved=False, score=1, reasons=("There are no results to review.",))
@@ -70,7 +72,8 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> _Judged:
     doubtful = set(_failing_places(metadata))
     claimed = [*_texts(result.get("evidence_refs")), *_sources(metadata)]
     faults = [*_unfound([claim for claim in claimed if claim not in doubtful], repo), *_miscounted(metadata)]
-    return _Judged(faults=tuple(faults))
+    empty = find_empty_assurance(result)
+    return _Judged(faults=(*faults, empty) if empty else tuple(faults))
 
 
 def _failing_places(metadata: Mapping[str, Any]) -> Iterator[str]:

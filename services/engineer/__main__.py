@@ -6,7 +6,7 @@ import msgspec
 
 from services.engineer.delivery import deliver, make_patch
 from services.engineer.history import read_history
-from services.engineer.report import report_delivery, report_history, report_tests
+from services.engineer.report import add_partial, report_delivery, report_history, report_tests
 from services.engineer.summary import tell_changes, tell_history, tell_log
 from services.engineer.testing import TestPlan, plan_tests, run_tests
 from services.engineer.workspace import COPIES, Workspace, clean_copies, require_folder, working_copy
@@ -50,12 +50,25 @@ class Engineer(BaseAgent):
         await asyncio.to_thread(clean_workspaces, self.settings)
 
     async def on_task(self, task: Task) -> Outcome:
-        """Do a task; one that was put in words ends with what was changed and what was run for it."""
-        outcome = await super().on_task(task)
-        if task.context.get("action") or not workspace_path(self.settings, task).is_dir():
+        """Do a task; one that was put in words ends with what was changed and what was run for it.
+
+        Where it fails, what was changed until then is kept as partial, and the reason says where.
+        """
+        workspace = workspace_path(self.settings, task)
+        try:
+            outcome = await super().on_task(task)
+        except ActionError as error:
+            if task.context.get("action") or not workspace.is_dir():
+                raise
+            partial = await deliver(open_workspace(self), self._changes() / "partial")
+            made = (*partial.patches, *partial.files)
+            self.job.leave(0, (), made)
+            raise add_partial(error, made, workspace) from None
+        if task.context.get("action") or not workspace.is_dir():
             return outcome
         delivery = await deliver(open_workspace(self), self._changes())
-        return report_delivery(outcome, delivery, commands_of(self), workspace_path(self.settings, task))
+        commands = commands_of(self)
+        return report_delivery(outcome, delivery, commands, workspace, lambda name: origin_of(self, name))
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
@@ -142,6 +155,7 @@ class Engineer(BaseAgent):
                 await apply_patch(workspace.root, workspace.root, patch)
             plan = await plan_tests(folder, workspace)
             tests = plan if isinstance(plan, TestRun) else await self._run(plan, workspace)
+        self.job.facts["tests"] = tests.to_dict()  # a task put in words shows its last run, whatever it says
         return tests, workspace.skipped
 
     async def _run(self, plan: TestPlan, workspace: Workspace) -> TestRun:

@@ -36,6 +36,8 @@ def diagnose(command: TestCommand, result: CommandResult, results: Results | Non
     """What kept the tests from being run or counted; empty where nothing did."""
     if result.timed_out:
         return _tell_timeout(result, results)
+    if result.problem:
+        return f"The tests were stopped, because {result.problem}"
     missing = _find_missing(command, result, root) if result.exit_code else ""
     if missing:
         return missing

@@ -58,12 +58,16 @@ class Git:
         result = await self.ask(*arguments, cwd=cwd, timeout=timeout)
         if result.timed_out:
             raise ActionError(
-                f"git {arguments[0]} took longer than {timeout:.0f} seconds in {self.repository.top}"
+                f"git {_verb(arguments)} took longer than {timeout:.0f} seconds in {self.repository.top}"
             )
         if result.exit_code:
             words = result.errors.strip().splitlines() or [f"exit code {result.exit_code}"]
-            raise ActionError(f"git {arguments[0]} failed in {self.repository.top}: {words[-1]}")
+            raise ActionError(f"git {_verb(arguments)} failed in {self.repository.top}: {words[-1]}")
         return result.output
+
+
+def _verb(arguments: tuple[str, ...]) -> str:
+    return arguments[2] if arguments[0] == "-c" else arguments[0]
 
 
 @contextlib.asynccontextmanager
@@ -93,16 +97,18 @@ def _furnish(repository: Repository, folder: Path) -> None:
     # The index keeps its time: git compares that with the files' to know which it must read.
     shared_parts = [path.name for path in repository.private.glob("sharedindex.*")]
     for name in ("HEAD", "index", "info/sparse-checkout", *shared_parts):
-        _copy(repository.private / name, folder / name)
+        _copy(repository.private / name, folder / name, repository)
     for name in ("packed-refs", "shallow", "info/exclude"):
-        _copy(repository.common / name, folder / name)
+        _copy(repository.common / name, folder / name, repository)
     for name in ("refs", "reftable"):
         if (repository.common / name).is_dir():
             (folder / name).symlink_to(repository.common / name)
 
 
-def _copy(source: Path, target: Path) -> None:
-    if source.is_file():
+def _copy(source: Path, target: Path, repository: Repository) -> None:
+    # A link could lead to any file of this machine, and git quotes the lines that it cannot read.
+    within = (repository.private.resolve(), repository.common.resolve())
+    if source.is_file() and any(source.resolve().is_relative_to(folder) for folder in within):
         with contextlib.suppress(OSError):
             shutil.copy2(source, target)
 

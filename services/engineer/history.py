@@ -5,7 +5,7 @@ from pathlib import Path
 from services.engineer.git import Git, borrow
 from shared.contracts import HistoryReading, Statement
 from shared.errors import ActionError
-from shared.skills.repository import find_repository
+from shared.skills.repository import find_any
 
 MAX_CHANGES = 200
 """The most uncommitted changes that are listed one by one."""
@@ -19,7 +19,7 @@ async def read_history(folder: Path, limit: int = 10) -> HistoryReading:
     Nothing is written and nothing the repository names is run. What keeps git from answering is told in
     ``problem``; a repository without commits has 0 of them and no problem.
     """
-    repository = find_repository(folder)
+    repository = find_any(folder)
     if repository is None:
         return HistoryReading(problem=f"{folder} is not in a git repository")
     try:
@@ -29,7 +29,7 @@ async def read_history(folder: Path, limit: int = 10) -> HistoryReading:
             return HistoryReading(
                 branch=branch,
                 commits=commits,
-                changes=await _read_changes(git, folder),
+                changes=() if repository.bare else await _read_changes(git, folder),
                 latest=await _read_log(git, folder, limit) if commits else (),
             )
     except ActionError as error:
@@ -46,7 +46,7 @@ async def _read_branch(git: Git, folder: Path) -> str:
 
 async def _count_commits(git: Git, folder: Path) -> int:
     head = await git.ask("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
-    return int(await git.read("rev-list", "--count", "HEAD", cwd=folder)) if head.exit_code == 0 else 0
+    return int(await git.read("rev-list", "--count", "HEAD", "--", cwd=folder)) if head.exit_code == 0 else 0
 
 
 async def _read_changes(git: Git, folder: Path) -> tuple[str, ...]:

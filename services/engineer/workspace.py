@@ -21,6 +21,8 @@ MAX_BYTES = 2 << 30
 MAX_FILES = 200_000
 COPIES = ".copies"
 """What the name of a folder of copies ends with: no goal's name, so no workspace's, has a dot in it."""
+NOT_OWN = (":(exclude,glob)node_modules/**", ":(exclude,glob)**/node_modules/**")
+"""Pathspecs of what is installed beneath a project."""
 STALE = 86_400.0
 """Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
 
@@ -118,15 +120,26 @@ async def _commit(root: Path) -> None:
     times touched by ``git add``; a commit of what was copied takes nothing from the repository. Without one
     (git is missing, or refuses a file) the tests can still run, so a failure is left alone.
     """
-    for arguments in (
-        ["init", "--quiet", "--template="],
-        ["-c", "core.compression=0", "add", "--all"],
-        ["commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy"],
-        ["update-ref", BASE, "HEAD"],
-    ):
-        with contextlib.suppress(ActionError):
-            git = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
-            await run_command(git, cwd=root, timeout=120, writable=[root], env={**ENVIRONMENT, **AUTHOR})
+    await _git(root, "init", "--quiet", "--template=")
+    await asyncio.to_thread(_keep_line_ends, root)
+    await _git(root, "-c", "core.compression=0", "add", "--all")
+    # What is ignored and here all the same is tracked there, but for what was installed.
+    await _git(root, "-c", "core.compression=0", "add", "--force", "--", ".", *NOT_OWN)
+    await _git(root, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy")
+    await _git(root, "update-ref", BASE, "HEAD")
+
+
+async def _git(root: Path, *arguments: str) -> None:
+    git = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
+    with contextlib.suppress(ActionError):
+        await run_command(git, cwd=root, timeout=120, writable=[root], env={**ENVIRONMENT, **AUTHOR})
+
+
+def _keep_line_ends(root: Path) -> None:
+    """Have git take line ends as they are: else a patch tells of others than the work tree has."""
+    with contextlib.suppress(OSError):
+        (root / ".git" / "info").mkdir()
+        (root / ".git" / "info" / "attributes").write_text("* -text\n")
 
 
 class _Copier:

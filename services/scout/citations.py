@@ -9,6 +9,7 @@ import msgspec
 BRACKETED = re.compile(r"\[([^\[\]\n]+)\]")
 LINKED = re.compile(r"\[([^\[\]\n]+)\]\((https?://[^\s()]+)\)")
 BARE = re.compile(r"https?://[^\s\[\]<>()\"'`]+")
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S", re.IGNORECASE)
 LINE = re.compile(r":\d+(-\d+)?$")
 PLACE = re.compile(r"(?=\S*[A-Za-z/])[^\s:]+:\d+(-\d+)?")
 """A file and a line, as evidence names them."""
@@ -92,7 +93,7 @@ def _cited(text: str, known: dict[str, str]) -> list[str]:
     rest = LINKED.sub(" ", text)
     for group in BRACKETED.findall(rest):
         tokens = [token.strip() for token in re.split(r"[,;]\s+", group)]
-        cited = [one for one in tokens if BARE.match(one) or PLACE.fullmatch(one) or _plain(one) in known]
+        cited = [one for one in tokens if ADDRESS.match(one) or PLACE.fullmatch(one) or _plain(one) in known]
         if cited:
             rest = rest.replace(f"[{group}]", " ")
             found += cited

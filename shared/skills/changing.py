@@ -54,13 +54,25 @@ async def changing(host: Host, what: str, *, repeatable: bool = False) -> AsyncI
     """
     workspace = open_workspace(host)
     note = shorten(what)
-    await asyncio.to_thread(snapshots_of(host.settings, host.job.task).take, note)
+    snapshots = snapshots_of(host.settings, host.job.task)
+    held = contextlib.ExitStack()
+    await asyncio.to_thread(held.enter_context, snapshots.changing(note, host.job.task.task_id))
+    try:
+        async with journalled(host, note, repeatable=repeatable):
+            yield workspace
+    finally:
+        await asyncio.to_thread(held.close)
+
+
+@contextlib.asynccontextmanager
+async def journalled(host: Host, note: str, *, repeatable: bool = False) -> AsyncIterator[None]:
+    """``host.effect`` around what may be refused: that is its end, no interruption; it may be tried again."""
     failed: ActionError | None = None
     async with host.effect(note, repeatable=repeatable):
         try:
-            yield workspace
+            yield
         except ActionError as error:
-            failed = error  # it ended, if not well: that is no interruption, and it may be tried again
+            failed = error
     if failed is not None:
         raise failed
 
@@ -118,6 +130,8 @@ def _tell(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
     end = f"exit code {ran.exit_code}"
     if ran.timed_out:
         end = f"stopped after {ran.seconds:.0f} seconds, its time was up"
+    elif result.problem:
+        end = f"stopped, because {result.problem}"
     elif ran.exit_code < 0:
         end = f"ended by signal {-ran.exit_code}"
     output = result.output.strip("\n")

@@ -52,10 +52,14 @@ class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.text.splitlines())
 
 
-class _Extract(msgspec.Struct):
+class Extract(msgspec.Struct, frozen=True, kw_only=True):
+    """What was taken out of a file: of a page its title and where its links lead, as they stand there."""
+
     text: str = ""
     pages: int = 0
     headings: tuple[dict[str, object], ...] = ()
+    title: str = ""
+    links: tuple[str, ...] = ()
     cut: bool = False
     error: str = ""
 
@@ -162,7 +166,14 @@ def _read(root: Path, name: str) -> bytes:
 
 
 async def extract_text(content: bytes, kind: str, path: str) -> DocumentText:
-    """The text of a ``pdf`` or ``docx`` file, taken apart in the jail; ``path`` is what sentences call it.
+    """The text of a ``pdf`` or ``docx`` file; ``path`` is what sentences call it; raises ActionError."""
+    told = await take_apart(content, kind, path)
+    text = told.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
+    return DocumentText(path=path, text=text, pages=told.pages, headings=told.headings, cut=told.cut)
+
+
+async def take_apart(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:
+    """What a ``pdf``, ``docx`` or ``html`` file holds, taken apart in the jail within ``seconds``.
 
     Raises ActionError where it is encrypted or damaged, takes too long, or the jail does not work here.
     """
@@ -172,16 +183,15 @@ async def extract_text(content: bytes, kind: str, path: str) -> DocumentText:
         (folder / "extraction.py").write_bytes(Path(extraction.__file__).read_bytes())
         argv = [sys.executable, "-I", "extraction.py", "document", kind]
         result = await run_command(
-            argv, cwd=folder, timeout=SECONDS, output_limit=8_000_000, separate_errors=True
+            argv, cwd=folder, timeout=seconds, output_limit=8_000_000, separate_errors=True
         )
     if result.timed_out or result.exit_code < 0 or result.exit_code >= 128:
         raise ActionError(f"{path} cannot be read: it takes too long", "It may be damaged or made to do harm")
     try:
-        told = msgspec.json.decode(result.output, type=_Extract)
+        told = msgspec.json.decode(result.output, type=Extract)
     except msgspec.MsgspecError:
         why = clean(result.errors or result.output, 200) or f"exit code {result.exit_code}"
         raise ActionError(f"{path} cannot be read: taking it apart failed ({why})") from None
     if told.error:
         raise ActionError(f"{path} cannot be read: {told.error}")
-    text = told.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
-    return DocumentText(path=path, text=text, pages=told.pages, headings=told.headings, cut=told.cut)
+    return told

@@ -1,6 +1,7 @@
-"""A program for the jail: the text of one PDF or Word file, as JSON. It imports nothing of Mailroom.
+"""A program for the jail: the text of a PDF, a Word file or a web page. It imports nothing of Mailroom.
 
-``python -I extraction.py FILE pdf|docx`` prints ``{"text", "pages", "headings", "cut"}`` or ``{"error"}``.
+``python -I extraction.py FILE pdf|docx|html`` prints as JSON what there is of ``text``, ``pages``,
+``headings``, ``title``, ``links`` and ``cut``, or ``error``.
 """
 
 import json
@@ -18,6 +19,8 @@ SECONDS = 60
 """Of processor time."""
 UNPACKED = 200_000_000
 """Bytes a Word file may have unpacked, by what it says of itself; zlib gives no more than that."""
+MOST_LINKS = 500
+LONGEST_LINK = 1_000
 
 
 class Refused(Exception):
@@ -75,12 +78,53 @@ def read_docx(path: str) -> dict[str, Any]:
     return {"text": text[:MOST_TEXT], "headings": headings[:500], "cut": len(text) > MOST_TEXT}
 
 
+def read_html(path: str) -> dict[str, Any]:
+    """As ``take_html`` of a file."""
+    with open(path, "rb") as file:  # noqa: PTH123 - a program of its own, without more than it needs
+        return take_html(file.read())
+
+
+def take_html(page: bytes) -> dict[str, Any]:
+    """Its title, its main text, else all that is shown, and its links as they stand there."""
+    from lxml import html  # type: ignore[import-untyped]
+    from trafilatura import extract
+    from trafilatura.utils import load_html
+
+    body = page.replace(b"\0", b"")
+    if not body.strip():
+        return {}
+    tree = load_html(body)
+    if tree is None:  # it looks too little like a page
+        tree = html.document_fromstring(body, parser=html.HTMLParser(encoding="utf-8"))
+    targets = [str(anchor.get("href")) for anchor in tree.iter("a") if anchor.get("href")]
+    links = [target for target in targets if len(target) <= LONGEST_LINK]
+    title = (tree.findtext(".//title") or "")[:LONGEST_LINK]
+    text = extract(body, include_comments=False) or _shown(tree)
+    return {
+        "text": text[:MOST_TEXT],
+        "title": title,
+        "links": links[:MOST_LINKS],
+        "cut": len(text) > MOST_TEXT,
+    }
+
+
+def _shown(tree: Any) -> str:
+    for element in [*tree.iter("script", "style", "noscript", "template", "head")]:
+        element.drop_tree()
+    return "\n".join(line for row in tree.text_content().splitlines() if (line := " ".join(row.split())))
+
+
+READERS = {"pdf": read_pdf, "docx": read_docx, "html": read_html}
+
+
 def main(path: str, kind: str) -> None:
     """Print what is in the file, or why it is not read."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    _, allowed = resource.getrlimit(resource.RLIMIT_CPU)
+    seconds = SECONDS if allowed == resource.RLIM_INFINITY else min(SECONDS, allowed)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     try:
-        told = read_pdf(path) if kind == "pdf" else read_docx(path)
+        told = READERS[kind](path)
     except Refused as error:
         told = {"error": str(error)}
     except MemoryError:

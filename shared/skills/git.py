@@ -13,7 +13,7 @@ from shared.sandbox.beneath import Beneath
 from shared.skills.changing import changing
 from shared.skills.host import Host
 from shared.skills.outside import require_source
-from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_repository
+from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_any
 from shared.skills.workspace import note_origin, open_workspace, slug
 
 BASE = "refs/mailroom/base"
@@ -153,7 +153,7 @@ async def _show(host: Host, folder: str, *arguments: str) -> Outcome:
 
 
 def _require_repository(folder: Path) -> Repository:
-    found = find_repository(folder)
+    found = find_any(folder)
     if found is None:
         raise ActionError(f"{folder} is not in a git repository", "Name the folder of one on this machine")
     return found

@@ -1,13 +1,17 @@
-"""Folders outside the workspace that a task may copy from."""
+"""Folders and files outside the workspace that a task may copy or read."""
 
 import asyncio
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
 from shared.skills.host import Host
 from shared.skills.workspace import open_workspace
+
+if TYPE_CHECKING:
+    from shared.sandbox.policy import Ruling
 
 
 async def require_source(host: Host, path: str) -> Path:
@@ -30,8 +34,31 @@ async def require_source(host: Host, path: str) -> Path:
             "Name a project's folder on the engineer's machine",
         )
     ruling = await host.judge(f"cp -r {shlex.quote(str(folder))} copy", str(open_workspace(host)))
-    if ruling.verdict == CommandVerdict.DENY:
-        raise NotApproved(f"The policy denies to copy {folder} ({ruling.rule}): {ruling.why}")
-    if ruling.verdict != CommandVerdict.ALLOW:
-        await host.ask_approval(f"copy {folder} into the workspace", rule=ruling.rule, why=ruling.why)
+    await _require_allowed(host, ruling, f"copy {folder} into the workspace")
     return folder
+
+
+async def require_readable(host: Host, folder: str, path: str) -> None:
+    """Let the file ``path`` beneath ``folder`` be read: the policy judges it as it would judge ``cat``.
+
+    Of the office's own folder there are only the workspaces and the outputs. Raises ActionError, NotApproved.
+    """
+    if "\0" in folder + path:
+        raise ActionError(f"{path[:200]!r} is not the path of a file")
+    file = await asyncio.to_thread(Path(folder, path).resolve)
+    settings = host.settings
+    own, open_ones = (settings.state_dir, settings.keys), (settings.workspaces, settings.outputs)
+    if _lies_in(file, own) and not _lies_in(file, open_ones):
+        raise ActionError(f"{path[:200]} may not be read", "It is the office's own")
+    await _require_allowed(host, await host.judge(f"cat {shlex.quote(str(file))}"), f"read {file}")
+
+
+def _lies_in(file: Path, folders: tuple[Path, ...]) -> bool:
+    return any(file.is_relative_to(folder.resolve()) for folder in folders)
+
+
+async def _require_allowed(host: Host, ruling: "Ruling", what: str) -> None:
+    if ruling.verdict == CommandVerdict.DENY:
+        raise NotApproved(f"The policy denies to {what} ({ruling.rule}): {ruling.why}")
+    if ruling.verdict != CommandVerdict.ALLOW:
+        await host.ask_approval(what, rule=ruling.rule, why=ruling.why)

@@ -30,11 +30,19 @@ AUTHOR = {
 
 
 class Repository(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a repository lies: its work tree, its git folder, and the one it shares with other work trees."""
+    """Where a repository lies: its work tree, its git folder, and the one it shares with other work trees.
+
+    All three are the same where it is ``bare``.
+    """
 
     top: Path
     private: Path
     common: Path
+
+    @property
+    def bare(self) -> bool:
+        """Whether it has no work tree."""
+        return self.top == self.private
 
     @property
     def folders(self) -> list[Path]:
@@ -56,6 +64,14 @@ def find_repository(folder: Path) -> Repository | None:
     return None
 
 
+def find_any(folder: Path) -> Repository | None:
+    """The bare repository that ``folder`` is, else the one whose work tree holds it, or None."""
+    if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+        return Repository(top=folder, private=folder, common=folder)
+    return find_repository(folder)
+
+
 def _follow(pointer: Path, prefix: str = "") -> Path:
-    text = pointer.read_bytes()[:4096].decode("utf-8", "surrogateescape")
+    with pointer.open("rb") as file:
+        text = file.read(4096).decode("utf-8", "surrogateescape")
     return (pointer.parent / text.removeprefix(prefix).strip("\n ")).resolve()

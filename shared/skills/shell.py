@@ -6,7 +6,7 @@ import shutil
 from shared.actions import Outcome, register_action
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
-from shared.skills.changing import changing, run_recorded, shorten, snapshots_of
+from shared.skills.changing import changing, journalled, run_recorded, shorten, snapshots_of
 from shared.skills.host import Host
 from shared.skills.workspace import open_workspace
 
@@ -36,17 +36,23 @@ class ShellSkillMixin:
             argv = [shutil.which("bash") or "sh", "-c", command]
             return await run_recorded(self, argv, command, cwd=workspace, timeout=timeout)
 
-    @register_action("Take back the last thing that changed the workspace; again, the one before")
-    async def undo(self: Host) -> Outcome:
-        """The paths it touched are in the data; raises ActionError where there is nothing to take back."""
+    @register_action(
+        "Take back the last thing that changed the workspace; again, the one before",
+        {"of_others": "Whether to take it back also where another task of the goal did it"},
+    )
+    async def undo(self: Host, of_others: bool = False) -> Outcome:
+        """The paths it touched are in the data; raises ActionError where there is nothing to take back.
+
+        Also where another task changed the workspace last: then it says what that did.
+        """
         open_workspace(self)
         snapshots = snapshots_of(self.settings, self.job.task)
-        async with self.effect("undo"):
-            restored = await asyncio.to_thread(snapshots.undo)
-        count = len(restored.written) + len(restored.removed)
+        owner = "" if of_others else self.job.task.task_id
+        async with journalled(self, "undo"):
+            restored = await asyncio.to_thread(snapshots.undo, owner)
         lost = "".join(f"\nNot brought back: {path}, because {why}" for path, why in restored.lost.items())
         return Outcome(
-            output=f"Took back: {restored.label} ({count} paths){lost}",
+            output=f"Took back: {restored.label} ({restored.count:,} paths){lost}",
             data={
                 "took_back": restored.label,
                 "written": list(restored.written),

@@ -1,20 +1,28 @@
 """Web pages: fetched from public addresses, quoted as material."""
 
 import asyncio
+import re
 from collections.abc import Collection
+
+import msgspec
 
 from shared.actions import Outcome, register_action
 from shared.errors import ActionError
-from shared.skills.documents import extract_text
+from shared.sandbox import check_jail
+from shared.skills.documents import Extract, extract_text, take_apart
+from shared.skills.extraction import take_html
 from shared.skills.host import Host
 from shared.web.address import parse_place, shown
-from shared.web.fetching import fetch
-from shared.web.page import ACCEPT, READABLE, Page, read_page
-from shared.web.quoting import quote
+from shared.web.fetching import Answer, fetch
+from shared.web.page import ACCEPT, READABLE, Page, decode_text, follow_links, is_html, recode_html
+from shared.web.quoting import clean, quote
 
 PDF = "application/pdf"
 SIZE = 20_000_000
 """Bytes of a page that are read at most: a paper with its figures; of a page of text a fraction is used."""
+
+HARMLESS, HARMLESS_TAGS, LONG_TAG = 1_000_000, 30_000, re.compile(rb"<[^>]{20000}")
+"""Bytes, tags and a tag of a page that is read without the jail: what takes a moment, whatever is in it."""
 
 
 class WebSkillMixin:
@@ -36,19 +44,30 @@ class WebSkillMixin:
 
 
 async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ()) -> Page:
-    """Fetch ``url`` and read it, the fetching within ``timeout`` seconds; the limits are those of ``fetch``.
+    """Fetch ``url`` within ``timeout`` seconds and read it within as many; the limits are those of ``fetch``.
 
-    ``allowed`` are the host:port pairs that may be private. A PDF is taken apart in the jail. Raises
-    ActionError with the reason where there is no page.
+    ``allowed`` are the host:port pairs that may be private. HTML and PDF are taken apart in the jail; where
+    it does not work, only HTML that is small. Raises ActionError with the reason where there is no page.
     """
     answer = await fetch(
         url, timeout=timeout, allowed=allowed, kinds=(*READABLE, PDF), headers=ACCEPT, size=SIZE
     )
+    if is_html(answer.kind):
+        told = await _read_html(answer, timeout)
+        links = follow_links(answer.url, told.links)
+        return Page(url=answer.url, title=clean(told.title, 300), text=told.text, links=links)
     if answer.kind.partition(";")[0].strip().lower() == PDF:
-        document = await extract_text(answer.body, "pdf", answer.url)
-        return Page(url=answer.url, text=document.text)
-    try:
-        async with asyncio.timeout(timeout):
-            return await asyncio.to_thread(read_page, answer.url, answer.kind, answer.body)
-    except TimeoutError:
-        raise ActionError(f"{shown(url)} cannot be read within {timeout:g} s") from None
+        return Page(url=answer.url, text=(await extract_text(answer.body, "pdf", answer.url)).text)
+    return Page(url=answer.url, text=decode_text(answer.kind, answer.body))
+
+
+async def _read_html(answer: Answer, timeout: float) -> Extract:
+    body = recode_html(answer.kind, answer.body)
+    if not await check_jail():
+        return await take_apart(body, "html", answer.url, timeout)
+    if len(body) > HARMLESS or body.count(b"<") > HARMLESS_TAGS or LONG_TAG.search(body):
+        raise ActionError(
+            f"{answer.url} could keep its reader busy, and there is no jail to read it in",
+            "'mailroom doctor' says why the jail does not work here",
+        )
+    return msgspec.convert(await asyncio.to_thread(take_html, body), Extract)

@@ -38,7 +38,7 @@ ISATAP = (0x00005EFE, 0x02005EFE)
 
 INSIDE = frozenset(
     "localhost localdomain local internal intranet private corp home lan test invalid example onion alt arpa "
-    "svc cluster".split()
+    "svc cluster consul docker localdomain6".split()
 )
 """Last labels of names that only the network one is in answers, if any (RFC 6761, RFC 6762, RFC 9476)."""
 
@@ -59,8 +59,9 @@ MOST_ADDRESSES = 4
 """How many addresses of a name are tried, one after another: two of each family."""
 
 LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-UNSAFE = re.compile(r"[\x00-\x20\x7f\\]|%0[0-9a-f]|%1[0-9a-f]|%7f", re.IGNORECASE)
-"""White space, control characters (also encoded) and backslashes, on which programs disagree."""
+UNSAFE = re.compile(r"[\x00-\x20\x7f\\]|%[01][0-9a-f]|%7f|%(?:25)+0[0ad]", re.IGNORECASE)
+"""White space, control characters (also encoded, line ends also twice) and backslashes, on which programs
+disagree."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -144,6 +144,8 @@ async def _body(place: Place, response: "httpx2.Response", size: int) -> bytes:
             body += unpack.decompress(chunk, size + 1 - len(body)) if unpack else chunk
             if len(body) > size:
                 raise ActionError(f"{place.url} is larger than {size:,} bytes")
+            if unpack and unpack.eof:  # what follows would be kept, and could go on for ever
+                break
     except zlib.error:
         raise ActionError(f"{place.url} sends what cannot be unpacked") from None
     if unpack and not unpack.eof:

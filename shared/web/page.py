@@ -1,11 +1,9 @@
-"""One web page: its main text and links taken out of what was fetched."""
+"""One web page: what is read as one, its character set, and where it leads."""
 
-from typing import Any
+from collections.abc import Iterable
 from urllib.parse import urldefrag, urljoin
 
 import msgspec
-
-from shared.web.quoting import clean
 
 READABLE = (
     "text/html",
@@ -20,6 +18,8 @@ READABLE = (
     "application/yaml",
 )
 """Media types that are read as pages; all but HTML as they stand."""
+NO_PAGE = ("idna", "punycode")
+"""Character sets for names, which take ages over a page."""
 ACCEPT = {"Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"}
 
 
@@ -32,33 +32,37 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[str, ...] = ()
 
 
-def read_page(url: str, kind: str, body: bytes) -> Page:
-    """The page in ``body`` of content type ``kind``; one without any text is an empty page."""
-    if not kind.lower().startswith(("text/html", "application/xhtml")):
-        return Page(url=url, text=decode_text(kind, body))
-    from trafilatura import extract
-    from trafilatura.utils import load_html
+def is_html(kind: str) -> bool:
+    """Whether a content type is that of HTML, which has to be taken apart."""
+    return kind.lower().startswith(("text/html", "application/xhtml"))
 
-    tree = load_html(body)
-    if tree is None:
-        return Page(url=url)
-    title = clean(tree.findtext(".//title") or "", 300)
-    links = tuple(_links(url, [str(anchor.get("href")) for anchor in tree.iter("a") if anchor.get("href")]))
-    text = extract(body, url=url, include_comments=False) or _visible(tree)
-    return Page(url=url, title=title, text=text, links=links)
+
+def recode_html(kind: str, body: bytes) -> bytes:
+    """``body`` in UTF-8 where its content type rightly names a character set, which goes before what a page
+    says of itself; else as it is.
+    """
+    charset = _charset(kind)
+    try:
+        return body.decode(charset).encode() if charset and charset not in NO_PAGE else body
+    except (LookupError, UnicodeError):
+        return body
 
 
 def decode_text(kind: str, body: bytes) -> str:
     """``body`` in the character set its content type names, else UTF-8; what is not in it is replaced."""
-    charset = kind.lower().partition("charset=")[2].strip("\"' ;") or "utf-8"
+    charset = _charset(kind) or "utf-8"
     try:
-        # these two are for names, and take ages over a page
-        return body.decode("utf-8" if charset in ("idna", "punycode") else charset, "replace")
+        return body.decode("utf-8" if charset in NO_PAGE else charset, "replace")
     except (LookupError, UnicodeError):
         return body.decode("utf-8", "replace")
 
 
-def _links(url: str, targets: list[str]) -> list[str]:
+def _charset(kind: str) -> str:
+    return kind.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
+
+
+def follow_links(url: str, targets: Iterable[str]) -> tuple[str, ...]:
+    """Where ``targets`` lead from the page at ``url``: at most 50 addresses on the web, each once."""
     found: dict[str, None] = {}
     for target in targets:
         try:
@@ -68,10 +72,4 @@ def _links(url: str, targets: list[str]) -> list[str]:
         if link.startswith(("http://", "https://")) and link.isprintable() and len(link) <= 1_000:
             found.setdefault(link)
     found.pop(url, None)
-    return list(found)[:50]
-
-
-def _visible(tree: Any) -> str:
-    for element in [*tree.iter("script", "style", "noscript", "template", "head")]:
-        element.drop_tree()
-    return "\n".join(line for row in tree.text_content().splitlines() if (line := " ".join(row.split())))
+    return tuple(found)[:50]

@@ -158,6 +158,14 @@ def test_only_what_neither_thinks_nor_fetches_has_no_way_out(office: Containers)
     assert [agent for agent in AGENTS if is_closed(agent)] == ["memory"]
 
 
+@pytest.mark.parametrize("agent", ["cortex", "engineer"])
+def test_a_workspace_is_changed_with_a_snapshot_before(office: Containers, agent: str) -> None:
+    context = {"assignee": agent, "action": "run_shell", "command": "touch made"}
+    named = [word for pair in context.items() for word in ("--context", "=".join(pair))]
+    ended = json.loads(office.mailroom("submit", "--wait", "--json", *named, "Touch a file"))
+    assert ended["status"] == "completed", ended
+
+
 PROBE = """
 import asyncio, pathlib
 from shared.sandbox import check_jail, run_command
@@ -173,7 +181,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("agent", ["cortex", "critic", "engineer"])
+@pytest.mark.parametrize("agent", ["cortex", "critic", "engineer", "scout"])
 def test_commands_run_in_the_jail_in_a_container_too(office: Containers, agent: str) -> None:
     told = office.run("exec", "--no-TTY", agent, "python", "-c", PROBE).splitlines()
     assert told[0] == ""

@@ -9,7 +9,15 @@ from typing import Any
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.contracts import ApprovalAnswer, ApprovalRequest, generate_id
+from shared.contracts import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Goal,
+    OfficeState,
+    StateChanged,
+    TaskStatus,
+    generate_id,
+)
 from tests.conftest import OfficeServer
 
 
@@ -23,12 +31,12 @@ async def listed(office: OfficeServer, *arguments: str) -> dict[str, dict[str, A
 
 
 async def ask(
-    bus: Bus, approval_id: str = "", *, what: str = "run: x", seconds: float = 60.0
+    bus: Bus, approval_id: str = "", *, what: str = "run: x", seconds: float = 60.0, goal_id: str = "goal_1"
 ) -> ApprovalRequest:
     request = ApprovalRequest(
         sender=bus.name,
         recipient=subjects.USER,
-        goal_id="goal_1",
+        goal_id=goal_id,
         approval_id=approval_id or generate_id(),
         what=what,
         rule="network",
@@ -83,6 +91,24 @@ async def test_a_grant_and_a_refusal_reach_the_agent(office_server: OfficeServer
     assert everything[one.approval_id]["state"] == "granted"
     assert everything[one.approval_id]["note"] == "go on"
     assert not {one.approval_id, two.approval_id} & set(await listed(office_server))
+
+
+async def test_what_a_goal_asked_that_has_ended_waits_no_more(office_server: OfficeServer) -> None:
+    async with office_server.connect("engineer") as engineer, office_server.connect("conductor") as conductor:
+        request = await ask(engineer, goal_id="goal_over")
+        goal = Goal(
+            goal_id="goal_over",
+            text="x",
+            requester="user",
+            status=TaskStatus.CANCELLED,
+            submitted_at=request.created_at,
+        )
+        record = StateChanged(sender="conductor", goal_id="goal_over", state=OfficeState.IDLE, goal=goal)
+        await conductor.commit([seal(subjects.goal("goal_over"), record)])
+    assert request.approval_id not in await listed(office_server)
+    assert (await listed(office_server, "--all"))[request.approval_id]["state"] == "over"
+    granted = await run(office_server, "grant", request.approval_id)
+    assert "Its goal has ended" in granted.stderr
 
 
 async def test_an_answer_is_given_once_and_in_time(office_server: OfficeServer) -> None:

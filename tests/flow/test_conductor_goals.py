@@ -317,6 +317,7 @@ async def test_a_goal_in_review_can_be_cancelled(stage: Stage) -> None:
     await stage.team.write(letter, "conductor")
     goal = await stage.ended("g1")
     assert (goal.status, goal.reason) == (TaskStatus.CANCELLED, "cancelled by user: too late")
+    assert "a is done" in Path(goal.report_path).read_text()  # what was done is not lost
     assert (await stage.record("critic", "g1-review-1")).task.status is TaskStatus.CANCELLED
     assert (await stage.record("worker", "g1-a-1")).task.status is TaskStatus.COMPLETED
 

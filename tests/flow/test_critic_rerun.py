@@ -132,6 +132,19 @@ async def test_tests_are_run_with_the_patch_that_was_made(team: Team, repo: Path
     assert again.approved, "a patch that holds the one before applies by itself"
 
 
+async def test_a_patch_file_is_applied_byte_by_byte(team: Team, repo: Path) -> None:
+    (repo / "sums.py").write_bytes(b"# caf\xe9\r\ndef add(a, b):\r\n    return a + b\r\n")
+    path = team.config.outputs / "g1" / "sums.patch"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(
+        b"--- a/sums.py\n+++ b/sums.py\n@@ -1,3 +1,3 @@\n-# caf\xe9\r\n+# coffee\r\n def add(a, b):\r\n"
+        b"     return a + b\r\n"
+    )
+    verdict, result = await review(team, repo, fix=done(agent="engineer", output_paths=[str(path)]))
+    assert verdict.approved, verdict.reasons
+    assert result.metadata["runs"]
+
+
 async def test_the_folder_a_goal_names_is_the_one_it_is_about(team: Team, repo: Path) -> None:
     patch = patched(UNDEFINED)
     asked = f"Mend the sums in {repo}."
@@ -209,6 +222,14 @@ async def test_source_is_read_with_its_lines(team: Team, repo: Path, tmp_path: P
         assert refused.error_message, path
     late = await team.perform("critic", "read_source", repo=str(repo), path="sums.py", start=9)
     assert "sums.py has no lines 9 to its end: it has 2" in late.error_message
+    (repo / ".ssh").mkdir()
+    (repo / ".ssh" / "id_ed25519").write_text("x")
+    for folder, path, why in (
+        (str(repo), ".ssh/id_ed25519", "The policy denies to read"),
+        (str(team.config.keys), "critic.nk", "It is the office's own"),
+    ):
+        refused = await team.perform("critic", "read_source", repo=folder, path=path)
+        assert why in refused.error_message
 
 
 def test_what_a_crash_left_is_removed_a_day_later(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ async def test_open_work_ends_with_a_patch_and_what_was_run(
     assert note.read_text() == "A note"
     assert (patch.name, outcome.data["patches"]) == ("calc.patch", [str(patch)])
     assert "It subtracted." in outcome.output
+    assert f"- {patch}, to apply: git -C '{project}' apply {patch}" in outcome.output
     assert "exit 4 (exit code 4)" in outcome.output
     (ran,) = outcome.data["commands"]
     assert ran["exit_code"] == 4
@@ -129,6 +130,21 @@ async def test_open_work_ends_with_a_patch_and_what_was_run(
     await asyncio.to_thread(subprocess.run, ["git", "apply", str(patch)], cwd=project, check=True)
     assert "a + b" in (project / "calc.py").read_text()
     assert (project / "new.bin").read_bytes() == b"\0\xff"
+
+
+async def test_a_task_that_fails_leaves_what_it_changed_as_partial(
+    engineer: Engineer, journal: Journal, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(self: BaseAgent, task: object) -> Outcome:
+        await call(engineer, "copy_project", repo=str(project), folder="calc")
+        await call(engineer, "patch_file", path="calc/calc.py", search="a - b", replace="a + b")
+        raise ActionError("it was not finished within 3 steps")
+
+    monkeypatch.setattr(BaseAgent, "on_task", work)
+    with pytest.raises(ActionError, match=r"3 steps\. Unfinished: /.+/calc\.patch\. The workspace is /"):
+        await engineer.on_task(journal.task)
+    (patch,) = engineer.settings.outputs.glob("*/changes/task_1/partial/calc.patch")
+    assert "+    return a + b" in patch.read_text()
 
 
 async def test_a_task_that_changed_nothing_hands_nothing_over(

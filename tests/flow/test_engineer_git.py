@@ -184,6 +184,23 @@ async def test_a_shallow_clone(repo, tmp_path):
     assert (history.commits, history.changes, history.problem) == (1, (), "")
 
 
+async def test_a_bare_repository_has_a_history_and_no_changes(repo, tmp_path):
+    git(tmp_path, "clone", "--quiet", "--bare", str(repo), "bare.git")
+    history = await read_history(tmp_path / "bare.git")
+    assert (history.branch, history.commits, history.changes, history.problem) == ("trunk", 1, (), "")
+
+
+async def test_what_git_reads_is_no_way_to_files_elsewhere(repo, tmp_path):
+    (tmp_path / "secret").write_text("a secret\n")
+    (repo / ".git" / "packed-refs").symlink_to(tmp_path / "secret")
+    history = await read_history(repo)
+    assert (history.commits, history.problem) == (1, "")
+    (repo / ".git" / "index").unlink()
+    (repo / ".git" / "index").write_text("no index, but long enough to be taken for one\n")
+    problem = (await read_history(repo)).problem
+    assert problem.startswith("git status failed in")
+
+
 async def test_a_broken_repository_is_a_finding(repo):
     (repo / ".git" / "HEAD").write_text("nonsense\n")
     problem = (await read_history(repo)).problem

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.engineer import workspace as workspaces
+from services.engineer.delivery import make_patch
 from services.engineer.workspace import clean_copies, require_folder, working_copy
 from shared.errors import ActionError
 
@@ -87,6 +88,29 @@ async def test_has_a_history_of_its_own(repo, place):
         assert git(copy.root, "rev-parse", "--show-toplevel") == str(copy.root)
         assert not list((copy.root / ".git" / "hooks").glob("*"))
         assert not (copy.root / ".git" / "objects" / "info" / "alternates").exists()
+
+
+async def test_a_patch_has_what_is_tracked_though_ignored_and_line_ends_as_they_are(repo, place):
+    (repo / ".gitignore").write_text("*.log\nweb/node_modules\n")
+    (repo / "kept.log").write_text("one\n")
+    (repo / ".gitattributes").write_text("* text=auto\n")
+    git(repo, "add", "--force", "--all")
+    git(repo, "commit", "--quiet", "--message", "More")
+    (repo / "ends.txt").write_bytes(b"one\r\ntwo\r\n")
+    for folder in (repo / "node_modules", repo / "web" / "node_modules"):  # the first is not ignored
+        folder.mkdir(parents=True)
+        (folder / "index.js").write_text("one")
+    (repo / "web" / "package.json").write_text("{}")
+    async with working_copy(repo, place) as copy:
+        for name in ("kept.log", "ends.txt"):
+            path = copy.root / name
+            path.write_bytes(path.read_bytes().replace(b"one", b"uno"))
+        (copy.root / "web" / "node_modules" / "index.js").write_text("uno")
+        patch = await make_patch(copy.root.parent, copy.root.name)
+    assert b"node_modules" not in patch
+    await asyncio.to_thread(subprocess.run, ["git", "apply", "-"], cwd=repo, input=patch, check=True)
+    assert (repo / "kept.log").read_text() == "uno\n"
+    assert (repo / "ends.txt").read_bytes() == b"uno\r\ntwo\r\n"
 
 
 async def test_a_folder_without_git_is_copied_without_a_history(tmp_path, place):

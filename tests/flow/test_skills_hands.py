@@ -1,5 +1,6 @@
 """The skills of the hands in the jail: files, shell, undo, git, Python, linters."""
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
-from tests.flow.hands import Hand
+from tests.flow.hands import Hand, Journal
 
 
 @pytest.fixture
@@ -164,6 +165,39 @@ async def test_a_command_runs_and_undo_takes_it_back(hand: Hand) -> None:
     assert not (hand.workspace / "a.txt").exists()
     with pytest.raises(ActionError, match="nothing to undo"):
         await hand.call("undo")
+
+
+async def test_undo_takes_back_what_another_task_did_only_when_told_to(hand: Hand) -> None:
+    await hand.call("write_file", path="a.txt", content="mine")
+    first, hand.journal = hand.journal, Journal("task_2")
+    await hand.call("run_shell", command="cat a.txt")
+    hand.journal = first
+    assert (await hand.call("undo")).data["removed"] == ["a.txt"]  # the other one only looked
+    await hand.call("write_file", path="a.txt", content="mine")
+    hand.journal = Journal("task_2")
+    with pytest.raises(
+        ActionError, match=r"not this task's alone: write a\.txt\. Leave it, or .* \(of_others\)"
+    ):
+        await hand.call("undo")
+    assert (hand.workspace / "a.txt").read_text() == "mine"
+    assert (await hand.call("undo", of_others=True)).data["removed"] == ["a.txt"]
+
+
+async def test_undo_leaves_alone_what_another_task_does_meanwhile(hand: Hand) -> None:
+    slow = asyncio.create_task(
+        hand.call("run_shell", command="until [ -e go ]; do sleep 0.05; done; echo x > a.txt")
+    )
+    while not hand.journal.effects:
+        await asyncio.sleep(0.01)
+    first, hand.journal = hand.journal, Journal("task_2")
+    await hand.call("write_file", path="go", content="")
+    with pytest.raises(ActionError, match="being changed just now"):
+        await hand.call("undo")
+    await slow
+    with pytest.raises(ActionError, match="not this task's alone: write go"):
+        await hand.call("undo")
+    hand.journal = first
+    assert (hand.workspace / "a.txt").exists()
 
 
 async def test_a_command_reaches_only_its_workspace(hand: Hand, tmp_path: Path) -> None:

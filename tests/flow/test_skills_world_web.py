@@ -1,10 +1,12 @@
 """Reading web pages: which addresses are fetched, and what becomes of a page."""
 
 import asyncio
+import contextlib
 import gzip
 import socket
 import ssl
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import shared.skills.web
 import shared.web.address
 from shared.errors import ActionError
 from shared.skills.web import SIZE, fetch_page
@@ -153,6 +156,7 @@ REFUSED = [
     "http://example.org/%0D%0AHost:%20x",
     "http://example.org/\r\nHost: x",
     "http://example.org/%00",
+    "http://example.org/%250d%250aHost:%20x",
     "http://user@example.org/",
     "http://example.org:80@10.0.0.1/",
     "http://example.org:22/",
@@ -315,6 +319,9 @@ async def test_what_is_no_page_is_told_in_a_sentence(site: Site, answer: Answer,
         b"\0\xff" * 100,
         b"<html>",
         b"<html><body>few words</body></html>",
+        b"few words",
+        b"\0\0few words<br>and more",
+        b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hosts">]><p>few words &x;</p>',
         b"<a href='http://['>x</a>",
     ],
 )
@@ -322,6 +329,51 @@ async def test_odd_pages_do_not_break_the_reader(site: Site, body: bytes) -> Non
     site.pages["/a"] = (200, {"Content-Type": "text/html"}, body)
     page = await fetch_page(site.url("/a"), timeout=5, allowed=site.allowed)
     assert ("few words" in page.text) == (b"few words" in body)
+
+
+async def test_a_page_made_to_keep_the_reader_busy_is_given_up(site: Site) -> None:
+    # libxml2 compares every attribute of a tag with all before it
+    body = b"<p " + b" ".join(b"a%d" % number for number in range(100_000)) + b">x"
+    site.pages["/a"] = (200, {"Content-Type": "text/html"}, body)
+    began = time.monotonic()
+    with pytest.raises(ActionError, match="it takes too long"):
+        await fetch_page(site.url("/a"), timeout=1, allowed=site.allowed)
+    assert time.monotonic() - began < 5
+
+
+async def test_without_a_jail_only_small_pages_are_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_jail() -> str:
+        return "no user namespaces"
+
+    monkeypatch.setattr(shared.skills.web, "check_jail", no_jail)
+    site.pages["/a"] = (200, {"Content-Type": "text/html"}, ARTICLE.encode())
+    assert (await fetch_page(site.url("/a"), timeout=5, allowed=site.allowed)).title == "Of Kettles"
+    for body in (b"<p>x" * 40_000, b"<p " + b"a=1 " * 10_000 + b">x", b"x" * 1_100_000):
+        site.pages["/a"] = (200, {"Content-Type": "text/html"}, body)
+        with pytest.raises(ActionError, match="no jail to read it in"):
+            await fetch_page(site.url("/a"), timeout=5, allowed=site.allowed)
+
+
+async def test_the_character_set_the_server_names_goes_before_what_the_page_says(site: Site) -> None:
+    body = "<meta charset=utf-8><title>Чайник</title><p>Вода кипит при ста градусах".encode("cp1251")
+    site.pages["/a"] = (200, {"Content-Type": 'text/html; charset="windows-1251"'}, body)
+    page = await fetch_page(site.url("/a"), timeout=5, allowed=site.allowed)
+    assert (page.title, page.text) == ("Чайник", "Вода кипит при ста градусах")
+
+
+async def test_what_follows_the_end_of_packed_text_is_not_read(site: Site) -> None:
+    def follow(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", "text/plain")
+        request.send_header("Content-Encoding", "gzip")
+        request.end_headers()
+        request.wfile.write(gzip.compress(b"plain words"))
+        with contextlib.suppress(OSError):
+            while True:
+                request.wfile.write(b"x" * 65_536)
+
+    site.pages["/a"] = follow
+    assert (await fetch(site.url("/a"), timeout=5, allowed=site.allowed)).body == b"plain words"
 
 
 async def test_a_closed_port_and_a_server_without_tls_are_told(site: Site) -> None:

@@ -41,6 +41,57 @@ def run_of(**changes: Any) -> dict[str, Any]:
 FAILURE = TestFailure(test="t", message="m", source="gone.py:4")
 
 
+def by_hand(output: str, *commands: tuple[str, int], **metadata: Any) -> dict[str, Any]:
+    runs = [{"command": command, "exit_code": code} for command, code in commands]
+    return done(output=output, metadata={"commands": runs, "patches": [], **metadata}, agent="engineer")
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (
+            by_hand("Mended it. All 12 tests pass now."),
+            "it says 'tests pass', and no run of them is on record",
+        ),
+        (
+            done(output="Done, tests pass.", metadata={"steps": 1}, agent="engineer"),
+            "it says 'tests pass', and no run of them is on record",
+        ),
+        (by_hand("The test suite is green.", ("ls", 0)), "and no run of them is on record"),
+        (
+            by_hand("Tests passed.", ("pytest -q", 0), ("cd a && pytest", 1)),
+            "but cd a && pytest ended with exit code 1",
+        ),
+        (
+            by_hand("The tests succeed.", tests={"exit_code": 1}),
+            "its last run of them ended with exit code 1",
+        ),
+    ],
+)
+def test_tests_said_to_pass_must_have_been_run(result: dict[str, Any], reason: str) -> None:
+    verdict = review({"fix": result})
+    assert (verdict.approved, verdict.redo) == (False, ("fix",))
+    assert reason in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        by_hand("All tests pass.", ("pytest", 1), ("python -m pytest -q", 0)),
+        by_hand("All tests pass.", tests={"exit_code": 0}),
+        by_hand("Tests: 3 passed, 1 error in 0.1 seconds.", tests={"exit_code": 1}),
+        done(output="abc tests pass again", metadata={"history": {}}, agent="engineer"),
+        by_hand("I could not make the tests pass."),
+        by_hand("2 tests passed, 1 failed.", ("pytest", 1)),
+        by_hand("Would the tests pass? They were not run."),
+        by_hand("It reads a file and passes it on. Nothing was tested."),
+        done(output="Its README says that all tests pass."),
+    ],
+)
+def test_who_claims_nothing_of_tests_or_ran_them_is_believed(result: dict[str, Any]) -> None:
+    assert review({"fix": result}).approved
+
+
 def test_what_holds_is_approved(repo: Path) -> None:
     reading = RepositoryReading(
         name="x",

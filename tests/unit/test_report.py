@@ -242,7 +242,7 @@ def test_nothing_at_all_is_said_part_by_part() -> None:
     ("run", "state"),
     [
         ({"passed": 3, "failed": 0, "errors": 0, "exit_code": 0}, "all 3 tests pass"),
-        ({"passed": 1, "failed": 0, "errors": 0, "exit_code": 0}, "all 1 test pass"),
+        ({"passed": 1, "failed": 0, "errors": 0, "exit_code": 0}, "the one test passes"),
         ({"passed": 0, "failed": 1, "errors": 0, "exit_code": 1}, "1 of 1 test fails"),
         ({"passed": 5, "failed": 1, "errors": 1, "exit_code": 1}, "2 of 7 tests fail"),
         (

@@ -25,6 +25,12 @@ def test_citations_are_known_in_every_dress() -> None:
     assert sources("Both. [https://a.example/x, README.md:3]") == ("https://a.example/x", "README.md:3")
 
 
+def test_an_address_of_any_kind_is_a_citation() -> None:
+    (kept,) = check_citations("Hot [https://a.example/x]. Cold [file:///etc/tea].", READ).kept
+    assert (kept.text, kept.unread) == ("Hot [https://a.example/x]. Cold .", ("file:///etc/tea",))
+    assert check_citations("Cold [ftp://b.example/tea].", READ).dropped
+
+
 def test_what_was_not_read_is_dropped_and_said() -> None:
     answer = """# Findings
 In short:

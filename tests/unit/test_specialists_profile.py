@@ -52,6 +52,7 @@ def test_every_skill_of_the_list_is_there() -> None:
         ("Tax law", "specialist-tax-law"),
         ("  C++ & Rust! ", "specialist-c-rust"),
         ("../../etc/passwd", "specialist-etc-passwd"),
+        ("Übersetzung à la carte", "specialist-ubersetzung-a-la-carte"),
         ("x" * 200, "specialist-" + "x" * 40),
     ],
 )

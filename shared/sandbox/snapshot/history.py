@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import itertools
 import os
 import stat
 import time
@@ -12,7 +13,8 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
-from shared.sandbox.snapshot.inventory import Entry, Scan, scan
+from shared.sandbox.snapshot.holding import holding
+from shared.sandbox.snapshot.inventory import Entry, Scan, is_same, is_untouched, scan
 from shared.sandbox.snapshot.objects import Objects
 from shared.sandbox.snapshot.restoring import Restoring, show_lost, shown
 
@@ -27,6 +29,8 @@ MAX_FILE = 256 << 20
 MAX_FILES = 200_000
 PATIENCE = 60.0
 """Seconds to wait for another process that takes a snapshot of the same workspace: it may be stopped."""
+SHOWN = 1_000
+"""How many paths of each kind an undo names: a letter has to hold them."""
 FRESH_NS = 1_000_000_000
 """A file changed so shortly before a snapshot can change again with the same times: it is read anew."""
 
@@ -34,7 +38,8 @@ FRESH_NS = 1_000_000_000
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace at a moment, before ``label`` was done to it.
 
-    ``lost`` names what is not kept, and why; ``shut`` are the folders among it, which were not looked into.
+    ``lost`` names what is not kept, and why; ``shut`` are the folders among it, which were not looked into;
+    ``owners`` are those who changed the workspace since.
     """
 
     number: int
@@ -43,12 +48,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     entries: dict[bytes, Entry]
     lost: dict[str, str] = {}
     shut: tuple[bytes, ...] = ()
+    owners: tuple[str, ...] = ()
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What an undo did: the ``label`` of what it took back, and the paths it touched."""
+    """What an undo did: the ``label`` of what it took back, how many paths it touched, the first of them."""
 
     label: str
+    count: int = 0
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     lost: dict[str, str] = {}
@@ -81,16 +88,37 @@ class Snapshots:
         self.max_files = max_files
         self._objects = Objects(store / "objects")
 
-    def take(self, label: str) -> Snapshot:
-        """A snapshot of the workspace as it is now, before ``label`` is done to it.
+    @contextlib.contextmanager
+    def changing(self, label: str, owner: str) -> Iterator[None]:
+        """Around a change of the workspace: a snapshot before it, and nobody takes anything back meanwhile.
+
+        Raises ActionError as ``take`` does.
+        """
+        with holding(self.store / "changing", fcntl.LOCK_SH, PATIENCE, self._in_use()):
+            taken = self.take(label, owner)
+            try:
+                yield
+            finally:
+                self._own_later(taken, owner)
+
+    def _own_later(self, taken: Snapshot, owner: str) -> None:
+        """A snapshot that another took meanwhile cannot tell the one's change from the other's."""
+        with self._locked():
+            for number in self._numbers():
+                later = self._read(number) if number >= taken.number else None
+                if later and later.taken_ns > taken.taken_ns and owner not in later.owners:
+                    self._write(msgspec.structs.replace(later, owners=(*later.owners, owner)))
+
+    def take(self, label: str, owner: str = "") -> Snapshot:
+        """A snapshot of the workspace as it is now, before ``owner`` does ``label`` to it.
 
         Files that have not changed since the last one are not read again. Raises ActionError where the
         workspace holds more than is kept, or there is no room.
         """
-        with self._locked(), Beneath(self.root) as beneath:
+        with self._locked(), self._open() as beneath:
             latest = self._latest()
             try:
-                return self._take(beneath, latest, label)
+                return self._take(beneath, latest, label, owner)
             except OSError as error:
                 self._objects.tidy()
                 raise ActionError(
@@ -98,7 +126,7 @@ class Snapshots:
                     "Make room on the disk, then try again",
                 ) from None
 
-    def _take(self, beneath: Beneath, latest: Snapshot | None, label: str) -> Snapshot:
+    def _take(self, beneath: Beneath, latest: Snapshot | None, label: str, owner: str) -> Snapshot:
         taken, found = time.time_ns(), scan(beneath, self.max_files)
         self._require_room(found)
         lost = show_lost(found.lost.items())
@@ -107,7 +135,7 @@ class Snapshots:
             kept = self._keep_content(beneath, path, entry, latest, lost)
             if kept is not None:
                 entries[path] = kept
-        if latest is not None and _same(latest.entries, entries) and latest.lost == lost:
+        if latest is not None and is_same(latest.entries, entries) and latest.lost == lost:
             number = latest.number  # nothing changed since: only what comes next is another
         else:
             number = latest.number + 1 if latest else 1
@@ -118,6 +146,7 @@ class Snapshots:
             entries=entries,
             lost=lost,
             shut=tuple(found.lost),
+            owners=(owner,) if owner else (),
         )
         self._write(snapshot)
         self._prune()
@@ -150,22 +179,36 @@ class Snapshots:
             lost[shown(path)] = str(error)
             return entry
 
-    def undo(self) -> Restored:
+    def undo(self, owner: str = "") -> Restored:
         """Make the workspace what it was before the last thing that changed it.
 
-        Asked again, it takes back the change before. Raises ActionError where there is nothing to take back.
+        Asked again, it takes back the change before. Raises ActionError where there is nothing to take back,
+        where the workspace is being changed, and, if ``owner`` is named, where others changed it last.
         """
-        with self._locked(), Beneath(self.root) as beneath:
+        busy = "The workspace is being changed just now"
+        alone = holding(self.store / "changing", fcntl.LOCK_EX, 0.0, busy)
+        with alone, self._locked(), self._open() as beneath:
             while (latest := self._latest()) is not None:
+                if owner and set(latest.owners) - {owner} and self._is_touched(beneath, latest):
+                    raise ActionError(
+                        f"What changed the workspace last was not this task's alone: {latest.label}",
+                        "Leave it, or take it back all the same (of_others)",
+                    )
                 restored = self._restore(beneath, latest)
                 # Only now: killed before, the next undo finishes the work.
                 self._path(latest.number).unlink()
-                if restored.written or restored.removed:
+                if restored.count or restored.lost:
                     return restored
         raise ActionError("There is nothing to undo: nothing has changed the workspace since it was made")
 
+    def _is_touched(self, beneath: Beneath, snapshot: Snapshot) -> bool:
+        try:
+            return not is_untouched(scan(beneath, self.max_files).entries, snapshot.entries)
+        except ActionError:
+            return True  # there is more than any snapshot has
+
     def _restore(self, beneath: Beneath, snapshot: Snapshot) -> Restored:
-        restoring = Restoring(beneath, snapshot.entries, snapshot.shut, self._objects, self.max_files)
+        restoring = Restoring(beneath, snapshot.entries, snapshot.shut, self._objects)
         try:
             restoring.run(snapshot.taken_ns - FRESH_NS)
         except OSError as error:
@@ -175,43 +218,34 @@ class Snapshots:
             ) from None
         return Restored(
             label=snapshot.label,
-            written=tuple(restoring.written),
-            removed=tuple(restoring.removed),
-            lost=restoring.lost,
+            count=len(restoring.written) + len(restoring.removed),
+            written=tuple(restoring.written[:SHOWN]),
+            removed=tuple(restoring.removed[:SHOWN]),
+            lost=dict(itertools.islice(restoring.lost.items(), SHOWN)),
         )
 
     def labels(self) -> list[str]:
         """What was done after each snapshot, the oldest first."""
         return [snapshot.label for number in self._numbers() if (snapshot := self._read(number))]
 
+    def _open(self) -> Beneath:
+        with contextlib.suppress(OSError):
+            mode = self.root.lstat().st_mode
+            if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+                self.root.chmod(stat.S_IRWXU)  # a command shut it, and nobody could take that back
+        return Beneath(self.root)
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        try:
-            self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fd = os.open(self.store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise ActionError(f"The snapshots in {self.store} cannot be used: {error.strerror}") from None
-        try:
-            self._lock(fd)
-            self._objects.tidy()
-            yield
-        finally:
-            self._objects.close()
-            os.close(fd)
-
-    def _lock(self, fd: int) -> None:
-        ends = time.monotonic() + PATIENCE
-        while True:
+        with holding(self.store / "lock", fcntl.LOCK_EX, PATIENCE, self._in_use()):
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise ActionError(
-                        f"The snapshots of {self.root} were in use for {PATIENCE:.0f} seconds",
-                        "Try again later",
-                    ) from None
-                time.sleep(0.02)
+                self._objects.tidy()
+                yield
+            finally:
+                self._objects.close()
+
+    def _in_use(self) -> str:
+        return f"The snapshots of {self.root} were in use for {PATIENCE:.0f} seconds"
 
     def _path(self, number: int) -> Path:
         return self.store / f"{number:08d}.tree"
@@ -252,9 +286,3 @@ class Snapshots:
     def _digests(self) -> set[str]:
         found = (self._read(number) for number in self._numbers())
         return {entry.digest for each in found if each for entry in each.entries.values() if entry.digest}
-
-
-def _same(one: dict[bytes, Entry], other: dict[bytes, Entry]) -> bool:
-    if one.keys() != other.keys():
-        return False
-    return all(one[path].content == other[path].content for path in one)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Mapping
 
 import msgspec
 
@@ -43,8 +44,11 @@ class Scan(msgspec.Struct, frozen=True):
     lost: dict[bytes, str]
 
 
-def scan(beneath: Beneath, max_files: int) -> Scan:
-    """Everything beneath the folder; raises ActionError where that is more than ``max_files``."""
+def scan(beneath: Beneath, max_files: int = 0) -> Scan:
+    """Everything beneath the folder.
+
+    Raises ActionError where that is more than ``max_files`` (0: any number), or it cannot be looked into.
+    """
     entries: dict[bytes, Entry] = {}
     lost: dict[bytes, str] = {}
     waiting = [b""]
@@ -56,18 +60,32 @@ def scan(beneath: Beneath, max_files: int) -> Scan:
         try:
             found = _list(beneath, folder)
         except (ActionError, OSError) as error:
+            if not folder:
+                raise ActionError(f"The workspace {beneath.root} cannot be looked into: {error}") from None
             lost[folder] = str(error)
             continue
         for path, entry in found.items():
             if stat.S_ISDIR(entry.mode):
                 waiting.append(path)
         entries |= found
-        if len(entries) > max_files:
+        if 0 < max_files < len(entries):
             raise ActionError(
                 f"The workspace holds more than the {max_files:,} files a snapshot may have",
                 "Take back with undo what made it so large",
             )
     return Scan(entries, lost)
+
+
+def is_same(one: Mapping[bytes, Entry], other: Mapping[bytes, Entry]) -> bool:
+    """Whether restoring the one would give the other."""
+    return one.keys() == other.keys() and all(one[path].content == other[path].content for path in one)
+
+
+def is_untouched(now: Mapping[bytes, Entry], before: Mapping[bytes, Entry]) -> bool:
+    """Whether nobody wrote to anything since; no file has to be read to tell."""
+    return now.keys() == before.keys() and all(
+        (now[path].key, now[path].target) == (entry.key, entry.target) for path, entry in before.items()
+    )
 
 
 def _list(beneath: Beneath, folder: bytes) -> dict[bytes, Entry]:

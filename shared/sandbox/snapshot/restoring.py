@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath, split
 from shared.sandbox.removal import chmod_at, remove_at
-from shared.sandbox.snapshot.inventory import Entry, Scan, scan
+from shared.sandbox.snapshot.inventory import Entry, scan
 from shared.sandbox.snapshot.objects import Objects
 
 
@@ -21,7 +21,6 @@ class Restoring:
         entries: dict[bytes, Entry],
         shut: tuple[bytes, ...],
         objects: Objects,
-        max_files: int,
     ) -> None:
         self.written: list[str] = []
         self.removed: list[str] = []
@@ -30,7 +29,6 @@ class Restoring:
         self._entries = entries
         self._shut = tuple(path + b"/" for path in shut)
         self._objects = objects
-        self._max_files = max_files
 
     def run(self, fresh_ns: int) -> None:
         """Remove what is new, put back what is gone or changed; raises OSError and ActionError.
@@ -38,48 +36,50 @@ class Restoring:
         A file changed after ``fresh_ns`` is compared by its content. Run again, it goes on where a killed
         one stopped.
         """
-        found = self._open_up()
-        self._remove_new(found)
+        self._clear()
+        found = scan(self._beneath)
         for path, entry in sorted(self._entries.items()):
             now = found.entries.get(path)
             if now is not None and stat.S_IFMT(now.mode) != stat.S_IFMT(entry.mode):
-                now = None  # what was in its place has just been removed
+                now = None  # somebody is at it just now
             self._put_back(os.fsdecode(path), entry, now, fresh_ns)
         self._close_down()
+        if self.written:
+            self._beneath.settle()
 
-    def _open_up(self) -> Scan:
-        """What is there, after giving ourselves the right to look into and to change every folder."""
-        tried: set[bytes] = set()
-        while True:
-            found = scan(self._beneath, self._max_files)
-            shut = [
-                path
-                for path, entry in found.entries.items()
-                if stat.S_ISDIR(entry.mode)
-                and entry.mode & 0o700 != 0o700
-                and path not in tried
-                # What was in there is not known, so it stays as it is.
-                and not (path + b"/").startswith(self._shut)
-            ]
-            if not shut:
-                return found
-            for path in sorted(shut):
-                tried.add(path)
-                with contextlib.suppress(OSError):
-                    self._chmod(os.fsdecode(path), 0o700)
+    def _clear(self) -> None:
+        """Remove what is new, from the top down, so that nothing new is looked into: it may be without end.
 
-    def _remove_new(self, found: Scan) -> None:
-        gone = b""
-        for path, now in sorted(found.entries.items(), key=lambda item: item[0] + b"/"):
-            if (gone and path.startswith(gone)) or path.startswith(self._shut):
-                continue
-            entry = self._entries.get(path)
-            if entry is None or stat.S_IFMT(entry.mode) != stat.S_IFMT(now.mode):
-                parent, name = split(os.fsdecode(path))
-                with self._beneath.folder(parent) as at:
-                    remove_at(at, name)
-                self.removed.append(shown(path))
-                gone = path + b"/"
+        Every folder that stays is given the rights to look into and to change it.
+        """
+        waiting = [b""]
+        while waiting:
+            folder = waiting.pop()
+            with (
+                contextlib.suppress(ActionError),  # what cannot be looked into is left
+                self._beneath.folder(os.fsdecode(folder)) as at,
+                os.scandir(at) as listing,
+            ):
+                waiting += [path for item in listing if (path := self._clear_one(at, folder, item))]
+
+    def _clear_one(self, at: int, folder: bytes, item: os.DirEntry[str]) -> bytes:
+        """Remove ``item`` where it is new; its path where it is a folder that stays and may hold more."""
+        path = folder + b"/" + os.fsencode(item.name) if folder else os.fsencode(item.name)
+        try:
+            mode = item.stat(follow_symlinks=False).st_mode
+        except (FileNotFoundError, PermissionError):
+            return b""  # gone since it was listed, or nobody's to tell
+        entry = self._entries.get(path)
+        if entry is None or stat.S_IFMT(entry.mode) != stat.S_IFMT(mode):
+            remove_at(at, item.name)
+            self.removed.append(shown(path))
+            return b""
+        if not stat.S_ISDIR(mode) or (path + b"/").startswith(self._shut):
+            return b""  # what was in a shut one is not known, so it stays as it is
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            with contextlib.suppress(OSError):
+                chmod_at(at, item.name, stat.S_IRWXU)
+        return path
 
     def _put_back(self, path: str, entry: Entry, now: Entry | None, fresh_ns: int) -> None:
         if stat.S_ISDIR(entry.mode):
@@ -112,7 +112,7 @@ class Restoring:
             return
         else:
             with self._objects.open(entry.digest) as content:
-                self._beneath.write(path, content, mode=mode, mtime_ns=entry.mtime_ns)
+                self._beneath.write(path, content, mode=mode, mtime_ns=entry.mtime_ns, is_last=False)
         self.written.append(name)
 
     def _has_content(self, path: str, digest: str) -> bool:
