@@ -9,7 +9,6 @@ from rich.console import Console
 from services.cli.connection import connect
 from services.cli.screen import clean, clean_block, json_option, open_console, print_block, print_json
 from shared.contracts import Presence
-from shared.errors import MailroomError
 
 
 @click.command()
@@ -20,13 +19,7 @@ def agents(name: str, as_json: bool) -> None:
 
     Of everybody who is at work in short, or of NAME with all its actions and their parameters.
     """
-    present = asyncio.run(_read())
-    if name:
-        present = [presence for presence in present if presence.agent == name]
-        if not present:
-            raise MailroomError(
-                f"No process of {name[:64]!r} is at work", "'mailroom status' shows who should be"
-            )
+    present = asyncio.run(_read(name))
     if as_json:
         print_json(present)
         return
@@ -37,11 +30,16 @@ def agents(name: str, as_json: bool) -> None:
         click.echo("Nobody is at work.")
 
 
-async def _read() -> list[Presence]:
-    from services.cli.records import read_presences
+async def _read(name: str) -> list[Presence]:
+    """The processes of ``name``, or of everybody; raises MailroomError where there is none of that name."""
+    from services.cli.records import absent, read_presences
 
     async with connect() as bus:
-        return await read_presences(bus)
+        present = await read_presences(bus)
+    named = [presence for presence in present if name in ("", presence.agent)]
+    if name and not named:
+        raise absent(name, present)
+    return named
 
 
 def _print(processes: list[Presence], console: Console, *, whole: bool) -> None:
@@ -54,7 +52,8 @@ def _print(processes: list[Presence], console: Console, *, whole: bool) -> None:
     for line in clean_block(latest.instructions).splitlines():
         _print_indented(line, console)
     if not whole:
-        _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
+        if latest.actions:
+            _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
         console.print()
         return
     for action, description in sorted(latest.actions.items()):
@@ -62,8 +61,13 @@ def _print(processes: list[Presence], console: Console, *, whole: bool) -> None:
         for parameter in _parameters(latest.schemas.get(action)):
             _print_indented(parameter, console, hang=6)
     if latest.skills:
-        _print_indented(f"skills: {clean(', '.join(latest.skills))}", console)
+        _print_indented(f"skills: {clean(', '.join(map(_skill, latest.skills)))}", console)
     console.print()
+
+
+def _skill(mixin: str) -> str:
+    """``shared.skills.files.FilesSkillMixin`` as people call it."""
+    return mixin.rpartition(".")[2].removesuffix("SkillMixin").lower()
 
 
 def _parameters(schema: Any) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from services.cli.connection import RunningOffice
 from services.cli.logbook import Line
+from services.cli.screen import colour
 from shared import settings, subjects
 from shared.settings import Settings
 
@@ -24,7 +25,7 @@ EXAMPLE = "Check up on the repository at"
 def print_line(line: Line) -> None:
     """One line for a person: the time, who, what; a closed terminal is no reason to stop."""
     level = f"{line.level}: " if line.level in COLOURS else ""
-    text = click.style(f"{level}{line.text}", fg=COLOURS.get(line.level))
+    text = colour(f"{level}{line.text}", COLOURS.get(line.level))
     with contextlib.suppress(OSError):
         click.echo(f"{datetime.now().astimezone():%H:%M:%S}  {line.name:<10}  {text}")
 
@@ -69,6 +70,12 @@ def _command(config: Settings) -> str:
         )
     else:
         command = shlex.quote(str(called.absolute()))
-    if settings.load().state_dir == config.state_dir:
+    if config.state_dir == _usual_state_dir():
         return command
     return f"MAILROOM_STATE_DIR={shlex.quote(str(config.state_dir))} {command}"
+
+
+def _usual_state_dir() -> Path:
+    """Where another terminal looks for an office: what is set in this one alone is not known there."""
+    bare = {name: text for name, text in settings.environment().items() if name != "MAILROOM_STATE_DIR"}
+    return settings.load(bare).state_dir

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from services.cli.standing import Standing
     from shared.contracts import ApprovalRequest
 
-STYLES = {"waiting": "yellow", "granted": "green", "refused": "red", "expired": "dim"}
+STYLES = {"waiting": "yellow", "granted": "green", "refused": "red", "expired": "dim", "over": "dim"}
 NOTE = click.option("--note", default="", help="A word to the agent; it is kept with the answer.")
 
 
@@ -36,7 +36,7 @@ def approvals() -> None:
 
 
 @approvals.command(name="list")
-@click.option("--all", "everything", is_flag=True, help="What was answered or has expired too.")
+@click.option("--all", "everything", is_flag=True, help="What was answered, has expired or is over too.")
 @json_option
 def list_approvals(everything: bool, as_json: bool) -> None:
     """List what waits for an answer, the latest last."""

@@ -11,7 +11,7 @@ import click
 
 from services.cli.connection import connect
 from services.cli.moment import PastType
-from services.cli.screen import clean, json_option, open_console, print_json, print_json_line
+from services.cli.screen import clean, colour, json_option, open_console, print_json, print_json_line
 
 if TYPE_CHECKING:
     from services.cli.trail import Copy
@@ -92,9 +92,7 @@ async def _verify() -> list["Finding"]:
 
 
 def _print(finding: "Finding") -> None:
-    verdict = (
-        click.style("not whole", fg="red") if finding.problem_count else click.style("whole", fg="green")
-    )
+    verdict = colour("not whole", "red") if finding.problem_count else colour("whole", "green")
     click.echo(f"{finding.audit}: {verdict}, {finding.compared:,} messages of {finding.source} compared")
     if finding.removed_count:
         click.echo(

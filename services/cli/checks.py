@@ -192,7 +192,9 @@ def check_disk(config: Settings) -> Check:
         return _fail(
             "disk", f"{folder} cannot be written", "Correct its owner, or set MAILROOM_STATE_DIR to another"
         )
-    free = shutil.disk_usage(folder).free
+    size, _, free = shutil.disk_usage(folder)
+    if not size:
+        return _fail("disk", f"{folder} is on no disk", "Set MAILROOM_STATE_DIR to a folder that is on one")
     finding = f"{decimal(free)} free for {config.state_dir}"
     if free < FREE_FAIL:
         return _fail("disk", finding, "Make room, or set MAILROOM_STATE_DIR to a larger disk")

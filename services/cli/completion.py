@@ -12,10 +12,13 @@ PLACES = {
 
 
 @click.command(epilog="\b\nPut it where your shell starts:\n" + "\n".join(PLACES.values()))
-@click.argument("shell", type=click.Choice(list(PLACES)))
+@click.argument("shell", metavar="SHELL", type=click.Choice(list(PLACES)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes 'mailroom' in SHELL."""
+    """Print the script that completes 'mailroom' in SHELL.
+
+    SHELL is bash, zsh or fish.
+    """
     kind = get_completion_class(shell)
     assert kind is not None
     root = ctx.find_root()

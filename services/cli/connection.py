@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from services.cli.lock import is_held
@@ -41,7 +41,9 @@ async def connect(name: str = subjects.USER) -> "AsyncIterator[Bus]":
     try:
         yield bus
     finally:
-        await bus.close()
+        # Where the connection is lost already, what was lost by it is the error to tell.
+        with suppress(OSError):
+            await bus.close()
 
 
 async def call_server(bus: "Bus", verb: str, body: object = None) -> dict[str, object]:

@@ -4,12 +4,20 @@ import asyncio
 import json
 
 import click
-from rich.padding import Padding
 from rich.text import Text
 
 from services.cli.connection import connect
 from services.cli.moment import format_date, format_span, seconds_between
-from services.cli.screen import clean, clean_block, json_option, open_console, print_json, print_line
+from services.cli.numbers import NumberType
+from services.cli.screen import (
+    clean,
+    clean_block,
+    json_option,
+    open_console,
+    print_block,
+    print_json,
+    print_line,
+)
 from shared import subjects
 from shared.contracts import DeadLetter
 from shared.errors import MailroomError
@@ -37,7 +45,7 @@ def list_letters(agent: str, as_json: bool) -> None:
         age = format_span(seconds_between(letter.created_at))
         head = Text.assemble((str(seq), "bold"), f"  {letter.sender}  {clean(letter.subject)}  {age} ago")
         print_line(head, console)
-        console.print(Padding(clean(letter.reason), (0, 0, 0, 4), expand=False))
+        print_block(f"{'':4}{clean(letter.reason)}", console, hang=4)
     click.echo("\nmailroom dead show|retry|drop NUMBER")
 
 
@@ -54,7 +62,7 @@ def _as_data(seq: int, letter: DeadLetter) -> dict[str, object]:
 
 
 @dead.command()
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=NumberType(1))
 @json_option
 def show(number: int, as_json: bool) -> None:
     """Show a dead letter and its message."""
@@ -95,7 +103,7 @@ def _pretty(letter: DeadLetter) -> str:
 
 
 @dead.command()
-@click.argument("numbers", metavar="NUMBER...", nargs=-1, type=click.IntRange(min=1))
+@click.argument("numbers", metavar="NUMBER...", nargs=-1, type=NumberType(1))
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @json_option
 def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
@@ -113,7 +121,7 @@ def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
 
 
 @dead.command()
-@click.argument("numbers", metavar="NUMBER...", nargs=-1, type=click.IntRange(min=1))
+@click.argument("numbers", metavar="NUMBER...", nargs=-1, type=NumberType(1))
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @json_option
 def drop(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
@@ -143,8 +151,10 @@ async def _retry(numbers: list[int]) -> list[tuple[int, int]]:
             try:
                 done.append((number, await resend(bus, number)))
             except MailroomError as error:
+                named = f"dead letter {number}" in error.cause
+                cause = error.cause if named else f"Dead letter {number}: {error.cause}"
                 before = f" (sent again before it: {', '.join(str(seq) for seq, _ in done)})" if done else ""
-                raise MailroomError(f"Dead letter {number}{before}: {error.cause}", error.cure) from None
+                raise MailroomError(f"{cause}{before}", error.cure) from None
     return done
 
 

@@ -14,6 +14,7 @@ import click
 from services.cli.announcement import EXAMPLE, print_line
 from services.cli.lock import OfficeLock, is_held
 from services.cli.logbook import Line
+from services.cli.outcome import print_outcome
 from services.cli.progress import Follower
 from services.cli.question import ask_desk, print_answer
 from services.cli.screen import open_console
@@ -22,7 +23,6 @@ from services.cli.submission import publish
 from services.cli.supervisor import Supervisor
 from services.cli.tail import Wanted, show, warn
 from services.cli.trail import Gap, Tail
-from services.cli.watching import print_outcome
 from shared import log, settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, Question, TaskStatus, generate_task_id

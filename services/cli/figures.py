@@ -1,5 +1,6 @@
 """The office's figures, reckoned from its log: how quick, well informed and safe it is, and each agent."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -44,6 +45,7 @@ class DriftFigures(msgspec.Struct, frozen=True, kw_only=True):
 class SafetyFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Commands the policy did not simply allow; ``ran`` are those that were begun all the same.
 
+    Of those ``asked`` about some were ``granted`` and some ``refused``; the others have no answer.
     ``catch_rate`` is the share of them that did not run without a person's grant: it has to be 1.
     """
 
@@ -98,7 +100,8 @@ def velocity_of(seconds: Iterable[float]) -> Velocity | None:
 
 
 def _percentile(ordered: list[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    """The least of them that ``share`` of them do not exceed (nearest rank)."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def hits_of(scores: Sequence[float]) -> ContextHits | None:

@@ -21,9 +21,10 @@ from services.cli.screen import (
 )
 
 if TYPE_CHECKING:
-    from services.cli.figures import Figures, SafetyFigures, Velocity
+    from services.cli.figures import DriftFigures, Figures, SafetyFigures, Velocity
     from shared.bus import Bus
 
+NO_DRIFT = "no data: no repository that states import rules was inspected"
 HANG = 10
 """Columns before what is told of a figure."""
 
@@ -93,37 +94,43 @@ async def read_figures(bus: "Bus", since: datetime | None = None) -> "Figures":
 
 
 def _print(figures: "Figures", console: Console) -> None:
-    from services.cli.figures import ATOMIC, HIT
+    from services.cli.figures import HIT
 
     ended = ", ".join(f"{count:,} {status}" for status, count in figures.tasks.items())
     print_block(f"tasks     {ended or 'none ended'}", console, hang=HANG)
-    print_block(f"velocity  {_velocity(figures.velocity)} (target: {ATOMIC:g} s)", console, hang=HANG)
+    print_block(f"velocity  {_velocity(figures.velocity)}", console, hang=HANG)
     for agent, velocity in figures.velocity_by_agent.items():
         print_block(f"{'':{HANG}}{agent}: {_velocity(velocity)}", console, hang=HANG + 2)
     hits = figures.context_hits
     told = (
-        f"{hits.rate:.0%} of {hits.items:,} remembered things were above {HIT:g}, on average {hits.mean:.2f}"
+        f"{hits.rate:.0%} of {hits.items:,} things that memory brought were relevant (above {HIT:g}), "
+        f"on average {hits.mean:.2f}"
         if hits
         else "no data: no answer and no task says what memory brought it"
     )
     print_block(f"context   {told}", console, hang=HANG)
-    drift = figures.drift
-    told = (
-        f"{drift.violations:,} violations, {drift.broken:,} of {drift.rules:,} rules broken in "
-        f"{drift.inspections:,} inspections; {drift.last_violations:,} violations in the last"
-        if drift
-        else "no data: no repository was inspected for it"
-    )
-    print_block(f"drift     {told}", console, hang=HANG)
+    drift = _drift(figures.drift) if figures.drift else NO_DRIFT
+    print_block(f"drift     {drift}", console, hang=HANG)
     print_block(f"safety    {_safety(figures.safety)}", console, hang=HANG)
 
 
 def _velocity(velocity: "Velocity | None") -> str:
+    from services.cli.figures import ATOMIC
+
     if velocity is None:
         return "no data: no task was completed"
     return (
         f"{velocity.tasks:,} completed, half within {format_span(velocity.p50)}, 95% within "
-        f"{format_span(velocity.p95)}, {velocity.within_target:.0%} within the target"
+        f"{format_span(velocity.p95)}, {velocity.within_target:.0%} within the target of {ATOMIC:g} s"
+    )
+
+
+def _drift(drift: "DriftFigures") -> str:
+    many = "s" * (drift.inspections != 1)
+    return (
+        f"{drift.violations:,} violations, {drift.broken:,} of {drift.rules:,} rules broken in "
+        f"{drift.inspections:,} inspection{many}; "
+        f"{drift.last_violations:,} violations in the last"
     )
 
 

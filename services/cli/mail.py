@@ -4,11 +4,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
+from rich.console import Console
 from rich.text import Text
 
 from services.cli.connection import connect
+from services.cli.letters import Letter, read_letter, read_letters, thread_of
 from services.cli.moment import format_date, format_span, seconds_between
+from services.cli.numbers import NumberType
 from services.cli.screen import (
     clean,
     clean_block,
@@ -21,28 +23,14 @@ from services.cli.screen import (
 )
 from services.cli.submission import TextType
 from shared import subjects
-from shared.contracts import AgentReport, Email, Question, Response, decode
-from shared.errors import BusUnavailable, ConfigError, MailroomError
+from shared.contracts import Email
+from shared.errors import BusUnavailable, ConfigError
 
 if TYPE_CHECKING:
-    from shared.bus import Bus, Stored
+    from shared.bus import Bus
 
 LOOK_EVERY = 0.5
 """Seconds between looks for the answer to a letter."""
-
-
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """A letter as it is listed; ``number`` is its place in the log, ``session`` the id it answers."""
-
-    number: int
-    id: str
-    sender: str
-    recipient: str
-    created_at: str
-    kind: str
-    subject: str
-    body: str
-    session: str = ""
 
 
 @click.group()
@@ -55,15 +43,18 @@ def mail() -> None:
 @click.option("--to", "recipient", default="*", metavar="NAME", help="Only what this one was written.")
 @click.option("--thread", default="", metavar="ID", help="Only the thread of this letter.")
 @click.option("--contains", default="", metavar="WORDS", help="Only what holds these words, in any case.")
-@click.option("--limit", type=click.IntRange(min=1), default=30, show_default=True, help="At most so many.")
+@click.option("--limit", type=NumberType(1), default=30, show_default=True, help="At most so many.")
 @json_option
 def list_letters(sender: str, recipient: str, thread: str, contains: str, limit: int, as_json: bool) -> None:
-    """List letters, reports and answers, the latest last; without options those to and from you."""
+    """List letters, reports and answers, the latest last.
+
+    Without options those to and from you.
+    """
     mine = sender == recipient == "*" and not (thread or contains)
     found = asyncio.run(_read(sender, recipient))
     found = [letter for letter in found if not mine or subjects.USER in (letter.sender, letter.recipient)]
     if thread:
-        found = _thread(found, thread)
+        found = thread_of(found, thread)
     if contains:
         wanted = contains.casefold()
         found = [letter for letter in found if wanted in f"{letter.subject} {letter.body}".casefold()]
@@ -73,17 +64,22 @@ def list_letters(sender: str, recipient: str, thread: str, contains: str, limit:
     if not found:
         click.echo("There are no such letters.")
         return
-    console = open_console()
-    for letter in found[-limit:]:
+    _print_list(found[-limit:], open_console())
+
+
+def _print_list(letters: list[Letter], console: Console) -> None:
+    digits = len(str(letters[-1].number))
+    parties = max(len(letter.parties) for letter in letters)
+    for letter in letters:
         age = format_span(seconds_between(letter.created_at))
         gist = shorten(f"{letter.subject}: {letter.body}" if letter.subject else letter.body, 200)
-        head = f"  {letter.sender} → {letter.recipient}  {letter.kind}  {age} ago  "
-        print_line(Text.assemble((str(letter.number), "bold"), head, gist), console)
+        line = f"  {letter.parties:<{parties}}  {letter.kind:<8}  {age:>6} ago  {gist}"
+        print_line(Text.assemble((f"{letter.number:>{digits}}", "bold"), line), console)
     click.echo("\nmailroom mail show|reply NUMBER")
 
 
 @mail.command()
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=NumberType(1))
 @json_option
 def show(number: int, as_json: bool) -> None:
     """Show a letter whole."""
@@ -109,7 +105,7 @@ def show(number: int, as_json: bool) -> None:
 _wait = click.option("--wait", is_flag=True, help="Wait for the answer and print it.")
 _timeout = click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=NumberType(0.1, whole=False),
     default=300.0,
     show_default=True,
     help="Seconds to wait for the answer.",
@@ -132,7 +128,7 @@ def write(agent: str, text: str, subject: str, wait: bool, timeout: float, as_js
 
 
 @mail.command()
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=NumberType(1))
 @click.argument("text", type=TextType())
 @_wait
 @_timeout
@@ -156,13 +152,12 @@ def _letter(agent: str, subject: str, text: str, in_reply_to: str = "") -> Email
 
 
 async def _send(email: Email, wait: bool, timeout: float, as_json: bool) -> None:
-    from services.cli.records import read_presences
+    from services.cli.records import absent, read_presences
 
     async with connect() as bus:
-        at_work = sorted({presence.agent for presence in await read_presences(bus)})
-        if email.recipient not in at_work:
-            there = ", ".join(at_work) or "nobody"
-            raise MailroomError(f"Nobody named {email.recipient!r} is at work", f"At work: {there}")
+        present = await read_presences(bus)
+        if email.recipient not in {presence.agent for presence in present}:
+            raise absent(email.recipient, present)
         subject = subjects.mail(email.recipient, subjects.USER)
         stored = await bus.store(subject, email.to_json(), headers={"Nats-Msg-Id": email.id})
         if not wait:
@@ -182,7 +177,7 @@ async def _await_answer(bus: "Bus", email: Email, asked: int, timeout: float) ->
     try:
         async with asyncio.timeout(timeout):
             while True:
-                for letter in await _scan(bus, email.recipient, subjects.USER, asked):
+                for letter in await read_letters(bus, email.recipient, subjects.USER, asked):
                     if letter.session == email.id:
                         return letter
                 await asyncio.sleep(LOOK_EVERY)
@@ -195,66 +190,9 @@ async def _await_answer(bus: "Bus", email: Email, asked: int, timeout: float) ->
 
 async def _read(sender: str, recipient: str) -> list[Letter]:
     async with connect() as bus:
-        return await _scan(bus, sender, recipient)
-
-
-async def _scan(bus: "Bus", sender: str, recipient: str, seq: int = 1) -> list[Letter]:
-    from services.cli.records import scan
-
-    letters = scan(bus, subjects.OFFICE, subjects.mail(recipient, sender), seq=seq)
-    return [letter async for stored in letters if (letter := _as_letter(stored)) is not None]
+        return await read_letters(bus, sender, recipient)
 
 
 async def _find(number: int) -> Letter:
-    from services.cli.records import read_one
-
     async with connect() as bus:
-        stored = await read_one(bus, subjects.OFFICE, number)
-    letter = _as_letter(stored) if stored and stored.subject.startswith("mail.") else None
-    if letter is None:
-        raise MailroomError(f"There is no letter {number}", "'mailroom mail list' shows their numbers")
-    return letter
-
-
-def _as_letter(stored: "Stored") -> Letter | None:
-    """A message of a mailbox as a letter; None for what is none, such as the result of a task."""
-    try:
-        envelope = decode(stored.data)
-    except ValueError:
-        return None
-    match envelope:
-        case Email():
-            kind, subject, body, session = "letter", envelope.subject, envelope.body, envelope.in_reply_to
-        case Response():
-            kind, subject, body, session = "answer", "", envelope.text, envelope.cause
-        case AgentReport():
-            kind, subject, body, session = "report", "", envelope.summary, envelope.cause
-        case Question():
-            kind, subject, body, session = "question", "", envelope.text, ""
-        case _:
-            return None
-    # The subject names who wrote, and the broker vouches for it.
-    _, recipient, sender = stored.subject.split(".")
-    return Letter(
-        number=stored.seq,
-        id=envelope.id,
-        sender=sender,
-        recipient=recipient,
-        created_at=envelope.created_at,
-        kind=kind,
-        subject=subject,
-        body=body,
-        session=session,
-    )
-
-
-def _thread(letters: list[Letter], start: str) -> list[Letter]:
-    """The letters that answer one another, from the one named by its number or id."""
-    known = {letter.id for letter in letters if start in (str(letter.number), letter.id)}
-    size = -1
-    while size != len(known):
-        size = len(known)
-        for letter in letters:
-            if letter.id in known or (letter.session and letter.session in known):
-                known |= {letter.id, letter.session} - {""}
-    return [letter for letter in letters if letter.id in known]
+        return await read_letter(bus, number)

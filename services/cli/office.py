@@ -12,9 +12,11 @@ import msgspec
 from services.cli.announcement import where_things_are
 from services.cli.connection import RunningOffice, find_office
 from services.cli.lock import OfficeLock, holder, is_held
+from services.cli.moment import format_date
+from services.cli.numbers import NumberType
+from services.cli.provisioning import deal_keys, provision_named, write_config
 from services.cli.roster import SERVICES, load_roster
 from services.cli.running import await_end, close_office, keep_open, open_in_background
-from services.cli.server import deal_keys, provision_named, write_config
 from shared import log, settings, subjects
 from shared.errors import StartError
 from shared.settings import Settings
@@ -27,7 +29,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 @click.command()
 @state_dir_option
-@click.option("--port", type=click.IntRange(0, 65_535), help="Where the server listens; 0 takes a free port.")
+@click.option("--port", type=NumberType(0, 65_535), help="Where the server listens; 0 takes a free port.")
 @click.option("--detach", "-d", is_flag=True, help="Leave it running in the background.")
 @json_option
 def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) -> None:
@@ -44,10 +46,13 @@ def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) ->
     if lock is None:
         _say_what_runs(config, as_json)
         return
-    _require_brains(config)
+    _require_usable(config)
     if detach:
         lock.release()
-        _announce(open_in_background(config), config=config, as_json=as_json)
+        office = open_in_background(config)
+        if not as_json:
+            click.echo(f"The office is open, process {office.pid}; 'mailroom down' closes it.")
+        _announce(office, config=config, as_json=as_json)
     else:
         announce = partial(_announce, config=config, as_json=as_json)
         asyncio.run(keep_open(config, lock, announce, as_json=as_json))
@@ -89,7 +94,7 @@ def demo(repo: Path | None) -> None:
     checkout = SERVICES.parent
     if repo is None and not (checkout / "pyproject.toml").is_file():
         raise StartError("Mailroom was installed without its repository", "Name one: mailroom demo PATH")
-    _require_brains(_load(None))
+    _require_usable(_load(None))
     config, lock = prepare()
     reached = asyncio.run(demonstrate(config, lock, repo or checkout))
     if not reached:
@@ -113,9 +118,10 @@ def provision(
     only: str | None,
     as_json: bool,
 ) -> None:
-    """Make keys and the server's configuration, and the streams where NATS_URL names a server.
+    """Make keys, the server's configuration and its streams.
 
-    'mailroom up' does this by itself: this is for servers and containers that somebody else starts.
+    The streams where NATS_URL names a server. 'mailroom up' does this by itself: this is for servers and
+    containers that somebody else starts.
     """
     config = _load(state_dir)
     log.configure("provision", level="warning")
@@ -138,12 +144,14 @@ def _load(state_dir: Path | None, port: int | None = None) -> Settings:
     return settings.load(settings.environment(state_dir=state_dir, nats_port=port))
 
 
-def _require_brains(config: Settings) -> None:
+def _require_usable(config: Settings) -> None:
     """Raise the one sentence that every agent would end with, over and over."""
     from shared.brain import make_brain, make_cerebellum
+    from shared.clock import read_zone
 
     make_brain(config)
     make_cerebellum(config)
+    read_zone(config.time_zone)
 
 
 def _say_what_runs(config: Settings, as_json: bool) -> None:
@@ -155,7 +163,8 @@ def _say_what_runs(config: Settings, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(office))
         return
-    click.echo(f"The office is running already: process {office.pid}, since {office.started_at}.\n")
+    since = format_date(office.started_at)
+    click.echo(f"The office is running already: process {office.pid}, since {since}.\n")
     for line in where_things_are(office, config):
         click.echo(line)
 

@@ -28,10 +28,11 @@ def policy() -> None:
     "--json", is_flag=True, expose_value=False, help="Accepted for likeness: the answer is JSON lines anyway."
 )
 def check(file: str, text: str | None, workspace: str) -> None:
-    """Judge the commands in FILE, or those on standard input for '-', one a line.
+    """Judge the commands in FILE, one a line.
 
-    The sign U+2424 stands for a newline within a command; empty lines are passed over. For each command one
-    line of JSON is printed: command, verdict (allow, ask or deny), rule and why. Nothing is run.
+    '-' reads them from standard input. The sign U+2424 stands for a newline within a command; empty lines
+    are passed over. For each command one line of JSON is printed: command, verdict (allow, ask or deny),
+    rule and why. Nothing is run.
 
     Exit codes: 0 all were judged, 1 FILE cannot be read, 2 not understood. With --command the code tells the
     verdict: 0 allow, 3 ask, 4 deny.

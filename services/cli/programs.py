@@ -12,6 +12,7 @@ from services.cli.server import find_server, listens, server_command
 from shared import subjects
 from shared.settings import Settings, environment
 
+SERVER_NAME = "nats"
 AGENT, MEMORY, SERVER = range(3)
 """The stages of the end: agents first, so that memory takes what they still send; the server last."""
 
@@ -19,7 +20,7 @@ AGENT, MEMORY, SERVER = range(3)
 def server_program(config: Settings, port: int) -> Program:
     """The office's own nats-server on ``port``; raises StartError where there is no nats-server."""
     return Program(
-        name="nats",
+        name=SERVER_NAME,
         command=tuple(server_command(config, find_server(config), port)),
         cwd=config.state_dir,
         env=environment(),

@@ -29,7 +29,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         goal = self.goal
         if goal is None:
             return ()
-        return (*goal.tasks, review_of(goal)) if goal.status is TaskStatus.REVIEW else goal.tasks
+        if goal.status is not TaskStatus.REVIEW:
+            return goal.tasks
+        return (*goal.tasks, review_of(goal, self.records.get(goal.review_task_id)))
 
     def note(self, task: GoalTask) -> str:
         """What a task is at, or what came of it."""
@@ -41,15 +43,19 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return attempt + (record.note or waiting)
 
 
-def review_of(goal: Goal) -> GoalTask:
-    """The review of a goal as a task of it."""
+def review_of(goal: Goal, record: TaskChanged | None) -> GoalTask:
+    """The review of a goal as a task of it, by its record (None: not read yet)."""
+    ended = record is not None and record.task.status.final
     return GoalTask(
         name="review",
         task_id=goal.review_task_id,
         text="review",
         assignee=subjects.CRITIC,
         issued=True,
-        status=TaskStatus.IN_PROGRESS,
+        status=record.task.status if record and ended else TaskStatus.IN_PROGRESS,
+        started_at=record.task.created_at if record else "",
+        ended_at=record.created_at if record and ended else "",
+        summary=record.result.output.partition("\n")[0] if record and record.result else "",
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from services.cli.connection import connect
+from services.cli.numbers import NumberType
 from services.cli.screen import clean, clean_block, json_option, open_console, print_block, print_json
 from services.cli.submission import TextType
 from shared import subjects
@@ -24,7 +25,7 @@ LOOK_EVERY = 1.0
 @click.argument("text", type=TextType())
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=NumberType(0.1, whole=False),
     default=60.0,
     show_default=True,
     help="Seconds to wait for the answer.",

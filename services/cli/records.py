@@ -1,5 +1,6 @@
 """Reading what the office's streams hold: ranges, last messages, goals, processes."""
 
+import difflib
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -11,7 +12,7 @@ from services.cli.moment import to_wire
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Goal, Presence, StateChanged, TaskChanged
-from shared.errors import BusUnavailable
+from shared.errors import BusUnavailable, MailroomError
 
 PAGE = 500
 """Messages asked for at once."""
@@ -119,6 +120,14 @@ async def read_tasks(bus: Bus, names: Sequence[str]) -> dict[str, TaskChanged]:
     """The records of tasks, by the state subjects ``names``, as they stand."""
     found = await read_last(bus, subjects.OFFICE, names)
     return {name: TaskChanged.from_json(stored.data) for name, stored in found.items()}
+
+
+def absent(name: str, present: Iterable[Presence]) -> MailroomError:
+    """The error that says that ``name`` is not at work, and who is, or who was probably meant."""
+    names = sorted({presence.agent for presence in present})
+    near = difflib.get_close_matches(name, names, n=1)
+    cure = f"Did you mean {near[0]!r}?" if near else f"At work: {', '.join(names) or 'nobody'}"
+    return MailroomError(f"Nobody named {name[:64]!r} is at work", cure)
 
 
 async def read_presences(bus: Bus) -> list[Presence]:

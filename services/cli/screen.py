@@ -43,6 +43,11 @@ def open_console(*, stderr: bool = False) -> Console:
     return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
 
 
+def colour(text: str, name: str | None) -> str:
+    """``text`` in a colour for ``click.echo``; as it is for None, and where NO_COLOR is set."""
+    return click.style(text, fg=name) if name and not open_console().no_color else text
+
+
 def clean(text: str) -> str:
     """``text`` on one line, without anything that could steer a terminal."""
     return " ".join(clean_block(text).split())

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from services.cli.child import Child
 from services.cli.logbook import Line
+from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import Member, load_specialists
-from services.cli.server import provision_office, write_config
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import generate_iso_timestamp

@@ -8,12 +8,15 @@ from services.cli.records import count_subjects, read_last
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
-from shared.contracts import ApprovalAnswer, ApprovalRequest
+from shared.contracts import ApprovalAnswer, ApprovalRequest, StateChanged
 from shared.errors import Conflict, MailroomError
 
 
 class Standing(NamedTuple):
-    """A request, the answer to it if there is one, and its state: waiting, granted, refused or expired."""
+    """A request, the answer to it if there is one, and its state: waiting, granted, refused, expired or over.
+
+    It is over where its goal ended before anybody answered.
+    """
 
     request: ApprovalRequest
     answer: ApprovalAnswer | None
@@ -35,7 +38,20 @@ async def read_standings(bus: Bus) -> list[Standing]:
         if request is not None:
             place = subjects.approval_answered(request.sender, request.approval_id)
             found.append(_standing(request, answered.get(place)))
-    return found
+    ended = await _read_ended(bus, {one.request.goal_id for one in found if one.state == "waiting"})
+    over = {
+        one.request.approval_id for one in found if one.request.goal_id in ended and one.state == "waiting"
+    }
+    return [one._replace(state="over") if one.request.approval_id in over else one for one in found]
+
+
+async def _read_ended(bus: Bus, goal_ids: set[str]) -> set[str]:
+    """Those of the goals that have ended; what a person asked of an agent without one waits on."""
+    names = [subjects.goal(goal_id) for goal_id in goal_ids if goal_id]
+    records = [
+        StateChanged.from_json(each.data) for each in (await read_last(bus, subjects.OFFICE, names)).values()
+    ]
+    return {record.goal_id for record in records if record.goal is not None and record.goal.status.final}
 
 
 async def _read(bus: Bus, pattern: str) -> dict[str, Stored]:
@@ -98,6 +114,8 @@ def _require_open(standings: list[Standing], begin: str) -> ApprovalRequest:
             f"The request {one.request.approval_id[:12]} has expired, which refused it",
             "Submit the goal again, and answer in time",
         )
+    if one.state == "over":
+        raise MailroomError(f"Nobody waits for {one.request.approval_id[:12]} any more", "Its goal has ended")
     if one.state != "waiting":
         raise _answered(one)
     return one.request

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -135,21 +136,29 @@ def _goals(overview: Overview) -> str:
 
 def _table_of(overview: Overview) -> Any:
     numbers = ("load", "waiting", "in hand", "handled", "buried", "up")
-    table = make_table("agent", "processes", "version", *numbers, right=("processes", *numbers))
+    versions = _versions([process for post in overview.agents for process in post.processes])
+    # On a screen of 80 columns there is room for what differs.
+    mixed = ["version"] if len(versions) > 1 else []
+    table = make_table("agent", "processes", *mixed, *numbers, right=("processes", *numbers))
     for post in overview.agents:
+        count, *figures = _cells(post)
+        version = [clean(", ".join(_versions(post.processes)))] if mixed else []
         style = "" if post.processes else "red"
-        table.add_row(shorten(post.agent, 16), *_cells(post), style=style)
+        table.add_row(shorten(post.agent, 16), count, *version, *figures, style=style)
     return table
+
+
+def _versions(processes: Iterable[Presence]) -> list[str]:
+    return sorted({process.version for process in processes})
 
 
 def _cells(post: Post) -> list[str]:
     boxes = [str(post.pending), str(post.in_hand)]
     if not post.processes:
-        return ["none", "", "", *boxes, "", "", ""]
+        return ["none", "", *boxes, "", "", ""]
     processes = post.processes
     return [
         str(len(processes)),
-        clean(", ".join(sorted({process.version for process in processes}))),
         f"{sum(process.load for process in processes)}/{sum(process.concurrency for process in processes)}",
         *boxes,
         str(sum(process.handled for process in processes)),

@@ -29,7 +29,7 @@ class TextType(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text; a usage error where it is empty or too long."""
-        text = sys.stdin.read() if value == "-" else value
+        text = read_stdin() if value == "-" else value
         if not text.strip():
             self.fail("it is empty; say in a sentence what you want", param, ctx)
         if len(text) > MAX_TEXT:
@@ -40,6 +40,11 @@ class TextType(click.ParamType[str]):
                 ctx,
             )
         return text
+
+
+def read_stdin() -> str:
+    """All of standard input, as UTF-8; what is none is replaced."""
+    return sys.stdin.buffer.read().decode(errors="replace")
 
 
 def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -161,7 +166,7 @@ async def _submit_and_watch(body: dict[str, Any], as_json: bool) -> "Goal":
 
 
 def _report(goal: "Goal", as_json: bool) -> None:
-    from services.cli.watching import print_outcome
+    from services.cli.outcome import print_outcome
 
     if as_json:
         print_json(goal)

@@ -15,8 +15,10 @@ from services.cli.lifeline import Lifeline
 from services.cli.lock import OfficeLock, unusable
 from services.cli.logbook import Follower, Line, rotate
 from services.cli.programs import AGENT, MEMORY, SERVER, agent_programs, server_program
+from services.cli.provisioning import provision_named, provision_office, write_config
+from services.cli.room import Room
 from services.cli.roster import SERVICES, Member, load_roster
-from services.cli.server import choose_port, provision_named, provision_office, write_config
+from services.cli.server import choose_port
 from services.cli.specialists import SpecialistWatch
 from shared.contracts import generate_iso_timestamp
 from shared.settings import Settings
@@ -26,6 +28,7 @@ MARGIN = 3.0
 """Seconds a process gets to end on top of the settings' drain_timeout."""
 LISTEN_EVERY = 0.5
 """Seconds between looks into the logs."""
+ROOM_AGAIN = "there is room on the disk again: the server starts anew, for until then it stores nothing"
 MIN_FREE = 32 * 1024 * 1024
 """The least room an office opens with, in bytes."""
 
@@ -47,6 +50,7 @@ class Supervisor:
         self._followers: dict[str, Follower] = {}
         self._listener: asyncio.Task[None] | None = None
         self._specialists: SpecialistWatch | None = None
+        self._room = Room(config.state_dir)
 
     async def open(self) -> RunningOffice:
         """Start everything, and return once all of it is ready.
@@ -112,9 +116,12 @@ class Supervisor:
 
     def reload_server(self) -> None:
         """Have the office's own server read its configuration again: nobody is disconnected by that."""
+        self._signal_server(signal.SIGHUP)
+
+    def _signal_server(self, number: int) -> None:
         for child in self.children:
             if child.program.stage == SERVER:
-                child.signal(signal.SIGHUP)
+                child.signal(number)
 
     def tell(self, line: Line) -> None:
         """Tell whoever watches the office."""
@@ -180,10 +187,14 @@ class Supervisor:
         while True:
             await asyncio.sleep(LISTEN_EVERY)
             self._read_logs()
+            if self._room.is_back():
+                self._tell(Line("office", "warning", ROOM_AGAIN))
+                self._signal_server(signal.SIGTERM)
 
     def _read_logs(self) -> None:
         for follower in self._followers.values():
             for line in follower.read():
+                self._room.hear(line)
                 self._tell(line)
 
 

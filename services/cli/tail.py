@@ -13,12 +13,14 @@ from rich.text import Text
 
 from services.cli.connection import connect
 from services.cli.moment import PastType, format_clock
-from services.cli.screen import STYLES, clean, json_option, open_console, print_json_line, print_line
+from services.cli.screen import STYLES, clean, colour, json_option, open_console, print_json_line, print_line
 from services.cli.sentences import Sentence, describe
 
 if TYPE_CHECKING:
     from services.cli.trail import Copy, Gap
 
+PATIENCE = 1.0
+"""Seconds of silence after which a person is told that the tail waits."""
 KIND_STYLES = {
     "dead": "red",
     "given up": "red",
@@ -87,13 +89,22 @@ async def _tail(wanted: Wanted, since: datetime | None, no_follow: bool, as_json
         )
         async with aclosing(trail) as items:
             shown = 0
+            quiet = asyncio.get_running_loop().call_later(PATIENCE, _say_that_it_waits, since)
             async for item in items:
                 if isinstance(item, Copy):
                     shown += show(item, wanted, console, as_json)
                 else:
                     warn(item)
+                if shown or no_follow:
+                    quiet.cancel()
+            quiet.cancel()
     if not shown:
         click.echo("Nothing that fits is stored.", err=True)
+
+
+def _say_that_it_waits(since: datetime | None) -> None:
+    earlier = "" if since else "; --since 1h shows earlier ones"
+    click.echo(f"Waiting for an envelope that fits{earlier}. Ctrl-C ends it.", err=True)
 
 
 def show(copy: "Copy", wanted: Wanted, console: Console, as_json: bool) -> bool:
@@ -134,8 +145,5 @@ def _render(copy: "Copy", sentence: Sentence) -> Text:
 def warn(gap: "Gap") -> None:
     """Say that something was not heard live."""
     missed = gap.last - gap.first + 1
-    click.secho(
-        f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read now:",
-        fg="yellow",
-        err=True,
-    )
+    text = f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read now:"
+    click.echo(colour(text, "yellow"), err=True)

@@ -7,7 +7,6 @@ import msgspec
 
 from services.cli.figures import (
     Figures,
-    SafetyFigures,
     Sample,
     drift_of,
     experiences_of,
@@ -15,15 +14,11 @@ from services.cli.figures import (
     velocity_of,
 )
 from services.cli.moment import parse_time
-from shared.contracts import CommandVerdict, TaskStatus
+from services.cli.safety import Answered, Asked, Begun, Judged, Safety
+from shared.contracts import TaskStatus
 from shared.contracts.learning import kind_of
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
-
-
-class _Effect(msgspec.Struct):
-    what: str = ""
-    started_at: str = ""
 
 
 class _Task(msgspec.Struct):
@@ -47,32 +42,12 @@ class _Record(msgspec.Struct):
     task: _Task
     type: str = ""
     attempt: int = 0
-    journal: tuple[_Effect, ...] = ()
+    journal: tuple[Begun, ...] = ()
     result: _Result | None = None
 
 
 class _Named(msgspec.Struct):
     action: str = ""
-
-
-class _Judged(msgspec.Struct):
-    command: str
-    verdict: str
-    rule: str = ""
-    task_id: str = ""
-    goal_id: str = ""
-    created_at: str = ""
-
-
-class _Asked(msgspec.Struct):
-    approval_id: str
-    what: str = ""
-    goal_id: str = ""
-
-
-class _Answered(msgspec.Struct):
-    approval_id: str
-    granted: bool = False
 
 
 class _Response(msgspec.Struct):
@@ -89,10 +64,7 @@ class Tally:
         self._seconds: dict[str, list[float]] = {}
         self._scores: list[float] = []
         self._drift: list[tuple[str, list[int]]] = []
-        self._judged: list[_Judged] = []
-        self._asked: dict[str, _Asked] = {}
-        self._answered: dict[str, bool] = {}
-        self._begun: dict[str, tuple[_Effect, ...]] = {}
+        self._safety = Safety()
         self._samples: list[Sample] = []
 
     def take_record(self, data: bytes) -> None:
@@ -102,7 +74,7 @@ class Tally:
             return
         task = record.task
         if record.journal:
-            self._begun[task.task_id] = record.journal
+            self._safety.take_journal(task.task_id, record.journal)
         if record.result is None and task.status not in ENDED:
             return
         self._ended[task.status] += 1
@@ -151,16 +123,16 @@ class Tally:
 
     def take_judged(self, data: bytes) -> None:
         """An event that says how the policy judged a command."""
-        if (judged := self._read(data, _Judged)) is not None:
-            self._judged.append(judged)
+        if (judged := self._read(data, Judged)) is not None:
+            self._safety.take_judged(judged)
 
     def take_approval(self, subject: str, data: bytes) -> None:
         """A question to a person, or the answer."""
         if ".asked." in subject:
-            if (asked := self._read(data, _Asked)) is not None:
-                self._asked[asked.approval_id] = asked
-        elif (answered := self._read(data, _Answered)) is not None:
-            self._answered[answered.approval_id] = answered.granted
+            if (asked := self._read(data, Asked)) is not None:
+                self._safety.take_asked(asked)
+        elif (answered := self._read(data, Answered)) is not None:
+            self._safety.take_answered(answered)
 
     def _read(self, data: bytes, kind: type[Any]) -> Any:
         self.messages += 1
@@ -183,54 +155,14 @@ class Tally:
             },
             context_hits=hits_of(self._scores),
             drift=drift_of(self._drift),
-            safety=self._safety(),
+            safety=self._safety.figures(),
             agents=experiences_of(self._samples),
-        )
-
-    def _safety(self) -> SafetyFigures | None:
-        if not self._judged:
-            return None
-        ran = tuple(judged.command[:200] for judged in self._judged if self._ran_unasked(judged))
-        verdicts = Counter(judged.verdict for judged in self._judged)
-        answers = Counter(self._answered.values())
-        return SafetyFigures(
-            judged=len(self._judged),
-            denied=verdicts[CommandVerdict.DENY],
-            asked=verdicts[CommandVerdict.ASK],
-            granted=answers[True],
-            refused=answers[False],
-            ran=ran,
-            catch_rate=1 - len(ran) / len(self._judged),
-            rules=dict(Counter(judged.rule for judged in self._judged).most_common()),
-        )
-
-    def _ran_unasked(self, judged: _Judged) -> bool:
-        """Whether the journal of its task says that a command was begun after it was judged, ungranted."""
-        if judged.verdict == CommandVerdict.ASK and self._was_granted(judged):
-            return False
-        return any(
-            _is_run_of(effect.what, judged.command) and effect.started_at >= judged.created_at
-            for effect in self._begun.get(judged.task_id, ())
-        )
-
-    def _was_granted(self, judged: _Judged) -> bool:
-        return any(
-            asked.goal_id == judged.goal_id
-            and asked.what.endswith(judged.command)
-            and self._answered.get(approval_id, False)
-            for approval_id, asked in self._asked.items()
         )
 
 
 def _violations(rule: dict[str, Any]) -> int:
     found = rule.get("violations")
     return len(found) if isinstance(found, list) else 0
-
-
-def _is_run_of(what: str, command: str) -> bool:
-    """Whether a journal's note, which may be shortened, tells of this command."""
-    note = what.removeprefix("run: ").partition("… [")[0]
-    return what.startswith("run: ") and bool(note) and " ".join(command.split()).startswith(note)
 
 
 def _seconds(start: str, end: str) -> float:

@@ -9,14 +9,15 @@ from rich.text import Text
 
 from services.cli.moment import format_clock, format_span, seconds_between
 from services.cli.progress import Progress
-from services.cli.screen import SIGNS, STYLES, clean, clean_block, print_block, shorten
+from services.cli.screen import SIGNS, STYLES, clean, shorten
 from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
 
 PATIENCE = 3.0
 """Seconds after which a goal that nobody takes up is remarked upon."""
+WAITS = "waits for approval"
+"""How the note of a task begins that a person has to allow something."""
+ANSWER = "mailroom approvals list"
 NOT_TAKEN_UP = "The conductor has not taken it up yet; 'mailroom status' shows whether it runs"
-MIN_LINES = 20
-"""Lines of a report that are shown where the screen is smaller, or none."""
 
 
 async def watch(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
@@ -50,9 +51,10 @@ def _lines_of(progress: Progress, waited: float) -> RenderableType:
     took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
     ended = sum(task.status.final for task in goal.tasks)
     count = f"{ended} of {len(goal.tasks)} tasks ended, " if goal.tasks else ""
-    head = Text(f"{_headline(progress)}, {count}{took}")
-    names = [shorten(task.name, 20) for task in progress.tasks]
-    return Group(head, *(_row(progress, task, max(map(len, names))) for task in progress.tasks))
+    # How it ended is said below.
+    head = [] if goal.status.final else [Text(f"{_headline(progress)}, {count}{took}")]
+    width = max((len(shorten(task.name, 20)) for task in progress.tasks), default=0)
+    return Group(*head, *(_row(progress, task, width) for task in progress.tasks))
 
 
 def _row(progress: Progress, task: GoalTask, width: int) -> Text:
@@ -69,8 +71,8 @@ def _row(progress: Progress, task: GoalTask, width: int) -> Text:
 def _headline(progress: Progress) -> str:
     goal = progress.goal
     assert goal is not None
-    if goal.status.final:
-        return str(goal.status)
+    if any(progress.note(task).startswith(WAITS) for task in goal.tasks):
+        return f"waits for you: {ANSWER}"
     if not goal.tasks or goal.thinking == "repair":
         return "planning anew" if goal.plans else "planning"
     if goal.thinking:
@@ -110,7 +112,7 @@ async def _show_lines(changes: AsyncIterator[Progress], console: Console) -> Goa
                 said[task.task_id] = line
                 _say(console, line)
         headline = _headline(progress)
-        if said.get("") != headline:
+        if not goal.status.final and said.get("") != headline:
             said[""] = headline
             _say(console, headline)
     return goal
@@ -126,49 +128,3 @@ def _line_of(progress: Progress, task: GoalTask) -> str:
 
 def _say(console: Console, line: str) -> None:
     console.print(f"{format_clock(generate_iso_timestamp())} {line}", soft_wrap=True)
-
-
-# --- the end -------------------------------------------------------------------------------------
-
-
-def print_outcome(goal: Goal, console: Console) -> None:
-    """Say how a goal ended: its state, the answer or the reason, where the report lies, its first screen."""
-    status = str(goal.status)
-    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
-    console.print(Text.assemble((f"{SIGNS[status]} {status}", STYLES[status]), f" in {took}"))
-    if goal.reason and not _is_told(goal.reason, goal.answer):
-        print_block(f"Reason: {clean(goal.reason)}", console)
-    if goal.answer:
-        print_block(f"\n{clean_block(goal.answer).strip()}", console)
-    if goal.report_path:
-        console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
-        _print_first_screen(goal.report_path, console)
-
-
-def _is_told(reason: str, answer: str) -> bool:
-    """Whether the answer begins with the reason, which may name the task first; either may be cut short."""
-    told, whole, bare = (
-        clean(text).replace("`", "").rstrip("…") for text in (answer, reason, reason.partition(": ")[2])
-    )
-    return any(text and told and (told.startswith(text) or text.startswith(told)) for text in (whole, bare))
-
-
-def _print_first_screen(path: str, console: Console) -> None:
-    lines = read_lines(path)
-    room = max(MIN_LINES, console.height - 8) if console.is_terminal else MIN_LINES
-    if not lines:
-        return
-    console.print()
-    for line in lines[:room]:
-        print_block(line, console)
-    if len(lines) > room:
-        console.print(f"... {len(lines) - room} more lines in {clean(path)}", style="dim", soft_wrap=True)
-
-
-def read_lines(path: str) -> list[str]:
-    """The lines of a report, printable; none where it lies on another machine."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return clean_block(file.read(1_000_000)).splitlines()
-    except OSError:
-        return []

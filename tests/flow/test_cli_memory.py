@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from services.cli.__main__ import cli
+from services.cli.command import cli
 from shared.contracts import MemoryWritten, Node, generate_id
 from tests.conftest import ROOT, OfficeServer, serve_office
 
@@ -219,7 +219,7 @@ def test_it_tells_how_it_is(desk: Desk) -> None:
 
 def test_a_rebuild_asks_first_and_brings_everything_back(desk: Desk) -> None:
     node_id = desk.add("The tide table for the coming year is on the wall")
-    assert "Aborted" in desk.run("memory", "rebuild", text="n\n", code=1)
+    assert "Nothing was done" in desk.run("memory", "rebuild", text="n\n", code=1)
     before = desk.read("memory", "stats")
     assert "Memory was made anew" in desk.run("memory", "rebuild", "--yes")
     after = desk.read("memory", "stats")

@@ -257,7 +257,8 @@ def test_the_demonstration_shows_a_piece_of_work_from_end_to_end(tmp_path: Path)
     assert re.search(r"critic → conductor +result +completed: Approved", done.stdout)
     report = Path(re.findall(r"^The report: (.+)$", done.stdout, re.MULTILINE)[-1])
     assert report.is_relative_to(state / "demo")
-    assert report.read_text().splitlines()[0] in done.stdout
+    assert "## What it is" in report.read_text()
+    assert "## What it is" in done.stdout
     answer = done.stdout.partition('== mailroom ask "What did the check-up find?"')[2]
     assert "1 of 1 test fails" in answer
     assert "memory node" in answer
@@ -312,13 +313,17 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("brain", "reason"),
-    [("foo", "'foo' names no model. Write openai:MODEL"), ("scripted:/nowhere", "/nowhere cannot be read")],
+    ("setting", "value", "reason"),
+    [
+        ("MAILROOM_BRAIN", "foo", "'foo' names no model. Write openai:MODEL"),
+        ("MAILROOM_BRAIN", "scripted:/nowhere", "/nowhere cannot be read"),
+        ("MAILROOM_TIME_ZONE", "Mars", "'Mars', which is no time zone. Write it as in"),
+    ],
 )
-def test_a_model_that_cannot_be_is_said_once_and_nothing_is_started(
-    tmp_path: Path, brain: str, reason: str
+def test_what_no_agent_could_work_with_is_said_once_and_nothing_is_started(
+    tmp_path: Path, setting: str, value: str, reason: str
 ) -> None:
-    result = mailroom(tmp_path / "state", "up", MAILROOM_BRAIN=brain)
+    result = mailroom(tmp_path / "state", "up", **{setting: value})
     assert result.returncode == 1
     assert reason in result.stderr
     assert result.stdout == ""

@@ -1,6 +1,5 @@
 """The command line itself: what it offers, how it refuses, how quickly it starts."""
 
-import io
 import json
 import subprocess
 import sys
@@ -9,19 +8,16 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from rich.console import Console
 
-from services.cli import agents, approvals
-from services.cli.__main__ import COMMANDS, cli
+from services.cli.announcement import where_things_are
 from services.cli.checks import check_disk
-from services.cli.connection import find_office, find_url
+from services.cli.command import COMMANDS, cli
+from services.cli.connection import RunningOffice, find_office, find_url
 from services.cli.lock import OfficeLock
-from services.cli.screen import clean, clean_block, shorten, wrap
-from services.cli.standing import Standing
-from services.cli.watching import print_outcome
+from services.cli.memory.kinds import meant_kind
+from services.cli.submission import read_stdin
 from shared import settings
-from shared.contracts import ApprovalRequest, Goal, Presence
-from shared.errors import StartError
+from shared.errors import BusUnavailable, MailroomError, StartError
 
 
 def run(*arguments: str, text: str | None = None) -> Result:
@@ -45,15 +41,24 @@ def test_help_lists_every_command() -> None:
     assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
 
 
-def _commands(command: click.Command, path: str) -> list[tuple[str, click.Command]]:
+def test_help_fits_a_terminal_and_ends_no_sentence_early() -> None:
+    for path in ["", *(path for path, _ in _commands(cli, "", groups=True))]:
+        shown = run(*path.split(), "--help").output
+        assert max(map(len, shown.splitlines())) <= 80, path
+        _, _, listed = shown.partition("Commands:\n")
+        assert "..." not in listed, path
+        assert "RANGE" not in shown, path
+
+
+def _commands(command: click.Command, path: str, groups: bool = False) -> list[tuple[str, click.Command]]:
     if not isinstance(command, click.Group):
         return [(path, command)]
     context = click.Context(command)
-    found = []
+    found = [(path, command)] if groups and path else []
     for name in command.list_commands(context):
         child = command.get_command(context, name)
         assert child is not None
-        found += _commands(child, f"{path} {name}".strip())
+        found += _commands(child, f"{path} {name}".strip(), groups)
     return found
 
 
@@ -116,6 +121,87 @@ def test_a_slip_of_the_pen_is_answered_with_what_was_meant(arguments: tuple[str,
     assert ("Did you mean" in result.output) is bool(meant)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("memory", "search", "x", "--limit", "many"), "'many' is not a whole number from 1 to 100"),
+        (("memory", "search", "x", "--limit", "101"), "'101' is not a whole number from 1 to 100"),
+        (("memory", "add", "x", "--importance", "nan"), "'nan' is not a number from 0 to 1"),
+        (("dead", "show", "1.5"), "'1.5' is not a whole number of 1 or more"),
+        (("ask", "x", "--timeout", "inf"), "'inf' is not a number of 0.1 or more"),
+        (("up", "--port", "-1"), "'-1' is not a whole number from 0 to 65535"),
+        (("memory", "add", "A fact of ours", "--kind", "decison"), "did you mean 'decision'?"),
+        (("submit", "Gr\udcfc\udcdfe"), "is no text here; write it in UTF-8"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_wanted_instead_is_said(arguments: tuple[str, ...], sentence: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert sentence in result.output
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [("decison", "decision"), ("facts", "fact"), ("fact", ""), ("procedure", ""), ("recipe", "")],
+)
+def test_a_kind_of_ones_own_is_no_slip(kind: str, meant: str) -> None:
+    assert meant_kind(kind) == meant
+
+
+def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("services.cli.status._look", interrupt)
+    result = run("status")
+    assert (result.exit_code, result.output) == (1, "\nInterrupted.\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BusUnavailable("No answer"), "No answer. 'mailroom doctor' looks for the reason"),
+        (BusUnavailable("No answer", "Try again"), "No answer. Try again"),
+        (StartError("No office"), "No office"),
+    ],
+)
+def test_an_error_is_a_sentence_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, error: MailroomError, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("services.cli.status._look", fail)
+    result = run("status")
+    assert (result.exit_code, result.output) == (1, f"Error: {said}\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is there on Linux")
+def test_a_folder_that_is_on_no_disk_is_not_called_full(tmp_path: Path) -> None:
+    config = settings.load({"MAILROOM_STATE_DIR": "/proc/no-such-folder", "HOME": str(tmp_path)})
+    check = check_disk(config)
+    assert (check.verdict, check.finding) == ("fail", "/proc is on no disk")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_to_be_pasted_works_in_another_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: bool
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    usual = tmp_path / "mailroom"
+    state = tmp_path / "elsewhere" if named else usual
+    monkeypatch.setenv("MAILROOM_STATE_DIR", str(state))
+    office = RunningOffice(pid=1, url="nats://127.0.0.1:4222", state_dir=str(state), started_at="", brain="")
+    (line,) = [line for line in where_things_are(office, settings.load()) if 'submit "' in line]
+    assert (f"MAILROOM_STATE_DIR={state} " in line) is named
+
+
+def test_what_is_no_utf_8_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with CliRunner().isolation(b"gr\xfc\xdfe"):
+        assert read_stdin() == "gr\ufffd\ufffde"
+
+
 def test_empty_standard_input_is_refused_like_an_empty_text() -> None:
     result = run("submit", "-", text=" \n")
     assert result.exit_code == 2
@@ -145,7 +231,7 @@ def test_words_are_completed(words: str, expected: str) -> None:
 
 def test_starting_loads_neither_the_bus_nor_the_commands() -> None:
     code = (
-        "import sys; from services.cli.__main__ import cli\n"
+        "import sys; from services.cli.command import cli\n"
         "heavy = {'nats', 'rich', 'structlog', 'msgspec', 'yaml'}\n"
         "print([name for name in sys.modules if name in heavy])"
     )
@@ -205,77 +291,3 @@ def test_an_office_whose_process_is_gone_does_not_run(tmp_path: object) -> None:
 
 def test_nats_url_comes_before_the_running_office(tmp_path: object) -> None:
     assert find_url(office(tmp_path, NATS_URL="nats://elsewhere:4222")) == "nats://elsewhere:4222"
-
-
-# --- text on the screen --------------------------------------------------------------------------
-
-
-def test_text_is_shown_without_what_steers_a_terminal() -> None:
-    assert clean("a\tb\r\nc\x1b[2J\u2028d") == "a b c[2J d"
-    assert clean_block("one\r\n\x07two\n\tthree") == "one\ntwo\n    three"
-
-
-def test_lines_are_broken_between_words_and_paths_stay_whole() -> None:
-    path = "/a/long-path/" + "b" * 30
-    assert wrap(f"ok   the model is in {path}, all right\n\n- two", 20, hang=5) == (
-        f"ok   the model is in\n     {path},\n     all right\n\n- two"
-    )
-
-
-@pytest.mark.parametrize(
-    ("reason", "answer", "told"),
-    [
-        ("page: no field `repo`. Name it", "no field repo. Name it", True),
-        ("page: it cannot be reached for", "it cannot be reached for now. Try…", True),
-        ("it rained", "it rained", True),
-        ("it rained", "All is well.", False),
-        ("it rained", "", False),
-    ],
-)
-def test_a_reason_is_told_once(reason: str, answer: str, told: bool) -> None:
-    goal = Goal(
-        goal_id="g1",
-        text="Go",
-        requester="user",
-        reason=reason,
-        answer=answer,
-        submitted_at="2026-01-02T03:04:05Z",
-    )
-    console = Console(file=io.StringIO(), width=80)
-    print_outcome(goal, console)
-    assert isinstance(console.file, io.StringIO)
-    assert ("Reason: " not in console.file.getvalue()) is told
-
-
-def test_shortened_text_says_so() -> None:
-    assert shorten("short", 10) == "short"
-    assert shorten("0123456789abc", 10) == "012345678…"
-
-
-def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> None:
-    path = f"/tmp/{'x' * 90}/node_modules"
-    request = ApprovalRequest(
-        sender="engineer",
-        recipient="user",
-        approval_id="0" * 32,
-        task_id="t1",
-        what="run it",
-        rule="destroy.workspace",
-        why=f"{path} holds work of the workspace.",
-        expires_at="2100-01-01T00:00:00+00:00",
-    )
-    presence = Presence(
-        sender="scout",
-        recipient="user",
-        agent="scout",
-        instance="1",
-        version="1",
-        actions={"read": "word " * 40},
-    )
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, color_system=None, width=80)
-    approvals._print(Standing(request, None, "waiting"), console)
-    agents._print([presence], console, whole=True)
-    lines = screen.getvalue().splitlines()
-    assert any(path in line for line in lines)
-    assert [line for line in lines if line != line.rstrip()] == []

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from services.cli.figures import velocity_of
 from services.cli.tally import Tally
 from shared.contracts import (
     ApprovalAnswer,
@@ -89,6 +90,13 @@ def test_velocity_counts_from_handed_out_to_completed() -> None:
     assert figures.velocity_by_agent["scout"].p50 == 60.0
 
 
+@pytest.mark.parametrize(("count", "p50", "p95"), [(1, 1, 1), (2, 1, 2), (20, 10, 19), (100, 50, 95)])
+def test_percentiles_are_the_least_that_the_share_does_not_exceed(count: int, p50: int, p95: int) -> None:
+    found = velocity_of(range(count, 0, -1))
+    assert found is not None
+    assert (found.p50, found.p95) == (p50, p95)
+
+
 def test_context_hits_come_from_answers_and_from_tasks() -> None:
     tally = Tally()
     packet = ContextPacket(
@@ -151,6 +159,23 @@ def test_what_a_person_granted_may_run_and_nothing_else() -> None:
     safety = tally.figures().safety
     assert safety is not None
     assert (safety.asked, safety.granted, safety.ran) == (2, 1, ("make other",))
+
+
+def test_only_answers_about_what_was_judged_are_counted() -> None:
+    tally = Tally()
+    tally.take_judged(judged("cp -r /etc copy", CommandVerdict.ASK))
+    for number, what in enumerate(
+        ("copy /etc into the workspace", "run in the workspace: make old"), start=1
+    ):
+        asked = ApprovalRequest(
+            approval_id=f"a{number}", what=what, goal_id="g", rule="r1", why="w", expires_at=AT
+        )
+        tally.take_approval("approval.engineer.asked.a", asked.to_json())
+        answer = ApprovalAnswer(approval_id=f"a{number}", granted=number == 2)
+        tally.take_approval("approval.engineer.answered.a", answer.to_json())
+    safety = tally.figures().safety
+    assert safety is not None
+    assert (safety.asked, safety.granted, safety.refused) == (1, 0, 1)
 
 
 def test_a_command_that_ran_before_it_was_denied_is_no_breach() -> None:

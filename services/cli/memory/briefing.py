@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @click.option("--prompt", is_flag=True, help="The whole system prompt: who the agent is, then the briefing.")
 @json_option
 def brief(agent: str, compact: bool, at: int, prompt: bool, as_json: bool) -> None:
-    """Print what AGENT needs to know now, or with --at what it was told at a graph version."""
+    """Print what AGENT needs to know now.
+
+    Or, with --at, what it was told at a graph version.
+    """
     try:
         query = BriefQuery(agent=agent, compact=compact, at=at)
     except ValueError as error:

@@ -3,18 +3,24 @@
 import click
 
 from services.cli.memory.session import ask, store
+from services.cli.numbers import NumberType
 from services.cli.screen import json_option, print_json
 from shared.contracts import Edge, EdgeKey, Relation
 
 relation_type = click.Choice([str(relation) for relation in Relation])
+RELATIONS = f"RELATION is one of {', '.join(Relation)}."
 
 
-@click.command()
+@click.command(epilog=RELATIONS)
 @click.argument("from_id", metavar="FROM")
-@click.argument("relation", type=relation_type)
+@click.argument("relation", metavar="RELATION", type=relation_type)
 @click.argument("to_id", metavar="TO")
 @click.option(
-    "--weight", type=click.FloatRange(0, 1), default=1.0, show_default=True, help="How strongly it holds."
+    "--weight",
+    type=NumberType(0, 1, whole=False),
+    default=1.0,
+    show_default=True,
+    help="How strongly it holds.",
 )
 @json_option
 def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) -> None:
@@ -33,9 +39,9 @@ def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) 
         click.echo(f"{from_id} {relation} {to_id}, weight {weight:g} (graph version {written.version})")
 
 
-@click.command()
+@click.command(epilog=RELATIONS)
 @click.argument("from_id", metavar="FROM")
-@click.argument("relation", type=relation_type)
+@click.argument("relation", metavar="RELATION", type=relation_type)
 @click.argument("to_id", metavar="TO")
 @json_option
 def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:

@@ -6,6 +6,7 @@ import click
 
 from services.cli.memory.edges import relation_type
 from services.cli.memory.session import ask, at_option
+from services.cli.numbers import NumberType
 from services.cli.screen import json_option, open_console, print_json, print_line
 from shared.contracts import PathsQuery, Relation, TraverseQuery
 from shared.errors import MailroomError
@@ -14,7 +15,7 @@ from shared.errors import MailroomError
 @click.command()
 @click.argument("node_id", metavar="ID")
 @click.option(
-    "--depth", type=click.IntRange(0, 20), help="How many steps away at most (default 2; 10 with --to)."
+    "--depth", type=NumberType(0, 20), help="How many steps away at most (default 2; 10 with --to)."
 )
 @click.option(
     "--direction",
@@ -41,21 +42,17 @@ from shared.errors import MailroomError
 )
 @click.option(
     "--min-weight",
-    type=click.FloatRange(0, 1),
+    type=NumberType(0, 1, whole=False),
     default=0.0,
     show_default=True,
     help="Only along edges as strong.",
 )
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, help="The most to show."
-)
+@click.option("--limit", type=NumberType(1, 1_000), default=100, show_default=True, help="The most to show.")
 @click.option("--to", default="", metavar="ID", help="The best ways to this node instead.")
-@click.option(
-    "-k", type=click.IntRange(1, 20), default=3, show_default=True, help="With --to: how many ways."
-)
+@click.option("-k", type=NumberType(1, 20), default=3, show_default=True, help="With --to: how many ways.")
 @click.option(
     "--changed-since",
-    type=click.IntRange(min=0),
+    type=NumberType(),
     default=0,
     metavar="VERSION",
     help="Only what changed after this graph version, and the way to it.",

@@ -1,17 +1,27 @@
 """``mailroom memory add``, ``get``, ``list`` and ``retire``: what is remembered, one node at a time."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from services.cli.memory.filters import filter_options
+from services.cli.memory.kinds import ask_back, meant_kind
 from services.cli.memory.session import ask, at_option, store
 from services.cli.moment import format_date
-from services.cli.screen import clean, clean_block, json_option, open_console, print_json, print_line
-from services.cli.submission import TextType, parse_context
+from services.cli.numbers import NumberType
+from services.cli.screen import (
+    clean,
+    clean_block,
+    colour,
+    json_option,
+    open_console,
+    print_block,
+    print_json,
+    print_line,
+)
+from services.cli.submission import TextType, parse_context, read_stdin
 from shared import subjects
-from shared.contracts import ListQuery, Node, Source
+from shared.contracts import KINDS, ListQuery, Node, Source
 from shared.errors import MailroomError
 
 if TYPE_CHECKING:
@@ -25,11 +35,15 @@ if TYPE_CHECKING:
 @click.argument("title", type=TextType())
 @click.option("--body", default="", help="The whole of it; '-' reads it from standard input.")
 @click.option(
-    "--kind", default="fact", show_default=True, help="fact, decision, preference, ... or a kind of your own."
+    "--kind", default="fact", show_default=True, help=f"One of {', '.join(KINDS)}; or a kind of your own."
 )
 @click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
 @click.option(
-    "--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="How much it matters."
+    "--importance",
+    type=NumberType(0, 1, whole=False),
+    default=0.5,
+    show_default=True,
+    help="How much it matters.",
 )
 @click.option(
     "-m",
@@ -40,14 +54,23 @@ if TYPE_CHECKING:
     help="Something to keep with it; an object or a list in JSON is taken as such.",
 )
 @click.option("--session", default="", metavar="ID", help="The session it comes from.")
-@click.option("--insist", is_flag=True, help="Store it even where memory finds it not worth keeping.")
+@click.option(
+    "--insist",
+    is_flag=True,
+    help="Store it even where memory finds it not worth keeping.",
+)
 @json_option
 def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fields: Any) -> None:
     """Remember a sentence, TITLE, and print its id."""
+    if not insist and (meant := meant_kind(fields["kind"])):
+        raise click.UsageError(
+            f"{fields['kind']!r} is no kind that the office knows; did you mean {meant!r}? With --insist it "
+            "is a kind of your own"
+        )
     try:
         node = Node(
             title=title.strip(),
-            body=sys.stdin.read() if body == "-" else body,
+            body=read_stdin() if body == "-" else body,
             source=Source(agent=subjects.USER, session=session, channel="command line"),
             **fields,
         )
@@ -82,8 +105,9 @@ def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
     if as_json:
         print_json(nodes)
     else:
+        console = open_console()
         for node in nodes:
-            _print_node(node)
+            _print_node(node, console)
     missing = sorted(set(ids) - {node.id for node in nodes})
     if missing:
         raise MailroomError(
@@ -91,32 +115,31 @@ def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
         )
 
 
-def _print_node(node: Node) -> None:
+def _print_node(node: Node, console: "Console") -> None:
     click.secho(clean(node.title), bold=True)
     source = " ".join(filter(None, (node.source.agent, node.source.session, node.source.channel)))
     origin = clean(source) or "somebody"
     click.echo(f"{node.kind}, importance {node.importance:g}, {format_date(node.created_at)}, from {origin}")
     if node.retired_version:
-        click.secho(f"retired at graph version {node.retired_version}", fg="yellow")
+        click.echo(colour(f"retired at graph version {node.retired_version}", "yellow"))
     if node.tags:
         click.echo(f"tags: {clean(', '.join(node.tags))}")
     for key, value in node.metadata.items():
         click.echo(clean(f"{key}: {value}"))
     click.echo(f"id: {node.id}")
     if node.body:
-        click.echo(f"\n{clean_block(node.body)}")
+        click.echo()
+        print_block(clean_block(node.body), console)
     click.echo()
 
 
 @click.command(name="list")
-@click.option(
-    "--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="The most to show."
-)
+@click.option("--limit", type=NumberType(1, 1_000), default=20, show_default=True, help="The most to show.")
 @click.option("--after", default="", metavar="ID", help="Those after this id.")
 @filter_options
 @click.option(
     "--changed-since",
-    type=click.IntRange(min=0),
+    type=NumberType(),
     default=0,
     metavar="VERSION",
     help="Only what was written after this graph version.",
@@ -138,7 +161,7 @@ def list_nodes(as_json: bool, **options: Any) -> None:
     for node in page.nodes:
         _print_line(node, console)
     if not page.nodes:
-        click.echo("Memory holds nothing of that kind.")
+        click.echo(f"Memory holds nothing of that kind.{ask_back(query.kinds)}")
     if page.next:
         click.echo(f"\nThere are more: --after {page.next}")
 

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from services.cli.memory.filters import filter_options
+from services.cli.memory.kinds import ask_back
 from services.cli.memory.session import ask, at_option
 from services.cli.moment import format_date
+from services.cli.numbers import NumberType
 from services.cli.screen import clean, json_option, open_console, print_json, print_line
 from services.cli.submission import TextType
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("text", type=TextType())
-@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="The most to show.")
+@click.option("--limit", type=NumberType(1, 100), default=10, show_default=True, help="The most to show.")
 @filter_options
 @click.option(
     "--anchor",
@@ -41,7 +43,7 @@ def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
     for hit in hits:
         _print_hit(hit, console, why)
     if not hits:
-        click.echo("Memory holds nothing about it.")
+        click.echo(f"Memory holds nothing about it.{ask_back(options['kinds'])}")
 
 
 def _print_hit(hit: "Hit", console: "Console", why: bool) -> None:

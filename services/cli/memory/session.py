@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from services.cli.connection import connect
+from services.cli.numbers import NumberType
 from services.cli.screen import clean, print_json
+from shared.errors import Refused
 
 if TYPE_CHECKING:
     from shared.contracts import Rejection
@@ -16,9 +18,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNKNOWN = "not in memory"
+"""What memory says of an id that it does not hold."""
+
 at_option = click.option(
     "--at",
-    type=click.IntRange(min=0),
+    type=NumberType(),
     default=0,
     metavar="VERSION",
     help="As memory was at this graph version.",
@@ -34,7 +39,12 @@ def ask(work: "Callable[[Memory], Awaitable[T]]") -> T:
         async with connect() as bus:
             return await work(Memory(bus))
 
-    return asyncio.run(connected())
+    try:
+        return asyncio.run(connected())
+    except Refused as refused:
+        if UNKNOWN not in refused.cause or refused.cure:
+            raise
+        raise Refused(refused.cause, "'mailroom memory search' finds ids") from None
 
 
 def store(work: "Callable[[Memory], Awaitable[T]]", *, as_json: bool, insist: str = "") -> T:
