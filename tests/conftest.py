@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import load_roster
-from services.cli.server import NatsServer, provision_office, write_config
+from services.cli.server import NatsServer
 from shared import settings, subjects
 from shared.bus import Bus
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
+from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import load_roster
-from services.cli.server import NatsServer, provision_office, write_config
+from services.cli.server import NatsServer
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.claim import pending

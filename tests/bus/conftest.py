@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.server import NatsServer, provision_office, write_config
+from services.cli.provisioning import provision_office, write_config
+from services.cli.server import NatsServer
 from shared import settings, subjects
 from shared.bus import Bus, Delivery
 from shared.bus.consumer import Consumer

@@ -13,8 +13,9 @@ import pytest
 import structlog
 import structlog.testing
 
+from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import Member, load_roster
-from services.cli.server import NatsServer, provision_office, write_config
+from services.cli.server import NatsServer
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, StateChanged

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from services.cli.server import NatsServer, provision_office, write_config
+from services.cli.provisioning import provision_office, write_config
+from services.cli.server import NatsServer
 from shared import settings, subjects
 from shared.agent import BaseAgent
 from shared.bus import Bus

@@ -408,8 +408,15 @@ async def test_an_unknown_action_is_answered_with_those_there_are(office: Office
     assert "Did you mean 'run_tests'?" in meant.reason
 
 
-async def test_a_goal_no_playbook_is_near_to_is_answered_with_what_can_be_done(office: Office) -> None:
-    goal = await play(office, "Paint my house blue")
+@pytest.mark.parametrize(
+    "text",
+    ["Paint my house blue", f"Find out why the parser in {ROOT} is slow, and propose a patch"],
+    ids=["paint", "find out"],
+)
+async def test_a_goal_no_playbook_is_near_to_is_answered_with_what_can_be_done(
+    office: Office, text: str
+) -> None:
+    goal = await play(office, text)
     assert goal.status is TaskStatus.FAILED
     assert goal.answer.startswith("No model is configured, and none of the playbooks is near enough")
     assert "“Check up on the repository at PATH”" in goal.answer

@@ -59,7 +59,7 @@ async def test_the_figures_come_from_the_log(office_server: OfficeServer) -> Non
         assert figures["agents"][0]["kind"] == "run_tests"
     shown = office_server.mailroom("kpi", "--agents").stdout
     assert "100% caught: 1 denied" in shown
-    assert "50% of 900 remembered things were above 0.75" in shown
+    assert "50% of 900 things that memory brought were relevant (above 0.75)" in shown
     assert "run_tests" in shown
     later = json.loads(office_server.mailroom("kpi", "--json", "--since", "1ms").stdout)
     assert later["velocity"] is None

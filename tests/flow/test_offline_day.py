@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from services.cli.__main__ import COMMANDS
+from services.cli.command import COMMANDS
 from shared import subjects
 from shared.contracts import Question, TaskStatus
 from tests.flow.conftest import ROOT, Office, eventually, eventually_async
@@ -146,14 +146,18 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
 
     await eventually_async(reminded, 20)
 
-    # An overnight job, dropped as a file.
-    job = {"id": "job-20260102-001", "task": f'engineer.read_history repo="{repo}"'}
+    # An overnight job in words, dropped as a file: a playbook knows them.
+    job = {"id": "job-20260102-001", "task": f"Run the tests of {repo}"}
     tonight = office.config.state_dir / "job_queue" / "tonight"
     (tonight / "job.json").write_text(json.dumps(job))
-    archive = office.config.state_dir / "job_queue" / "archive"
-    await eventually(lambda: any("job-20260102-001" in path.name for path in archive.rglob("*")), 60)
-    results = [json.loads(data) for _, _, data in await office.stored("mail.*.cortex")]
-    assert any("job-20260102-001" in json.dumps(result) for result in results)
+    result = office.config.state_dir / "job_queue" / "archive" / "job-20260102-001.json"
+    await eventually(result.exists, 60)
+    assert json.loads(result.read_text())["status"] == "completed"
+
+    async def reported() -> bool:
+        return any(b"job-20260102-001" in data for _, _, data in await office.stored("mail.nexus.cortex"))
+
+    await eventually_async(reported)
 
 
 def test_every_command_of_the_day_is_there() -> None:
