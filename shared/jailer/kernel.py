@@ -4,13 +4,13 @@ import contextlib
 import ctypes
 import os
 
-PR_SET_NO_NEW_PRIVS = 38
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 MS_REC, MS_SLAVE = 0x4000, 1 << 19
 AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH = -100, 0x8000, 0x1000
 OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
-MOUNT_ATTR_IDMAP = 0x00100000
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_IDMAP = 0x00000001, 0x00100000
 MOVE_MOUNT_F_EMPTY_PATH = 4
 RESOLVE_NO_SYMLINKS = 4
 OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
@@ -80,7 +80,15 @@ def open_tree(path: str) -> int:
 
 def change_owners(tree: int, userns: int) -> None:
     """Show what lies beneath ``tree`` with the owners that ``userns`` maps; or raise OSError."""
-    wanted = _MountAttributes(set=MOUNT_ATTR_IDMAP, userns=userns)
+    _set_attributes(tree, _MountAttributes(set=MOUNT_ATTR_IDMAP, userns=userns))
+
+
+def forbid_writing(tree: int) -> None:
+    """Let nothing beneath ``tree`` be changed by way of it; or raise OSError."""
+    _set_attributes(tree, _MountAttributes(set=MOUNT_ATTR_RDONLY))
+
+
+def _set_attributes(tree: int, wanted: _MountAttributes) -> None:
     size = ctypes.c_size_t(ctypes.sizeof(wanted))
     _call(MOUNT_SETATTR, tree, b"", ctypes.c_uint(AT_EMPTY_PATH | AT_RECURSIVE), ctypes.byref(wanted), size)
 

@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from shared.jailer import kernel
-from shared.jailer.order import Order
+from shared.jailer.order import KILLED, Order
+from shared.jailer.program import seal
+from shared.jailer.room import SHORTEST, Room
 from shared.jailer.stage import set_the_stage, step_down
 
 KILL_PATIENCE = 5.0
 """Seconds after SIGKILL until processes the kernel does not let go of are left to it."""
-LOOK = 0.25
-"""Seconds between two looks at how much memory a command takes."""
-LEAST_ROOM = 300 << 20
-"""Bytes a command must leave on the disks it can write to: below 200 MB no stream can be made."""
-LEAST_FILES = 10_000
-"""Files that must still fit on them: a command that makes empty ones fills a disk too."""
 PAGE = resource.getpagesize()
 FIRST_TO_GO = "1000"
 """For oom_score_adj: where memory runs out, the kernel ends a jailed command before anything else."""
+NO_CORE = 1
+"""Bytes of a core file, too few for any. With 0 the machine's own program for crashes would be run all the
+same, outside of the jail; 1 the kernel takes for not to run it."""
 
 
 def mind(order: Order, place: str, control: socket.socket, output: int, errors: int, rules: int) -> None:
@@ -48,7 +47,10 @@ def mind(order: Order, place: str, control: socket.socket, output: int, errors: 
 def shut_in() -> None:
     """Lose what the commands of this process must not have either; once, before there is an order."""
     _write("/proc/self/oom_score_adj", FIRST_TO_GO)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(ValueError):  # nobody may raise what was 0
+        resource.setrlimit(resource.RLIMIT_CORE, (NO_CORE, NO_CORE))
+    # In a container the office may be the first process, which waits for nobody's orphans.
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.restrict_by_landlock()
 
@@ -75,6 +77,8 @@ def _mind(
         # Only now do processes of the same user outside the jail no longer count.
         for kind, bound in order.limits:
             _limit(command.first, kind, bound)
+        if select.select([control], [], [], 0)[0]:  # nobody waits any more: this process was frozen perhaps
+            return {"stopped": True}
         os.write(our_gate, b".")
         os.close(our_gate)
         told = _wait(command, control, order)
@@ -82,19 +86,20 @@ def _mind(
         code = command.end() if command else _reap(bwrap)
     # bubblewrap tells its exit code here where the command was run.
     if not told and b"exit-code" not in _read_all(status):
-        told["problem"] = "bubblewrap could not make it:"
+        told = {"ended": KILLED} if code < 0 else {"problem": "bubblewrap could not make it:"}
     return {**told, "exit": code}
 
 
 def _start(order: Order, output: int, errors: int, files: dict[str, int]) -> int:
+    program, environment = seal(order.jail[0])
     passed = {**files, "--args": _write_options(order)}
     for fd in passed.values():
         os.set_inheritable(fd, True)
     words = [word for option, fd in passed.items() for word in (option, str(fd))]
     return os.posix_spawn(
-        order.jail[0],
+        program,
         [order.jail[0], *words, "--", *order.command],
-        {},  # an environment could have it load something: the command's own goes with the options
+        environment,  # the command's own goes with the options, for it could have bubblewrap load something
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_DUP2, output, 1),
@@ -108,9 +113,12 @@ def _start(order: Order, output: int, errors: int, files: dict[str, int]) -> int
 
 def _write_options(order: Order) -> int:
     """bubblewrap's options in a file, so that nobody reads them in a list of processes."""
-    options = order.jail[1:]
+    options = ["--clearenv", *order.jail[1:]]
     for source, target, writable in order.folders:
-        options += ["--bind" if writable else "--ro-bind", source, target]
+        if source:
+            options += ["--bind" if writable else "--ro-bind", source, target]
+        else:
+            options += ["--perms", "0500", "--size", "4096", "--tmpfs", target]
     options += order.rest
     for name, value in order.environment.items():
         options += ["--setenv", name, value]
@@ -196,6 +204,8 @@ class _Command:
         self._kill()
         _, status = os.waitpid(self.bwrap, 0)
         select.select([self.first_fd], [], [], KILL_PATIENCE)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.first, os.WNOHANG)
         return os.waitstatus_to_exitcode(status)
 
     def _kill(self) -> None:
@@ -205,24 +215,16 @@ class _Command:
 
 def _wait(command: _Command, control: socket.socket, order: Order) -> dict[str, Any]:
     """Wait until the command ends by itself, or end it because it is asked for or takes too much."""
-    places = [folder.source for folder in order.folders if folder.writable and not _is_full(folder.source)]
+    room, pause = Room(folder.source for folder in order.folders if folder.writable), SHORTEST
     while True:
-        readable, _, _ = select.select([control.fileno(), command.bwrap_fd], [], [], LOOK)
+        readable, _, _ = select.select([control.fileno(), command.bwrap_fd], [], [], pause)
         if command.bwrap_fd in readable:
             return {}
         if readable:
             command.stop(order.stop_signal, order.grace)
             return {"stopped": True}
+        short, pause = room.look()
+        if short:
+            return {"ended": f"it left too little of {short}"}
         if order.memory and command.memory() > order.memory:
             return {"ended": f"it took more than {order.memory / (1 << 30):.1f} GiB of memory"}
-        if any(_is_full(place) for place in places):
-            return {"ended": "it left too little room on the disk"}
-
-
-def _is_full(place: str) -> bool:
-    try:
-        disk = os.statvfs(place)
-    except OSError:
-        return False
-    # Some file systems count no files.
-    return disk.f_bavail * disk.f_frsize < LEAST_ROOM or 0 < disk.f_favail < LEAST_FILES

@@ -4,9 +4,12 @@ import json
 import os
 from typing import NamedTuple
 
+KILLED = "it was ended from outside"
+"""Why a command ended that neither ended by itself nor was to end: somebody, or the kernel, killed it."""
+
 
 class Folder(NamedTuple):
-    """A folder or file of the machine, and where the command sees it."""
+    """A folder or file of the machine, and where the command sees it; without ``source`` an empty folder."""
 
     source: str
     target: str

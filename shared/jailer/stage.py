@@ -6,6 +6,7 @@ that user; on the disk nothing changes, and what the user writes belongs to the 
 """
 
 import contextlib
+import errno
 import functools
 import os
 import signal
@@ -13,7 +14,7 @@ import stat
 from pathlib import Path
 
 from shared.jailer import kernel
-from shared.jailer.order import Folder, Order
+from shared.jailer.order import Order
 
 USER = 0x70000000 + os.getpid()
 """The throw-away user, one for each process that starts commands; no account is that high."""
@@ -40,22 +41,27 @@ def enter_own_mounts(place: str) -> str:
 
 def set_the_stage(order: Order, place: str) -> Order:
     """``order`` with sources that USER can reach; raises OSError where this root may not mount."""
-    wanted = {folder.source: folder.writable for folder in order.folders}
+    wanted: dict[str, bool] = {}
+    for folder in (folder for folder in order.folders if folder.source):
+        wanted[folder.source] = folder.writable or wanted.get(folder.source, False)
     if order.staged:
         wanted.setdefault(order.staged, False)
     trees = {source: _open(source, writable) for source, writable in wanted.items()}
     places = {
         source: _place(f"{place}/stage/{number}", tree) for number, (source, tree) in enumerate(trees.items())
     }
-    folders = [Folder(places[source], target, writable) for source, target, writable in order.folders]
+    folders = [folder._replace(source=places.get(folder.source, "")) for folder in order.folders]
     return order._replace(jail=[_translate(order.jail[0], places), *order.jail[1:]], folders=folders)
 
 
 def step_down() -> None:
-    """Become USER for good."""
-    os.setgroups([])
-    os.setresgid(USER, USER, USER)
-    os.setresuid(USER, USER, USER)
+    """Become USER for good; raises OSError where this root may not."""
+    try:
+        os.setgroups([])
+        os.setresgid(USER, USER, USER)
+        os.setresuid(USER, USER, USER)
+    except OSError as error:
+        raise OSError(error.errno, f"this root may not become another user ({error.strerror})") from None
 
 
 def _open(source: str, writable: bool) -> int:
@@ -70,6 +76,8 @@ def _open(source: str, writable: bool) -> int:
         if writable:
             reason = f"its file system cannot show {source} as another user's ({error.strerror})"
             raise OSError(error.errno, reason) from None
+    if not writable:
+        kernel.forbid_writing(tree)  # bubblewrap does so too, but is itself a file beneath one of them
     return tree
 
 
@@ -99,12 +107,12 @@ def _map_owner(uid: int, gid: int) -> int:
         with contextlib.suppress(OSError):
             kernel.unshare(kernel.CLONE_NEWUSER)
             os.write(theirs, b".")
-        signal.pause()
+            signal.pause()
         os._exit(0)
     os.close(theirs)
     try:
         if not os.read(ours, 1):
-            raise OSError("no user namespace can be made")
+            raise OSError(errno.EPERM, "no user namespace can be made")
         _write_map(child, "uid_map", uid)
         _write_map(child, "gid_map", gid)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)

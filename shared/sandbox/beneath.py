@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from shared.errors import ActionError
-from shared.sandbox.openat2 import has_openat2, openat2
+from shared.sandbox.openat2 import has_openat2, openat2, sync_disk
 from shared.sandbox.removal import FOLDER, remove_at, stat_at
 
 
@@ -141,11 +141,15 @@ class Beneath:
             raise ActionError(f"{path} has more than {limit:,} bytes", "Look at a part of it by a command")
         return data
 
-    def write(self, path: str, data: bytes | BinaryIO, *, mode: int = 0, mtime_ns: int = 0) -> None:
+    def write(
+        self, path: str, data: bytes | BinaryIO, *, mode: int = 0, mtime_ns: int = 0, is_last: bool = True
+    ) -> None:
         """Put ``data`` at ``path``, all of it or nothing; folders on the way are made.
 
         The file gets ``mode`` and ``mtime_ns``; 0 leaves a file that is there its mode, gives a new one 644,
-        and both the time of now. Raises ActionError where something else than a regular file is there.
+        and both the time of now. It survives a power cut, but where it is not the last of many: then
+        ``settle`` sees to it for all of them. Raises ActionError where something else than a regular file is
+        there.
         """
         parent, name = split(self.relative(path))
         with self.folder(parent, make=True) as at:
@@ -154,11 +158,13 @@ class Beneath:
                 if there is not None:
                     require_regular(path, there)
                 kept = mode or (stat.S_IMODE(there.st_mode) & 0o777 if there else 0o644)
-                self._replace(at, name, data, kept, mtime_ns)
+                self._replace(at, name, data, kept, mtime_ns, is_last)
             except OSError as error:
                 raise told(path, error) from None
 
-    def _replace(self, at: int, name: str, data: bytes | BinaryIO, mode: int, mtime_ns: int) -> None:
+    def _replace(
+        self, at: int, name: str, data: bytes | BinaryIO, mode: int, mtime_ns: int, is_last: bool
+    ) -> None:
         temporary = f".mailroom-{secrets.token_hex(8)}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRWXU, dir_fd=at)
         try:
@@ -168,12 +174,17 @@ class Beneath:
                 os.fchmod(fd, mode)
                 if mtime_ns:
                     os.utime(fd, ns=(mtime_ns, mtime_ns))
-                os.fsync(fd)
+                if is_last:
+                    os.fsync(fd)
             os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=at)
             raise
+
+    def settle(self) -> None:
+        """Have the disk keep all that was written, as after a power cut it would have to; raises OSError."""
+        sync_disk(self.fd)
 
     def adopt(self, source: Path, name: str) -> None:
         """Move a folder of the same file system into this one, as ``name``; raises ActionError."""

@@ -32,6 +32,7 @@ walls = {{
     "it sees other processes": os.getpid() < 10,
     "it sees the machine's passwords": not os.path.exists("/etc/shadow"),
     "it can write to /usr": not os.access("/usr", os.W_OK),
+    "it can change what makes the jail": not os.access("/proc/1/exe", os.W_OK),
     "it can write to the settings of the kernel": not os.access("/proc/sys/kernel/core_pattern", os.W_OK),
     "it sees the machine's network": [line.split(":")[0].strip() for line in devices][2:] == ["lo"],
     "it can ask the kernel about networks": is_refused(16),

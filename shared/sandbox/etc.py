@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -64,8 +65,20 @@ def _remove_orphans() -> None:
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, ignore_dangling_symlinks=True)
-    else:
+        shutil.copytree(source, target, symlinks=True, ignore=_find_private)
+    elif _is_public(source):
         # Where it is a link, that may lead to what a command does not see.
         shutil.copyfile(source, target)
         target.chmod(0o644)
+
+
+def _find_private(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if not _is_public(Path(folder, name))]
+
+
+def _is_public(path: Path) -> bool:
+    """Whether everybody may read it: of what root alone may, the copy would be open."""
+    try:
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False

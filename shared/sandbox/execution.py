@@ -12,14 +12,16 @@ from typing import Any
 import msgspec
 
 from shared.errors import ActionError
-from shared.jailer.order import Order
+from shared.jailer.order import KILLED, Order
 from shared.sandbox.capture import Capture
 from shared.sandbox.jailer import jailer
 
 GRACE = 2.0
 """Seconds between the stop signal and SIGKILL."""
 PATIENCE = GRACE + 10.0
-"""Seconds after which a command that was to stop is no longer waited for: the kernel holds it."""
+"""Seconds after which who minds a command that was to stop is killed too: somebody froze it."""
+KILL_PATIENCE = 5.0
+"""Seconds after that until processes the kernel does not let go of are left to it."""
 
 NOT_RUN = "bwrap: execvp "
 """How bubblewrap begins to say that the program cannot be started; a shell's exit code for that is 127."""
@@ -48,6 +50,7 @@ async def execute(order: Order, seconds: float, output: Capture, errors: Capture
     except asyncio.CancelledError:
         run.stop.set()
         await asyncio.wait({running})
+        running.exception()  # nobody else asks for it
         raise
 
 
@@ -59,6 +62,8 @@ class _Run:
         self.output = output
         self.errors = errors
         self.stop = asyncio.Event()
+        self.is_minded = False
+        self.minder: int | None = None
         self.streams: list[asyncio.Future[None]] = []
         self.closing = contextlib.ExitStack()
 
@@ -74,10 +79,17 @@ class _Run:
             if not in_time:
                 self.control.shutdown(socket.SHUT_WR)
                 await asyncio.wait({ending}, timeout=PATIENCE)
+            if not ending.done():
+                self._end_minder()
+                await asyncio.wait({ending}, timeout=KILL_PATIENCE if self.minder else 0)
             # The streams close with the last process; one that got away must not keep us waiting.
             await asyncio.wait(self.streams, timeout=0.5)
             ending.cancel()
-            told = ending.result() if ending.done() and not ending.cancelled() else {}
+            await asyncio.wait({ending})  # it lets go of the socket before that is closed
+            told = {} if ending.cancelled() else ending.result()
+            if not self.is_minded:
+                # Who takes the order later sees that nobody waits, and does not begin.
+                raise ActionError("No process can be started: what starts them does not answer", "Try again")
             return self._conclude(told, time.monotonic() - started, timed_out=not in_time)
 
     async def _start(self) -> socket.socket:
@@ -96,8 +108,24 @@ class _Run:
         words = b""
         while more := await asyncio.get_running_loop().sock_recv(control, 4096):
             words += more
-        told: dict[str, Any] = json.loads(words or b"{}")
+            if not self.is_minded and b"\n" in words:
+                self._hold_minder(int(words.partition(b"\n")[0]))
+        told: dict[str, Any] = json.loads(words.partition(b"\n")[2] or b"{}")
         return told
+
+    def _hold_minder(self, pid: int) -> None:
+        self.is_minded = True
+        with contextlib.suppress(ProcessLookupError):  # it has told its end already
+            self.minder = os.pidfd_open(pid)
+            self.closing.callback(os.close, self.minder)
+
+    def _end_minder(self) -> None:
+        """Kill who minds the command: the kernel then ends the command. If nobody does, the jailer hangs."""
+        if not self.is_minded:
+            jailer.give_up()
+        elif self.minder is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.minder, signal.SIGKILL)
 
     def _conclude(self, told: dict[str, Any], seconds: float, *, timed_out: bool) -> Ending:
         code = told.get("exit", 128 + signal.SIGKILL)
@@ -110,7 +138,7 @@ class _Run:
             exit_code=128 - code if 128 < code <= 128 + signal.SIGRTMAX else code,
             seconds=seconds,
             timed_out=timed_out,
-            problem=told.get("ended", "") if told else "it was ended from outside",
+            problem=told.get("ended", "") if told else KILLED,
         )
 
     def _listen(self, capture: Capture, theirs: contextlib.ExitStack) -> int:

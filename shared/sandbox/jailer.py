@@ -13,12 +13,16 @@ from shared.errors import ActionError
 from shared.jailer import order
 from shared.jailer.order import Order
 from shared.sandbox.etc import furnish
+from shared.sandbox.jail import find_bubblewrap
 from shared.sandbox.rules import seccomp_rules
 
 ROOT = Path(__file__).parents[2]
-START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from shared.jailer.serving import serve; serve(sys.argv[2])"
-)
+START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from shared.jailer.serving import serve
+serve(*sys.argv[2:])
+"""
 
 
 class Jailer:
@@ -59,7 +63,7 @@ class Jailer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", START, str(ROOT), furnish()],
+                [sys.executable, "-I", "-S", "-c", START, str(ROOT), furnish(), find_bubblewrap()],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -71,6 +75,13 @@ class Jailer:
         os.write(self.rules, rules)
         self.owner, self.orders = os.getpid(), ours
         return ours
+
+    def give_up(self) -> None:
+        """End the process at once, since it does not answer; the next command has another one started."""
+        with self.lock:
+            if self.process is not None and self.owner == os.getpid():
+                self.process.kill()
+            self.close()
 
     def close(self) -> None:
         """End the process; commands that run go on until they end or their caller does."""

@@ -1,4 +1,4 @@
-"""The system call that opens a file beneath a folder and nowhere else."""
+"""System calls on files that Python lacks: openat2 opens beneath a folder and nowhere else; syncfs."""
 
 import ctypes
 import errno
@@ -55,3 +55,12 @@ def openat2(at: int, path: str, flags: int, mode: int) -> int:
         if number not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(number, os.strerror(number))
+
+
+def sync_disk(fd: int) -> None:
+    """Have the file system of ``fd`` write down all that was written to it; raises OSError."""
+    if sys.platform != "linux":
+        os.sync()
+    elif _libc().syncfs(fd):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,8 +1,10 @@
 """The system calls a jailed command may not make, as a seccomp program."""
 
 import errno
+import fcntl
 import functools
 import os
+import resource
 import socket
 import stat
 from collections.abc import Iterator, Sequence
@@ -58,6 +60,8 @@ TERMINAL = (0x5412, 0x541C)
 MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
 """Where these calls have the mode of a file; open and openat have it after their flags."""
 OPENS = {"open": 1, "openat": 2}
+ALLOCATIONS = (0x40305828, 0x4030582A, 0x40305839)
+"""FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE: what fallocate does, by another name."""
 
 
 @functools.cache
@@ -75,6 +79,8 @@ def seccomp_rules() -> bytes:
         _refuse(rules, name, errno.EPERM)
     for name in ABSENT:
         _refuse(rules, name, errno.ENOSYS)
+    # It takes a whole disk before anybody can look. Programs write then, as where it is not supported.
+    _refuse(rules, "fallocate", errno.EOPNOTSUPP)
     for name, number, conditions in _conditional():
         _refuse(rules, name, number, conditions)
     fd = os.memfd_create("rules")
@@ -102,6 +108,14 @@ def _conditional() -> Iterator[tuple[str, int, list[tuple[int, ...]]]]:
         yield "clone", errno.EPERM, [(0, among, bit, bit)]
     for request in TERMINAL:
         yield "ioctl", errno.EPERM, [(1, among, 0xFFFFFFFF, request)]
+    # With a lease, others wait before they may write to a file that the command can only read.
+    yield "fcntl", errno.EPERM, [(1, among, 0xFFFFFFFF, fcntl.F_SETLEASE)]
+    for request in ALLOCATIONS:
+        yield "ioctl", errno.EOPNOTSUPP, [(1, among, 0xFFFFFFFF, request)]
+    # Said to be done: with another bound the machine's program for crashes would be run.
+    core = (0xFFFFFFFF, resource.RLIMIT_CORE)
+    yield "setrlimit", 0, [(0, among, *core)]
+    yield "prlimit64", 0, [(1, among, *core), (2, pyseccomp.NE, 0)]
     for family in set(range(LAST_FAMILY)) - set(FAMILIES):
         yield "socket", errno.EAFNOSUPPORT, [(0, same, family)]
     yield "socket", errno.EAFNOSUPPORT, [(0, from_, LAST_FAMILY)]
@@ -110,5 +124,5 @@ def _conditional() -> Iterator[tuple[str, int, list[tuple[int, ...]]]]:
         for name, place in MODES.items():
             yield name, errno.EPERM, [(place, among, bit, bit)]
         for name, place in OPENS.items():
-            creates = (place, among, os.O_CREAT, os.O_CREAT)
-            yield name, errno.EPERM, [creates, (place + 1, among, bit, bit)]
+            for makes in (os.O_CREAT, os.O_TMPFILE & ~os.O_DIRECTORY):  # the second gets a name later
+                yield name, errno.EPERM, [(place, among, makes, makes), (place + 1, among, bit, bit)]

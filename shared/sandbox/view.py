@@ -127,7 +127,8 @@ def shown_folders(
         ):
             wanted |= _show(Path(place), False)
     shown: list[Folder] = []
-    for folder in sorted(wanted.values(), key=lambda folder: folder.target.count("/")):
+    wholly = [*wanted.values(), *_cover(wanted.values())]
+    for folder in sorted(wholly, key=lambda folder: folder.target.count("/")):
         if not _is_shown(folder, shown):
             shown.append(folder)
     return shown
@@ -154,17 +155,22 @@ def _is_shown(folder: Folder, shown: Sequence[Folder]) -> bool:
     return False
 
 
-def hidden_options(shown: Sequence[Folder]) -> list[str]:
-    """bubblewrap's options that cover the office's keys where they lie in a folder that is shown."""
-    keys = _find_keys()
-    if not keys or not Path(keys).is_dir() or not is_below(keys, [folder.target for folder in shown]):
-        return []
-    return ["--perms", "0500", "--size", "4096", "--tmpfs", keys, "--remount-ro", keys]
+def _cover(shown: Iterable[Folder]) -> list[Folder]:
+    """Covers for what is the office's alone, its state and its keys, wherever it lies in what is shown."""
+    return [
+        Folder("", folder.target + own.removeprefix(folder.source), False)
+        for own in _find_own()
+        for folder in shown
+        if is_below(own, [folder.source])
+    ]
 
 
 @functools.cache
-def _find_keys() -> str:
+def _find_own() -> tuple[str, ...]:
     try:
-        return str(settings.load().keys)
+        config = settings.load()
     except ConfigError:
-        return ""
+        return ()
+    return tuple(
+        path for path in map(os.path.realpath, (config.state_dir, config.keys)) if Path(path).is_dir()
+    )

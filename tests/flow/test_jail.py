@@ -1,6 +1,7 @@
 """What a command in the jail sees and can change of the machine's files: real commands that try."""
 
 import os
+import shutil
 import sys
 import uuid
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ActionError
+from shared.jailer.program import seal
 from shared.sandbox import check_jail, command, run_command
+from shared.sandbox.jail import find_bubblewrap
 from shared.sandbox.view import is_closed
 from tests.flow.jailing import python, run_office, shell
 
@@ -91,25 +94,35 @@ async def test_secrets_of_the_machine_are_not_there(workspace, tmp_path, monkeyp
     assert CANARY not in result.output
     names = {line.partition("=")[0] for line in result.output.splitlines() if line}
     assert names <= {"PATH", "HOME", "TMPDIR", "LANG", "TERM", "USER", "PWD", "SHLVL", "_", "OLDPWD"} | {
-        *("RUSTUP_HOME", "PYENV_ROOT", "VOLTA_HOME", "ASDF_DATA_DIR")
+        *("RUSTUP_HOME", "PYENV_ROOT", "VOLTA_HOME", "ASDF_DATA_DIR", "LD_LIBRARY_PATH")
     }
 
 
-async def test_the_offices_keys_are_covered_where_their_folder_is_shown(workspace):
+async def test_what_is_the_offices_alone_is_covered_where_its_folder_is_shown(workspace, tmp_path):
+    place, link = workspace / "state" / "workspaces" / "one", tmp_path / "link"
+    link.symlink_to(workspace)
     code = (
         "import asyncio, pathlib\nfrom shared.sandbox import run_command\n"
-        f"place = pathlib.Path({str(workspace)!r})\n"
-        "script = ['sh', '-c', 'cat state/keys/user.nk; rm -rf state/keys; cat state/other']\n"
-        "print(asyncio.run(run_command(script, cwd=place, timeout=20, writable=[place])).output)"
+        f"whole, place = pathlib.Path({str(link)!r}), pathlib.Path({str(place)!r})\n"
+        "script = 'find state; cat state/*; rm -rf state/keys state/workspaces/two state/mailroom.toml'\n"
+        "script = f'cd {whole}; {script}; cd {whole.resolve()}; {script}; cd {place}'\n"
+        "script += '; cat file; echo x > made'\n"
+        "ran = run_command(['sh', '-c', script], cwd=place, timeout=20, writable=[whole, place])\n"
+        "print(asyncio.run(ran).output)"
     )
-    keys = workspace / "state" / "keys"
-    keys.mkdir(parents=True)
-    (keys / "user.nk").write_text(CANARY)
-    (workspace / "state" / "other").write_text("other")
-    done = run_office(code, **{**os.environ, "MAILROOM_STATE_DIR": str(workspace / "state")})
+    for name in ("keys/user.nk", "mailroom.toml", "workspaces/two/file"):
+        path = workspace / "state" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {CANARY}")
+    place.mkdir()
+    (place / "file").write_text("its own")
+    done = run_office(code, **{**os.environ, "MAILROOM_STATE_DIR": str(link / "state")})
     assert CANARY not in done.stdout + done.stderr
-    assert "other" in done.stdout
-    assert (keys / "user.nk").read_text() == CANARY
+    assert "its own" in done.stdout, done.stderr
+    assert "user.nk" not in done.stdout
+    assert (place / "made").read_text() == "x\n"
+    assert (workspace / "state/keys/user.nk").exists()
+    assert (workspace / "state/workspaces/two/file").exists()
 
 
 async def test_whole_homes_and_system_folders_are_never_shown(workspace):
@@ -151,6 +164,46 @@ async def test_a_folder_that_becomes_a_link_at_the_last_moment_is_not_followed(
     assert not list((tmp_path / "outside").iterdir())
 
 
+async def test_what_makes_the_jail_is_not_changed_by_way_of_its_first_process(workspace):
+    def look() -> tuple[object, ...]:
+        info = Path(find_bubblewrap()).stat()
+        return info.st_mode, info.st_ctime_ns, info.st_mtime_ns
+
+    before = look()
+    code = """
+import os
+for change in (
+    lambda: os.chmod("/proc/1/exe", 0o777),
+    lambda: os.utime("/proc/1/exe"),
+    lambda: os.setxattr("/proc/1/exe", "user.x", b"x"),
+    lambda: os.truncate("/proc/1/exe", 0),
+    lambda: os.open("/proc/1/exe", os.O_WRONLY),
+):
+    try: change()
+    except OSError: pass
+print("tried")
+"""
+    assert (await python(code, workspace)).output == "tried\n"
+    assert look() == before
+
+
+def test_a_program_that_this_user_could_change_is_run_from_a_sealed_copy(tmp_path):
+    copy = tmp_path / "true"
+    shutil.copy("/usr/bin/true", copy)
+    program, environment = seal(str(copy))
+    try:
+        assert program.startswith("/proc/self/fd/")
+        assert set(environment) == {"LD_LIBRARY_PATH"}
+        with pytest.raises(PermissionError):
+            os.pwrite(int(program.rpartition("/")[2]), b"x", 0)
+        assert os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn(program, ["true"], {}), 0)[1]) == 0
+    finally:
+        os.close(int(program.rpartition("/")[2]))
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    assert seal(str(script)) == (str(script), {})
+
+
 async def test_no_file_becomes_another_users_program(workspace):
     (workspace / "tool").write_text("#!/bin/sh\n")
     code = """
@@ -161,10 +214,11 @@ for bits in (0o4755, 0o2755, 0o6755):
         lambda: os.fchmod(os.open("tool", os.O_RDONLY), bits),
         lambda: os.open(f"new{bits}", os.O_CREAT | os.O_WRONLY, bits),
         lambda: os.mknod(f"node{bits}", bits),
+        lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, bits),
     ):
         try: change(); print("set")
         except PermissionError: print("refused")
 """
     result = await python(code, workspace)
-    assert result.output.split() == ["refused"] * 12
+    assert result.output.split() == ["refused"] * 15
     assert not [path for path in workspace.iterdir() if path.stat().st_mode & 0o6000]

@@ -10,7 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shared.sandbox import Limits
+from shared.errors import ActionError
+from shared.jailer import kernel
+from shared.sandbox import CommandResult, Limits, execution
 from tests.flow.jailing import python, shell, start_office, start_sleep
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
@@ -65,6 +67,20 @@ async def test_daemons_of_every_kind_are_gone_when_the_command_has_ended(workspa
         for process in psutil.process_iter(["cmdline"])
         if process.info["cmdline"] == ["sleep", "4321"]
     ]
+
+
+async def test_it_leaves_no_dead_process_to_the_first_one_which_may_be_the_office(workspace):
+    subreaper = kernel.PR_SET_CHILD_SUBREAPER
+    await shell("true", workspace)
+    kernel.prctl(subreaper, 1)  # as the first process of a container is
+    try:
+        for _ in range(3):
+            await shell("(setsid sleep 4321 &); true", workspace)
+        await asyncio.sleep(0.1)
+        children = psutil.Process().children()
+    finally:
+        kernel.prctl(subreaper, 0)
+    assert not [child for child in children if child.status() == psutil.STATUS_ZOMBIE]
 
 
 async def test_a_fork_bomb_is_bounded_and_gone(workspace):
@@ -159,6 +175,48 @@ async def test_the_starter_of_commands_may_be_killed(workspace):
     starter.kill()
     assert (await running).output == "finished\n"
     assert (await shell("echo again", workspace)).output == "again\n"
+
+
+async def start_two(workspace: Path) -> "tuple[asyncio.Task[CommandResult], list[psutil.Process]]":
+    """A command that heeds no signal and leaves its session, and those above it: bubblewrap, its minder."""
+    mark = str(9_000_000 + uuid.uuid4().int % 1_000_000)
+    script = f"trap '' TERM; (setsid sleep {mark} &); sleep {mark}"
+    running = asyncio.create_task(shell(script, workspace, seconds=1.0))
+    found: list[psutil.Process] = []
+    while len(found) < 2:
+        await asyncio.sleep(0.05)
+        found = [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", mark]]
+    above = max((each.parents() for each in found), key=len)
+    names = [each for each in above if "bwrap" in " ".join(each.cmdline()[:1])]
+    return running, [names[-1], names[-1].parent()]
+
+
+@pytest.mark.parametrize(("who", "number"), [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)])
+async def test_whoever_of_those_above_it_is_killed_or_frozen_the_command_is_gone(
+    workspace, monkeypatch, who, number
+):
+    monkeypatch.setattr(execution, "PATIENCE", 0.2)
+    await shell("true", workspace)
+    running, above = await start_two(workspace)
+    above[who].send_signal(number)
+    result = await running
+    assert (result.exit_code, result.problem) == (-signal.SIGKILL, "it was ended from outside")
+    assert not processes_in(workspace)
+    assert (await shell("echo again", workspace)).output == "again\n"
+
+
+async def test_a_starter_of_commands_that_does_not_answer_is_given_up(workspace, monkeypatch):
+    monkeypatch.setattr(execution, "PATIENCE", 0.2)
+    await shell("true", workspace)
+    starter = next(
+        child for child in psutil.Process().children() if "shared.jailer" in " ".join(child.cmdline())
+    )
+    starter.suspend()
+    assert (await shell("echo the one that waited", workspace)).exit_code == 0
+    with pytest.raises(ActionError, match="what starts them does not answer"):
+        await shell("touch late", workspace, seconds=0.3)
+    assert (await shell("echo again", workspace)).output == "again\n"
+    assert not list(workspace.iterdir())
 
 
 async def test_no_descriptor_of_the_office_is_inherited(workspace):

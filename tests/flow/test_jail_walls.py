@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shared.jailer import stage
 from shared.sandbox.check import PROBE
 from tests.flow.jailing import python, run_office, shell
 
@@ -140,6 +142,7 @@ call("reboot", 0)
 call("ioctl", 0, 0x5412, buffer)
 call("swapon", b"/tmp/x", 0)
 call("acct", b"/tmp/x")
+call("fcntl", os.open("own", os.O_CREAT), 1024, 0)
 call("open_by_handle_at", 3, buffer, 0)
 import platform
 numbers = {"keyctl": 250, "add_key": 248, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323}
@@ -180,6 +183,42 @@ async def test_it_is_the_first_to_go_where_memory_runs_out_and_cannot_leave_that
     result = await shell(f"cat {place}; echo -1000 > {place}; cat {place}", workspace)
     assert result.output.split()[0] == "1000"
     assert result.output.split()[-1] == "1000"
+
+
+async def test_a_crash_starts_no_program_of_the_machine(workspace):
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.prlimit(0, resource.RLIMIT_CORE, (0, 0))
+print(*resource.getrlimit(resource.RLIMIT_CORE))
+"""
+    assert (await python(code, workspace)).output == "1 1\n"  # what the kernel takes for no core at all
+
+
+async def test_no_disk_is_taken_at_once(workspace):
+    code = """
+import errno, fcntl, os, struct
+def tell(work):
+    try: work(); print("done")
+    except OSError as error: print(errno.errorcode[error.errno])
+file = os.open("large", os.O_CREAT | os.O_RDWR)
+for request in (0x40305828, 0x4030582A, 0x40305839):
+    tell(lambda: fcntl.ioctl(file, request, struct.pack("hhqqiI16x", 0, 0, 0, 1 << 20, 0, 0)))
+os.posix_fallocate(file, 0, 1 << 16)
+print(os.fstat(file).st_size)
+"""
+    result = await python(code, workspace)
+    assert result.output.split() == ["ENOTSUP"] * 3 + [str(1 << 16)], result.output
+    assert "not supported" in (await shell("fallocate -l 1M new 2>&1", workspace)).output
+
+
+def test_a_root_that_may_make_no_user_namespace_says_so(monkeypatch):
+    def refuse(flags: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(stage.kernel, "unshare", refuse)
+    with pytest.raises(OSError, match="no user namespace can be made"):
+        stage._map_owner.__wrapped__(1, 1)
 
 
 async def test_output_without_end_neither_fills_memory_nor_outlives_its_time(workspace):

@@ -237,6 +237,43 @@ def test_what_is_too_large_is_said_not_lost_in_silence(root: Path, tmp_path: Pat
         Snapshots(root, tmp_path / "others", max_files=2).take("x")
 
 
+def test_what_cannot_be_taken_back_is_not_passed_over(root: Path, tmp_path: Path) -> None:
+    small = Snapshots(root, tmp_path / "small", max_file=10)
+    (root / "large").write_text("x" * 20)
+    small.take("change the small one")
+    (root / "a.txt").write_text("changed")
+    small.take("change the large one")
+    (root / "large").write_text("y" * 20)
+    restored = small.undo()
+    assert (restored.label, restored.count, set(restored.lost)) == ("change the large one", 0, {"large"})
+    assert (root / "a.txt").read_text() == "changed"
+
+
+def test_more_than_a_snapshot_may_have_is_taken_back_all_the_same(root: Path, tmp_path: Path) -> None:
+    small = Snapshots(root, tmp_path / "small", max_files=20)
+    before = tree(root)
+    small.take("make many")
+    for folder in ("new", "src"):
+        (root / folder).mkdir(exist_ok=True)
+        for number in range(30):
+            (root / folder / str(number)).touch()
+    with pytest.raises(ActionError, match=r"more than the 20 files .* Take back with undo"):
+        small.take("the next")
+    assert small.undo().count == 31  # the new folder as one
+    assert tree(root) == before
+
+
+def test_a_workspace_that_was_shut_is_opened_again(root: Path, snapshots: Snapshots) -> None:
+    snapshots.take("shut it")
+    (root / "new").touch()
+    root.chmod(0)
+    snapshots.take("the next")
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    root.chmod(0o300)
+    assert snapshots.undo().removed == ("new",)
+    assert (root / "a.txt").read_text() == "one"
+
+
 def test_the_store_cannot_be_inside(root: Path) -> None:
     with pytest.raises(ValueError, match="inside"):
         Snapshots(root, root / "snapshots")

@@ -8,7 +8,7 @@ import pytest
 from shared.errors import ActionError
 from shared.jailer import order
 from shared.jailer.order import Folder, Order
-from shared.sandbox import jail, view
+from shared.sandbox import etc, jail, view
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +109,18 @@ def test_without_bubblewrap_the_cure_is_told(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ActionError, match=r"There is no bubblewrap .* Install it"):
         jail.find_bubblewrap.__wrapped__()
+
+
+def test_of_the_machines_settings_only_what_everybody_may_read_is_copied(tmp_path):
+    settings, copy = tmp_path / "java", tmp_path / "etc" / "java"
+    (settings / "security").mkdir(parents=True)
+    for name, mode in (("public", 0o644), ("security/policy", 0o644), ("security/password", 0o600)):
+        (settings / name).write_text("x")
+        (settings / name).chmod(mode)
+    etc._copy(settings, copy)
+    etc._copy(settings / "security" / "password", tmp_path / "etc" / "password")
+    found = {str(path.relative_to(tmp_path / "etc")) for path in (tmp_path / "etc").rglob("*")}
+    assert found == {"java", "java/public", "java/security", "java/security/policy"}
 
 
 def test_an_order_is_read_as_it_was_written():

@@ -7,10 +7,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from shared.sandbox.policy import effects
-from shared.sandbox.policy.environment import judge_listing, judge_variable
+from shared.sandbox.policy.environment import judge_variable
 from shared.sandbox.policy.expansion import UNKNOWN
+from shared.sandbox.policy.help import is_help
+from shared.sandbox.policy.listings import is_listing, judge_listing
+from shared.sandbox.policy.located import judge_located
+from shared.sandbox.policy.mentions import judge_mentions
 from shared.sandbox.policy.options import Options, parse_options
 from shared.sandbox.policy.paths import Place, place, resolve
+from shared.sandbox.policy.quoting import holds_subscript
+from shared.sandbox.policy.rehearsals import is_rehearsal
 from shared.sandbox.policy.scope import UNREAD, Scope, Stream
 from shared.sandbox.policy.words import Word
 
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
 Handler = Callable[["Call"], Stream | None]
 """Judges a call of one program; what it prints, or None where that is not known."""
 
-_BINARIES = re.compile(r"/(usr/)?(local/)?s?bin/[^/]+$|/opt/homebrew/bin/[^/]+$")
 _VERSION = re.compile(r"-?\d[\d.]*$")
 _BUILDERS = frozenset(
     "mkdir make gmake cmake ninja npm yarn pnpm bun npx pip pip3 uv poetry pipx python python3 node "
@@ -29,6 +34,11 @@ _BUILDERS = frozenset(
     "scons meson bazel dotnet mix".split()
 )
 """Programs that run what they find in the folder where they are."""
+_EVALUATES = frozenset(
+    "let test [ printf read mapfile readarray declare typeset local export readonly getopts wait".split()
+)
+"""Builtins that take names of variables, with subscripts that are computed."""
+_GAP = re.compile(r"[\s;|&<>]")
 _UNKNOWN_VALUE = "${_}"
 
 
@@ -37,6 +47,11 @@ def _programs() -> Mapping[str, Handler]:
     from shared.sandbox.policy.programs import PROGRAMS
 
     return PROGRAMS
+
+
+def _show(text: str) -> str:
+    """``text`` as it would be typed: in quotes where it has gaps."""
+    return text if text and not _GAP.search(text) else f"'{text}'"
 
 
 class Call:
@@ -64,7 +79,7 @@ class Call:
     @property
     def title(self) -> str:
         """The command as a person sees it, shortened."""
-        text = " ".join(word.text for word in self.words).replace(UNKNOWN, "...")
+        text = " ".join(_show(word.text) for word in self.words).replace(UNKNOWN, "...")
         return text if len(text) <= 80 else text[:77] + "..."
 
     def find(self, rule: str, what: str = "") -> None:
@@ -74,6 +89,12 @@ class Call:
     def options(self, valued: str = "", permute: bool = True) -> Options:
         """The arguments as options and operands."""
         return parse_options(self.args, valued, permute)
+
+    @property
+    def handler(self) -> Handler | None:
+        """What judges the program: by its name, or by that without a version."""
+        programs = _programs()
+        return programs.get(self.name) or programs.get(_VERSION.sub("", self.name))
 
     def judge(self) -> Stream:
         """Judge it; what it prints, as far as that is known."""
@@ -86,7 +107,7 @@ class Call:
                 self.judge_unknown_arguments()
                 return UNREAD
         if "/" in self.name:
-            return self._judge_path()
+            return judge_located(self)
         if self.name in self.scope.aliases and f"alias {self.name}" not in self.scope.active:
             return self._judge_alias()
         if self.name in self.scope.functions:
@@ -95,20 +116,28 @@ class Call:
 
     def judge_program(self) -> Stream:
         """Judge a program of the system by its name."""
-        programs = _programs()
-        handler = programs.get(self.name) or programs.get(_VERSION.sub("", self.name))
-        if len(self.args) == 1 and handler is not None and self.args[0].text in {"--help", "--version"}:
+        handler = self.handler
+        if is_help(self, handler is not None) or is_rehearsal(self):
+            judge_mentions(self)
             return UNREAD
         if self.name in _BUILDERS:
             self.reader.rebuild()
             if self._is_fetched():
                 self.find("run.download")
-        if self.stdin.source in {"environment", "history"}:
-            judge_listing(self)
+        named = self.name != "printf" or (self.args and self.args[0].text == "-v")
+        if named and self.name in _EVALUATES and any(holds_subscript(word.text) for word in self.args):
+            self.find("unclear.spelling")
+        passed = is_listing(self.stdin) and judge_listing(self)
         if handler is None:
             self.judge_unknown_program()
             return UNREAD
-        return handler(self) or Stream(endless=False)
+        output = handler(self) or UNREAD
+        judge_mentions(self)
+        return self.stdin if passed else output
+
+    def is_program(self, name: str) -> bool:
+        """Whether the policy knows a program of that name."""
+        return name in _programs()
 
     def _is_fetched(self) -> bool:
         """Whether it works in a folder that the script itself fetched."""
@@ -125,84 +154,6 @@ class Call:
         """Whatever paths are among the arguments may be read."""
         for word in self.args:
             self.read(word)
-
-    def _judge_path(self) -> Stream:
-        path = resolve(self.name, self.scope.cwd)
-        if path is None:
-            self.find("unclear.name", self.name)
-            return UNREAD
-        if path in self.scope.files:
-            return self.run_written(path)
-        where = place(path, self.reader.workspace)
-        if _BINARIES.match(path):
-            self.name = path.rsplit("/", 1)[-1]
-            return self.judge_program()
-        if where is Place.WORKSPACE:
-            return self._judge_own_program(path)
-        self.find("unclear.name" if where in {Place.KERNEL, Place.DEVICE} else "run.outside", path)
-        self.name = path.rsplit("/", 1)[-1]
-        return self.judge_program()
-
-    def _judge_own_program(self, path: str) -> Stream:
-        """A program of the workspace: as it is called where that is known, else by its arguments."""
-        if any(path == folder or path.startswith(folder + "/") for folder in self.scope.fetched):
-            self.find("run.download", path)
-        self.name = path.rsplit("/", 1)[-1]
-        handler = _programs().get(self.name) or _programs().get(_VERSION.sub("", self.name))
-        if handler is not None:
-            return handler(self) or UNREAD
-        self.judge_program_arguments()
-        self._judge_tasks(path)
-        return UNREAD
-
-    def _judge_tasks(self, path: str) -> None:
-        from shared.sandbox.policy.programs.tasks import judge_script_name, judge_tasks
-
-        judge_script_name(self, path)
-        judge_tasks(self, self.args)
-
-    def judge_program_arguments(self) -> None:
-        """Arguments of a program that works in the workspace: what lies outside it may be changed."""
-        for word in self.args:
-            text = word.text
-            if text.startswith("-") and "=" in text:
-                text = text.partition("=")[2]
-            value = Word(text, word.glob, word.odd, word.hidden)
-            self.read(value)
-            path = resolve(text, self.scope.cwd) if "/" in text or text.startswith("~") else None
-            if path and place(path, self.reader.workspace) in {
-                Place.SYSTEM,
-                Place.HOME,
-                Place.DEVICE,
-                Place.KERNEL,
-            }:
-                self.find("unknown.use")
-
-    def run_written(self, path: str, language: Handler | None = None) -> Stream:
-        """Judge that a file is run which the script itself wrote: by its text where that is known."""
-        stream = self.scope.files[path]
-        if stream.source == "network":
-            self.find("run.download", path)
-        elif stream.text is None or UNKNOWN in stream.text:
-            self.find("run.renamed" if stream.source == "program" else "run.written", path)
-        elif language is None:
-            self.run_script_file(stream.text)
-        if stream.source == "program":
-            self.name = stream.text or "sh"
-            self.find("run.renamed", path)
-            return self.judge_program()
-        return UNREAD
-
-    def run_script_file(self, text: str) -> None:
-        """Judge a file's text by the language its first line names; the shell's without one."""
-        first = text.partition("\n")[0]
-        if first.startswith("#!") and not re.search(r"\b(ba|da|z|k|a)?sh\b", first):
-            words = [Word(part) for part in first[2:].split()]
-            inner = self.scope.branch()
-            inner.stdin = Stream(text.partition("\n")[2])
-            self.reader.call(words or [Word("sh")], inner)
-        else:
-            self.script(text)
 
     def _judge_alias(self) -> Stream:
         text = self.scope.aliases[self.name]
@@ -239,6 +190,10 @@ class Call:
     def read(self, word: Word, deep: bool = False) -> None:
         """The path is read."""
         effects.read(self.reader, self.scope, word, deep)
+
+    def query(self, word: Word) -> bool:
+        """Some lines or columns of it are read; whether it is a table of the system's."""
+        return effects.query(self.reader, self.scope, word)
 
     def look(self, word: Word) -> None:
         """The path is looked at, not its content."""

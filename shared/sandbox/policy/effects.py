@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 
 from shared.sandbox.policy import secrets
 from shared.sandbox.policy.expansion import UNKNOWN
-from shared.sandbox.policy.paths import Place, is_hidden_home, is_public, is_readable, place, resolve
+from shared.sandbox.policy.paths import (
+    Place,
+    is_hidden_home,
+    is_public,
+    is_readable,
+    is_table,
+    place,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from shared.sandbox.policy.reader import Reader
@@ -25,7 +33,7 @@ _DERIVED = re.compile(
     r"|bak|swp|orig|class))(/|$)"
 )
 _CACHES = re.compile(
-    r"(^|/)(__pycache__|\.[\w-]*cache|\.(tox|nox|eggs|ipynb_checkpoints|coverage[^/]*)|htmlcov"
+    r"(^|/)(__pycache__|\.[\w-]*cache|\.(tox|nox|eggs|ipynb_checkpoints|coverage[^/]*)|htmlcov|coverage"
     r"|[^/]*\.(egg-info|pyc|pyo|tmp|bak|swp|log|o))(/|$)"
 )
 _SOURCES = re.compile(
@@ -66,10 +74,19 @@ def read(reader: "Reader", scope: "Scope", word: "Word", deep: bool = False) -> 
         reader.find("read.system", path)
 
 
+def query(reader: "Reader", scope: "Scope", word: "Word") -> bool:
+    """Some lines or columns of it are read; whether it is a table of the system's, open to that alone."""
+    path = resolve(word.text, scope.cwd) or ""
+    if is_table(path) and "../.." not in word.text and not (word.hidden or word.odd or word.glob):
+        return True
+    read(reader, scope, word)
+    return False
+
+
 def _is_shut(where: Place, path: str, hidden: bool) -> bool:
     """Whether content outside the workspace is asked after; what is open needs no variable before it."""
     if where is Place.HOME:
-        return hidden or is_hidden_home(path)
+        return hidden or (is_hidden_home(path) and not path.endswith(".pub"))
     if where in {Place.KERNEL, Place.DEVICE, Place.SYSTEM}:
         return hidden or not (is_public(path) or is_readable(path))
     return False
@@ -104,12 +121,12 @@ def write(reader: "Reader", scope: "Scope", word: "Word", gently: bool = False) 
     inside = where is Place.WORKSPACE
     if where is Place.NOWHERE or where is Place.ENDLESS:
         return
-    if not inside and secrets.is_private(shown):
-        reader.find("secret.file", shown)
     if secrets.runs_later(
         _within(shown, reader.workspace) if inside else shown, inside or where is Place.UNKNOWN
     ):
         reader.find("persist.startup", shown)
+    if not inside and secrets.is_private(shown):
+        reader.find("secret.file", shown)
     _judge_written(reader, where, shown, gently)
 
 
@@ -122,12 +139,14 @@ def _judge_written(reader: "Reader", where: Place, shown: str, gently: bool) -> 
         elif secrets.may_guard(shown) and not gently:
             reader.find("guard.file", shown)
     elif where is Place.DEVICE:
-        reader.find("destroy.device", shown)
+        reader.find("destroy.device", f"Writing to {shown}")
     elif where in {Place.KERNEL, Place.SYSTEM} or shown.startswith("/root"):
         reader.find("guard.tamper" if secrets.guards(shown) else "write.system", shown)
     elif where is Place.UNKNOWN:
         if not gently:
             reader.find("write.unknown", shown)
+    elif where is Place.HOME and secrets.may_guard(shown):
+        reader.find("guard.tamper", shown)
     elif (where is Place.HOME and not (gently and not is_hidden_home(shown))) or (
         where is Place.ELSEWHERE and not gently
     ):

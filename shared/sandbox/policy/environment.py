@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from shared.sandbox.policy.expansion import UNKNOWN
 from shared.sandbox.policy.paths import Place, place, resolve
-from shared.sandbox.policy.secrets import is_secret_variable, is_sought
 
 if TYPE_CHECKING:
     from shared.sandbox.policy.call import Call
@@ -35,8 +34,8 @@ _COMMAND = re.compile(
 _BUILTINS = {"echo", "printf", "true", ":", "pwd", "cd", "test", "["}
 """The shell itself does these, so that no program is started which would act upon a variable."""
 _HARMLESS = re.compile(
-    r"|cat|less( -[A-Za-z]+)?|more|true|:|-[A-Za-z]+|false|vim?|nano|emacs|code( --wait)?|gcc|clang"
-    r"|g\+\+|clang\+\+|cc|c\+\+|ld"
+    r"|cat|less( -[A-Za-z]+)?|more|true|:|-[A-Za-z]+( -[A-Za-z]+)*|--color(=\w+)?|false|none|vim?|nano|emacs"
+    r"|code( --wait)?|(ccache )?(gcc|clang|g\+\+|clang\+\+|cc|c\+\+)(-\d+)?|ld"
     r"|(/usr)?/bin/(ba|z|da)?sh|firefox|bat|most|delta"
 )
 _GUARDS = re.compile(
@@ -44,18 +43,41 @@ _GUARDS = re.compile(
     r"|AUDIT|APPROVALS?|FIREWALL|FALCO|MAILROOM"
     r"|UNSAFE|YOLO|SAFETY|PERMISSIONS?|SAFE_MODE|NO_?VERIFY|BYPASS|DCG|SUPERVISOR)(_|$)"
 )
+_SKIPS = re.compile(
+    r"(SKIP|HUSKY\w*|LEFTHOOK\w*|OVERCOMMIT_\w+|PRE_COMMIT\w*|SKIP_\w*(HOOKS?|CHECKS?|LINT))$"
+)
+_CHECKED = {"git", "pre-commit", "npm", "yarn", "pnpm", "gh", "hub"}
+"""What runs checks before it does what it is told; such a variable leaves them out."""
 _PLAIN_LOADS = {
     "ENV": re.compile(r"\w*"),
     "HISTCONTROL": re.compile(r"ignore(dups|both)|erasedups"),
-    "HISTSIZE": re.compile(r"[1-9]\d{2,}"),
+    "HISTSIZE": re.compile(r"[1-9]\d+"),
+    "CDPATH": re.compile(r""),
     "HISTFILESIZE": re.compile(r"[1-9]\d{2,}"),
     "PYTHONWARNINGS": re.compile(r"[\w:]*"),
-    "NODE_OPTIONS": re.compile(r"(--max[-_]old[-_]space[-_]size=\d+|--enable-source-maps| )*"),
+    "NODE_OPTIONS": re.compile(
+        r"(--max[-_]old[-_]space[-_]size=\d+|--enable-source-maps|--experimental-(?!loader)[\w-]+|--no-[\w-]+"
+        r"|--openssl-legacy-provider|--trace-[\w-]+|--stack-size=\d+|--preserve-symlinks| )*"
+    ),
+    "JAVA_TOOL_OPTIONS": re.compile(r"(-Xm[sxn]\d+[kmgKMG]?|-XX:[+-]\w+|-Dfile\.encoding=[\w-]+| )*"),
+    "RUBYOPT": re.compile(r"-W[\w:-]*"),
+    "GIT_DIR": re.compile(r"(\./)?\.git"),
+    "GOPROXY": re.compile(r"off|direct|https://proxy\.golang\.org(,direct)?"),
     "MAKEFLAGS": re.compile(r"-j\s*\d*"),
     "GOFLAGS": re.compile(r"-mod=\w+"),
     "TMOUT": re.compile(r"\d+"),
     "CARGO_WRAPPER": re.compile(r""),
 }
+
+
+_SEARCHED = {"PATH", "PYTHONPATH", "PERL5LIB", "PERLLIB", "RUBYLIB", "NODE_PATH", "CLASSPATH"}
+"""Folders where programs, or parts of them, are looked for."""
+
+
+def _is_own_program(call: "Call") -> bool:
+    """Whether it is a program of the workspace that a variable is set for."""
+    name = call.words[0].text if call.words else ""
+    return "/" in name and place(resolve(name, call.scope.cwd), call.reader.workspace) is Place.WORKSPACE
 
 
 def judge_variable(call: "Call", name: str, value: str) -> None:
@@ -64,32 +86,21 @@ def judge_variable(call: "Call", name: str, value: str) -> None:
         return
     if _GUARDS.search(name.upper()):
         call.reader.find("guard.tamper", f"Setting {name}")
-    if name in {"PATH", "PYTHONPATH"}:
+    if _SKIPS.match(name) and (not call.words or call.name in _CHECKED):
+        call.reader.find("git.config", f"Setting {name}")
+    if name in _SEARCHED or (name == "LD_LIBRARY_PATH" and _is_own_program(call)):
         _judge_search(call, value)
     elif name.startswith("HIST") and not _plain(name, value):
         call.reader.find("guard.tamper", f"Setting {name}")
     elif _LOADS.match(name) and not _plain(name, value):
         call.reader.find("run.preload", f"Setting {name}")
     elif _COMMAND.match(name) and not _HARMLESS.fullmatch(value):
-        call.reader.find(
-            "run.preload" if UNKNOWN in value or " " in value else "unknown.use", f"Setting {name}"
-        )
+        if UNKNOWN in value or " " in value:
+            call.reader.find("run.preload", f"Setting {name}")
+        else:
+            call.reader.find("unknown.use", f"setting {name}")
         if UNKNOWN not in value:
             call.script(value)
-
-
-def judge_listing(call: "Call") -> None:
-    """Judge what takes a listing of the environment, or of what was typed before."""
-    texts = [word.text for word in call.args]
-    if "grep" in call.name or call.name in {"rg", "ag", "ack"}:
-        if "-v" in texts or any(is_sought(text) or is_secret_variable(text) for text in texts):
-            call.find("secret.search")
-    elif (
-        call.stdin.source == "environment"
-        and call.name != "wc"
-        and not (call.name == "cut" and "-f1" in texts)
-    ):
-        call.find("secret.environment")
 
 
 def _plain(name: str, value: str) -> bool:

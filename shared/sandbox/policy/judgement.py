@@ -2,8 +2,8 @@
 
 import re
 
-from shared.sandbox.policy.parsing import LONGEST, Unreadable, narrow, parse
-from shared.sandbox.policy.paths import WORKSPACE, resolve
+from shared.sandbox.policy.parsing import LONGEST, Unreadable, narrow
+from shared.sandbox.policy.paths import HOME, WORKSPACE, resolve
 from shared.sandbox.policy.reader import Reader
 from shared.sandbox.policy.rules import RULES
 from shared.sandbox.policy.ruling import Ruling
@@ -27,7 +27,7 @@ def judge(command: str, *, workspace: str = "") -> Ruling:
     folder = workspace.translate({ord(sign): chr(slot) for slot, sign in back.items()})
     rule, what = _judge(text, folder) if not _MISLEADING.search(command) else _MISLED
     what = what.translate(back)
-    why = RULES[rule].why.format(_shorten(what) or "The command")
+    why = RULES[rule].why.format(_shorten(what) or "The command").replace("....", "...")
     return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=why)
 
 
@@ -39,7 +39,7 @@ def _judge(command: str, workspace: str) -> tuple[str, str]:
     reader = Reader((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE)
     scope = Scope(reader.workspace, NOTHING)
     try:
-        output = reader.walk(parse(command), scope)
+        output = reader.script(command, scope)
     except Unreadable as error:
         reader.find(error.rule, error.what)
     except RecursionError:
@@ -57,5 +57,5 @@ def _judge(command: str, workspace: str) -> tuple[str, str]:
 
 
 def _shorten(text: str) -> str:
-    text = " ".join(text.replace("\0", "...").split())
+    text = " ".join(text.replace("\0", "...").replace(HOME, "~").split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

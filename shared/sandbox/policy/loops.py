@@ -31,12 +31,12 @@ def judge_loop(reader: "Reader", node: "Node", scope: Scope) -> Stream:
     background = b"&" in text.replace(b"&&", b"").replace(b">&", b"").replace(b"&>", b"")
     head = (node.text or b"")[: body.start_byte - node.start_byte]
     if background and b"wait" not in text and _MANY.search(head):
-        reader.find("exhaust.fork-bomb", "A loop of very many rounds")
+        reader.find("exhaust.fork-bomb", "This loop")
     if _never_ends(node):
         if background and b"wait" not in text:
-            reader.find("exhaust.fork-bomb", "A loop without an end")
+            reader.find("exhaust.fork-bomb", "This loop")
         elif not any(pause in text for pause in _PAUSES):
-            reader.find("exhaust.endless", "A loop without an end")
+            reader.find("exhaust.endless", "This loop")
     for child in node.children:
         if not child.is_named:
             continue
@@ -48,19 +48,15 @@ def judge_loop(reader: "Reader", node: "Node", scope: Scope) -> Stream:
 
 
 def _bind(reader: "Reader", node: "Node", scope: Scope) -> None:
-    name = ""
-    values: list[str] = []
-    for child in node.children:
-        if not child.is_named or child.type in {"do_group", "compound_statement"}:
-            continue
-        if not name:
-            name = (child.text or b"").decode(errors="replace")
-            continue
-        spelling = Spelling(scope, reader)
-        values.extend(word.text for word in spelling.words(child))
-        if spelling.too_many:
-            reader.find("exhaust.large", "A range of words")
-    scope.offer(name, tuple(values))
+    bodies = {"do_group", "compound_statement"}
+    named = [child for child in node.children if child.is_named and child.type not in bodies]
+    if not named:
+        return
+    spelling = Spelling(scope, reader)
+    values = tuple(word.text for word in spelling.line(named[1:]))
+    if spelling.too_many:
+        reader.find("exhaust.large", "A range of words")
+    scope.offer((named[0].text or b"").decode(errors="replace"), values)
 
 
 def _never_ends(node: "Node") -> bool:

@@ -1,6 +1,7 @@
 """Commands as trees, within bounds."""
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,14 @@ MOST_COMMANDS = 1_500
 
 
 _WIDE = re.compile(r"[^\x00-\xff]")
+_NO_COMMENT = re.compile(rb"(?<!\\)(?:\\\\)*\\[ \t]#|[^\s;&|()\\](?:\\\\)*\\\n#")
+"""Where the grammar takes for a comment what belongs to a word, since an escaped sign stands before it."""
+_SOCKET = re.compile(r"/dev/(?:tcp|udp)/[\w.:/-]+")
+_SUSPECT = re.compile(rb"`|\$\{[^}]*[#%^,][^}]*\$\(|\n[ \t]*\\")
+_HIDES = re.compile(rb"^\s|(?<!\\)(?:\\\\)*(?:`|\$\()")
+"""A word that begins with the end of the line before it, or holds a substitution."""
+_KEPT = {"raw_string", "ansi_c_string", "string_content", "comment", "heredoc_body", "heredoc_content"}
+"""Leaves that are text to the shell too, or are looked through elsewhere."""
 _SLOTS = "".join(map(chr, [*range(0xC0, 0x100), *range(0xA1, 0xAD), *range(0xAE, 0xC0)]))
 _ANY = "\xe9"
 
@@ -59,5 +68,26 @@ def parse(text: str) -> "Node":
         raise Unreadable("unclear.size", f"{len(source)} bytes")
     root = _parser().parse(source).root_node
     if root.has_error:
-        raise Unreadable("unclear.syntax")
+        socket = _SOCKET.search(text)
+        raise Unreadable("network.shell", socket[0]) if socket else Unreadable("unclear.syntax")
     return root
+
+
+def is_misread(root: "Node") -> bool:
+    """Whether the grammar takes something for what it is not, so that a command in it would go unseen."""
+    source = root.text or b""
+    for match in _NO_COMMENT.finditer(source):
+        node = root.descendant_for_byte_range(match.end() - 1, match.end())
+        if node is not None and node.type == "comment":
+            return True
+    return bool(_SUSPECT.search(source)) and any(_HIDES.search(text) for text in _words(root))
+
+
+def _words(root: "Node") -> Iterator[bytes]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.child_count:
+            stack.extend(node.children)
+        elif node.is_named and node.type not in _KEPT:
+            yield node.text or b""

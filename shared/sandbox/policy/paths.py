@@ -39,16 +39,25 @@ _TOP = {
         "System Library Applications private Volumes initrd.img vmlinuz swapfile".split(), Place.SYSTEM),
 }  # fmt: skip
 _READABLE = re.compile(
-    r"/usr/share/(dict|man|zoneinfo)(/|$)|/usr/include(/|$)|/usr/local/(src|share)(/|$)"
+    r"/(usr/(local/)?)?(s?bin|lib(32|64|x32)?|libexec|games)(/|$)|/usr/(local/)?(src|share|include)(/|$)"
     r"|/var/(www|tmp)(/|$)|/(opt|srv|mnt|media|Volumes)/."
 )
 
 _PUBLIC = re.compile(
     r"/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|filesystems|partitions|devices|config\.gz"
-    r"|cmdline|interrupts|swaps|vmstat|diskstats)$"
-    r"|/etc/([\w-]*-?release|lsb-release|issue|hostname|timezone|services|protocols|shells"
-    r"|debian_version|localtime|mime\.types|magic)$"
+    r"|cmdline|interrupts|swaps|vmstat|diskstats|mounts|net/\w+"
+    r"|self/(status|stat|statm|limits|cgroup|mounts|mountinfo|comm|io))$"
+    r"|/sys/(block|devices/system/(cpu|memory|node)|class/(block|hwmon))/[\w/.-]+$"
+    r"|/etc/([\w*-]*-?release|lsb-release|issue|hostname|timezone|services|protocols|shells"
+    r"|debian_version|hosts|(resolv|nsswitch)\.conf|motd|localtime|mime\.types|magic)$"
     r"|/sys/class/(thermal|power_supply|net)/[\w/]+/(temp|capacity|address|operstate)$"
+)
+
+_TABLE = re.compile(
+    r"/etc/(passwd|group|fstab|mtab|networks|inittab|login\.defs|profile|bash(\.bash)?rc|aliases|motd"
+    r"|(hosts|host|sysctl|ntp|ld\.so|locale|adduser|logrotate|rsyslog)\.(conf|allow|deny|gen)"
+    r"|ssh/sshd?_config|apt/sources\.list|default/[\w-]+|(nginx|apache2|httpd)/[\w./-]+\.conf)$"
+    r"|/var/log/(?!auth|secure|audit|sudo|btmp|wtmp|faillog|lastlog|journal|private)[\w./-]+$"
 )
 
 
@@ -93,6 +102,11 @@ def is_readable(path: str) -> bool:
 def is_public(path: str) -> bool:
     """Whether it says what machine and what system this is, and nothing of anybody."""
     return bool(_PUBLIC.match(path))
+
+
+def is_table(path: str) -> bool:
+    """Whether it is a list or a log of the system's that everyone may look something up in."""
+    return bool(_TABLE.match(path))
 
 
 def is_hidden_home(path: str) -> bool:

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from shared.sandbox.policy import effects
+from shared.sandbox.policy.nodes import touch
 from shared.sandbox.policy.scope import NOTHING, Scope, Stream
 from shared.sandbox.policy.words import Spelling, Word
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _IN, _BOTH = {"<"}, {"<>"}
 _STATEMENTS = {"command", "list", "redirected_statement", "subshell", "compound_statement"}
+_TABBED = re.compile(r"(?:^|\n)\t").search
+_END = "END-OF-BODY"
 _BACKQUOTED = re.compile(r"(?<!\\)`((?:\\.|[^`\\])*)`", re.DOTALL)
 """The grammar leaves backquotes within a here-document to be found."""
 
@@ -42,18 +45,18 @@ class Redirects:
             self._document(node)
 
     def _file(self, node: "Node") -> None:
-        operator, words = "", []
-        for child in node.children:
-            if child.type == "file_descriptor":
-                continue
-            if child.is_named:
-                words.extend(Spelling(self.scope, self.reader).words(child))
-            else:
-                operator = operator or child.type
+        shown = [child for child in node.children if child.type != "file_descriptor"]
+        named = [child for child in shown if child.is_named]
+        operator = next((child.type for child in shown if not child.is_named), "")
+        count = 1
+        while count < len(named) and touch(named[count - 1], named[count]):
+            count += 1
+        words = Spelling(self.scope, self.reader).line(named[:count])
         if not words or "-" in operator:
             return
-        target, *more = words
-        self.arguments_from(more, node)
+        target = words[0]
+        # Words that follow the file belong to the command.
+        self.arguments.extend(named[count:])
         if operator in {">&", "<&"} and target.text.rstrip("-").isdigit():
             return
         if operator in _IN or operator == "<&":
@@ -63,11 +66,6 @@ class Redirects:
         self.targets.append(target)
         if operator in _BOTH:
             self.stdin = self._read(target)
-
-    def arguments_from(self, more: list[Word], node: "Node") -> None:
-        """Words that follow a redirection belong to the command."""
-        if more:
-            self.arguments.extend([child for child in node.children if child.is_named][-len(more) :])
 
     def _read(self, target: Word) -> Stream:
         if target.text.startswith(("/dev/tcp", "/dev/udp")):
@@ -93,6 +91,10 @@ class Redirects:
         text = ""
         if body is not None:
             raw = (body.text or b"").decode(errors="replace")
+            if not quoted and not body.child_count and "$" in raw and _TABBED(raw):
+                # The grammar leaves a body as it is whose lines begin with tabs.
+                lines = "\n".join(line.lstrip("\t") for line in raw.split("\n"))
+                self.reader.script(f": <<{_END}\n{lines}\n{_END}\n", self.scope.branch())
             text = raw if quoted else Spelling(self.scope, self.reader).body(body)
             for match in _BACKQUOTED.finditer(raw if not quoted else ""):
                 self.reader.script(match[1], self.scope.branch())

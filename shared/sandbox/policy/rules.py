@@ -41,14 +41,16 @@ RULES = {
     "write.link": Rule(_ASK, "A link to {} would lead out of the workspace."),
     "write.permissions": Rule(_ASK, "{} would open files to everybody or take them from their owner."),
     "write.unpack": Rule(_ASK, "{} may write outside the folder it unpacks into."),
-    "read.system": Rule(_ASK, "{} belongs to the system, and its content would be read."),
+    "read.system": Rule(_ASK, "{} lies outside the workspace, and its content would be read."),
     "read.everything": Rule(_ASK, "All of {} would be read, whatever secrets it holds."),
     "secret.file": Rule(_DENY, "{} holds credentials or private records."),
     "secret.workspace": Rule(_ASK, "{} looks like a file of credentials."),
     "secret.environment": Rule(_ASK, "{} would show the environment, where credentials are kept."),
     "secret.search": Rule(_ASK, "{} looks for credentials or for ways to more rights."),
-    "secret.store": Rule(_DENY, "{} reads a store of credentials."),
-    "persist.startup": Rule(_DENY, "{} is run by itself later, so what is written there outlives the task."),
+    "secret.store": Rule(_DENY, "{} reads, makes or changes credentials."),
+    "persist.startup": Rule(
+        _DENY, "{} takes effect by itself later, so what is written there outlives the task."
+    ),
     "persist.schedule": Rule(_DENY, "{} would have something run later, outside this task."),
     # The system
     "privilege.raise": Rule(_DENY, "{} would run with more rights or leave the jail."),
@@ -60,7 +62,7 @@ RULES = {
     "process.kill": Rule(_ASK, "{} may end processes that are not its own."),
     "process.kill-all": Rule(_DENY, "{} would end processes that are not its own."),
     "process.inspect": Rule(_ASK, "{} looks into running processes."),
-    "exhaust.fork-bomb": Rule(_DENY, "{} starts itself again and again until the machine stands still."),
+    "exhaust.fork-bomb": Rule(_DENY, "{} starts more and more programs until the machine stands still."),
     "exhaust.endless": Rule(_DENY, "{} never ends and fills the disk, the memory or the processors."),
     "exhaust.large": Rule(_ASK, "{} may fill the disk, the memory or the processors."),
     "guard.tamper": Rule(_DENY, "{} tampers with what guards or records the work of the agents."),
@@ -83,11 +85,9 @@ RULES = {
     "package.system": Rule(_ASK, "{} changes the software of the system."),
     # git
     "git.discard": Rule(_ASK, "{} throws away work that git cannot bring back."),
-    "git.history": Rule(_ASK, "{} rewrites or removes history that others may rely on."),
+    "git.history": Rule(_ASK, "{} rewrites or removes history, or what git keeps to bring it back."),
     "git.executes": Rule(_DENY, "{} makes git run a command of its own."),
-    "git.config": Rule(
-        _ASK, "{} changes how git behaves beyond this repository or in ways that can do harm."
-    ),
+    "git.config": Rule(_ASK, "{} changes how git behaves beyond this repository, or leaves its checks out."),
     "git.remote": Rule(_ASK, "{} reaches a repository elsewhere or changes where this one goes."),
     # Other people's things
     "container.escape": Rule(_DENY, "{} gives a container the run of the machine."),

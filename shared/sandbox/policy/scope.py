@@ -1,19 +1,23 @@
 """What is known at one point of a script: variables, the folder, functions, files written on the way."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from shared.sandbox.policy.expansion import UNKNOWN
 from shared.sandbox.policy.paths import HOME
+from shared.sandbox.policy.secrets import guards_by_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+OWN_PROCESS = "%own"
+"""Stands for the number of a process that the script or the workspace started."""
 _ENVIRONMENT = {
     "HOME": HOME, "TMPDIR": "/tmp", "TMP": "/tmp", "TEMP": "/tmp", "SHELL": "/bin/bash", "BASH": "/bin/bash",  # noqa: S108
     "IFS": " \t\n", "#": "0", "?": "0", "$": "0", "!": "%1", "-": "", "RANDOM": "0",
-    "SECONDS": "0", "UID": "0",
+    "SECONDS": "0", "UID": "0", "USER": "user", "LOGNAME": "user",
     "EUID": "0", "LINENO": "0", "COLUMNS": "80", "LINES": "24",
 }  # fmt: skip
 
@@ -21,7 +25,8 @@ _ENVIRONMENT = {
 class Stream(msgspec.Struct, frozen=True, gc=False):
     """What a program is fed: ``text`` where it is known, ``paths`` where it lists files.
 
-    ``source`` is "network" where it was fetched, "made" where it was decoded or computed, "" otherwise;
+    ``source`` is "network" where it was fetched, "made" where it was decoded or computed, "environment" or
+    "history" where it lists these, a path where it is all of that file of the system, "" otherwise;
     ``endless`` where it does not end.
     """
 
@@ -34,6 +39,16 @@ class Stream(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Stream(text="")
 UNREAD = Stream()
 """A stream of which nothing is known."""
+
+
+def concatenate(streams: Sequence[Stream]) -> Stream:
+    """What several programs print one after the other."""
+    if all(stream.text == "" and not stream.source and not stream.endless for stream in streams):
+        return NOTHING
+    texts = [stream.text for stream in streams if stream.text is not None]
+    text = "".join(texts) if len(texts) == len(streams) else None
+    source = next((stream.source for stream in streams if stream.source), "")
+    return Stream(text, None, source, any(stream.endless for stream in streams))
 
 
 class Scope:
@@ -66,8 +81,8 @@ class Scope:
             return value
         if name == "PWD":
             return self.cwd or UNKNOWN
-        if name.upper().endswith("PID") and name != "PPID":
-            return "%own"
+        if name.upper().endswith("PID") and name != "PPID" and not guards_by_name(name):
+            return OWN_PROCESS
         return _ENVIRONMENT.get(name, UNKNOWN)
 
     def is_set(self, name: str) -> bool:

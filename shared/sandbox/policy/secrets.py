@@ -38,6 +38,11 @@ _LIKELY = re.compile(
     r"|terraform\.tfstate(\.backup)?|[\w.-]*\.tfvars|\.envrc|vault\.ya?ml|\.vault_pass(\.txt)?"
     r"|wp-config\.php)$"
 )
+_CERTIFICATE = re.compile(
+    r"(^|[/_.-])((ca-?)?certs?|certificates?|ca|(full)?chain|(ca-?)?bundle|public|pub|roots?|intermediate|csr)"
+    r"\d*\.(pem|asc|gpg)$|[_.-]pub(lic)?[_.-]?key\.pem$"
+)
+"""Certificates and public keys: made to be shown."""
 _SOUGHT = re.compile(
     r"id_(rsa|dsa|ed25519|ecdsa|\*)|\.pem\b|\.ppk|\.kdbx|\.key\b|\.p12|\.pfx|shadow|passwd|password"
     r"|secret|credential|"
@@ -83,7 +88,14 @@ _GUARD_FILE = re.compile(
     r"(^|/)((sandbox|policy|policies|guard|guards|guardrails?|approvals?|jail|audit|seccomp"
     r"|permissions|allowlist|denylist|blocklist)"
     r"(\.(ya?ml|toml|json|jsonl|conf|cfg|ini|rules|py|db|sqlite|log|sh|txt))|[\w.-]*seccomp[\w.-]*"
+    r"|(sandbox|polic(y|ies)|guards?|guardrails?|jail|seccomp)/([^/]+/)*"
+    r"(rules?|polic(y|ies)|guards?|limits?|allow\w*|deny\w*|block\w*|profile)\.(py|toml|ya?ml|json|conf)"
     r"|\.claude(/.*)?|\.cursorrules|AGENTS\.md|CLAUDE\.md|SOUL\.md)$"
+)
+_GUARD_NAME = re.compile(
+    r"nats|mailroom|audit|sshd|systemd|init\b|syslog|critic|nexus|conductor|supervis|guard|sandbox|policy|jail"
+    r"|falco|osquery|crowdstrike|wazuh|seccomp|landlock|apparmor",
+    re.IGNORECASE,
 )
 _LOGS = re.compile(r"^/var/(log|run/utmp|spool)(/|$)|(^|/)(wtmp|btmp|utmp|lastlog|faillog|auth\.log)$")
 
@@ -94,8 +106,8 @@ def is_private(path: str) -> bool:
 
 
 def is_likely_secret(path: str) -> bool:
-    """Whether it is called as files of credentials are (``.env``, ``*.pem``, ``credentials.json``)."""
-    return bool(_LIKELY.search(path))
+    """Whether it is called as files of credentials are (``.env``, ``*.pem``), not as what is shown to all."""
+    return bool(_LIKELY.search(path)) and not _CERTIFICATE.search(path)
 
 
 def is_sought(text: str) -> bool:
@@ -125,6 +137,11 @@ def is_repository(path: str) -> bool:
 def may_guard(path: str) -> bool:
     """Whether it is called as what guards agents is: a policy, a sandbox's or an audit's file."""
     return bool(_GUARD_FILE.search(path))
+
+
+def guards_by_name(name: str) -> bool:
+    """Whether a process or a variable is called as what guards or runs the office."""
+    return bool(_GUARD_NAME.search(name))
 
 
 def guards(path: str) -> bool:

@@ -1,13 +1,24 @@
 """Words of a command as the shell would hand them over, as far as that can be known beforehand."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from shared.sandbox.policy.arithmetic import evaluate
+from shared.sandbox.policy.braces import expand_braces, is_long
 from shared.sandbox.policy.expansion import UNKNOWN, expand
+from shared.sandbox.policy.nodes import QUOTED, gap_between, is_quoted, text_of, touch, without_signs
+from shared.sandbox.policy.quoting import (
+    protect,
+    reveal,
+    unescape_ansi,
+    unescape_bare,
+    unescape_document,
+    unescape_string,
+)
 from shared.sandbox.policy.secrets import is_secret_variable
 
 if TYPE_CHECKING:
@@ -15,37 +26,21 @@ if TYPE_CHECKING:
 
     from shared.sandbox.policy.scope import Scope
 
-MOST_WORDS = 64
-"""Words one pair of braces may become before the rest is left out."""
-LONGEST_RANGE = 100_000
-"""Words of a range (``{1..9}``) beyond which making them is a burden in itself."""
-
-_SHIFT = 0xE000
-_SPECIAL = "*?[]{},~ \t\n"
-_PROTECT = {ord(sign): _SHIFT + ord(sign) for sign in _SPECIAL}
-_REVEAL = {_SHIFT + ord(sign): sign for sign in _SPECIAL}
 _PLAIN = re.compile(r"[\w./:=@%+,#^-]*").fullmatch
-_RANGE = re.compile(r"(-?\w+)\.\.(-?\w+)(\.\.-?\d+)?")
-_ANSI = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
-Unescape = Callable[[str], str]
-_LETTERS = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "a": "\a",
-    "b": "\b",
-    "e": "\x1b",
-    "E": "\x1b",
-    "f": "\f",
-    "v": "\v",
-}
+_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_EVERY = re.compile(r'"\$(?:(@)|\{(@|\w+)(?:\[@\])\})"').fullmatch
+"""Quotes around these keep several words apart instead of making them one."""
+_BARE = {"word", "extglob_pattern", "regex"}
+_NAMES = {"number", "variable_name", "special_variable_name", "test_operator", "file_descriptor"}
+_JOINED = {"concatenation", "command_name", "array", "subscript"}
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
     """``text`` with UNKNOWN for what is not known; ``glob``: it has wildcards.
 
     ``odd``: something in it is looked up in a way that only hides what is meant; ``hidden``: it is made of
-    variables, substitutions or braces; ``spliced``: it is quoted or escaped in the middle.
+    variables, substitutions or braces; ``spliced``: it is quoted or escaped in the middle; ``made``: what is
+    not known of it is what a command of the script prints, not what the environment holds.
     """
 
     text: str
@@ -53,6 +48,7 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     odd: bool = False
     hidden: bool = False
     spliced: bool = False
+    made: bool = False
 
     @property
     def known(self) -> bool:
@@ -81,33 +77,57 @@ class Spelling:
 
     def __init__(self, scope: "Scope", run: Runner) -> None:
         self.scope, self.run = scope, run
-        self.odd = self.hidden = self.spliced = False
+        self.odd = self.hidden = self.spliced = self.made = False
         self.too_many = False
 
     def words(self, node: "Node") -> list[Word]:
         """The words ``node`` becomes: none, one, or several with braces and unquoted variables."""
         if node.type in {"word", "number", "variable_name"} and not node.child_count:
-            text = _text(node)
+            text = text_of(node)
             if _PLAIN(text):
                 return [Word(text)]
-        self.odd = self.hidden = self.spliced = False
-        raw = self._raw(node, quoted=False)
-        return [self._finish(part) for part in self._split(raw)] if raw or _is_quoted(node) else []
+        return self._joined([node])
+
+    def line(self, nodes: Sequence["Node"]) -> list[Word]:
+        """The words of all ``nodes``. The grammar takes some words apart: those that touch are one."""
+        words: list[Word] = []
+        start = 0
+        for end, node in enumerate(nodes, 1):
+            if end < len(nodes) and touch(node, nodes[end]):
+                continue
+            words.extend(self.words(node) if end - start == 1 else self._joined(nodes[start:end]))
+            start = end
+        return words
+
+    def _joined(self, nodes: Sequence["Node"]) -> list[Word]:
+        self.odd = self.hidden = self.made = False
+        self.spliced = len(nodes) > 1
+        parts, before = [], None
+        for node in without_signs(nodes):
+            parts.append(unescape_bare(gap_between(before, node))[0] if before is not None else "")
+            parts.append(self._raw(node, quoted=False))
+            before = node
+        raw = "".join(parts)
+        kept = raw or any(is_quoted(node) for node in nodes)
+        return [self._finish(part) for part in self._split(raw)] if kept else []
 
     def text(self, node: "Node") -> str:
         """The one text that ``node`` becomes where nothing is split: an assigned value, a here-string."""
-        self.odd = self.hidden = self.spliced = False
+        self.odd = self.hidden = self.spliced = self.made = False
         return self._finish(self._raw(node, quoted=False)).text
 
     def body(self, node: "Node") -> str:
         """The text of a here-document whose variables count."""
-        return self._inside(node, _unescape_document).translate(_REVEAL)
+        return reveal(self._inside(node, unescape_document))
 
     def _finish(self, raw: str) -> Word:
+        if "$" in raw:
+            # The grammar takes some expansions for plain signs.
+            raw = _NAME.sub(lambda match: self.scope.value(match[1] or match[2]), raw)
         glob = any(sign in raw for sign in "*?[")
         if raw.startswith("~"):
             raw = self._home(raw)
-        return Word(raw.translate(_REVEAL), glob, self.odd, self.hidden, self.spliced)
+        return Word(reveal(raw), glob, self.odd, self.hidden, self.spliced, self.made)
 
     def _home(self, raw: str) -> str:
         user, slash, rest = raw[1:].partition("/")
@@ -120,106 +140,75 @@ class Spelling:
     def _split(self, raw: str) -> list[str]:
         if "{" in raw:
             self.hidden = True
-            expanded = list(self._braces(raw, MOST_WORDS))
+            self.too_many |= is_long(raw)
+            expanded = list(expand_braces(raw))
         else:
             expanded = [raw]
         if " " not in raw and "\n" not in raw and "\t" not in raw:
             return expanded
         return [part for one in expanded for part in one.split()]
 
-    def _braces(self, raw: str, room: int) -> Iterator[str]:
-        found = _outer_braces(raw)
-        if found is None or room <= 0:
-            yield raw
-            return
-        start, end, commas = found
-        inner = raw[start + 1 : end]
-        if commas:
-            edges = [start, *commas, end]
-            choices = [raw[a + 1 : b] for a, b in pairwise(edges)]
-        elif match := _RANGE.fullmatch(inner):
-            choices = [match[1], match[2]]
-            self.too_many |= _is_long(match[1], match[2])
-        else:
-            for rest in self._braces(raw[end + 1 :], room):
-                yield raw[: end + 1] + rest
-            return
-        for count, choice in enumerate(choices):
-            if count >= room:
-                return
-            yield from self._braces(raw[:start] + choice + raw[end + 1 :], room // len(choices))
-
-    def _raw(self, node: "Node", quoted: bool) -> str:  # noqa: PLR0912 - one branch a kind
+    def _raw(self, node: "Node", quoted: bool) -> str:
+        """The text of ``node`` before it is split, its quoted signs protected."""
         kind = node.type
-        if kind in {"word", "extglob_pattern", "regex"} and not node.child_count:
-            return self._unquoted(_text(node))
-        if (
-            kind in {"number", "variable_name", "special_variable_name", "test_operator", "file_descriptor"}
-            and not node.child_count
-        ):
-            return _text(node)
-        if kind == "raw_string":
-            return _text(node)[1:-1].translate(_PROTECT)
-        if kind == "ansi_c_string":
-            return self._ansi(_text(node)[2:-1]).translate(_PROTECT)
-        if kind in {"string", "translated_string"}:
-            inner = node.children[-1] if kind == "translated_string" and node.children else node
-            return self._inside(inner, _unescape_string, trim='"')
+        if not node.child_count and kind in _BARE:
+            return self._bare(node)
+        if not node.child_count and kind in _NAMES:
+            return text_of(node)
+        if kind in QUOTED:
+            return self._quoted(node)
         if kind in {"simple_expansion", "expansion"}:
             return self._variable(node, quoted)
-        if kind == "command_substitution":
-            self.hidden = True
-            output = self.run.substitute(node, self.scope)
-            return output.translate(_PROTECT) if quoted else output
-        if kind == "process_substitution":
-            self.hidden = True
-            return self.run.process(node, self.scope)
-        if kind == "arithmetic_expansion":
-            self.run.visit(node, self.scope)
-            self.hidden = True
-            return "0"
+        if kind in {"command_substitution", "process_substitution", "arithmetic_expansion"}:
+            return self._substitution(node, quoted)
         if kind == "brace_expression":
-            return _text(node)
-        if kind in {"concatenation", "command_name", "array", "subscript"}:
-            if kind == "concatenation" and _is_spliced(node):
-                self.spliced = True
-            return "".join(self._raw(child, quoted) for child in node.children)
+            return text_of(node)
+        if kind in _JOINED:
+            children = without_signs(node.children)
+            if kind == "concatenation":
+                self.spliced |= any(child.type in QUOTED for child in children)
+                # Braces come first: $a{b,c} is $ab and $ac.
+                self.odd |= any(
+                    child.type == "simple_expansion" and text_of(after).startswith("{")
+                    for child, after in pairwise(children)
+                )
+            return "".join(self._raw(child, quoted) for child in children)
         if node.child_count:
             self.run.visit(node, self.scope)
             self.odd = True
             return UNKNOWN
-        return self._unquoted(_text(node))
+        return self._bare(node)
 
-    def _unquoted(self, text: str) -> str:
-        if "\\" not in text:
-            return text
-        parts, escaped = [], False
-        for position, sign in enumerate(text):
-            if escaped:
-                parts.append("" if sign == "\n" else sign.translate(_PROTECT))
-                self.spliced |= sign.isalnum() and position > 1
-                escaped = False
-            elif sign == "\\":
-                escaped = True
-            else:
-                parts.append(sign)
-        return "".join(parts)
+    def _bare(self, node: "Node") -> str:
+        text, spliced = unescape_bare(text_of(node))
+        self.spliced |= spliced
+        return text
 
-    def _ansi(self, text: str) -> str:
-        def decode(match: re.Match[str]) -> str:
-            code = match[0][1:]
-            if code[0] in "xuU" and len(code) > 1:
-                self.spliced = True
-                number = int(code[1:], 16)
-                return chr(number) if 0 < number < 0x110000 and not 0xD800 <= number < 0xE000 else UNKNOWN
-            if code[0] in "01234567":
-                self.spliced = True
-                return chr(int(code, 8) & 255)
-            return _LETTERS.get(code[0], code[-1])
+    def _quoted(self, node: "Node") -> str:
+        if node.type == "raw_string":
+            return protect(text_of(node)[1:-1])
+        if node.type == "ansi_c_string":
+            text, coded = unescape_ansi(text_of(node)[2:-1], UNKNOWN)
+            self.spliced |= coded
+            return protect(text)
+        inner = node.children[-1] if node.type == "translated_string" and node.children else node
+        if node.child_count == 3 and (match := _EVERY(text_of(node))):
+            self.hidden = True
+            return self.scope.value(match[1] or match[2])
+        return self._inside(inner, unescape_string, trim='"')
 
-        return _ANSI.sub(decode, text) if "\\" in text else text
+    def _substitution(self, node: "Node", quoted: bool) -> str:
+        self.hidden = True
+        if node.type == "command_substitution":
+            output = self.run.substitute(node, self.scope)
+            self.made |= UNKNOWN in output
+            return protect(output) if quoted else self._separate(output)
+        if node.type == "process_substitution":
+            return self.run.process(node, self.scope)
+        self.run.visit(node, self.scope)
+        return evaluate(text_of(node)[3:-2], self.scope.value)
 
-    def _inside(self, node: "Node", unescape: "Unescape", trim: str = "") -> str:
+    def _inside(self, node: "Node", unescape: Callable[[str], str], trim: str = "") -> str:
         """What stands between quotes: texts as they are, and what expands among them."""
         source, start = node.text or b"", node.start_byte
         parts, end = [], len(trim)
@@ -227,23 +216,30 @@ class Spelling:
             if not child.is_named or child.type in {"string_content", "heredoc_content"}:
                 continue
             begin = child.start_byte - start
-            parts.append(unescape(source[end:begin].decode(errors="replace")).translate(_PROTECT))
-            parts.append(self._raw(child, quoted=True).translate(_PROTECT))
+            parts.append(protect(unescape(source[end:begin].decode(errors="replace"))))
+            parts.append(protect(self._raw(child, quoted=True)))
             end = child.end_byte - start
         last = len(source) - len(trim)
         if end < last:
-            parts.append(unescape(source[end:last].decode(errors="replace")).translate(_PROTECT))
+            parts.append(protect(unescape(source[end:last].decode(errors="replace"))))
         return "".join(parts)
 
     def _variable(self, node: "Node", quoted: bool) -> str:
         self.hidden = True
         if node.type == "simple_expansion":
-            name = _text(node)[1:]
+            name = text_of(node)[1:]
             value = self.scope.value(name)
+            self.made |= UNKNOWN in value and self.scope.is_set(name)
             self._reveal(name)
         else:
             value = self._expansion(node)
-        return value.translate(_PROTECT) if quoted else value
+        return protect(value) if quoted else self._separate(value)
+
+    def _separate(self, value: str) -> str:
+        """Outside of quotes a value falls into words at the signs of IFS."""
+        if not self.scope.is_set("IFS"):
+            return value
+        return value.translate({ord(sign): " " for sign in self.scope.value("IFS") if sign != UNKNOWN})
 
     def _reveal(self, name: str) -> None:
         """The environment, not the script, gave a variable its value: it may be a credential."""
@@ -258,74 +254,26 @@ class Spelling:
             if kind in {"${", "}"}:
                 continue
             if not name and kind in {"variable_name", "special_variable_name", "subscript"}:
-                name = _text(child)
+                name = text_of(child)
                 self.run.visit(child, self.scope)
             elif not child.is_named and not operator:
                 operator = kind
                 if kind in {"#", "!"} and not name:
                     self.odd |= kind == "!"
                     self.run.visit(node, self.scope)
-                    return "0" if kind == "#" else UNKNOWN
+                    return self._length(node) if kind == "#" else UNKNOWN
             else:
                 rest.append(child)
         value = self.scope.value(name.partition("[")[0])
+        self.made |= UNKNOWN in value and self.scope.is_set(name.partition("[")[0])
         self._reveal(name)
-        arguments = [self._raw(child, quoted=False).translate(_REVEAL) for child in rest if child.is_named]
+        arguments = [reveal(self._raw(child, quoted=False)) for child in rest if child.is_named]
         result, odd = expand(value, operator, arguments, self.scope.is_set(name))
         self.odd |= odd
+        if operator == "@" and rest and text_of(rest[0]) in {"P", "E"}:
+            self.run.find("unclear.eval", f"${{{name}@{text_of(rest[0])}}}")
         return result
 
-
-def _text(node: "Node") -> str:
-    return (node.text or b"").decode(errors="replace")
-
-
-def _is_quoted(node: "Node") -> bool:
-    """Whether a word stays a word even when nothing is in it."""
-    if node.type in {"string", "raw_string", "ansi_c_string", "translated_string"}:
-        return True
-    return node.type in {"concatenation", "command_name"} and any(
-        _is_quoted(child) for child in node.children
-    )
-
-
-def _is_spliced(node: "Node") -> bool:
-    return any(
-        child.type in {"string", "raw_string", "ansi_c_string", "translated_string"}
-        for child in node.children
-    )
-
-
-def _outer_braces(raw: str) -> tuple[int, int, list[int]] | None:
-    """The first pair of braces that closes, and its commas."""
-    start = raw.find("{")
-    while start >= 0:
-        depth = 0
-        commas: list[int] = []
-        for position in range(start, len(raw)):
-            sign = raw[position]
-            if sign == "{":
-                depth += 1
-            elif sign == "}":
-                depth -= 1
-                if not depth:
-                    return start, position, commas
-            elif sign == "," and depth == 1:
-                commas.append(position)
-        start = raw.find("{", start + 1) if len(raw) < MOST_WORDS * 16 else -1
-    return None
-
-
-def _is_long(first: str, last: str) -> bool:
-    try:
-        return abs(int(first) - int(last)) > LONGEST_RANGE
-    except ValueError:
-        return False
-
-
-def _unescape_string(text: str) -> str:
-    return re.sub(r'\\([$`"\\])|\\\n', lambda match: match[1] or "", text) if "\\" in text else text
-
-
-def _unescape_document(text: str) -> str:
-    return re.sub(r"\\([$`\\])|\\\n", lambda match: match[1] or "", text) if "\\" in text else text
+    def _length(self, node: "Node") -> str:
+        value = self.scope.value(text_of(node)[3:-1].partition("[")[0])
+        return "0" if UNKNOWN in value else str(len(value))

@@ -12,7 +12,7 @@ _TAR = (
     "f C b X T K I F H L N V g file directory exclude exclude-from files-from to-command checkpoint-action "
     "use-compress-program info-script new-volume-script rsh-command rmt-command transform xform "
     "owner group mode "
-    "mtime newer listed-incremental strip-components checkpoint level suffix one-top-level"
+    "mtime newer index-file listed-incremental strip-components checkpoint level suffix one-top-level"
 )
 _COMPRESSORS = {
     "gzip",
@@ -39,6 +39,8 @@ def judge_tar(call: Call) -> Stream | None:
     else:
         found = parse_options(args, _TAR)
     _judge_runs(call, found)
+    for word in found.of("g", "listed-incremental", "index-file"):
+        call.write(word)
     if found.has("P", "absolute-names"):
         call.find("write.unpack")
     letters = "".join(flag for flag in found.flags if len(flag) <= 1)

@@ -81,8 +81,7 @@ _PHP = re.compile(
     r"|file|readfile|unlink|rmdir|mkdir|rename|copy|symlink|link|chmod|chown"
     r"|touch|tempnam|glob|scandir|opendir|mail|putenv|getenv|ini_set|dl|phpinfo|unserialize|extract"
     r"|base64_decode|str_rot13|gzinflate|hex2bin|ReflectionFunction|new|while\s*\(\s*1|fwrite|fputs"
-    r"|move_uploaded_file|highlight_file|show_source|header|register_\w+|\$_(SERVER|ENV|GET|POST"
-    r"|REQUEST|COOKIE))\b|`|\$\w+\s*\(|\$\{|\$\$"
+    r"|move_uploaded_file|highlight_file|show_source|header|register_\w+)\b|\$_(SERVER|ENV|GET|POST|REQUEST|COOKIE)\b|`|\$\w+\s*\(|\$\{|\$\$"
 )
 _LUA = re.compile(
     r"\b(os|io|require|load|loadstring|loadfile|dofile|package|debug|ffi|setmetatable|getmetatable|_G"
@@ -98,6 +97,7 @@ _AWK = re.compile(
     r"\bsystem\s*\(|\|\s*&|\|\s*getline|\|&?\s*\"|\|\s*[a-z]\w*\s*($|[;}])|/inet|@load|@include"
     r"|\bENVIRON\b|\bPROCINFO\b|@\w+\s*\(|\bwhile\s*\(\s*1\s*\)|\bfor\s*\(\s*;\s*;"
 )
+_AWK_SOCKET = re.compile(r"/inet[46]?/(tcp|udp|raw)")
 _AWK_WRITE = re.compile(r">{1,2}\s*(\"[^\"]*\"|[$\w()]+)\s*(?=$|[;}\n])")
 _AWK_FINE = re.compile(
     r"\|\s*\"((?:sort|uniq|wc|cat|column|head|tac|nl|tr|cut)\b[^\"]*)\"|\"((?:date|pwd|hostname"
@@ -107,11 +107,18 @@ _AWK_READ = re.compile(r"getline\s*\w*\s*<\s*\(?\s*(\"[^\"]*\"|[\w$]+)")
 _LANGUAGES = {"perl": _PERL, "ruby": _RUBY, "php": _PHP, "lua": _LUA, "R": _R}
 
 
+_PRINTS = frozenset(
+    "print println printf puts say show display write writeln putStrLn main io format sqrt sin cos "
+    "exp log pi abs min max sum length VERSION version halt".split()
+)
+"""Names that code of any language may use."""
+
+
 def judge_code(call: "Call", language: str, code: str) -> None:
     """Judge code in ``language``: perl, ruby, node, php, lua or R; others are always asked after."""
     if UNKNOWN in code or len(code) > LONGEST:
         call.find("unclear.code", call.name)
-    if _is_harmless(language, code[:LONGEST]):
+    if _is_harmless(language, _judge_node_reads(call, code) if language == "node" else code[:LONGEST]):
         return
     call.find("unclear.code", call.name)
     for match in _STRING.finditer(code[:LONGEST]):
@@ -133,7 +140,7 @@ def _is_harmless(language: str, code: str) -> bool:
         return _is_harmless_node(code)
     pattern = _LANGUAGES.get(language)
     if pattern is None:
-        return False
+        return set(re.findall(r"[A-Za-z_]\w*", _STRING.sub(" ", code))) <= _PRINTS and "#{" not in code
     if language == "perl":
         for match in _PERL_SUBSTITUTE.finditer(code):
             if "e" in match[3] and pattern.search(match[2]):
@@ -153,6 +160,21 @@ def _is_harmless(language: str, code: str) -> bool:
         code,
     )
     return not pattern.search(kept)
+
+
+_NODE_READS = re.compile(
+    r"(?:\bfs|\brequire\(\s*['\"](?:node:)?fs['\"]\s*\))\.(?:readFileSync|readdirSync|existsSync|statSync)"
+    r"\(\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")\s*(?=[,)])"
+)
+"""Files that are read by the name that stands there."""
+_NODE_FS = re.compile(r"\b(?:const|let|var)\s+fs\s*=\s*require\(\s*['\"](?:node:)?fs['\"]\s*\)")
+
+
+def _judge_node_reads(call: "Call", code: str) -> str:
+    """Judge the files it reads by name; the rest of the code."""
+    for match in _NODE_READS.finditer(code):
+        call.read(Word(match[1] or match[2] or ""))
+    return _NODE_FS.sub(" ", _NODE_READS.sub("(0", code))
 
 
 def _is_harmless_node(code: str) -> bool:
@@ -184,6 +206,14 @@ def judge_awk_program(call: "Call", program: str) -> None:
     if program == UNKNOWN or len(program) > LONGEST:
         call.find("unclear.code", call.name)
         return
+    if _AWK_SOCKET.search(program):
+        call.find("network.shell", call.name)
+    if "ARGV[" in program or "ARGV [" in program:
+        call.find("unclear.code", call.name)
+    if re.search(r"\bgetline\b|>\s*[A-Za-z_]", program):
+        for match in re.finditer(r'"([/~][^"]*)"', program):
+            call.read(Word(match[1]))
+            call.write(Word(match[1]))
     program = _AWK_FINE.sub(_judge_piped(call), program)
     bare = re.sub(r"(?<=[~(,!&|{;\s])/(?:\\.|[^/\n\\])*/|^/(?:\\.|[^/\n\\])*/", " 0 ", program)
     quiet = re.sub(r'"(?:\\.|[^"\\])*"', '"', bare)

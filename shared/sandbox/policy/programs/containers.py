@@ -10,81 +10,68 @@ from shared.sandbox.policy.words import Word
 SHOWS = re.compile(
     r"^(get|list|describe|show|ls|status|info|version|help|view|logs?|diff|inspect|ps|top|explain"
     r"|history|search|stat|check|validate|whoami|-h|--help|--version|get-.*|list-.*|describe-.*|lookup"
-    r"|tree|events|api-resources|api-versions|cluster-info|wait|head-.*|contexts?)$"
+    r"|tree|apps|releases|domains|events|api-resources|api-versions|cluster-info|wait|head-.*|contexts?)$"
 )
 
 
-def judge_container(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
+_GROUPS = frozenset(
+    "container image volume network system builder compose buildx stack swarm node service secret context "
+    "plugin config manifest".split()
+)
+"""Words that stand before docker's actions: what the action is about."""
+_LOOKS = frozenset(
+    "ps images ls list logs inspect info version stats top port history search df config events diff build "
+    "bake help --version -v show context wait".split()
+)
+_GLOBAL = "H host c context l log-level config f file p project-name"
+_COMPOSE = "f file p project-name profile env-file project-directory"
+
+
+def judge_container(call: Call) -> Stream | None:
     """docker, podman: looking and building are everyday."""
-    found = parse_options(
-        call.args, "H host c context l log-level config f file p project-name", permute=False
-    )
-    words = found.operands
-    texts = [word.text for word in words]
+    found = parse_options(call.args, _GLOBAL, permute=False)
     if found.has("H", "host"):
         call.find("network.remote")
-    if texts[:1] in (
-        ["container"],
-        ["image"],
-        ["volume"],
-        ["network"],
-        ["system"],
-        ["builder"],
-        ["compose"],
-        ["buildx"],
-        ["stack"],
-        ["swarm"],
-        ["node"],
-        ["service"],
-        ["secret"],
-        ["context"],
-        ["plugin"],
-        ["config"],
-        ["manifest"],
-    ):
-        group, texts, words = texts[0], texts[1:], words[1:]
-    else:
-        group = ""
-    if group == "compose" or call.name in {"docker-compose", "podman-compose"}:
-        compose = parse_options(
-            words, "f file p project-name profile env-file project-directory", permute=False
-        )
-        texts, words = [word.text for word in compose.operands], compose.operands
-        group = "compose"
-    action = texts[0] if texts else ""
+    group, words = _group(call, found.operands)
+    texts = [word.text for word in words]
     _judge_container_options(call, texts)
-    if action in [
-        "",
-        *"ps images ls list logs inspect info version stats top port history search df config "
-        "events diff build bake help --version -v show context wait".split(),
-    ]:
+    action = texts[0] if texts else ""
+    if "--push" in texts:
+        call.find("package.publish")
+    if not action or action in _LOOKS:
         if group == "secret":
             call.find("secret.store")
+        if action == "inspect" and any("Env" in text or "json ." in text for text in texts):
+            call.find("secret.environment")
         if any(re.match(r"(https?|git)://|github\.com/", text) for text in texts[1:]):
             call.find("network.fetch")
         return None
-    if action in {"prune", "rmi"} or (
-        action in {"rm", "remove"}
-        and (
-            group
-            or "-f" in texts
-            or "--force" in texts
-            or any("f" in text for text in texts if text.startswith("-") and not text.startswith("--"))
-        )
-    ):
-        call.find("container.destroy")
-    elif action == "down":
-        call.find("container.destroy" if {"-v", "--volumes", "--rmi"} & set(texts) else "container.change")
-    elif action in {"exec", "run"}:
-        call.find("container.change")
+    call.find(_action_rule(group, action, texts))
+    if action in {"exec", "run"}:
         _judge_container_command(call, words[1:])
-    elif action in {"push", "login", "logout", "publish"}:
-        call.find("package.publish" if action == "push" else "secret.store")
-    elif group == "compose" and action in {"up", "start", "restart", "pull", "create"}:
-        call.find("container.change")
-    else:
-        call.find("container.change")
     return None
+
+
+def _group(call: Call, words: list[Word]) -> tuple[str, list[Word]]:
+    """What the action is about, and the words from the action on."""
+    group = ""
+    if words and words[0].text in _GROUPS:
+        group, words = words[0].text, words[1:]
+    if group == "compose" or call.name in {"docker-compose", "podman-compose"}:
+        return "compose", parse_options(words, _COMPOSE, permute=False).operands
+    return group, words
+
+
+def _action_rule(group: str, action: str, texts: list[str]) -> str:
+    """The rule for an action that does more than look."""
+    forced = any(text == "--force" or re.match(r"-\w*f", text) for text in texts)
+    if action in {"prune", "rmi"} or (action in {"rm", "remove"} and (group or forced)):
+        return "container.destroy"
+    if action == "down" and {"-v", "--volumes", "--rmi"} & set(texts):
+        return "container.destroy"
+    if action in {"push", "publish"}:
+        return "package.publish" if action == "push" else "secret.store"
+    return "secret.store" if action in {"login", "logout"} else "container.change"
 
 
 def _judge_container_options(call: Call, texts: list[str]) -> None:
@@ -116,6 +103,12 @@ def _judge_container_command(call: Call, words: list[Word]) -> None:
         call.run(inner.operands[1:])
 
 
+_BUILDS = frozenset(
+    "build analyze kustomize template lint completion options plugin dependency repo env".split()
+)
+"""What clusters' tools do with files of the workspace alone."""
+
+
 def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
     """kubectl and the like: showing is everyday, but not of secrets."""
     found = call.options(
@@ -123,9 +116,15 @@ def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a 
     )
     words = [word.text for word in found.operands]
     action = words[0] if words else ""
+    if any(word.text not in {"none", "false"} for word in found.of("dry-run")) or found.has("dry-run"):
+        for word in found.of("f", "filename"):
+            call.read(word)
+        return None
     if found.has("token", "server", "s", "kubeconfig", "as"):
         call.find("cloud.change")
-    if action in {"get", "describe", "view"} and any(
+    if call.name == "helm" and action == "get" and words[1:2] in (["values"], ["all"], ["manifest"]):
+        call.find("secret.environment")
+    elif action in {"get", "describe", "view"} and any(
         re.match(r"(secrets?|sa|serviceaccounts?)(/|$|,)|.*,secrets?", word) for word in words[1:]
     ):
         call.find("secret.store")
@@ -147,14 +146,6 @@ def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a 
         texts = [word.text for word in call.args]
         if "--" in texts:
             call.run(list(call.args)[texts.index("--") + 1 :])
-    elif found.values.get("dry-run") or found.has("dry-run"):
-        for word in found.of("f", "filename"):
-            call.read(word)
-    elif (
-        action
-        and not SHOWS.match(action)
-        and action
-        not in ["", *"kustomize template lint completion options plugin dependency repo env".split()]
-    ):
+    elif action and not SHOWS.match(action) and call.name != "stern" and action not in _BUILDS:
         call.find("cloud.change")
     return None

@@ -32,11 +32,24 @@ _OWN = re.compile(
 )
 
 
-def _judge_text(call: Call, text: str, local: bool) -> None:
+_LOOKS = re.compile(r"\s*(select|with|show|describe|explain|values|table)\b[^;]*;?\s*$", re.IGNORECASE)
+_ASKS = re.compile(
+    r"\s*(explain(\s+\((?!analy)[\w ,]*\))?|describe)\s+(select|insert|update|delete|with|table|[\w.]+\s*;?$)"
+    r"[^;()]*;?\s*",
+    re.IGNORECASE,
+).fullmatch
+"""One statement that tells of another, or of a table, and does nothing."""
+
+
+def judge_sql_text(call: Call, text: str, local: bool) -> None:
+    """Judge what a database is told; ``local``: it is a file of the workspace."""
     if UNKNOWN in text:
         call.find("database.change")
     plain = re.sub(r"'(?:''|[^'])*'", "''", text)
-    if _DESTROYS.search(plain) or (_DESTROYS.search(text) and not local):
+    if _ASKS(plain):
+        return
+    quoted = not local and _LOOKS.match(plain) is None
+    if _DESTROYS.search(plain) or (quoted and _DESTROYS.search(text)):
         call.find("database.destroy")
     elif _CHANGES.search(plain) and not (
         local
@@ -74,7 +87,7 @@ def judge_sqlite(call: Call) -> Stream | None:
             if call.path(word) and call.reader.is_guarded(call.path(word) or ""):
                 call.find("guard.tamper")
     for word in [*operands[1:], *found.of("cmd", "c", "s")]:
-        _judge_text(call, word.text, local=True)
+        judge_sql_text(call, word.text, local=True)
     _judge_input(call, len(operands) < 2, local=True)
     return None
 
@@ -85,16 +98,23 @@ def _judge_input(call: Call, interactive: bool, local: bool) -> None:
     if call.stdin.text is None:
         call.find("database.change")
     else:
-        _judge_text(call, call.stdin.text, local)
+        judge_sql_text(call, call.stdin.text, local)
+
+
+_POSTGRES = (
+    "c command f file h host p port U username d dbname o output v set variable L log-file F R T P pset "
+    "field-separator record-separator table-attr"
+)
+_VALUED = (
+    "e execute c command f file h host p P port u user U username d D database dbname o output w "
+    "password S socket eval query q Q i "
+    "log-file init-command v set pset F R T L n a"
+)
 
 
 def judge_sql(call: Call) -> Stream | None:
     """Clients of servers: what they are told to do decides."""
-    found = call.options(
-        "e execute c command f file h host p P port u user U username d D database dbname o output w "
-        "password S socket eval query q Q i "
-        "log-file init-command v set pset F R T L n a"
-    )
+    found = call.options(_POSTGRES if call.name in {"psql", "pgcli"} else _VALUED)
     for word in found.of("f", "file", "i"):
         call.read(word)
         call.find("database.change")
@@ -102,7 +122,7 @@ def judge_sql(call: Call) -> Stream | None:
         call.write(word)
     texts = found.of("e", "execute", "c", "command", "eval", "query", "q", "Q", "init-command")
     for word in texts:
-        _judge_text(call, word.text, local=False)
+        judge_sql_text(call, word.text, local=False)
     hosts = [word.text for word in found.of("h", "host")]
     if any(host not in {"localhost", "127.0.0.1", "::1"} and not host.startswith("/") for host in hosts):
         call.find("network.remote")

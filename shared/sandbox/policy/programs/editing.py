@@ -10,6 +10,8 @@ from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
 _SED_RUN = re.compile(r"(?:^|[;\n{}]|[\d$]\s*|/[IM]*\s*)\s*e(\s+\S|\s*$|;)")
+_EMPTIES = re.compile(r"(1,\$|/\.?\*?/)?d|s(.)\^?\.\*\$?\2\2g?").fullmatch
+"""What leaves a file without its lines, or its lines without their text."""
 _SED_SUBSTITUTE = re.compile(
     r"s(?P<d>[/|#,@:!%_])(?:\\.|(?!(?P=d)).)*(?P=d)(?:\\.|(?!(?P=d)).)*(?P=d)(?P<flags>[\w]*)", re.DOTALL
 )
@@ -20,6 +22,12 @@ def judge_sed(call: Call) -> Stream | None:
     found = call.options("e f l expression file line-length i0")
     scripts = [word.text for word in found.of("e", "expression")]
     for word in found.of("f", "file"):
+        given = (
+            call.stdin if word.text in {"-", "/dev/stdin"} else call.scope.files.get(call.path(word) or "")
+        )
+        if given is not None:
+            scripts.append(given.text if given.text is not None else UNKNOWN)
+            continue
         if call.place(word) is not Place.WORKSPACE:
             call.find("run.outside", word.text)
         call.read(word)
@@ -31,14 +39,14 @@ def judge_sed(call: Call) -> Stream | None:
     )
     for script in scripts:
         _judge_sed_script(call, script)
-        if inplace and script.replace(" ", "") in {"d", "1,$d", "/./d", "/.*/d", "//d"}:
+        if inplace and _EMPTIES(script.replace(" ", "")):
             for word in files:
                 call.delete(word, deep=True, force=True)
     for word in files:
         if inplace:
             call.write(word)
         else:
-            call.read(word)
+            call.query(word)
     quits = any(re.search(r"\d\s*[qQ]|[;{]\s*[qQ]", script) for script in scripts)
     return Stream(None, None, "made", call.stdin.endless and not files and not quits)
 

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from shared.sandbox.policy.call import Call
 from shared.sandbox.policy.expansion import UNKNOWN
+from shared.sandbox.policy.options import Options
+from shared.sandbox.policy.programs.tasks import names_effect
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
@@ -19,6 +21,7 @@ _METADATA = re.compile(
 
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0", "[::1]"}  # noqa: S104 - what is judged
 
+_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+|\[::1\])(?=[:/?]|$)")
 _SCRIPT = re.compile(
     r"\.(sh|bash|zsh|py|pl|rb|js|mjs|php|lua|ps1|exe|bin|run|elf|so|dll|deb|rpm|apk|jar|whl|appimage"
     r"|msi|dmg|pkg|bat|service)$",
@@ -41,64 +44,44 @@ _CURL = (
 _SENDS = "d F T data data-raw data-binary data-urlencode data-ascii form form-string upload-file json Q quote t telnet-option mail-rcpt expand-data url-query".split()  # noqa: E501
 
 
+_SAVES = "o output c cookie-jar D dump-header trace trace-ascii stderr output-dir etag-save hsts".split()
+_READS = "K config b cookie netrc-file cert key E".split()
+_SPECIAL = (
+    "engine unix-socket abstract-unix-socket proxy x preproxy connect-to resolve doh-url n netrc u user "
+    "oauth2-bearer".split()
+)
+"""Options that change whom it talks to, or as whom."""
+
+
 def judge_curl(call: Call) -> Stream | None:
     """Fetching data from a public address is everyday; sending, inner addresses and scripts are not."""
     found = call.options(_CURL)
-    for name in (
-        "o",
-        "output",
-        "c",
-        "cookie-jar",
-        "D",
-        "dump-header",
-        "trace",
-        "trace-ascii",
-        "stderr",
-        "output-dir",
-        "etag-save",
-        "hsts",
-    ):
-        for word in found.of(name):
-            if word.text not in {"-", "/dev/null"}:
-                call.write(word, output=FETCHED)
-    for word in found.of("K", "config", "b", "cookie", "netrc-file", "cert", "key", "E"):
-        call.read(Word(word.text.split(":")[0] or word.text))
-        if word.text != "cookies.txt":
-            call.find("network.fetch")
-    if found.has(
-        "engine",
-        "unix-socket",
-        "abstract-unix-socket",
-        "proxy",
-        "x",
-        "preproxy",
-        "connect-to",
-        "resolve",
-        "doh-url",
-        "n",
-        "netrc",
-        "u",
-        "user",
-        "oauth2-bearer",
-    ):
+    _judge_files(call, found)
+    if found.has(*_SPECIAL):
         call.find("network.fetch")
-    _judge_sent(call, found.of(*_SENDS))
-    for word in found.of("X", "request"):
-        if word.text.upper() not in {"GET", "HEAD", "OPTIONS"}:
-            call.find("network.send")
-    if any(
-        "$" in word.text or not word.known
-        for word in found.of("H", "header", "A", "user-agent", "e", "referer", "b")
-    ):
-        call.find("network.send")
     addresses = [*found.operands, *found.of("url")]
+    if addresses and all(_is_own(word) for word in addresses):
+        _judge_told(call, found, addresses)
+    else:
+        _judge_sent(call, found)
     for word in addresses:
-        judge_address(call, word)
+        judge_address(call, word, looks=found.has("I", "head"))
         if found.has("O", "remote-name", "remote-name-all", "J"):
             _judge_saved(call, Word(word.text.split("?")[0].rsplit("/", 1)[-1] or "index.html"))
     for word in found.of("o", "output"):
         _judge_saved(call, word)
     return FETCHED
+
+
+def _judge_files(call: Call, found: Options) -> None:
+    """The files of this machine that its options name."""
+    for word in found.of(*_SAVES):
+        if word.text not in {"-", "/dev/null"}:
+            call.write(word, output=FETCHED)
+    for word in found.of(*_READS):
+        call.read(Word(word.text.split(":")[0] or word.text))
+        if word.text != "cookies.txt":
+            call.find("network.fetch")
 
 
 def _judge_saved(call: Call, word: Word) -> None:
@@ -107,15 +90,48 @@ def _judge_saved(call: Call, word: Word) -> None:
         call.find("network.fetch")
 
 
-def _judge_sent(call: Call, words: list[Word]) -> None:
-    for word in words:
+def _judge_sent(call: Call, found: Options) -> None:
+    """What is sent to another machine."""
+    asked = found.has("G", "get") and all(word.known and "@" not in word.text for word in found.of(*_SENDS))
+    if (found.has(*_SENDS) and not asked) or _methods(found) - {"GET", "HEAD", "OPTIONS"}:
         call.find("network.send")
+    told = found.of("H", "header", "A", "user-agent", "e", "referer", "b")
+    if any("$" in word.text or not word.known for word in told):
+        call.find("network.send")
+    _judge_given(call, found)
+
+
+def _judge_given(call: Call, found: Options) -> None:
+    """The files whose content is sent."""
+    for word in found.of(*_SENDS):
         for part in re.findall(r"[@<]([^;,]+)", word.text):
             call.read(Word(part))
 
 
-def judge_address(call: Call, word: Word) -> None:
-    """A literal public https address, or one of this very machine's own servers, is everyday."""
+def _judge_told(call: Call, found: Options, addresses: list[Word]) -> None:
+    """What a server of this very machine is told: data stays here, but it may be told to destroy some."""
+    _judge_given(call, found)
+    acts = bool(found.has(*_SENDS) or _methods(found))
+    paths = [part for word in addresses for part in word.text.split("?")[0].split("/")]
+    if "DELETE" in _methods(found) or (acts and any(names_effect(part) for part in paths)):
+        call.find("cloud.change")
+
+
+def _methods(found: Options) -> set[str]:
+    return {word.text.upper() for word in found.of("X", "request")}
+
+
+def _is_own(word: Word) -> bool:
+    """Whether an address is one of this very machine."""
+    match = _HOST.match(word.text)
+    return match is not None and match[1] in _LOCAL
+
+
+def judge_address(call: Call, word: Word, looks: bool = False) -> None:
+    """A literal public https address, or one of this very machine's own servers, is everyday.
+
+    ``looks``: nothing but its headers is asked for.
+    """
     text = word.text
     if not word.known:
         call.find("network.send" if not text.startswith(UNKNOWN) else "network.fetch", text)
@@ -135,7 +151,7 @@ def judge_address(call: Call, word: Word) -> None:
     elif host in _LOCAL:
         if parts.port in {2375, 2376, 10250, 6443, 2379}:
             call.find("network.private", text)
-    elif parts.scheme != "https" or parts.username or word.glob or "{" in text:
+    elif (parts.scheme != "https" and not looks) or parts.username or word.glob or "{" in text:
         call.find("network.fetch", text)
     elif _is_number(host):
         call.find("network.private" if _is_private(host) else "network.fetch", text)

@@ -10,6 +10,7 @@ from shared.sandbox.policy.programs.text import is_large
 from shared.sandbox.policy.scope import UNREAD, Stream
 from shared.sandbox.policy.words import Word
 
+_VERSION = re.compile(r"-?\d[\d.]*$")
 _PROGRAM_FOLDER = re.compile(r"^(/usr)?(/local)?/s?bin/([^/]+)$|^/bin/([^/]+)$")
 
 
@@ -29,7 +30,7 @@ def judge_rm(call: Call) -> Stream | None:
 
 def judge_unlink(call: Call) -> Stream | None:
     """It deletes a file or an empty folder."""
-    for word in call.options("p").operands:
+    for word in call.options().operands:
         call.delete(word)
     return None
 
@@ -113,7 +114,13 @@ def judge_mv(call: Call) -> Stream | None:
             away = any(call.place(target) not in {Place.WORKSPACE, Place.UNKNOWN} for target in targets)
             if away and (word.glob or "." not in path.rsplit("/", 1)[-1]):
                 call.delete(word, deep=True, force=True)
-            if path == call.reader.workspace or secrets.is_repository(path) or call.reader.is_guarded(path):
+            inner = path[len(call.reader.workspace) :]
+            if (
+                path == call.reader.workspace
+                or secrets.is_repository(path)
+                or call.reader.is_guarded(path)
+                or secrets.may_guard(inner)
+            ):
                 call.delete(word, deep=True, force=True)
         elif call.place(word) is Place.UNKNOWN:
             continue
@@ -125,13 +132,20 @@ def judge_mv(call: Call) -> Stream | None:
     return None
 
 
+def _is_same_program(path: str, link: str) -> bool:
+    """Whether a link is called as the program is, but for its version: ``python`` for ``python3``."""
+    names = (_VERSION.sub("", text.rstrip("/").rsplit("/", 1)[-1]) for text in (path, link))
+    return len(set(names)) == 1
+
+
 def judge_ln(call: Call) -> Stream | None:
     """A link in the workspace must not lead out of it."""
     sources, targets, _flags = _target(call, "backup")
     for word in sources:
         path = call.path(word)
         if _PROGRAM_FOLDER.match(path or ""):
-            call.find("run.renamed")
+            if not all(_is_same_program(path or "", target.text) for target in targets):
+                call.find("run.renamed")
         elif call.place(word) in {Place.SYSTEM, Place.HOME, Place.KERNEL, Place.DEVICE}:
             call.find("write.link", path or word.text)
             call.read(word, deep=True)
@@ -177,60 +191,13 @@ def judge_dd(call: Call) -> Stream | None:
     if endless and is_large(str(_amount(count) * _amount(size))):
         call.find("exhaust.large")
     if target:
-        call.write(Word(target))
+        call.write(Word(target), output=Stream("") if source == "/dev/null" else UNREAD)
     return Stream(source="made")
 
 
 def _amount(text: str) -> int:
     match = re.match(r"(\d+)([kKMGT]?)", text)
     return int(match[1][:12]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0
-
-
-def judge_chmod(call: Call) -> Stream | None:
-    """Rights of files: everybody's, nobody's, or those of another user."""
-    found = call.options("reference")
-    operands = found.operands
-    first = next((word.text for word in call.args if re.fullmatch(r"-[rwxXst]+", word.text)), "")
-    mode = first or (operands[0].text if operands else "")
-    files = operands if first and not found.has("reference") else operands[1:]
-    deep = found.has("R", "recursive")
-    if re.search(r"[ugoa]*[+=][rwxX]*s", mode) or re.fullmatch(r"0?[2467]\d{3}", mode):
-        call.find("privilege.raise")
-    if re.fullmatch(r"0?\d?\d\d[2367]|0?0{1,3}", mode) or re.search(
-        r"(^|,)[ugo]*[oa][ugo]*[+=]\w*w|(^|,)[+]\w*w", mode
-    ):
-        call.find("write.permissions")
-    if deep and re.match(r"(a|ugo)?-|0?0\d\d$", mode):
-        call.find("write.permissions")
-    for word in files:
-        _judge_changed(call, word, deep)
-    return None
-
-
-def _judge_changed(call: Call, word: Word, deep: bool) -> None:
-    where = call.place(word)
-    if where in {Place.SYSTEM, Place.HOME, Place.ELSEWHERE, Place.DEVICE, Place.KERNEL}:
-        call.find(
-            "write.system" if where is not Place.ELSEWHERE else "write.outside-workspace",
-            call.path(word) or "",
-        )
-    elif where is Place.UNKNOWN and deep:
-        call.find("write.unknown", word.text)
-    elif where is Place.WORKSPACE and (
-        secrets.is_repository(call.path(word) or "") or call.reader.is_guarded(call.path(word) or "")
-    ):
-        call.find("guard.tamper", call.path(word) or "")
-
-
-def judge_chown(call: Call) -> Stream | None:
-    """Whose a file is."""
-    found = call.options("from reference")
-    call.find("write.permissions")
-    for word in found.operands[1:]:
-        _judge_changed(call, word, found.has("R", "recursive"))
-    if any(call.place(word) in {Place.SYSTEM, Place.HOME} for word in found.operands[1:]):
-        call.find("privilege.account")
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {
@@ -246,8 +213,6 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys("mkdir touch mkfifo gmkdir gtouch".split(), judge_made),
     **dict.fromkeys("truncate fallocate".split(), judge_truncate),
     "dd": judge_dd,
-    "chmod": judge_chmod,
-    **dict.fromkeys("chown chgrp setfacl chattr chflags".split(), judge_chown),
     **dict.fromkeys("sed gsed".split(), judge_sed),
     **dict.fromkeys("rename prename".split(), judge_rename),
     **dict.fromkeys(

@@ -3,7 +3,8 @@
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.options import parse_options
 from shared.sandbox.policy.paths import Place
-from shared.sandbox.policy.programs.git_commands import COMMANDS, judge_config
+from shared.sandbox.policy.programs.git_commands import COMMANDS
+from shared.sandbox.policy.programs.git_settings import judge_setting
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
@@ -32,7 +33,7 @@ def judge_git(call: Call) -> Stream | None:
     """One of git's own commands, with its options before it."""
     found = parse_options(call.args, _GLOBAL, permute=False)
     for word in found.of("c", "config-env"):
-        judge_config(call, word.text.partition("=")[0], word.text.partition("=")[2])
+        judge_setting(call, word.text.partition("=")[0], word.text.partition("=")[2])
     if found.has("exec-path") and found.of("exec-path"):
         call.find("git.executes")
     for word in [*found.of("C"), *found.of("git-dir"), *found.of("work-tree")]:
@@ -89,7 +90,7 @@ def _judge_general(call: Call, name: str, words: list[Word]) -> None:
             call.find("git.executes")
         elif option == "--output" and value:
             call.write(Word(value))
-        elif (name == "grep" and text.startswith("-O")) or text.startswith("ext::"):
+        elif (name == "grep" and text.startswith("-O")) or "ext::" in (text[:5], value[:5]):
             call.find("git.executes")
         path = value if value and option.startswith("-") else text
         if path.startswith(("/", "~", "..")) and name not in {"clone", "init", "worktree", "check-ignore"}:

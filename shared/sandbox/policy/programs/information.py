@@ -74,7 +74,14 @@ def judge_printf(call: Call) -> Stream | None:
 
 def _fill(text: str, values: list[str]) -> str:
     parts = iter(values)
-    return re.sub(r"%([sbdq%])", lambda match: "%" if match[1] == "%" else next(parts, ""), text)
+
+    def one(match: re.Match[str]) -> str:
+        if match[1] == "%":
+            return "%"
+        value = next(parts, "")
+        return _decode(value) if match[1] == "b" else value
+
+    return re.sub(r"%([sbdq%])", one, text)
 
 
 def _stream(text: str) -> Stream:
@@ -108,9 +115,12 @@ def judge_date(call: Call) -> Stream | None:
 
 def judge_ps(call: Call) -> Stream | None:
     """It lists processes; with their environment it shows secrets."""
-    first = call.args[0].text if call.args else ""
-    if first and not first.startswith("-") and "e" in first and len(first) < 7 and first.isalpha():
-        call.find("secret.environment")
+    previous = ""
+    for word in call.args:
+        text = word.text
+        if "e" in text and text.isalpha() and len(text) < 7 and not previous.startswith("-"):
+            call.find("secret.environment")
+        previous = text
     return None
 
 

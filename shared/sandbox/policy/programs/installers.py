@@ -50,6 +50,8 @@ def judge_go(call: Call) -> Stream | None:
     words = [word.text for word in found.operands]
     action = words[0] if words else ""
     rest = words[1:]
+    for word in parse_options(found.operands[1:], "o").of("o"):
+        call.write(word)
     if any(word.startswith(("-exec", "-toolexec", "-vettool", "-overlay")) for word in rest):
         call.find("unclear.command")
     if (

@@ -1,16 +1,13 @@
-"""Interpreters: code on the command line is judged, programs of the workspace may run."""
+"""Interpreters but Python's: code on the command line is judged, programs of the workspace may run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from shared.sandbox.policy.call import Call, Handler
-from shared.sandbox.policy.expansion import UNKNOWN
 from shared.sandbox.policy.options import parse_options
 from shared.sandbox.policy.paths import Place
 from shared.sandbox.policy.programs.code import judge_code
-from shared.sandbox.policy.programs.packages import judge_pip
-from shared.sandbox.policy.programs.python_code import judge_python
 from shared.sandbox.policy.programs.shells import run_file
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
@@ -73,38 +70,6 @@ _LANGUAGES = {
     "cscript": Language(name="windows", code="e"),
     "m4": Language(name="m4", code="D"),
 }
-_MODULES_FINE = frozenset(
-    "pytest unittest doctest venv json.tool pip mypy ruff black flake8 isort pylint coverage build "
-    "compileall py_compile timeit "
-    "cProfile pstats trace calendar this tabnanny dis ast tokenize pydoc site sysconfig platform "
-    "zipapp ensurepip sphinx mkdocs "
-    "twine bandit pyright nox tox pre_commit cython pybabel babel base64 gzip inspect pyclbr "
-    "symtable textwrap uv hatch flit".split()
-)
-_MODULE_RULES = {
-    "http.server": "network.listen",
-    "SimpleHTTPServer": "network.listen",
-    "http": "network.listen",
-    "smtpd": "network.listen",
-    "aiosmtpd": "network.listen",
-    "ftplib": "network.fetch",
-    "telnetlib": "network.shell",
-    "pty": "unclear.code",
-    "code": "unclear.code",
-    "webbrowser": "network.fetch",
-    "twine": "package.publish",
-    "pyftpdlib": "network.listen",
-    "updog": "network.listen",
-    "poetry": "",
-    "ensurepip": "package.install",
-    "idlelib": "unclear.code",
-    "pdb": "unclear.code",
-    "runpy": "unclear.code",
-    "uploadserver": "network.listen",
-    "sqlite3": "database.change",
-    "tarfile": "write.unpack",
-    "zipfile": "",
-}
 
 
 def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
@@ -138,7 +103,7 @@ def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branc
     for word in codes:
         judge_code(call, language.name, word.text)
     if codes:
-        for word in operands:
+        for word in operands if language.name != "node" else ():
             call.read(word)
             if inplace:
                 call.write(word)
@@ -147,7 +112,7 @@ def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branc
         return run_file(call, operands[0])
     if language.name in {"R", "octave", "gnuplot", "elisp"} and not operands and call.stdin.text == "":
         return None
-    return _judge_fed(call, lambda code: judge_code(call, language.name, code))
+    return judge_fed(call, lambda code: judge_code(call, language.name, code))
 
 
 _LOADED_FINE = frozenset(
@@ -166,7 +131,7 @@ def _judge_loaded(call: Call, language: Language, word: Word) -> None:
             call.read(word)
 
 
-def _judge_fed(call: Call, judge: "object") -> Stream | None:
+def judge_fed(call: Call, judge: Callable[[str], None]) -> Stream | None:
     """Code from the input: judged where it is known."""
     stream = call.stdin
     if stream.source == "network":
@@ -174,99 +139,8 @@ def _judge_fed(call: Call, judge: "object") -> Stream | None:
     elif stream.text is None:
         call.find("unclear.input", call.name)
     elif stream.text.strip():
-        judge(stream.text)  # type: ignore[operator]
+        judge(stream.text)
     return Stream(source="made")
 
 
-def judge_python_call(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
-    """python: code after -c, a module after -m, a file, or what it is fed."""
-    words: Mapping[int, Word] = dict(enumerate(call.args))
-    position = 0
-    while position in words:
-        text = words[position].text
-        if text in {"-W", "-X", "--check-hash-based-pycs"}:
-            position += 2
-            continue
-        if not text.startswith("-") or text == "-":
-            break
-        if text.startswith("--"):
-            return None
-        letters = text[1:]
-        if "c" in letters:
-            rest = letters[letters.index("c") + 1 :]
-            code = rest or (words[position + 1].text if position + 1 in words else "")
-            judge_python(call, code)
-            for word in call.args[position + 2 :]:
-                call.read(word)
-            return Stream(source="made")
-        if "m" in letters:
-            rest = letters[letters.index("m") + 1 :]
-            module = Word(rest) if rest else words.get(position + 1, Word(""))
-            _judge_module(call, module, call.args[position + (1 if rest else 2) :])
-            return Stream(source="made")
-        if letters in {"V", "VV", "h"}:
-            return None
-        if "i" in letters:
-            call.find("unclear.code", call.name)
-        position += 1
-    if position in words and words[position].text != "-":
-        call.args = call.args[position:]
-        path = call.path(words[position])
-        if (path or "").endswith("setup.py") and any(
-            word.text in {"install", "develop", "upload", "register", "easy_install"}
-            for word in call.args[1:]
-        ):
-            call.find("package.install")
-        known = call.scope.files.get(path or "")
-        if (
-            known is not None
-            and known.text is not None
-            and UNKNOWN not in known.text
-            and known.source != "program"
-        ):
-            judge_python(call, known.text)
-            return None
-        for word in call.args[1:]:
-            call.read(word)
-        return run_file(call, words[position])
-    if not call.args and call.stdin.text == "":
-        return None
-    return _judge_fed(call, lambda code: judge_python(call, code))
-
-
-def _judge_module(call: Call, module: Word, rest: "object") -> None:  # noqa: PLR0912 - one branch a kind
-    name, words = module.text, list(rest)  # type: ignore[call-overload]
-    if not module.known:
-        call.find("unclear.code", call.name)
-    elif name in {"pip", "ensurepip"}:
-        call.words, call.args, call.name = [Word("pip"), *words], words, "pip"
-        if name == "ensurepip":
-            call.find("package.install")
-        judge_pip(call)
-    elif name in {"timeit", "cProfile", "trace", "pdb", "profile"} and words:
-        found = parse_options(words, "s n r u o m setup", permute=False)
-        for word in found.of("s", "setup"):
-            judge_python(call, word.text)
-        if name == "timeit":
-            judge_python(call, "\n".join(word.text for word in found.operands))
-        elif found.operands and not found.has("m"):
-            call.run([Word("python3"), *found.operands])
-        for word in found.of("o"):
-            call.write(word)
-    elif rule := _MODULE_RULES.get(name.split(".")[0] if name not in _MODULE_RULES else name):
-        if name == "twine" and words and words[0].text == "check":
-            return
-        call.find(rule)
-    elif name == "venv":
-        for word in words:
-            if not word.text.startswith("-"):
-                call.write(word, gently=True)
-    else:
-        call.args = words
-        call.judge_program_arguments()
-
-
-PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(_LANGUAGES, judge_interpreter),
-    **dict.fromkeys("python python2 python3 pypy pypy3 ipython bpython pythonw".split(), judge_python_call),
-}
+PROGRAMS: dict[str, Handler] = dict.fromkeys(_LANGUAGES, judge_interpreter)

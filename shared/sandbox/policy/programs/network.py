@@ -4,6 +4,7 @@ import re
 
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.programs.fetching import FETCHED, judge_address, judge_curl, judge_wget
+from shared.sandbox.policy.programs.openssl import judge_openssl
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
@@ -16,6 +17,8 @@ def judge_fetch(call: Call) -> Stream | None:
         call.write(word, output=FETCHED)
     for word in found.operands:
         judge_address(call, word)
+        if "://" in word.text:
+            call.write(Word(word.text.split("?")[0].rstrip("/").rsplit("/", 1)[-1]), output=FETCHED)
         if any(sign in word.text for sign in (":@", "=@", "@/")):
             call.find("network.send")
     if call.name in {"http", "https", "xh", "curlie"}:
@@ -37,7 +40,8 @@ def judge_raw(call: Call) -> Stream | None:
         and found.has("z")
         and not found.has("e", "c")
     ):
-        call.find("network.remote")
+        if found.operands[:1] and found.operands[0].text not in {"localhost", "127.0.0.1", "::1"}:
+            call.find("network.remote")
         return None
     call.find("network.shell")
     for word in call.args:
@@ -50,6 +54,10 @@ def judge_raw(call: Call) -> Stream | None:
 def judge_ssh(call: Call) -> Stream | None:
     """Another machine; the command for it is judged as if it ran here."""
     found = call.options("b c D E e F I i J L l m O o p Q R S W w", permute=False)
+    if found.flags == {"G"} and len(found.values) == 0 and len(found.operands) == 1:
+        return None
+    if found.has("Q") and not found.operands:
+        return None
     call.find("network.remote")
     for word in found.of("o"):
         if re.search(r"proxycommand|localcommand|knownhostscommand|proxyusefdpass", word.text, re.IGNORECASE):
@@ -86,37 +94,53 @@ def judge_scp(call: Call) -> Stream | None:
     return None
 
 
-def judge_openssl(call: Call) -> Stream | None:
-    """Digests and certificates are everyday; connections, keys and decoding are not."""
-    words = call.args
-    name = words[0].text if words else ""
-    if name in {"s_client", "s_server", "s_time", "ocsp", "ts"}:
-        call.find("network.shell" if name == "s_server" or call.stdin.text is None else "network.remote")
-        return FETCHED
-    if any(word.text in {"-engine", "-provider", "-provider-path", "-config"} for word in words):
-        call.find("run.preload")
-    for position, word in enumerate(words[:-1]):
-        if word.text in {"-in", "-inkey", "-key", "-CAfile", "-cert", "-kfile"}:
-            call.read(words[position + 1])
-        elif word.text in {"-out", "-keyout", "-writerand"}:
-            call.write(words[position + 1])
-    if (
-        name in "enc rand req genrsa genpkey ecparam pkey rsa passwd".split()
-        or name
-        not in "version dgst x509 verify md5 sha1 sha256 asn1parse ciphers list speed prime help "
-        "base64".split()
-    ) and name != "rand":
-        call.find("unknown.use")
-    for word in words[1:]:
-        if not word.text.startswith("-"):
-            call.read(word)
-    return Stream(source="made")
+_STORED_SHOWN = {
+    "ls",
+    "lsd",
+    "lsl",
+    "lsf",
+    "lsjson",
+    "du",
+    "size",
+    "stat",
+    "version",
+    "tree",
+    "list",
+    "snapshots",
+}
+_STORED_GONE = {
+    "rm",
+    "rb",
+    "del",
+    "delete",
+    "deletefile",
+    "purge",
+    "rmdir",
+    "rmdirs",
+    "cleanup",
+    "forget",
+    "prune",
+}
+
+
+def judge_storage(call: Call) -> Stream | None:
+    """Clients of storage elsewhere: what is there is listed, sent or removed."""
+    words = {word.text for word in call.options().operands}
+    if words & _STORED_GONE:
+        call.find("cloud.destroy")
+    elif not words & _STORED_SHOWN:
+        call.find("network.send")
+    for word in call.args:
+        call.read(word)
+    return None
 
 
 def judge_lookup(call: Call) -> Stream | None:
     """Names and routes: what is asked may carry what must not leave."""
     found = call.options("c i W w t p s S I m b f k x q W l M Q")
-    if any(not word.known for word in found.operands):
+    if any(word.made or word.odd for word in found.operands):
+        call.find("network.send")
+    if call.name == "whois" and found.has("h", "p", "host", "port"):
         call.find("network.send")
     if call.name.startswith("ping") and found.has("f", "s", "p"):
         call.find("network.remote")
@@ -171,7 +195,7 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys(
         "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp "
         "yt-dlp youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe "
-        "ipfs magic-wormhole wormhole croc whois gopher dict rdate megaget rtorrent transmission-cli".split(),
+        "ipfs magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli".split(),
         judge_fetch,
     ),
     **dict.fromkeys(
@@ -186,14 +210,17 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys("scp rcp pscp".split(), judge_scp),
     **dict.fromkeys(
         "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc".split(),
-        lambda call: call.find("network.send"),
+        judge_storage,
     ),
     "openssl": judge_openssl,
     **dict.fromkeys(
-        "ping ping6 dig host nslookup drill traceroute tracepath mtr kdig".split(),
+        "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig".split(),
         judge_lookup,
     ),
     "getent": judge_accounts,
+    "finger": lambda call: (
+        call.find("network.fetch") if any("@" in word.text for word in call.args) else None
+    ),
     **dict.fromkeys(
         "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap "
         "gobuster dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow "
@@ -203,7 +230,7 @@ PROGRAMS: dict[str, Handler] = {
     ),
     **dict.fromkeys(
         "http-server serve live-server php-fpm vsftpd sshd dropbear in.tftpd dnsmasq smbd nfsd webfsd "
-        "darkhttpd updog ttyd gotty shellinabox wetty tmate x11vnc vncserver".split(),
+        "darkhttpd updog ttyd gotty shellinabox wetty tmate x11vnc vncserver twistd".split(),
         judge_offered,
     ),
     **dict.fromkeys("ss netstat".split(), judge_listing),

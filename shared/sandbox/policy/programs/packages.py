@@ -27,11 +27,14 @@ _PIP = (
     "implementation python-version"
 )
 _NPM_FINE = (
-    "ci,test,t,tst,run,run-script,start,stop,restart,ls,list,ll,la,outdated,audit,view,info,show,search,find,why,explain,explore,doctor,fund,docs,pack,"
-    "root,prefix,bin,help,help-search,version,v,ping,repo,bugs,query,prune,dedupe,ddp,rebuild,sbom,completion,lint,build,dev,format,check,node,"
-    "typecheck,coverage,clean,bundle,compile,workspaces,workspace,licenses,config get,config "
-    "list,get,run lint,run test,cache ls,cache verify"
+    "ci,test,t,tst,run,run-script,start,stop,restart,ls,list,ll,la,outdated,audit,view,info,show,"
+    "search,find,why,explain,explore,doctor,fund,docs,pack,root,prefix,bin,help,help-search,version,"
+    "v,ping,repo,bugs,query,prune,dedupe,ddp,rebuild,sbom,completion,lint,build,dev,format,check,"
+    "node,typecheck,coverage,clean,bundle,compile,workspaces,workspace,licenses,pkg get,dist-tag ls,"
+    "owner ls,access list,team ls,org ls,config get,config list,get,run lint,run test,cache ls,"
+    "cache verify"
 )
+_NPM_LOOKS = {"root", "prefix", "bin", "ls", "list", "ll", "la", "outdated", "view", "config", "get"}
 _NPM_RULES = {
     "": _NPM_FINE,
     "package.publish": (
@@ -64,7 +67,7 @@ def judge_pip(call: Call) -> Stream | None:
     if call.name == "uv" and words and words[0].text == "pip":
         words = words[1:]
     action = words[0].text if words else ""
-    if found.has(
+    if action not in {"show", "list", "freeze", "check"} and found.has(
         "i",
         "index-url",
         "extra-index-url",
@@ -136,7 +139,7 @@ def judge_npm(call: Call) -> Stream | None:
     action = words[0].text if words else "install"
     if found.has("registry", "userconfig", "script-shell", "node-options"):
         call.find("package.foreign")
-    if found.has("g", "global", "location"):
+    if found.has("g", "global", "location") and action not in _NPM_LOOKS:
         call.find("package.system")
     for word in found.of("prefix", "C", "cwd", "dir"):
         if call.place(word) is not Place.WORKSPACE:
@@ -150,6 +153,12 @@ def judge_npm(call: Call) -> Stream | None:
             else:
                 call.find("package.install")
         return None
+    if action in {"config", "get", "c"} and any(
+        re.search(r"_auth|_password|token", word.text, re.IGNORECASE) for word in words[1:]
+    ):
+        call.find("secret.store")
+    if call.path(Word("package.json")) in call.scope.files:
+        call.find("run.written", "package.json")
     if action in {"run", "run-script"}:
         judge_tasks(call, words[1:2])
     return _NPM(call)

@@ -2,10 +2,23 @@
 
 import ast
 import re
-from collections.abc import Iterator
+import warnings
 from typing import TYPE_CHECKING
 
 from shared.sandbox.policy.expansion import UNKNOWN
+from shared.sandbox.policy.programs.databases import judge_sql_text
+from shared.sandbox.policy.programs.python_names import (
+    DELETES,
+    FINE_OF,
+    MODULES,
+    NATIVE_WRITES,
+    OTHER,
+    PROCESS,
+    RUNS,
+    WRITES,
+)
+from shared.sandbox.policy.programs.python_values import Names
+from shared.sandbox.policy.secrets import is_private, is_secret_variable
 from shared.sandbox.policy.words import Word
 
 if TYPE_CHECKING:
@@ -14,93 +27,15 @@ if TYPE_CHECKING:
 LONGEST = 8_192
 """Characters of Python that is still judged."""
 
-_RUNS = frozenset(
-    "eval exec compile __import__ globals locals vars getattr setattr delattr breakpoint input memoryview "
-    "import_module exec_module run_path run_module load_module find_spec spec_from_file_location".split()
+_ABSOLUTE = re.compile(r"/[\w.-]+(/[\w.-]+)+").fullmatch
+_NAMES_ONLY = frozenset(
+    "print exists isfile isdir islink basename dirname join split splitext startswith endswith relpath "
+    "format PurePath match fullmatch search sub quote".split()
 )
-_PROCESS = frozenset(
-    "system popen run call check_call check_output getoutput getstatusoutput Popen spawn spawnl "
-    "spawnv spawnve spawnlp spawnvp "
-    "posix_spawn posix_spawnp execl execle execlp execv execve execvp execvpe startfile "
-    "create_subprocess_shell create_subprocess_exec".split()
-)
-_DELETES = frozenset("remove unlink rmdir removedirs rmtree send2trash".split())
-_WRITES = frozenset(
-    "write_text write_bytes touch mkdir makedirs rename renames replace symlink link hardlink_to "
-    "symlink_to copy copy2 copyfile "
-    "copytree move chmod chown lchmod truncate mkfifo mknod extractall extract unpack_archive "
-    "make_archive savetxt to_csv "
-    "to_json to_parquet to_pickle dump writelines".split()
-)
-_NATIVE_WRITES = frozenset(("rename", "replace", "copy", "move", "link", "dump", "extract", "truncate"))
-_OTHER = frozenset(
-    "fork forkpty kill killpg setuid setgid seteuid setegid setresuid putenv unsetenv chroot abort "
-    "_exit dup2 openpty urlopen urlretrieve "
-    "connect bind listen sendto sendall create_connection create_server serve_forever loads_unsafe "
-    "spawn_main start_new_thread "
-    "CDLL cdll WinDLL PyDLL windll string_at memmove pythonapi settrace addaudithook signal setrlimit".split()
-)
-_MODULES = frozenset(
-    "socket socketserver http urllib urllib3 requests httpx httpx2 aiohttp ftplib smtplib telnetlib "
-    "poplib imaplib nntplib xmlrpc ssl "
-    "paramiko fabric pexpect pty ctypes cffi multiprocessing pickle cPickle dill marshal shelve "
-    "importlib builtins code codeop runpy "
-    "webbrowser antigravity asyncio signal resource fcntl mmap winreg _winapi posix nt gc inspect "
-    "sqlite3 boto3 keyring getpass pwd spwd crypt "
-    "subprocess commands popen2 sh plumbum invoke psutil pyautogui pynput scapy zmq nats websocket "
-    "websockets zipimport pkgutil "
-    "ensurepip pip venv distutils setuptools cryptography nacl Crypto turtle tkinter threading "
-    "concurrent _thread tarfile zipfile shutil "
-    "tempfile pathlib os io codecs base64 binascii zlib bz2 lzma fileinput glob linecache tokenize "
-    "cgi wsgiref site sysconfig imp "
-    "operator functools types weakref".split()
-)
-_FINE_OF = {
-    "os": frozenset(
-        "getcwd path sep linesep name environ cpu_count listdir walk scandir stat getpid getppid uname "
-        "pathsep curdir get_terminal_size times getenv access sched_getaffinity fspath "
-        "urandom getloadavg".split()
-    ),
-    "pathlib": frozenset("Path PurePath PurePosixPath".split()),
-    "shutil": frozenset("which disk_usage get_terminal_size".split()),
-    "sqlite3": frozenset(["sqlite_version", "version"]),
-    "ssl": frozenset(["OPENSSL_VERSION", "HAS_TLSv1_3", "OPENSSL_VERSION_INFO"]),
-    "socket": frozenset(["gethostname", "AF_INET", "SOCK_STREAM"]),
-    "urllib": frozenset(
-        "parse quote unquote urlencode urlparse urlsplit quote_plus unquote_plus parse_qs urljoin".split()
-    ),
-    "http": frozenset(["HTTPStatus"]),
-    "base64": frozenset(
-        "b64encode b64decode urlsafe_b64encode urlsafe_b64decode b32encode b16encode".split()
-    ),
-    "binascii": frozenset("hexlify crc32 b2a_hex".split()),
-    "zlib": frozenset(["crc32", "adler32"]),
-    "io": frozenset(["StringIO", "BytesIO"]),
-    "glob": frozenset(["glob", "iglob"]),
-    "inspect": frozenset("signature getdoc getmembers isclass isfunction".split()),
-    "functools": frozenset("reduce lru_cache partial cache wraps cmp_to_key".split()),
-    "operator": frozenset("add mul sub itemgetter xor".split()),
-    "types": frozenset(["SimpleNamespace"]),
-    "asyncio": frozenset("run sleep gather".split()),
-    "multiprocessing": frozenset(["cpu_count"]),
-    "importlib": frozenset("metadata version resources distributions".split()),
-    "getpass": frozenset(["getuser"]),
-    "site": frozenset("getsitepackages getusersitepackages".split()),
-    "sysconfig": frozenset("get_paths get_path get_config_var get_platform get_python_version".split()),
-    "pwd": frozenset(),
-    "codecs": frozenset(["encode"]),
-    "pkgutil": frozenset(["iter_modules"]),
-    "threading": frozenset(["active_count"]),
-    "gc": frozenset(["collect", "get_count"]),
-    "tempfile": frozenset(["gettempdir"]),
-    "resource": frozenset(["getrusage", "RUSAGE_SELF"]),
-    "signal": frozenset(["Signals"]),
-    "psutil": frozenset("cpu_count virtual_memory cpu_percent disk_usage".split()),
-    "zipfile": frozenset(["is_zipfile"]),
-    "tarfile": frozenset(["is_tarfile"]),
-    "ctypes": frozenset(["sizeof"]),
-    "http.client": frozenset(["responses"]),
-}
+"""Functions that do nothing with a path but look at its name."""
+_ACTS = {"antigravity", "pty", "ctypes", "pip", "ensurepip", "webbrowser", "pyautogui"}
+"""Modules that do something when they are imported, or nothing but what is asked after."""
+_QUERIES = {"execute", "executemany", "executescript"}
 _UNDER = re.compile(
     r"^__(?!name__|file__|version__|doc__|main__|init__|len__|str__|repr__|all__|path__$)\w+__$"
 )
@@ -115,7 +50,10 @@ def judge_python(call: "Call", code: str) -> None:
         call.find("unclear.size", "the Python in it")
         return
     try:
-        tree = ast.parse(code)
+        with warnings.catch_warnings():
+            # What Python thinks of the style of foreign code is nobody's concern here.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         call.find("unclear.code", call.name)
         return
@@ -127,18 +65,20 @@ class _Code:
 
     def __init__(self, call: "Call") -> None:
         self.call = call
-        self.names: dict[str, str] = {}
-        self.values: dict[str, str] = {}
+        self.names = Names(())
+        self.asked: set[int] = set()
 
     def judge(self, tree: ast.Module) -> None:
         nodes = list(ast.walk(tree))
+        self.names = Names(nodes)
+        self.asked = {id(inner) for node in nodes if (inner := self._plain_variable(node)) is not None}
         for node in nodes:
-            self._bind(node)
-        for node in nodes:
-            if isinstance(node, ast.Call):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._judge_import(node)
+            elif isinstance(node, ast.Call):
                 self._judge_call(node)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _UNDER.match(node.value):
-                self.call.find("unclear.code", "python")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self._judge_text(node.value)
             elif isinstance(node, ast.Attribute):
                 self._judge_attribute(node)
             elif isinstance(node, ast.Name):
@@ -148,59 +88,38 @@ class _Code:
                     self.call.find("exhaust.endless")
             elif isinstance(node, ast.BinOp):
                 self._judge_size(node)
+                self._judge_text(self.names.text(node) or "")
 
-    def _bind(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                self._imported(alias.name)
-                self.names[alias.asname or alias.name.split(".")[0]] = (
-                    alias.name if alias.asname else alias.name.split(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                self._imported_from(node.module or "", alias.name)
-                self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = self._text(node.value)
-            if text is not None:
-                self.values[node.targets[0].id] = text
-            if isinstance(node.value, ast.Attribute | ast.Name) and (full := self._full(node.value)):
-                self.names[node.targets[0].id] = full
-        elif isinstance(node, ast.With):
-            return
-
-    def _imported(self, module: str) -> None:
-        if module.split(".", maxsplit=1)[0] in {
-            "antigravity",
-            "pty",
-            "ctypes",
-            "pip",
-            "ensurepip",
-            "webbrowser",
-            "pyautogui",
-        }:
+    def _judge_text(self, text: str) -> None:
+        if _UNDER.match(text):
             self.call.find("unclear.code", "python")
+        elif "/" in text.strip() and " " not in text and is_private(text):
+            self.call.find("secret.file", text)
 
-    def _imported_from(self, module: str, name: str) -> None:
-        root = module.split(".", maxsplit=1)[0]
-        if name == "*" and root in _MODULES:
-            self.call.find("unclear.code", "python")
-
-    def _full(self, node: ast.AST) -> str:
-        """The dotted name of what is called, its modules spelled out."""
-        parts = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            parts.append(self.names.get(node.id, node.id))
+    def _plain_variable(self, node: ast.AST) -> ast.AST | None:
+        """``os.environ`` where one variable is asked for by a name that is no credential's."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            source, key = node.func.value, node.args[0] if node.args else None
+        elif isinstance(node, ast.Subscript):
+            source, key = node.value, node.slice
         else:
-            parts.append("")
-        return ".".join(reversed(parts))
+            return None
+        name = self.names.text(key)
+        return source if name is not None and not is_secret_variable(name) else None
+
+    def _judge_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.Import):
+            roots = {alias.name.split(".")[0] for alias in node.names}
+        else:
+            roots = {(node.module or "").split(".")[0]}
+        private = any(root.startswith("_") and root != "__future__" for root in roots)
+        everything = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+        if private or (everything and roots & MODULES) or (isinstance(node, ast.Import) and roots & _ACTS):
+            self.call.find("unclear.code", "python")
 
     def _judge_name(self, node: ast.Name) -> None:
         if (
-            (node.id in _RUNS and isinstance(node.ctx, ast.Load))
+            (node.id in RUNS and isinstance(node.ctx, ast.Load))
             or _UNDER.match(node.id)
             or node.id == "__builtins__"
         ) and node.id not in {"input", "vars", "locals", "globals"}:
@@ -215,47 +134,50 @@ class _Code:
             "__dict__",
         }:
             self.call.find("unclear.code", "python")
-        full = self._full(node)
+        full = self.names.full(node)
         root = full.split(".")[0]
-        if full in {"os.environ", "os.environb"}:
+        if full in {"os.environ", "os.environb"} and id(node) not in self.asked:
             self._judge_environment(node)
-        if root in _MODULES and isinstance(node.value, ast.Name):
-            fine = _FINE_OF.get(root, frozenset())
+        told = node.attr in {"__version__", "__file__"}
+        if root in MODULES and isinstance(node.value, ast.Name) and not told:
+            fine = FINE_OF.get(root, frozenset())
             if full.split(".")[1] not in fine and not self._is_literal_effect(node.attr):
                 self.call.find("unclear.code", "python")
 
     def _is_literal_effect(self, name: str) -> bool:
         """Whether a call of that name is judged by its arguments."""
-        return name in _PROCESS or name in _DELETES or name in _WRITES or name == "open"
+        return name in PROCESS or name in DELETES or name in WRITES or name == "open"
 
     def _judge_environment(self, node: ast.Attribute) -> None:
         self.call.find("secret.environment", "python")
 
     def _judge_call(self, node: ast.Call) -> None:
-        full = self._full(node.func)
+        full = self.names.full(node.func)
         name = full.rsplit(".", 1)[-1]
         root = full.split(".")[0]
         if full.startswith(("sys.path.", "sys.modules", "sys.meta_path", "sys._")) or name == "truncate":
             self.call.find("unclear.code", "python")
         if root == "" and name in {"eval", "exec"}:
             self.call.find("unclear.code", "python")
-        if name == "open" and root in ["", *"open io os codecs gzip bz2 lzma pathlib Path".split()]:
+        if name == "open" and root not in {"webbrowser", "dbm", "shelve"}:
             self._judge_open(node)
-        elif name in _PROCESS and (
+        elif full == "sqlite3.connect" or (name in _QUERIES and "sqlite3" in self.names.modules.values()):
+            self._judge_database(node, name)
+        elif name in PROCESS and (
             root in {"os", "subprocess", "asyncio", "commands", "pty", "sh", ""}
             or name not in {"run", "call"}
         ):
             self._judge_process(node, shell=root == "os")
-        elif name in _DELETES and (root in {"os", "shutil", "pathlib", ""} or name != "remove"):
+        elif name in DELETES and (root in {"os", "shutil", "pathlib", ""} or name != "remove"):
             self._judge_paths(node, "delete", name == "rmtree")
         elif (
-            name in _WRITES
-            and (root in {"os", "shutil", "pathlib", ""} or name not in _NATIVE_WRITES)
+            name in WRITES
+            and (root in {"os", "shutil", "pathlib", ""} or name not in NATIVE_WRITES)
             and full != "json.dump"
         ):
             self._judge_paths(node, "write", False)
-        elif name in _OTHER or (
-            root in _MODULES and full != root and full.split(".")[1] not in _FINE_OF.get(root, frozenset())
+        elif name in OTHER or (
+            root in MODULES and full != root and full.split(".")[1] not in FINE_OF.get(root, frozenset())
         ):
             self.call.find("unclear.code", "python")
             self._judge_strings(node)
@@ -263,75 +185,62 @@ class _Code:
             name in "read_text read_bytes read_csv read_json loadtxt getenv listdir walk scandir Path".split()
         ):
             self._judge_paths(node, "environment" if name == "getenv" else "read", False)
-
-    def _texts(self, node: ast.AST) -> Iterator[str]:
-        for inner in ast.walk(node):
-            text = self._text(inner)
-            if text is not None:
-                yield text
-
-    def _text(self, node: ast.AST) -> str | None:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return node.value
-        if isinstance(node, ast.Name):
-            return self.values.get(node.id)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            left, right = self._text(node.left), self._text(node.right)
-            return left + right if left is not None and right is not None else None
-        return None
+        elif name not in _NAMES_ONLY:
+            for word in node.args:
+                if isinstance(word, ast.Constant) and _ABSOLUTE(str(word.value)):
+                    self.call.read(Word(str(word.value)))
 
     def _judge_strings(self, node: ast.AST) -> None:
         """Whatever paths and commands stand among the arguments count."""
-        for text in self._texts(node):
+        for text in self.names.all_texts(node):
             if text.startswith(("/", "~", "..")):
                 self.call.read(Word(text))
 
-    def _first(self, node: ast.Call) -> str | None:
-        target = (
-            node.args[0] if node.args else (node.func.value if isinstance(node.func, ast.Attribute) else None)
-        )
-        if isinstance(target, ast.Call):
-            return self._first(target)
-        return self._text(target) if target is not None else None
-
-    def _receiver(self, node: ast.Call) -> str | None:
-        """The path of ``Path("x").unlink()``."""
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
-            return self._first(node.func.value)
-        return None
-
     def _judge_open(self, node: ast.Call) -> None:
-        path = self._receiver(node) or self._first(node)
-        modes = [self._text(one) for one in node.args[1:2]] + [
-            self._text(k.value) for k in node.keywords if k.arg in {"mode", "flags"}
+        path = self.names.receiver(node) or self.names.first(node)
+        modes = [self.names.text(one) for one in node.args[1:2]] + [
+            self.names.text(k.value) for k in node.keywords if k.arg in {"mode", "flags"}
         ]
         mode = (modes[0] if modes else "r") or "w"
-        if self._receiver(node) and node.args:
-            mode = self._text(node.args[0]) or "w"
+        given = self.names.text(node.args[0]) if node.args else None
+        if isinstance(node.func, ast.Attribute) and given is not None and set(given) <= set("rwaxbtU+"):
+            path, mode = self.names.receiver(node), given
+        elif self.names.receiver(node) and node.args:
+            mode = given or "w"
         word = Word(path if path is not None else UNKNOWN)
         if set(mode) & set("wax+"):
             self.call.write(word)
         else:
             self.call.read(word)
 
+    def _judge_database(self, node: ast.Call, name: str) -> None:
+        text = self.names.text(node.args[0]) if node.args else None
+        if text is None:
+            self.call.find("unclear.code", "python")
+        elif name == "connect":
+            self.call.read(Word(text))
+        else:
+            judge_sql_text(self.call, text, local=True)
+
     def _judge_process(self, node: ast.Call, shell: bool) -> None:
         self.call.find("unclear.code", "python")
         first = node.args[0] if node.args else None
         if isinstance(first, ast.List | ast.Tuple):
-            words = [Word(text if (text := self._text(one)) is not None else UNKNOWN) for one in first.elts]
+            words = [
+                Word(text if (text := self.names.text(one)) is not None else UNKNOWN) for one in first.elts
+            ]
             if words:
                 self.call.run(words)
-        elif first is not None and (text := self._text(first)) is not None:
+        elif first is not None and (text := self.names.text(first)) is not None:
             self.call.script(text)
 
     def _judge_paths(self, node: ast.Call, effect: str, deep: bool) -> None:
         if effect == "delete":
             self.call.find("unclear.code", "python")
-        texts = [
-            text
-            for text in (self._receiver(node), *(self._text(one) for one in node.args))
-            if text is not None
-        ]
+        # What write_text is given is what it writes, not where.
+        given = [] if self.names.full(node.func).endswith(("write_text", "write_bytes")) else node.args
+        found = (self.names.receiver(node), *(self.names.text(one) for one in given))
+        texts = [text for text in found if text is not None]
         if effect == "environment":
             from shared.sandbox.policy.secrets import is_secret_variable
 

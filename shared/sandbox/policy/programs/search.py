@@ -1,7 +1,10 @@
 """find and its like: what they do with what they find."""
 
+import re
+
 from shared.sandbox.policy import effects, secrets
 from shared.sandbox.policy.call import Call, Handler
+from shared.sandbox.policy.options import Options, parse_options
 from shared.sandbox.policy.paths import Place
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
@@ -14,6 +17,8 @@ _SIMPLE = {"-name", "-iname"}
 _NAMES = {"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname", "-ilname"}
 _NARROWS = _NAMES | {"-empty", "-inum", "-samefile", "-xtype"}
 """Tests that leave few files; an age, a size or an owner may fit them all."""
+_AGES = {"-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-size", "-user"}
+"""Among temporary files these are enough."""
 
 
 def judge_find(call: Call) -> Stream | None:
@@ -65,7 +70,8 @@ def _found_words(call: Call, roots: list[Word], tests: list[Word]) -> list[Word]
     """Patterns of what may be found: the name asked for, in each folder looked through."""
     names = [tests[index + 1].text for index, word in enumerate(tests[:-1]) if word.text in _SIMPLE]
     name = "*" if "*" in names else next(iter(names), "")
-    if not name and any(word.text in _NARROWS for word in tests):
+    scratch = all(call.place(root) is Place.SCRATCH for root in roots)
+    if not name and any(word.text in _NARROWS or (scratch and word.text in _AGES) for word in tests):
         name = "found*"
     return [Word(f"{root.text.rstrip('/') or '/'}/{name or '*'}".replace("//", "/"), True) for root in roots]
 
@@ -96,13 +102,15 @@ def _run(call: Call, rest: list[Word], found: list[Word], tests: list[Word]) -> 
         call.find("unclear.command")
 
 
+_FD = "e t d E S o c j type extension max-depth exclude size owner changed-within changed-before threads"
+
+
 def judge_fd(call: Call) -> Stream | None:
     """fd: as find, with -x and -X to run commands."""
     for index, word in enumerate(call.args):
         if word.text in {"-x", "--exec", "-X", "--exec-batch"}:
-            roots = call.args[:index]
-            known = [one for one in roots if not one.text.startswith("-")]
-            target = Word((known[1].text if len(known) > 1 else ".") + "/found*", True)
+            before = parse_options(call.args[:index], _FD).operands
+            target = Word((before[1].text if len(before) > 1 else ".") + "/found*", True)
             words = [
                 Word(one.text.replace("{}", target.text)) for one in call.args[index + 1 :] if one.text != ";"
             ]
@@ -123,19 +131,36 @@ def judge_locate(call: Call) -> Stream | None:
     return None
 
 
+_AWK_WRITES = re.compile(r"(?:-[dop]|--(?:dump-variables|pretty-print|profile|debug)=)(/.+|~.+)").fullmatch
+"""Options that have gawk write a file of that name."""
+
+
+def _judge_awk_options(call: Call, found: Options) -> None:
+    """Options that give it a path, have it write a file, or load foreign code."""
+    if found.has("l", "load"):
+        call.find("run.preload")
+    for word in found.of("v", "assign"):
+        call.read(Word(word.text.partition("=")[2]))
+    for word in call.args:
+        if match := _AWK_WRITES(word.text):
+            call.write(Word(match[1]))
+
+
 def judge_awk(call: Call) -> Stream | None:
     """awk computes on lines; its language can run commands and write files."""
     found = call.options("F v f e i field-separator assign file source include l", permute=False)
     programs = list(found.of("e", "source"))
     for word in found.of("f", "file", "i", "include"):
+        if word.text in {"inplace", "/usr/share/awk/inplace.awk"}:
+            continue
         call.read(word)
         path = call.path(word)
         if call.place(word) is not Place.WORKSPACE:
             call.find("run.outside", word.text)
         if path in call.scope.files:
             call.find("unclear.code", call.name)
-    if found.has("l", "load"):
-        call.find("run.preload")
+    _judge_awk_options(call, found)
+    inplace = any("inplace" in word.text for word in found.of("i", "include"))
     files = found.operands
     if not programs and not found.of("f", "file"):
         programs, files = files[:1], files[1:]
@@ -145,12 +170,9 @@ def judge_awk(call: Call) -> Stream | None:
         judge_awk_program(call, word.text)
     for word in files:
         if "=" not in word.text:
-            call.read(word)
+            call.write(word) if inplace else call.query(word)
             if effects.is_endless(call.scope, word, call.reader.workspace):
                 call.find("exhaust.endless")
-    if found.has("inplace"):
-        for word in files:
-            call.write(word)
     return Stream(None, None, "made", call.stdin.endless and not files)
 
 

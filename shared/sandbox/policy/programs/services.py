@@ -20,6 +20,13 @@ _SECRETS = re.compile(
 )
 
 
+_IDENTITIES = re.compile(
+    r"list-(users|roles|policies|groups|attached-.*|instance-profiles|entities-.*)"
+    r"|get-(user|role|policy|policy-version|group|role-policy|user-policy|account-summary)"
+).fullmatch
+"""What names accounts and what they may do, and gives nothing to log in with."""
+
+
 def judge_cloud(call: Call) -> Stream | None:
     """Cloud command lines: showing is asked after only where it shows credentials."""
     found = call.options(
@@ -27,7 +34,7 @@ def judge_cloud(call: Call) -> Stream | None:
         "app t team"
     )
     words = [word.text for word in found.operands]
-    if words[:1] == ["configure"]:
+    if words[:1] == ["configure"] and words[1:2] not in (["list"], ["list-profiles"]):
         call.find("secret.store")
     flat = " ".join([*words, *found.flags, *found.values])
     if any(_DESTROYS.match(word) for word in words):
@@ -35,7 +42,8 @@ def judge_cloud(call: Call) -> Stream | None:
     elif (
         any(_SECRETS.search(word) for word in words)
         and not (
-            words[:2] == ["sts", "get-caller-identity"]
+            (words[:1] == ["iam"] and _IDENTITIES(words[1] if words[1:] else ""))
+            or words[:2] == ["sts", "get-caller-identity"]
             or words[:2] == ["auth", "status"]
             or words[:2] == ["auth", "list"]
         )
@@ -63,8 +71,7 @@ def judge_infrastructure(call: Call) -> Stream | None:
     action = words[0] if words else ""
     if (
         action == "destroy"
-        or "-destroy" in texts
-        or "--destroy" in texts
+        or (action != "plan" and {"-destroy", "--destroy"} & set(texts))
         or (action == "state" and words[1:2] and words[1] not in {"list", "show"})
     ):
         call.find("cloud.destroy")
@@ -78,6 +85,8 @@ def judge_infrastructure(call: Call) -> Stream | None:
         or (action == "state")
         or (action == "workspace" and words[1:2] in (["list"], ["show"], ["select"]))
     ):
+        if any(text.startswith(("-from-module", "--from-module")) for text in texts):
+            call.find("network.fetch")
         for text in texts:
             if text.startswith("-out="):
                 call.write(Word(text.partition("=")[2]))
@@ -90,6 +99,16 @@ def judge_infrastructure(call: Call) -> Stream | None:
     return None
 
 
+_FLEET_LOOKS = {"--syntax-check", "--list-tasks", "--list-hosts", "--list-tags"}
+
+
+def judge_fleet(call: Call) -> Stream | None:
+    """ansible and its like work on other machines, but where they only read what they would do."""
+    if not _FLEET_LOOKS & {word.text for word in call.args}:
+        call.find("network.remote")
+    return None
+
+
 def judge_gh(call: Call) -> Stream | None:
     """gh, glab, hub: looking is everyday, what others see is asked after."""
     found = call.options(
@@ -97,6 +116,8 @@ def judge_gh(call: Call) -> Stream | None:
         "label X method f raw-field field input"
     )
     words = [word.text for word in found.operands]
+    for word in found.of("F", "body-file", "input") if words[:1] != ["api"] else ():
+        call.read(word)
     pair = words[:2]
     if (words[:1] == ["auth"] and pair[1:] != ["status"]) or words[:1] in (
         ["secret"],
@@ -195,7 +216,7 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys(
         "ansible ansible-playbook salt salt-call puppet chef-client knife fab cap capistrano "
         "ansible-vault pssh pdsh clush dsh".split(),
-        lambda call: call.find("network.remote"),
+        judge_fleet,
     ),
     **dict.fromkeys("gh glab hub".split(), judge_gh),
     **dict.fromkeys(

@@ -4,9 +4,10 @@ import re
 
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.expansion import UNKNOWN
+from shared.sandbox.policy.located import run_written
 from shared.sandbox.policy.paths import Place
 from shared.sandbox.policy.programs.tasks import judge_script_name, judge_tasks
-from shared.sandbox.policy.scope import Stream
+from shared.sandbox.policy.scope import NOTHING, Stream
 from shared.sandbox.policy.words import Word
 
 _SHELLS = "sh bash dash zsh ksh mksh ash csh tcsh fish rbash pwsh powershell elvish nu oksh yash posh".split()
@@ -38,7 +39,7 @@ def judge_shell(call: Call) -> Stream | None:
 
 def _run_text(call: Call, word: Word, words: list[Word]) -> Stream | None:
     if word.text == UNKNOWN or not word.text.strip("\0\"' "):
-        call.find("unclear.command")
+        call.find("run.download" if call.reader.fetched else "unclear.command")
         return None
     return call.script(word.text, words)
 
@@ -47,16 +48,16 @@ def run_file(call: Call, word: Word) -> Stream | None:
     """A script is run: one of the workspace may be, others are asked after."""
     path = call.path(word)
     if path is not None and path in call.scope.files:
-        return call.run_written(path)
+        return run_written(call, path)
     where = call.place(word)
     if "://" in word.text:
-        call.find("run.download", word.text)
+        call.find("run.download")
     if word.text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
         return _run_input(call)
     if path is None or where is Place.UNKNOWN or UNKNOWN in path:
         call.find("unclear.command")
     elif any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
-        call.find("run.download", path)
+        call.find("run.download")
     elif where is not Place.WORKSPACE:
         call.find("run.outside", path)
     else:
@@ -73,6 +74,9 @@ def _run_input(call: Call) -> Stream | None:
         call.find("run.download")
     elif stream.text is None:
         call.find("unclear.input", call.name)
+    elif stream is NOTHING and call.name in _SHELLS:
+        # Nothing feeds it: it waits for what somebody types.
+        call.find("unclear.command", call.name)
     else:
         return call.script(stream.text)
     return None
@@ -85,9 +89,7 @@ def judge_eval(call: Call) -> Stream | None:
         return None
     text = " ".join(word.text for word in words)
     if any(not word.known for word in words):
-        call.find("unclear.eval", call.name)
-    else:
-        call.find("unclear.command")
+        call.find("run.download" if call.reader.fetched else "unclear.eval", call.name)
     call.same_shell(text)
     return None
 

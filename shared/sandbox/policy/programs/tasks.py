@@ -11,6 +11,8 @@ _EFFECTS = frozenset(
     "delete uninstall obliterate publish deploy release unpublish yank shutdown decommission terminate "
     "overwrite sqlflush flushdb dropdb dropall promote evict revoke provision deprovision".split()
 )
+_CHECKS = frozenset("test tests check lint spec help list show status dry plan preview".split())
+"""What a task is called that only tries or tells."""
 _VALUED = frozenset("-k -m -t -g -n -p -c -o -f --grep --filter --name --match --tag --message".split())
 """Options whose value only names something."""
 _FILE = re.compile(r"[^:]*(/[^:]*|\.[a-z]{1,6})$")
@@ -21,7 +23,8 @@ def names_effect(text: str) -> bool:
     """Whether a task is called as those are that destroy, reset or publish something; files are no tasks."""
     if text.startswith("-") or _FILE.match(text):
         return False
-    return any(part.lower() in _EFFECTS for part in _PARTS.split(text))
+    parts = [part.lower() for part in _PARTS.split(text)]
+    return parts[0] not in _CHECKS and not _EFFECTS.isdisjoint(parts)
 
 
 def judge_script_name(call: Call, path: str) -> None:

@@ -4,7 +4,9 @@ import re
 
 from shared.sandbox.policy import effects, secrets
 from shared.sandbox.policy.call import Call, Handler
-from shared.sandbox.policy.programs.readers import LS, SPECS, reader_of
+from shared.sandbox.policy.paths import is_table
+from shared.sandbox.policy.programs.reader_table import LS, SPECS
+from shared.sandbox.policy.programs.readers import reader_of
 from shared.sandbox.policy.scope import NOTHING, Stream
 
 
@@ -15,6 +17,8 @@ def judge_cat(call: Call) -> Stream | None:
     for word in found.operands:
         if word.text in {"-", "/dev/stdin"}:
             streams.append(call.stdin)
+        elif is_table(call.path(word) or "") and call.query(word):
+            streams.append(Stream(source=call.path(word) or ""))
         else:
             streams.append(call.reader.reads(word, call.scope))
     if not found.operands:
@@ -55,7 +59,10 @@ def judge_grep(call: Call) -> Stream | None:
     )
     outside = False
     for word in operands:
-        call.read(word, deep)
+        if deep:
+            call.read(word, deep)
+        else:
+            call.query(word)
         outside |= call.place(word).name in {"HOME", "SYSTEM", "KERNEL", "ELSEWHERE"} and deep
         if effects.is_endless(call.scope, word, call.reader.workspace):
             call.find("exhaust.endless")
@@ -77,7 +84,7 @@ def judge_head(call: Call) -> Stream | None:
         if is_large(word.text):
             call.find("exhaust.large")
     for word in found.operands:
-        call.read(word)
+        call.query(word)
         if effects.is_endless(call.scope, word, call.reader.workspace) and not found.has(
             "c", "bytes", "n", "lines"
         ):
@@ -113,7 +120,8 @@ def judge_decoder(call: Call) -> Stream | None:
             call.write(word)
     for word in found.of("o", "output"):
         call.write(word)
-    return Stream(None, None, "made", call.stdin.endless and not found.operands)
+    source = "network" if call.stdin.source == "network" else "made"
+    return Stream(None, None, source, call.stdin.endless and not found.operands)
 
 
 def judge_sort(call: Call) -> Stream | None:
@@ -130,7 +138,7 @@ def judge_sort(call: Call) -> Stream | None:
     for word in found.of("o", "output"):
         call.write(word)
     for word in [*found.operands, *found.of("files0-from", "random-source")]:
-        call.read(word)
+        call.query(word)
         if effects.is_endless(call.scope, word, call.reader.workspace):
             call.find("exhaust.endless")
     return Stream(None, None, "made")

@@ -4,47 +4,56 @@ import re
 
 from shared.sandbox.policy import effects
 from shared.sandbox.policy.call import Call, Handler
+from shared.sandbox.policy.expansion import UNKNOWN
+from shared.sandbox.policy.located import judge_program_arguments, run_written
 from shared.sandbox.policy.paths import Place
-from shared.sandbox.policy.programs.tasks import judge_tasks, names_effect
+from shared.sandbox.policy.programs.python_code import judge_python
+from shared.sandbox.policy.programs.tasks import judge_tasks
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
 
 _TOOLS = (
-    "hugo zola eleventy gatsby remix streamlit mlflow xcodebuild msbuild vue svelte csvkit "
-    "ruff black mypy flake8 isort pylint pytest py.test bandit coverage tox nox pre-commit pyright "
-    "pytype pyre vulture autopep8 yapf docformatter pydocstyle pyupgrade "
-    "interrogate sphinx-build sphinx-quickstart mkdocs pdoc pydoc pydoc3 cython stubgen radon xenon "
-    "mccabe safety pip-audit pip-compile pip-sync pipdeptree deptry import-linter lint-imports "
-    "detect-secrets "
-    "cookiecutter jupytext nbconvert jupyter alembic django-admin flask uvicorn gunicorn hypercorn "
-    "celery scrapy dvc snakemake kedro dbt great_expectations behave mutmut "
-    "tsc eslint prettier jest vitest mocha nyc c8 webpack vite rollup esbuild parcel next nuxt astro "
-    "ts-node tsx nodemon stylelint playwright cypress tailwindcss postcss babel swc typedoc jsdoc "
-    "turbo nx lerna ng vue-cli-service react-scripts storybook karma gulp grunt standard biome "
-    "oxlint depcheck rspec rubocop rake rails jekyll phpunit phpstan phpcs php-cs-fixer psalm "
-    "artisan "
-    "make gmake cmake ctest cpack ninja meson bazel bazelisk buck buck2 scons autoconf automake "
-    "autoreconf aclocal libtoolize configure gradle gradlew mvn mvnw ant sbt mill just task doit "
-    "invoke inv waf xmake premake5 qmake "
-    "gcc g++ cc c++ clang clang++ cpp ld as ar ranlib strip objcopy objdump gold lld nasm yasm rustc "
-    "rustfmt clippy-driver gofmt goimports golangci-lint staticcheck govulncheck gopls gotestsum "
-    "javac java jar javadoc kotlinc ktlint detekt scalac scalafmt "
-    "swiftc swiftlint swiftformat csc fsc mcs mono zig nim dmd ldc2 v tcc fpc gfortran ocamlfind "
-    "dune elm purs spago erlc rebar elixirc tectonic bison yacc flex lex protoc buf thrift flatc "
-    "swig gperf ragel antlr4 "
+    "hugo zola eleventy gatsby remix streamlit mlflow xcodebuild msbuild vue svelte csvkit ruff "
+    "black mypy flake8 isort pylint pytest py.test bandit coverage tox nox pre-commit pyright pytype "
+    "pyre vulture autopep8 yapf docformatter pydocstyle pyupgrade interrogate sphinx-build "
+    "sphinx-quickstart mkdocs pdoc pydoc pydoc3 cython stubgen radon xenon mccabe safety pip-audit "
+    "pip-compile pip-sync pipdeptree deptry import-linter lint-imports detect-secrets cookiecutter "
+    "jupytext nbconvert jupyter alembic django-admin flask uvicorn gunicorn hypercorn celery scrapy "
+    "dvc snakemake kedro dbt great_expectations behave mutmut tsc eslint prettier jest vitest mocha "
+    "nyc c8 webpack vite rollup esbuild parcel next nuxt astro ts-node tsx nodemon stylelint "
+    "playwright cypress tailwindcss postcss babel swc typedoc jsdoc turbo nx lerna ng "
+    "vue-cli-service react-scripts storybook karma gulp grunt standard biome oxlint depcheck rspec "
+    "rubocop rake rails jekyll phpunit phpstan phpcs php-cs-fixer psalm artisan make gmake cmake "
+    "ctest cpack ninja meson bazel bazelisk buck buck2 scons autoconf automake autoreconf aclocal "
+    "libtoolize configure gradle gradlew mvn mvnw ant sbt mill just task doit invoke inv waf xmake "
+    "premake5 qmake gcc g++ cc c++ clang clang++ cpp ld as ar ranlib strip objcopy objdump gold lld "
+    "nasm yasm rustc rustfmt clippy-driver gofmt goimports golangci-lint staticcheck govulncheck "
+    "gopls gotestsum javac java jar javadoc kotlinc ktlint detekt scalac scalafmt swiftc swiftlint "
+    "swiftformat csc fsc mcs mono zig nim dmd ldc2 v tcc fpc gfortran ocamlfind dune elm purs spago "
+    "erlc rebar elixirc tectonic bison yacc flex lex protoc buf thrift flatc swig gperf ragel antlr4 "
     "clang-format clang-tidy cppcheck cpplint include-what-you-use gcov gcovr lcov genhtml "
-    "pkg-config pkgconf ccache distcc sccache bear ctags etags cscope global gtags doxygen "
-    "shfmt shellharden bats shellspec hadolint dockle tflint tfsec checkov kubeval kubeconform "
-    "conftest opa helm-docs ansible-lint yamlfmt taplo dprint editorconfig-checker typos ls-lint "
-    "commitlint cz bump2version bumpversion git-cliff "
-    "openapi-generator swagger-cli redocly spectral graphql-codegen sqlc sqlfluff pgformatter "
-    "ogr2ogr protolint jsonnet cue ytt dhall nickel "
-    "virtualenv pyvenv gettext xgettext msginit msgmerge intltool-update gitstats gource onefetch hexyl "
-    "sass lessc stylus csso uglifyjs terser html-minifier svgo pug marp mmdc plantuml asciidoctor "
-    "rst2html markdown tre-command ldd otool install_name_tool dpkg-deb "
-    "activate deactivate workon mkvirtualenv ipcluster lsp bump tldextract cspell misspell licensee "
-    "reuse pip-licenses license-checker npm-check-updates ncu sort-package-json syncpack manypkg "
-    "changeset knip madge"
+    "pkg-config pkgconf ccache distcc sccache bear ctags etags cscope global gtags doxygen shfmt "
+    "shellharden bats shellspec hadolint dockle tflint tfsec checkov kubeval kubeconform conftest "
+    "opa helm-docs ansible-lint yamlfmt taplo dprint editorconfig-checker typos ls-lint commitlint "
+    "cz bump2version bumpversion git-cliff openapi-generator swagger-cli redocly spectral "
+    "graphql-codegen sqlc sqlfluff pgformatter ogr2ogr protolint jsonnet cue ytt dhall nickel "
+    "virtualenv pyvenv gettext xgettext msginit msgmerge intltool-update gitstats gource onefetch "
+    "hexyl sass lessc stylus csso uglifyjs terser html-minifier svgo pug marp mmdc plantuml "
+    "asciidoctor rst2html markdown tre-command ldd otool install_name_tool dpkg-deb activate "
+    "deactivate workon mkvirtualenv ipcluster lsp bump tldextract cspell misspell licensee reuse "
+    "pip-licenses license-checker npm-check-updates ncu sort-package-json syncpack manypkg changeset "
+    "knip madge astyle autoflake ccmake check-jsonschema clang-query comby csvsql csvtk csvclean "
+    "csvformat gitlint gofumpt grype trivy semgrep httpstat indent llvm-cov llvm-profdata "
+    "markdown-link-check mdbook msgfmt msgcat msgconv msguniq msgattrib msgunfmt nbstripout patchelf "
+    "perltidy pydeps pyinstaller pyreverse rust-analyzer scalene memray mprof kernprof pyinstrument "
+    "gprof2dot sqldiff stylua trial nosetests prove nbdime nbdiff papermill torchrun accelerate "
+    "tensorboard sphinx-apidoc check-manifest towncrier standard-version size-limit mockgen wire "
+    "blackdoc pycodestyle pydoclint refurb pyroma rstcheck doc8 textlint alex remark detex texcount "
+    "chktex lacheck biber bibtex makeindex coqc agda lake idris hlint ormolu fourmolu "
+    "stylish-haskell hpack elm-test elm-format pulp rescript nimble shards zls odin gleam perlcritic "
+    "rubyfmt standardrb sorbet srb brakeman reek haml erb slim phpmd phpcbf pest pint rector "
+    "infection kotlin kotlinc kotlinc-jvm scala-cli sbtn bloop cljfmt upx xdelta3 pprof "
+    "cargo-nextest web-ext procs tokei dive gdu"
 ).split()
 _RUNS = {
     "coverage": ("run",),
@@ -63,6 +72,12 @@ _TESTERS = frozenset("pytest py.test jest vitest mocha rspec phpunit bats behave
 """Their words are names of tests."""
 
 
+_ELSEWHERE = re.compile(
+    r"(https?|git|ssh)://(?!localhost|127\.)\S+|git\+\S+|git@\S+|(gh|gl|bb|github|gitlab):[\w.-]+/\S+"
+).fullmatch
+"""Sources that are elsewhere: what a tool fetches there it may run."""
+
+
 def judge_tool(call: Call) -> Stream | None:
     """It works in the workspace; what it is told to write must lie there too."""
     if call.name in {"ccache", "sccache", "distcc"} and call.args and not call.args[0].text.startswith("-"):
@@ -74,24 +89,43 @@ def judge_tool(call: Call) -> Stream | None:
     if call.name == "coverage" and call.args and call.args[0].text == "run":
         words = [word for word in call.args[1:] if not word.text.startswith("--")]
         return call.run([Word("python3"), *words])
+    written = call.scope.files.get(call.path(Word("conftest.py")) or "")
+    if call.name in {"pytest", "py.test"} and written is not None:
+        judge_python(call, written.text if written.text is not None else UNKNOWN)
     if call.name not in _TESTERS:
         judge_tasks(call, call.args)
+    if any(_ELSEWHERE(word.text) for word in call.args):
+        call.find("network.fetch")
     _judge_paths(call)
     return None
 
 
 _TAKES_RULES = frozenset(
-    "-P -f -c -r -p --file --config --config-file --rcfile --rulesdir --require --load-plugins".split()
+    "-P -f -c -r -p -I --init-script --file --config --config-file --rcfile --rulesdir --require "
+    "--load-plugins".split()
 )
 """Options that name what a tool is to do, be it a script, a plug-in or settings."""
+
+
+_REWRITE = frozenset(
+    "black isort autopep8 yapf docformatter pyupgrade autoflake prettier gofmt goimports gofumpt rustfmt "
+    "clang-format shfmt eslint standard biome dprint stylua ruff".split()
+)
+"""Formatters: they write what they are given."""
 
 
 def _judge_paths(call: Call) -> None:
     previous = ""
     for word in call.args:
         text = word.text
+        if text.startswith(("--init-hook", "--load-plugins=/")):
+            call.find("unclear.code", call.name)
         if text.startswith("-") and "=" in text:
             text = text.partition("=")[2]
+        elif call.name in _TESTERS and not previous.startswith("-") and call.place(word) is Place.SCRATCH:
+            call.find("run.outside", text)
+        elif call.name in _REWRITE and "/" in text and call.place(word) is Place.SYSTEM:
+            call.write(word)
         attached = re.match(r"-[IoLC](.+)", text)
         value = Word(attached[1] if attached else text, word.glob, word.odd)
         where = call.place(value) if "/" in value.text or value.text.startswith("~") else Place.WORKSPACE
@@ -122,66 +156,15 @@ def judge_converter(call: Call) -> Stream | None:
         elif (
             re.match(
                 r"--?(shell-escape|enable-write18|lua-filter|filter|F$|pdf-engine-opt|L$|infilter|macro"
-                r"|extract-media|dNOSAFER)",
+                r"|extract-media|dNOSAFER)|-(e|pdflatex|latex)$",
                 text,
             )
             or "write18" in text
             or "macro:" in text
         ):
             call.find("unclear.command")
-    call.judge_program_arguments()
+    judge_program_arguments(call)
     return None
-
-
-def judge_make(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
-    """make runs what the Makefile says; variables and text given to it may run more."""
-    found = call.options("f C j I l o W file directory makefile jobs eval include-dir t")
-    if found.has("eval"):
-        call.find("unclear.command")
-        for word in found.of("eval"):
-            for inner in re.findall(r"\$\(shell ([^)]*)\)|\n\t@?(.*)", word.text):
-                call.script("".join(inner))
-    for word in found.of("f", "file", "makefile"):
-        if word.text in {"-", "/dev/stdin"} or call.path(word) in call.scope.files:
-            call.find("unclear.input", call.name)
-        elif call.place(word) is not Place.WORKSPACE:
-            call.find("run.outside", word.text)
-    for word in found.of("C", "directory"):
-        path = call.path(word) or ""
-        if any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
-            call.find("run.download", path)
-        elif call.place(word) not in {Place.WORKSPACE, Place.UNKNOWN}:
-            call.find("run.outside", word.text)
-    for word in found.operands:
-        name, equals, value = word.text.partition("=")
-        if equals and name in {"SHELL", "MAKEFLAGS", ".SHELLFLAGS"}:
-            call.find("run.preload")
-        elif equals and name in {"DESTDIR", "PREFIX", "prefix"}:
-            call.write(Word(value), gently=True)
-        elif word.text in {"install", "uninstall"} and not any(
-            one.text.startswith(("DESTDIR=", "PREFIX=", "prefix=")) for one in found.operands
-        ):
-            call.find("write.system", "make install")
-        elif re.search(r"deploy|publish|release|destroy|nuke", word.text) and not equals:
-            call.find("cloud.change")
-        elif not equals and names_effect(word.text):
-            call.find("task.effect")
-    _judge_cloned(call)
-    _judge_makefile(call)
-    return None
-
-
-def _judge_makefile(call: Call) -> None:
-    """A Makefile that this very script wrote."""
-    for name in ("GNUmakefile", "makefile", "Makefile"):
-        if call.path(Word(name)) in call.scope.files:
-            call.find("run.written", name)
-
-
-def _judge_cloned(call: Call) -> None:
-    cwd = call.scope.cwd or ""
-    if any(cwd == folder or cwd.startswith(folder + "/") for folder in call.scope.fetched):
-        call.find("run.download", cwd)
 
 
 def judge_compiler(call: Call) -> Stream | None:
@@ -211,7 +194,7 @@ def judge_java(call: Call) -> Stream | None:
         if re.match(r"-(agentpath|agentlib|javaagent|XX:OnError|XX:OnOutOfMemoryError)", word.text):
             call.find("unclear.command")
         if word.text.endswith(".jar") and call.path(word) in call.scope.files:
-            call.run_written(call.path(word) or "")
+            run_written(call, call.path(word) or "")
     _judge_paths(call)
     return None
 
@@ -219,6 +202,8 @@ def judge_java(call: Call) -> Stream | None:
 def judge_rake(call: Call) -> Stream | None:
     """rake and its like take code on the command line."""
     if call.options("e execute E p f").has("e", "execute", "E", "p"):
+        call.find("unclear.code", call.name)
+    if [word.text for word in call.args[:1]] in (["runner"], ["r"]):
         call.find("unclear.code", call.name)
     judge_tasks(call, call.args)
     _judge_paths(call)
@@ -240,13 +225,14 @@ def judge_calculator(call: Call) -> Stream | None:
 
 _CONVERTERS = (
     "ffmpeg ffprobe sox convert magick composite mogrify montage identify pandoc latex pdflatex "
-    "xelatex lualatex latexmk tex "
-    "inkscape libreoffice soffice exiftool pdftk qpdf optipng jpegoptim pngquant cwebp dwebp "
-    "rsvg-convert img2pdf wkhtmltopdf ps2pdf"
+    "xelatex lualatex latexmk tex inkscape libreoffice soffice exiftool pdftk qpdf optipng jpegoptim "
+    "pngquant cwebp dwebp rsvg-convert img2pdf wkhtmltopdf ps2pdf pdfunite pdfseparate pdftoppm "
+    "pdfcrop epstopdf ps2eps exiv2 jhead jpegtran gifsicle pngcrush pngcheck advpng flac lame oggenc "
+    "opusenc mp3info id3v2 mkvmerge mkvinfo mp4box chafa qrencode tesseract dvips dvipdfm "
+    "convert-im6 mogrify-im6"
 ).split()
 PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys(_TOOLS, judge_tool),
-    **dict.fromkeys("make gmake bmake".split(), judge_make),
     **dict.fromkeys("gcc g++ cc c++ clang clang++ cpp ld rustc tcc gfortran".split(), judge_compiler),
     **dict.fromkeys(_CONVERTERS, judge_converter),
     "java": judge_java,

@@ -40,6 +40,10 @@ def judge_unknown(call: "Call") -> None:
     nobody = bool(_STANDS_FOR_ANY(call.name)) and not words
     if not (plain or nobody) or any(word.hidden or word.odd for word in call.args):
         call.find("unknown.program", call.name)
+    position = next((at for at, word in enumerate(call.args) if call.is_program(word.text)), None)
+    if position is not None:
+        # It may be one more program that runs another.
+        call.run(call.args[position:])
     for word in call.args:
         text = word.text.partition("=")[2] if word.text.startswith("-") and "=" in word.text else word.text
         call.read(Word(text, word.glob, word.odd))

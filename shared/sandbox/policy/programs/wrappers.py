@@ -5,7 +5,7 @@ import shlex
 
 from shared.sandbox.policy.call import Call, Handler
 from shared.sandbox.policy.environment import judge_variable
-from shared.sandbox.policy.expansion import UNKNOWN
+from shared.sandbox.policy.options import parse_options
 from shared.sandbox.policy.programs.information import judge_environment
 from shared.sandbox.policy.scope import Stream
 from shared.sandbox.policy.words import Word
@@ -42,7 +42,6 @@ _VALUED = {
     "hyperfine": "r w m n p c",
     "strace": "e o p s a E u P O S b I",
     "ltrace": "e o p s n a",
-    "perf": "",
     "valgrind": "",
     "gdbserver": "",
     "numactl": "m N C",
@@ -79,7 +78,7 @@ def judge_wrapped(call: Call) -> Stream | None:
         call.write(word)
     if call.name in {"strace", "ltrace"} and found.has("p"):
         call.find("process.inspect")
-    if call.name in {"timeout", "gtimeout", "taskset", "chrt", "faketime", "cpulimit"} and words:
+    if call.name in {"timeout", "gtimeout", "taskset", "chrt", "faketime"} and words:
         words = words[1:]
     if call.name == "flock" and words:
         call.write(words[0], gently=True)
@@ -91,6 +90,28 @@ def judge_wrapped(call: Call) -> Stream | None:
             call.script(word.text)
         return None
     return call.run(words) if words else None
+
+
+_MEASURES = {"stat", "record", "trace", "mem", "c2c", "sched", "lock", "kmem"}
+_MEASURED = {"report", "annotate", "script", "list", "diff", "evlist", "bench", "test", "version", "help"}
+
+
+def judge_perf(call: Call) -> Stream | None:
+    """perf measures a command, or shows what it measured; processes that run already are looked into."""
+    found = call.options("", permute=False)
+    action = found.operands[0].text if found.operands else ""
+    rest = parse_options(found.operands[1:], "e F o i c r p t C g call-graph output input", permute=False)
+    for word in rest.of("o", "output"):
+        call.write(word)
+    for word in rest.of("i", "input"):
+        call.read(word)
+    if action == "top" or (action in _MEASURES and rest.has("p", "t", "a", "all-cpus")):
+        call.find("process.inspect")
+    elif action in _MEASURES:
+        return call.run(rest.operands) if rest.operands else None
+    elif action not in _MEASURED or (action == "script" and rest.operands):
+        call.find("unknown.use")
+    return None
 
 
 def judge_env(call: Call) -> Stream | None:
@@ -133,97 +154,6 @@ def judge_loader(call: Call) -> Stream | None:
     return call.run(found.operands)
 
 
-def judge_xargs(call: Call) -> Stream | None:
-    """xargs runs a command on what it is fed."""
-    found = call.options(
-        "a d E I i L n P s arg-file delimiter max-args max-procs max-lines replace max-chars J R S",
-        permute=False,
-    )
-    for word in found.of("a", "arg-file"):
-        if word.text != "/dev/stdin":
-            call.read(word)
-    words = found.operands or [Word("echo")]
-    if call.stdin.endless:
-        call.find("exhaust.endless")
-    fed = _fed_words(call)
-    marks = [word.text for word in found.of("I", "replace", "J")] or (
-        ["{}"] if found.has("i", "replace") else []
-    )
-    if marks:
-        lines = [Word(line) for line in (call.stdin.text or "").splitlines()[:8]] or fed[:1]
-        for line in lines[1:]:
-            call.run([_fill(word, marks[0], line) for word in words], stdin=Stream())
-        full = [_fill(word, marks[0], lines[0]) for word in words]
-        if marks[0] in words[0].text:
-            call.find("unclear.command")
-    else:
-        full = [*words, *fed]
-    if call.stdin.source == "network" or (
-        call.stdin.source == "made" and words[0].text.rsplit("/", 1)[-1] in _RUNNERS
-    ):
-        call.find("unclear.input", call.name)
-    return call.run(full, stdin=Stream())
-
-
-def _fill(word: Word, mark: str, fed: Word) -> Word:
-    return Word(word.text.replace(mark, fed.text), True, word.odd) if mark in word.text else word
-
-
-_RUNNERS = {
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "eval",
-    "env",
-    "sudo",
-    "python",
-    "python3",
-    "perl",
-    "ruby",
-    "node",
-    "xargs",
-}
-
-
-def _fed_words(call: Call) -> list[Word]:
-    stream = call.stdin
-    if stream.text is not None:
-        return [Word(text) for text in stream.text.split()[:32]] or [Word(UNKNOWN)]
-    if stream.paths is not None:
-        return [Word(path, True) for path in stream.paths] or [Word(UNKNOWN)]
-    return [Word(UNKNOWN)]
-
-
-def judge_parallel(call: Call) -> Stream | None:
-    """parallel runs a command for each of its arguments."""
-    found = call.options(
-        "j S a I colsep arg-file jobs sshlogin joblog results tmpdir timeout delay N n L", permute=False
-    )
-    if found.has("S", "sshlogin"):
-        call.find("network.remote")
-    words, given = list(found.operands), []
-    for position, word in enumerate(words):
-        if word.text.startswith(":::"):
-            given = [one for one in words[position + 1 :] if not one.text.startswith(":::")]
-            words = words[:position]
-            break
-    given = given or _fed_words(call)
-    if not words:
-        for word in given:
-            call.script(word.text)
-        if not any(word.known for word in given):
-            call.find("unclear.input", call.name)
-        return None
-    if len(words) == 1 and " " in words[0].text:
-        call.script(words[0].text.replace("{}", UNKNOWN if not given[0].known else given[0].text))
-    for word in given[:32]:
-        filled = [Word(re.sub(r"\{[./]*\}", word.text.replace("\\", "/"), one.text)) for one in words]
-        call.run(filled if any("{" in one.text for one in words) else [*words, word])
-    return None
-
-
 def judge_entr(call: Call) -> Stream | None:
     """entr and its like run a command when files change."""
     found = call.options("s", permute=False)
@@ -244,6 +174,7 @@ PROGRAMS: dict[str, Handler] = {
         judge_wrapped,
     ),
     "env": judge_env,
+    "perf": judge_perf,
     "busybox": judge_busybox,
     "toybox": judge_busybox,
     **dict.fromkeys(
@@ -251,8 +182,5 @@ PROGRAMS: dict[str, Handler] = {
         "ld-linux-aarch64.so.1".split(),
         judge_loader,
     ),
-    "xargs": judge_xargs,
-    "gxargs": judge_xargs,
-    "parallel": judge_parallel,
     "entr": judge_entr,
 }
