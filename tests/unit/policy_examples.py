@@ -1730,6 +1730,7 @@ ln -s /etc/passwd x
 ln -s / r
 """,
     "write.outside-workspace": r"""
+tsc --outDir ../dist
 sed -f - f <<< 'w /etc/hosts'
 sed 'w /etc/x' f
 """,
@@ -1750,6 +1751,11 @@ echo x > .git/HEAD
 rm -f x; touch .git/refs/heads/y; cp a .git/HEAD
 """,
     "write.system": r"""
+git log --output=/usr/lib/x
+tsc --outDir /usr/lib/x
+esbuild a.js --outfile=/usr/bin/x
+protoc --python_out=/usr/lib a.proto
+jupyter nbconvert --output-dir=/etc a.ipynb
 gawk -o/etc/hosts '{print}' f
 git init /etc
 tar -cf a.tar -g /etc/hosts src
@@ -1836,6 +1842,11 @@ unzip -: a.zip
 """By rule; one a line, U+2424 stands for a newline."""
 
 EVERYDAY = r"""
+tsc --outDir dist
+pytest --log-file=/tmp/x.log
+cargo build --target x86_64-unknown-linux-gnu
+df --output=source /
+npm run build -- --output-path dist
 python3 -c "import os; os.environ['X']"
 pip show -f requests | head
 git symbolic-ref --short HEAD

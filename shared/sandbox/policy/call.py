@@ -12,7 +12,7 @@ from shared.sandbox.policy.expansion import UNKNOWN
 from shared.sandbox.policy.help import is_help
 from shared.sandbox.policy.listings import is_listing, judge_listing
 from shared.sandbox.policy.located import judge_located
-from shared.sandbox.policy.mentions import judge_mentions
+from shared.sandbox.policy.mentions import judge_mentions, judge_outputs
 from shared.sandbox.policy.options import Options, parse_options
 from shared.sandbox.policy.paths import Place, place, resolve
 from shared.sandbox.policy.quoting import holds_subscript
@@ -133,6 +133,7 @@ class Call:
             return UNREAD
         output = handler(self) or UNREAD
         judge_mentions(self)
+        judge_outputs(self)
         return self.stdin if passed else output
 
     def is_program(self, name: str) -> bool:

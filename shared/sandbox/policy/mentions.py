@@ -1,10 +1,11 @@
-"""Paths of credentials wherever they stand in a program's words: in options, after a sign, within code."""
+"""What a program's words name whatever the program is: files of credentials, and places to write to."""
 
 import re
 from typing import TYPE_CHECKING
 
 from shared.sandbox.policy.paths import resolve
 from shared.sandbox.policy.secrets import is_private
+from shared.sandbox.policy.words import Word
 
 if TYPE_CHECKING:
     from shared.sandbox.policy.call import Call
@@ -18,6 +19,14 @@ _TEXTUAL = frozenset(
     "parallel env sudo ssh crontab unset tldr mkdir touch".split()
 )
 """Programs whose words are text, names or commands of their own, and are judged as that."""
+_OUTPUT = re.compile(
+    r"--?(?!no[-_])(?:[a-z0-9]+[-_])*(?:out(?:put)?|dest(?:ination)?|target|save|write|dump|report|log)"
+    r"(?:[-_]?(?:to|as|dir|directory|folder|file|path|name|root))?"
+)
+"""The long names of options that say where a program writes."""
+_ELSEWHERE = ("/", "~", "..")
+_CHOOSES = frozenset("df findmnt lsblk ps systemctl journalctl".split())
+"""Programs whose --output names columns or a form."""
 _PATH = re.compile(r"(?:~[\w-]*|\.\.)?/[^\s=@,:{}()\"'|;<>]+")
 
 
@@ -31,3 +40,21 @@ def judge_mentions(call: "Call") -> None:
                 path = resolve(text, call.scope.cwd) or text
                 if is_private(path):
                     call.find("secret.file", path)
+
+
+def judge_outputs(call: "Call") -> None:
+    """An option that names an output is one, whatever else is known of the program."""
+    if call.name in _CHOOSES or (call.name in _TEXTUAL and call.name != "git"):
+        return
+    for index, word in enumerate(call.args):
+        name, sign, value = word.text.partition("=")
+        if not name.startswith("-") or not _OUTPUT.fullmatch(name.lower()):
+            continue
+        if sign:
+            target = Word(value)
+        elif index + 1 < len(call.args):
+            target = call.args[index + 1]
+        else:
+            continue
+        if target.text.startswith(_ELSEWHERE):
+            call.write(target)
