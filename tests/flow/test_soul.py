@@ -139,18 +139,20 @@ async def test_without_an_answer_it_is_the_profile_or_the_last_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logged = capture_log(monkeypatch, soul)
-    monkeypatch.setattr(soul, "FETCH_TIMEOUT", 0.3)
+    # Short only where nothing comes: a busy machine takes its time over what does.
+    timeout = 0.3 if answer[3] else 5.0
+    monkeypatch.setattr(soul, "FETCH_TIMEOUT", timeout)
     forge.answer = answer
     started = time.monotonic()
     profile = await fetch_soul("scout", config, "the profile's")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < timeout + 2
     assert (profile.text, profile.origin) == ("the profile's", "profile")
     assert [entry["event"] for entry in logged] == ["soul_from_profile"]
     assert reason in str(logged[0]["reason"])
     monkeypatch.setattr(soul, "FETCH_TIMEOUT", 5.0)
     forge.give(VERSION)
     await fetch_soul("scout", config)
-    monkeypatch.setattr(soul, "FETCH_TIMEOUT", 0.3)
+    monkeypatch.setattr(soul, "FETCH_TIMEOUT", timeout)
     forge.answer = answer
     copy = await fetch_soul("scout", config, "the profile's")
     assert (copy.text, copy.origin) == ("You are Scout.\n\nBe brief.\n", "cache")
