@@ -188,13 +188,13 @@ def check_disk(config: Settings) -> Check:
     folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
     if not folder.is_dir():
         return _fail("disk", f"{folder} is a file, not a folder", "Set MAILROOM_STATE_DIR to another")
+    size, _, free = shutil.disk_usage(folder)
+    if not size:
+        return _fail("disk", f"{folder} is on no disk", "Set MAILROOM_STATE_DIR to a folder that is on one")
     if not os.access(folder, os.W_OK):
         return _fail(
             "disk", f"{folder} cannot be written", "Correct its owner, or set MAILROOM_STATE_DIR to another"
         )
-    size, _, free = shutil.disk_usage(folder)
-    if not size:
-        return _fail("disk", f"{folder} is on no disk", "Set MAILROOM_STATE_DIR to a folder that is on one")
     finding = f"{decimal(free)} free for {config.state_dir}"
     if free < FREE_FAIL:
         return _fail("disk", finding, "Make room, or set MAILROOM_STATE_DIR to a larger disk")
