@@ -12,7 +12,7 @@ from services.cortex.goals import Goals
 from services.cortex.night import Job, read_job
 from services.cortex.plan import make_plan, read_plan
 from services.cortex.planning import Planning
-from services.cortex.script import make_command, script_folder, tell_run
+from services.cortex.script import find_script, make_command, tell_run
 from services.cortex.shift import NightShift
 from services.cortex.thinking import LONGEST
 from shared.actions import Outcome, register_action
@@ -24,6 +24,8 @@ from shared.process import run
 from shared.profile import Profile
 from shared.sandbox.command import run_command
 from shared.settings import Settings
+from shared.skills.changing import changing
+from shared.skills.documents import is_of_person
 from shared.skills.workspace import open_workspace
 
 
@@ -75,15 +77,18 @@ class Cortex(Planning):
         coder = coding.Coder(self, open_workspace(self), check)
         return await coder.write(description, coding.require_path(path))
 
-    @register_action("Run a script", {"path": "Path of the script", "args": "Its arguments"})
+    @register_action(
+        "Run a script in the workspace, or one that the task names",
+        {"path": "Path of the script", "args": "Its arguments"},
+    )
     async def run_script(self, path: str, args: tuple[str, ...] = ()) -> Outcome:
         """What the script wrote, and its whole output as a log; fails where its exit code is not 0."""
-        workspace = open_workspace(self)
-        command = make_command(path, args, workspace)
-        folder = script_folder(workspace / Path(path).expanduser(), self.settings.state_dir)
+        open_workspace(self)
+        folder, script = await asyncio.to_thread(find_script, path, self.job.task, self.settings)
+        command = await asyncio.to_thread(make_command, folder, script, args)
         name = Path(path).name
         log_path = self.outputs() / f"{name}-{generate_task_id('run')}.log"
-        async with self.effect(f"run the script {' '.join([path, *args])}"):
+        async with changing(self, f"run the script {' '.join([path, *args])}") as workspace:
             result = await run_command(
                 command,
                 cwd=workspace,
@@ -138,7 +143,15 @@ class Cortex(Planning):
     ) -> Outcome:
         """The job's id, job-YYYYMMDD-NNN, in data key ``id``."""
         now = datetime.now().astimezone()
-        fields = {"task": task, "priority": priority, "run_at": run_at, "retries": retries}
+        said = f"{self.job.task.text}\n{self.job.task.context.get('params')}"
+        asked_for = self.job.task.context.get("action") == "queue_job" or (task in said and not context)
+        fields = {
+            "task": task,
+            "priority": priority,
+            "run_at": run_at,
+            "retries": retries,
+            "by_agent": not (asked_for and is_of_person(self.job.task)),
+        }
         job = read_job({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
         async with self.effect(f"queue the job {task[:200]}"):
             queued = await asyncio.to_thread(self.shift.queue.drop, job, f"{now:%Y%m%d}")

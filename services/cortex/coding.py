@@ -19,6 +19,7 @@ from shared.brain.protocol import Message
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
 from shared.sandbox.command import CommandResult, run_command
+from shared.skills.changing import changing
 
 Check = Literal["parse", "run", "test"]
 TRIES = 3
@@ -75,18 +76,16 @@ class Coder:
 
     async def _write(self, code: Code) -> tuple[str, ...]:
         files = {code.path: code.code} | ({code.test_path: code.test_code} if self._check == "test" else {})
-        async with self._agent.effect(f"write {', '.join(files)}", repeatable=True):
-            with Beneath(self._workspace) as folder:
+        async with changing(self._agent, f"write {', '.join(files)}", repeatable=True) as workspace:
+            with Beneath(workspace) as folder:
                 for path, text in files.items():
                     await asyncio.to_thread(folder.write, path, text.encode())
         return tuple(str(self._workspace / path) for path in files)
 
     async def _run(self, command: list[str]) -> CommandResult:
         timeout = self._agent.settings.command_timeout
-        async with self._agent.effect(f"run {' '.join(command)}", repeatable=True):
-            return await run_command(
-                command, cwd=self._workspace, timeout=timeout, writable=[self._workspace]
-            )
+        async with changing(self._agent, f"run {' '.join(command)}", repeatable=True) as workspace:
+            return await run_command(command, cwd=workspace, timeout=timeout, writable=[workspace])
 
 
 def ask(description: str, path: str, check: Check, failure: str = "") -> str:
@@ -155,7 +154,7 @@ async def try_out(code: Code, check: Check, workspace: Path, execute: Execute) -
     if shell and (failure := told(await execute(["bash", "-n", code.path]))):
         return failure
     if check == "run":
-        return told(await execute(make_command(code.path, (), workspace)))
+        return told(await execute(make_command(workspace, code.path, ())))
     if check == "test":
         folder = str(PurePosixPath(code.test_path).parent)
         command = ["env", f"PYTHONPATH={folder}:.", sys.executable, "-B", "-m", "unittest", code.test_path]

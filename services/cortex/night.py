@@ -2,13 +2,14 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import msgspec
 
 from shared.clock import place
-from shared.contracts import MAX_TEXT, TaskPriority
+from shared.contracts import MAX_TEXT, Task, TaskPriority
 from shared.errors import ActionError
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -34,7 +35,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     ``context`` may name an ``assignee``, ``action`` and ``params``, or a whole ``plan`` (a TaskPlan), or the
     ``mode`` of thinking. A job that fails is tried again up to ``retries`` times (0 to 10); ``tried`` are the
-    tasks that failed so far, which the queue fills in.
+    tasks that failed so far, which the queue fills in. ``by_agent``: an agent thought of it, no person.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     context: dict[str, Any] = {}
     retries: int = 0
     tried: tuple[str, ...] = ()
+    by_agent: bool = False
 
     def __post_init__(self) -> None:
         if not JOB_ID.fullmatch(self.id):
@@ -116,6 +118,21 @@ def name_task(job: Job, text: bytes, written_ns: int) -> str:
     """The id of the task for a job file: the same whoever finds it, another for each file dropped."""
     digest = hashlib.sha256(text + str(written_ns).encode()).hexdigest()
     return f"{job.id}-{digest[:12]}"
+
+
+def is_dropped_job(task: Task) -> bool:
+    """Whether ``task`` is a job that a person put into the queue, whose words are thus a person's.
+
+    Nobody but the queue has cortex hand itself a task with an action.
+    """
+    params = task.context.get("params")
+    job = params.get("job") if isinstance(params, Mapping) else None
+    return (
+        task.requester == task.assignee
+        and task.context.get("action") == "process_overnight_job"
+        and isinstance(job, Mapping)
+        and not job.get("by_agent", True)
+    )
 
 
 def _moment(timestamp: str, zone: tzinfo | None = None) -> datetime:

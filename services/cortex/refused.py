@@ -5,6 +5,9 @@ from pathlib import Path
 
 from services.cortex.files import write_whole
 
+LONGEST = 200
+"""Bytes of a name that are kept: a file beside it has a longer one, and 255 are the most."""
+
 
 class Refused:
     """The folder failed/ of the queue."""
@@ -14,14 +17,15 @@ class Refused:
 
     def put(self, path: Path, reason: str) -> None:
         """Move what lies at ``path`` here, under a name of its own, and say why."""
-        target = self._folder / path.name
+        stem = os.fsdecode(os.fsencode(path.stem)[:LONGEST])
+        target = self._folder / f"{stem}{path.suffix}"
         for count in range(1, 1_000):
             if not os.path.lexists(target):
                 break
-            target = self._folder / f"{path.stem}-{count}{path.suffix}"
+            target = self._folder / f"{stem}-{count}{path.suffix}"
         # The reason first: a crash in between leaves the file where it is found again.
         note = target.with_name(f"{target.name}.reason")
-        write_whole(note, f"{path.name}: {reason}\n".encode())
+        write_whole(note, f"{path.name}: {reason}\n".encode(errors="replace"))
         try:
             path.rename(target)
         except FileNotFoundError:  # another process was quicker

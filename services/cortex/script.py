@@ -5,51 +5,83 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from services.cortex.night import is_dropped_job
 from shared.actions import Outcome
+from shared.contracts import Task
 from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath
 from shared.sandbox.command import CommandResult
+from shared.settings import Settings
+from shared.skills.documents import is_named, is_of_person
+from shared.skills.workspace import goal_folder, workspace_path
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
 TAIL = 4_000
 """The most characters of a script's output that its result quotes; the log holds all."""
 
 
-def make_command(path: str, args: Sequence[str], workspace: Path) -> list[str]:
-    """The command that runs the script at ``path``, relative paths beneath ``workspace``.
+def find_script(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
+    """The folder that the script at ``path`` is run from, which it may read, and its name beneath that.
+
+    A relative path is one in the workspace of ``task``. A script elsewhere has to be named by a person, in
+    another workspace by its whole path. Raises ActionError, also where secrets may lie.
+    """
+    workspace = workspace_path(settings, task)
+    given = Path(os.path.expanduser(path))  # noqa: PTH111 - a home that nobody has is no error
+    if "\0" in path or ".." in given.parts or not given.is_absolute() or given.is_relative_to(workspace):
+        return workspace, str(given)  # what is not beneath it is refused there
+    folder = given.parent.resolve()
+    shared = goal_folder(settings, folder)  # all of it may be read
+    if shared is None and _may_hold_secrets(folder, settings):
+        raise ActionError(
+            f"{folder} may hold secrets, so no script is run there", "Put the script into a folder of its own"
+        )
+    if not _is_named(given, path, task, wholly=shared is not None):
+        raise ActionError(
+            f"The script {path} is not run: it is not in the workspace and no person named it",
+            "Name it in the task by its whole path",
+        )
+    root = shared or folder
+    return root, str((folder / given.name).relative_to(root))
+
+
+def _may_hold_secrets(folder: Path, settings: Settings) -> bool:
+    """Whether it is the office's own or a hidden folder of a home."""
+    home = Path.home().resolve()
+    beneath_home = folder.parts[len(home.parts) :] if folder.is_relative_to(home) else ()
+    own = (settings.state_dir.resolve(), settings.keys.resolve())
+    return any(map(folder.is_relative_to, own)) or any(part.startswith(".") for part in beneath_home)
+
+
+def _is_named(script: Path, path: str, task: Task, *, wholly: bool) -> bool:
+    if not (is_of_person(task) or is_dropped_job(task)) or not is_named(str(script), task):
+        return False
+    said = f"{task.text}\n{task.context.get('params')}"
+    return not wholly or str(script) in said or path in said
+
+
+def make_command(root: Path, name: str, args: Sequence[str]) -> list[str]:
+    """The command that runs the script ``name`` beneath ``root``.
 
     .py runs with this Python, .sh and .bash with their shell, anything else by its own "#!" line. Raises
-    ActionError where there is no such file or no way to run it.
+    ActionError where there is no such file, where it is or passes through a link, or has no way to run it.
     """
-    script = workspace / Path(path).expanduser()
-    if not script.is_file():
-        raise ActionError(f"There is no script {script}", "Give the absolute path of a file")
+    with Beneath(root) as beneath:
+        script = root / beneath.relative(name)
+        if beneath.stat(name) is None:
+            raise ActionError(f"There is no script {script}", "Give the absolute path of a file")
+        with beneath.reading(name) as file:
+            is_program = file.read(2) == b"#!" and os.fstat(file.fileno()).st_mode & 0o111
     if script.suffix == ".py":
         return [sys.executable, str(script), *args]
     if script.suffix in SHELLS:
         return [SHELLS[script.suffix], str(script), *args]
-    with script.open("rb") as file:
-        if file.read(2) == b"#!" and os.access(script, os.X_OK):
-            return [str(script), *args]
+    if is_program:
+        return [str(script), *args]
     raise ActionError(
         f"How to run {script} is not clear",
         "Name it .py or .sh, or give it a '#!' line and make it executable",
     )
-
-
-def script_folder(script: Path, state_dir: Path) -> Path:
-    """The folder that a script may read beside the workspace: its own.
-
-    Raises ActionError for one that holds secrets: a hidden folder of a home, or the state directory itself.
-    """
-    folder = script.parent.resolve()
-    home, state = Path.home().resolve(), state_dir.resolve()
-    beneath_home = folder.parts[len(home.parts) :] if folder.is_relative_to(home) else ()
-    is_hidden = any(part.startswith(".") for part in beneath_home)
-    if folder == state or (is_hidden and not folder.is_relative_to(state)):
-        raise ActionError(
-            f"{folder} may hold secrets, so no script is run there", "Put the script into a folder of its own"
-        )
-    return folder
 
 
 def tell_run(name: str, result: CommandResult, log_path: Path) -> Outcome:

@@ -150,9 +150,10 @@ class NightShift:
     def describe(self) -> Outcome:
         """The state of the queue for people and programs."""
         self.queue.make_folders()
-        counts = self.queue.count()
-        waiting, _ = self.queue.scan()
+        # Looking puts aside what is no job, so it comes before counting.
+        waiting, unsettled = self.queue.scan()
         running = self.queue.find_claimed()
+        counts = self.queue.count()
         reasons = self.queue.refused.reasons()
         names = {"tonight": "waiting", "claimed": "running", "archive": "done", "failed": "refused"}
         told = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
@@ -162,6 +163,8 @@ class NightShift:
             f"- waiting: {entry.job.id} ({_terms(entry.job.priority, entry.job.run_at)})"
             for entry in waiting[:LISTED]
         ]
+        if unsettled:
+            lines.append(f"- waiting: {unsettled} that cannot be read yet, perhaps half-written")
         lines += [f"- refused: {reason}" for reason in reasons[:LISTED]]
         return Outcome(
             output="\n".join(lines),
@@ -217,7 +220,13 @@ class NightShift:
             context={
                 "action": "process_overnight_job",
                 "params": {
-                    "job": {"id": job.id, "task": job.task, "priority": job.priority, "context": job.context}
+                    "job": {
+                        "id": job.id,
+                        "task": job.task,
+                        "priority": job.priority,
+                        "context": job.context,
+                        "by_agent": job.by_agent,
+                    }
                 },
             },
             deadline=(datetime.now(UTC) + timedelta(seconds=self._options.job_timeout)).isoformat(),

@@ -107,12 +107,7 @@ class Critic(BaseAgent):
         said. With a model the content is judged too. The critic approves nothing at its own request.
         """
         root = Path(repo) if repo else None
-        rerunner = Rerunner(
-            self.settings.workspaces,
-            self.judge,
-            own_name=self.profile.name,
-            timeout=self.settings.command_timeout,
-        )
+        rerunner = Rerunner(self.settings, self.judge, own_name=self.profile.name)
         folders = (self.settings.outputs, self.settings.workspaces, *((root,) if root else ()))
         asked = goal or self.job.task.text
         named = root if root and root.is_absolute() and root.is_dir() else None

@@ -1,12 +1,17 @@
 """What results claim that can be run: tests that pass, patches that apply, files of code."""
 
+import contextlib
 import re
 import shlex
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath
 
 PATCHES = ("patch", "diff")
 """Where a result's metadata holds a unified diff; files of these suffixes are patches too."""
@@ -16,6 +21,13 @@ FOLDER = re.compile(r"(?<![\w~/.:])~?/[^\s\"'`<>|]{2,300}")
 MOST_FILES = 50
 LARGEST = 2_000_000
 """The most bytes of a file of code or a patch that is looked at."""
+
+
+class NamedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a result names, as it stands beneath the folder ``root``."""
+
+    root: Path
+    name: str
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,18 +43,17 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     found: str = ""
     seconds: float = 0.0
     patches: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
+    files: tuple[NamedFile, ...] = ()
     missing: tuple[str, ...] = ()
     linted: int = -1
 
 
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
-    """The claims of a completed result; its files count where they lie beneath ``folders``."""
+    """The claims of a completed result; its files count where they lie beneath ``folders``, and no link."""
     metadata = result.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     paths = [path for path in _texts(result.get("output_paths")) if path.startswith("/")]
-    inside = [Path(path) for path in paths if _lies_beneath(Path(path), folders)]
-    there = [path for path in inside if path.is_file() and not path.is_symlink()]
+    there, missing = _look_up(paths, folders)
     tests = _passing_tests(metadata)
     seconds = tests.get("seconds")
     return Claims(
@@ -52,8 +63,8 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         found=str(tests.get("found", "")),
         seconds=max(0.0, seconds) if isinstance(seconds, int | float) else 0.0,
         patches=(*_inline_patches(metadata), *_patch_files(there)),
-        files=tuple(path for path in there if path.suffix in CODE and _size(path) <= LARGEST)[:MOST_FILES],
-        missing=tuple(str(path) for path in inside if path.parent.is_dir() and not path.exists()),
+        files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MOST_FILES],
+        missing=missing,
         linted=_linted(metadata),
     )
 
@@ -92,10 +103,23 @@ def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
             yield text
 
 
-def _patch_files(paths: list[Path]) -> Iterator[str]:
-    for path in paths:
-        if path.suffix.lstrip(".") in PATCHES and _size(path) <= LARGEST:
-            yield path.read_bytes().decode("utf-8", "surrogateescape")  # its line ends are part of it
+def _patch_files(files: list[NamedFile]) -> Iterator[str]:
+    for file in files:
+        if Path(file.name).suffix.lstrip(".") in PATCHES and (data := _read(file)) is not None:
+            yield data.decode("utf-8", "surrogateescape")  # its line ends are part of it
+
+
+def _read(file: NamedFile) -> bytes | None:
+    try:
+        return read_file(file)
+    except ActionError:
+        return None  # it is gone by now
+
+
+def read_file(file: NamedFile) -> bytes:
+    """Its content; raises ActionError where it is gone, or a link stands in its place or on the way there."""
+    with Beneath(file.root) as beneath:
+        return beneath.read(file.name, LARGEST)
 
 
 def _linted(metadata: Mapping[str, Any]) -> int:
@@ -109,12 +133,22 @@ def _linted(metadata: Mapping[str, Any]) -> int:
     return -1
 
 
-def _lies_beneath(path: Path, folders: tuple[Path, ...]) -> bool:
-    return ".." not in path.parts and any(path.is_relative_to(folder) for folder in folders)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
+def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFile], tuple[str, ...]]:
+    """The files of the ``paths`` that are there and not too large, and the paths where nothing is."""
+    there, missing = list[NamedFile](), list[str]()
+    for path in paths:
+        folder = next((folder for folder in folders if Path(path).is_relative_to(folder)), None)
+        if folder is None or not folder.is_dir():
+            continue
+        file = NamedFile(root=folder.resolve(), name=str(Path(path).relative_to(folder)))
+        with contextlib.suppress(ActionError), Beneath(file.root) as beneath:
+            found = beneath.stat(file.name)
+            if found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST:
+                there.append(file)
+            elif found is None:
+                with beneath.folder(str(Path(file.name).parent)):  # where that is gone, all may have been
+                    missing.append(path)
+    return there, tuple(missing)
 
 
 def _texts(value: Any) -> list[str]:

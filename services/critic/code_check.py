@@ -3,11 +3,10 @@
 import asyncio
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from services.critic.claims import Claims
-from services.critic.copying import copy_tree
+from services.critic.claims import Claims, NamedFile, read_file
 from services.critic.docket import Docket, last_line
 from services.critic.drift import check_drift
 from shared.source.tree import read_tree
@@ -28,20 +27,29 @@ Violations = dict[tuple[str, str], str]
 async def check_files(docket: Docket, claim: Claims, folder: Path) -> None:
     """Check the files that ``claim`` names, in copies beneath ``folder``."""
     names = []
-    for number, path in enumerate(claim.files):
-        place = folder / str(number) / path.name
-        await asyncio.to_thread(_copy_file, path, place)
+    for number, file in enumerate(claim.files):
+        place = folder / str(number) / Path(file.name).name
+        await asyncio.to_thread(_copy_file, file, place)
         names.append(str(place.relative_to(folder)))
     if names:
         await check_code(docket, claim.task, folder, names)
 
 
 async def apply_patch(
-    docket: Docket, task: str, patch: str, *, copy: Path, repo: Path, trial: Path, number: int, sure: bool
+    docket: Docket,
+    task: str,
+    patch: str,
+    *,
+    copy: Path,
+    renew: Callable[[Path], None],
+    trial: Path,
+    number: int,
+    sure: bool,
 ) -> Path:
     """The copy with ``patch``: on top of those before, or by itself where it holds them already.
 
-    One that does not apply is a fault where it is ``sure`` that it is meant for ``repo``.
+    One that does not apply is a fault where it is ``sure`` that it is meant for the repository, of which
+    ``renew`` makes another copy.
     """
     file = trial / f"{number}.patch"
     whole = patch if patch.endswith("\n") else patch + "\n"
@@ -50,7 +58,7 @@ async def apply_patch(
     result = await docket.execute(task, command, copy, readable=[trial])
     if result is not None and result.exit_code:
         copy = trial / f"copy-{number}" / copy.name
-        await asyncio.to_thread(copy_tree, repo, copy)
+        await asyncio.to_thread(renew, copy)
         result = await docket.execute(task, command, copy, readable=[trial])
     if result is None:
         return copy
@@ -95,6 +103,6 @@ def changed(patch: str) -> list[str]:
     return [name for name in found if name != "/dev/null" and ".." not in Path(name).parts][:200]
 
 
-def _copy_file(source: Path, target: Path) -> None:
+def _copy_file(file: NamedFile, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(source.read_bytes())
+    target.write_bytes(read_file(file))

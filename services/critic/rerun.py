@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,18 @@ from services.critic.lint import lint
 from services.critic.repetition import Judge, repeat_tests
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
+from shared.settings import Settings
 from shared.source.tree import read_tree
 
 
 class Rerunner:
-    """Runs claims again in copies beneath ``place``, each for at most ``timeout`` seconds."""
+    """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``."""
 
-    def __init__(self, place: Path, judge: Judge, *, own_name: str, timeout: float) -> None:
-        self._place = place
+    def __init__(self, settings: Settings, judge: Judge, *, own_name: str) -> None:
+        self._settings = settings
         self._judge = judge
         self._own_name = own_name
-        self._docket = Docket(timeout)
+        self._docket = Docket(settings.command_timeout)
 
     async def run(
         self,
@@ -50,7 +52,7 @@ class Rerunner:
                 await self._repeat_own(claim, repo)
         try:
             if any(claim.tests or claim.patches or claim.files for claim in claims):
-                async with trial_folder(self._place) as trial:
+                async with trial_folder(self._settings.workspaces) as trial:
                     await self._run_all(claims, repo, trial, sure)
         except ActionError as error:
             for claim in _runnable(claims):
@@ -67,7 +69,7 @@ class Rerunner:
                 self._docket.leave(claim.task, "there is no repository to run it on")
             return
         copy = trial / "copy" / (repo.name or "root")
-        await asyncio.to_thread(copy_tree, repo, copy)
+        await asyncio.to_thread(copy_tree, repo, copy, self._settings)
         left = self._docket.left
         copy = await self._apply_all(claims, repo, copy, trial, sure)
         if self._docket.left > left:
@@ -86,9 +88,10 @@ class Rerunner:
         """The copy with every patch, each checked, also for rules that it is the first to break."""
         patches = [(claim.task, patch) for claim in claims for patch in claim.patches]
         before = await asyncio.to_thread(find_violations, copy) if patches else {}
+        renew = partial(copy_tree, repo, settings=self._settings)
         for number, (task, patch) in enumerate(patches):
             copy = await apply_patch(
-                self._docket, task, patch, copy=copy, repo=repo, trial=trial, number=number, sure=sure
+                self._docket, task, patch, copy=copy, renew=renew, trial=trial, number=number, sure=sure
             )
             after = await asyncio.to_thread(find_violations, copy)
             for key in after.keys() - before.keys():

@@ -60,7 +60,10 @@ class Engineer(BaseAgent):
         except ActionError as error:
             if task.context.get("action") or not workspace.is_dir():
                 raise
-            partial = await deliver(open_workspace(self), self._changes() / "partial")
+            try:
+                partial = await deliver(open_workspace(self), self._changes() / "partial")
+            except ActionError:
+                raise error from None  # why the task failed matters more
             made = (*partial.patches, *partial.files)
             self.job.leave(0, (), made)
             raise add_partial(error, made, workspace) from None

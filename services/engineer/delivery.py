@@ -38,8 +38,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 async def deliver(workspace: Path, outputs: Path) -> Delivery:
     """Put the changes in the ``workspace`` into the folder ``outputs``."""
-    projects, loose = await asyncio.to_thread(_survey, workspace)
-    patches, missing = [], []
+    projects, loose, missing = await asyncio.to_thread(_survey, workspace)
+    patches = []
     for project in projects:
         try:
             patch = await make_patch(workspace, project)
@@ -78,27 +78,40 @@ async def make_patch(workspace: Path, project: str) -> bytes:
         await asyncio.to_thread(remove_tree, aside)
 
 
-def _survey(workspace: Path) -> tuple[list[str], list[str]]:
-    """The folders with a history of their own, and the files that belong to none of them."""
+def _survey(workspace: Path) -> tuple[list[str], list[str], list[str]]:
+    """The folders with a history of their own, the files of none of them, and what cannot be looked into."""
     projects: list[str] = []
     loose: list[str] = []
+    shut: list[str] = []
     waiting = ["."]
     with Beneath(workspace) as beneath:
         while waiting and len(loose) <= MAX_FILES:
             folder = waiting.pop(0)
-            for name, mode in beneath.entries(folder):
+            try:
+                entries = beneath.entries(folder)
+            except ActionError as error:
+                shut.append(str(error))
+                continue
+            for name, mode in entries:
                 path = str(PurePosixPath(folder, name))
                 if not path.isprintable():
                     continue  # no name that JSON or a person could carry
                 if stat.S_ISREG(mode):
                     loose.append(path)
                 elif stat.S_ISDIR(mode) and not name.startswith((".", "__")) and name != "node_modules":
-                    inside = beneath.stat(f"{path}/.git")
-                    if folder == "." and inside is not None and stat.S_ISDIR(inside.st_mode):
+                    if folder == "." and _has_history(beneath, path):
                         projects.append(path)
                     else:
                         waiting.append(path)
-    return projects, loose
+    return projects, loose, shut
+
+
+def _has_history(beneath: Beneath, folder: str) -> bool:
+    try:
+        inside = beneath.stat(f"{folder}/.git")
+    except ActionError:
+        return False  # it cannot be looked into, which is told in its turn
+    return inside is not None and stat.S_ISDIR(inside.st_mode)
 
 
 def _copy(workspace: Path, paths: list[str], target: Path) -> tuple[list[str], list[str]]:

@@ -14,6 +14,7 @@ import msgspec
 from services.engineer.listing import list_files
 from shared.errors import ActionError
 from shared.sandbox import remove_tree, run_command
+from shared.sandbox.beneath import Beneath
 from shared.skills.git import BASE
 from shared.skills.repository import AUTHOR, ENVIRONMENT, find_repository
 
@@ -142,6 +143,10 @@ def _keep_line_ends(root: Path) -> None:
         (root / ".git" / "info" / "attributes").write_text("* -text\n")
 
 
+class _TooMuch(ActionError):
+    """There is more than a working copy may have."""
+
+
 class _Copier:
     """Copies files below ``source`` to below ``target``, leaving out what leads outside."""
 
@@ -155,7 +160,6 @@ class _Copier:
         self.size = 0
         self.skipped: list[str] = []
         self.stopped = False
-        self._folders: dict[PurePath, bool] = {PurePath(): True}
 
     async def run(self, names: Iterable[str]) -> None:
         """Copy ``names`` in a thread, which has ended when this has, also when it is cancelled."""
@@ -169,53 +173,57 @@ class _Copier:
 
     def _copy_all(self, names: Iterable[str]) -> None:
         self.target.mkdir(parents=True)
-        for name in names:
-            if self.stopped:
-                return
-            try:
-                self._copy(PurePath(name))
-            except FileNotFoundError:
-                continue  # tracked, but deleted in the work tree
-            except OSError as error:
-                self.skipped.append(f"{name} ({error.strerror})")
+        with Beneath(self.source) as beneath:
+            for name in names:
+                if self.stopped:
+                    return
+                try:
+                    self._copy(beneath, PurePath(name))
+                except _TooMuch:
+                    raise
+                except (OSError, ActionError) as error:
+                    reason = error.strerror if isinstance(error, OSError) else str(error)
+                    self.skipped.append(f"{name} ({reason})")
 
-    def _copy(self, name: PurePath) -> None:
+    def _copy(self, beneath: Beneath, name: PurePath) -> None:
         if not self._is_inside(name):
             self.skipped.append(f"{name} (leads outside the folder)")
             return
-        source, target = self.source / name, self.target / name
-        info = source.lstat()
+        info = beneath.stat(str(name))
+        if info is None or os.path.lexists(self.target / name):
+            return  # tracked, but deleted in the work tree; or listed twice, as what is installed and tracked
         if stat.S_ISLNK(info.st_mode):
-            self._copy_link(name)
+            self._copy_link(beneath, name)
         elif stat.S_ISREG(info.st_mode):
-            self._count(info.st_size)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target, follow_symlinks=False)
-            target.chmod(stat.S_IMODE(info.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
-            os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+            self._copy_file(beneath, name)
         elif not stat.S_ISDIR(info.st_mode):
             self.skipped.append(f"{name} (neither a file nor a link)")
 
     def _is_inside(self, name: PurePath) -> bool:
-        """Whether ``name`` stays below the source and passes through no link: an index can claim anything."""
+        """Whether ``name`` reads as a path below the source: an index can claim anything."""
         proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
-        itself = (self.source / name).is_relative_to(self.apart)
-        return proper and not itself and self._is_real_folder(name.parent)
+        return proper and not (self.source / name).is_relative_to(self.apart)
 
-    def _is_real_folder(self, folder: PurePath) -> bool:
-        if folder not in self._folders:
-            real = self._is_real_folder(folder.parent)
-            self._folders[folder] = real and not (self.source / folder).is_symlink()
-        return self._folders[folder]
+    def _copy_file(self, beneath: Beneath, name: PurePath) -> None:
+        target = self.target / name
+        with beneath.reading(str(name)) as file:
+            info = os.fstat(file.fileno())
+            self._count(info.st_size)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as copy:
+                shutil.copyfileobj(file, copy, 1 << 20)
+        target.chmod(stat.S_IMODE(info.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
+        os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
 
-    def _copy_link(self, name: PurePath) -> None:
+    def _copy_link(self, beneath: Beneath, name: PurePath) -> None:
         source, target = self.source / name, self.target / name
-        end = Path(os.path.realpath(source))
+        with beneath.folder(str(name.parent)) as folder:
+            text = os.readlink(name.name, dir_fd=folder)
+        end = Path(os.path.realpath(source.parent / text))
         if not end.is_relative_to(self.source):
             self.skipped.append(f"{name} (a link that leads outside the folder)")
             return
         self._count(0)
-        text = str(source.readlink())
         if os.path.normpath(name.parent / text).startswith(("..", "/")):
             text = os.path.relpath(
                 end, source.parent
@@ -228,7 +236,7 @@ class _Copier:
         self.size += size
         if self.files > self.max_files or self.size > self.max_bytes:
             limit = f"{self.max_files:,} files or {self.max_bytes / (1 << 30):.1f} GiB"
-            raise ActionError(
+            raise _TooMuch(
                 f"{self.source} holds more than the {limit} a working copy may have",
                 "Name a smaller folder, or have .gitignore leave out what the tests do not need",
             )

@@ -7,6 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from shared.errors import ActionError
 from shared.sandbox.folders import remove_tree
 
 OWN = {
@@ -35,9 +36,20 @@ SHARED = (
 def furnish() -> str:
     """A new folder, open to everybody, with the jail's /etc in ``etc`` and an empty ``stage``.
 
-    The one to whom it is given removes it. What processes left that were killed is removed first.
+    The one to whom it is given removes it. What processes left that were killed is removed first. Raises
+    ActionError where it cannot be made.
     """
     _remove_orphans()
+    try:
+        return _make_folder()
+    except OSError as error:
+        raise ActionError(
+            f"The jail cannot be furnished in {PLACE}: {error.strerror or error}",
+            f"See that everybody may write to {PLACE} (chmod 1777 {PLACE}), and that its disk has room",
+        ) from None
+
+
+def _make_folder() -> str:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=PLACE))
     etc = folder / "etc"
     for made in (etc, folder / "stage"):

@@ -101,7 +101,7 @@ class _Run:
             passed.enter_context(theirs)
             output = self._listen(self.output, passed)
             errors = self._listen(self.errors, passed) if self.errors else output
-            jailer.send(self.order, output, errors, theirs.fileno())
+            self.asked = jailer.send(self.order, output, errors, theirs.fileno())
         return self.control
 
     async def _hear(self, control: socket.socket) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class _Run:
     def _end_minder(self) -> None:
         """Kill who minds the command: the kernel then ends the command. If nobody does, the jailer hangs."""
         if not self.is_minded:
-            jailer.give_up()
+            jailer.give_up(self.asked)
         elif self.minder is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.minder, signal.SIGKILL)

@@ -35,15 +35,16 @@ class Jailer:
         self.rules = -1
         self.lock = threading.Lock()
 
-    def send(self, wanted: Order, output: int, errors: int, control: int) -> None:
+    def send(self, wanted: Order, output: int, errors: int, control: int) -> subprocess.Popen[bytes] | None:
         """Have a command started whose output and end are told through these descriptors.
 
-        Raises ActionError where no process can be started.
+        Returns the process that was asked. Raises ActionError where no process can be started.
         """
         fd = order.write(wanted)
         try:
             with self.lock:
                 self._send(fd, output, errors, control)
+                return self.process
         except OSError as error:
             raise ActionError(f"No process can be started: {error.strerror}") from None
         finally:
@@ -76,12 +77,12 @@ class Jailer:
         self.owner, self.orders = os.getpid(), ours
         return ours
 
-    def give_up(self) -> None:
-        """End the process at once, since it does not answer; the next command has another one started."""
+    def give_up(self, asked: subprocess.Popen[bytes] | None) -> None:
+        """End the process ``asked``, which does not answer; the next command has another one started."""
         with self.lock:
-            if self.process is not None and self.owner == os.getpid():
-                self.process.kill()
-            self.close()
+            if asked is not None and asked is self.process:  # else somebody gave it up before
+                asked.kill()
+                self.close()
 
     def close(self) -> None:
         """End the process; commands that run go on until they end or their caller does."""

@@ -56,11 +56,16 @@ async def changing(host: Host, what: str, *, repeatable: bool = False) -> AsyncI
     note = shorten(what)
     snapshots = snapshots_of(host.settings, host.job.task)
     held = contextlib.ExitStack()
-    await asyncio.to_thread(held.enter_context, snapshots.changing(note, host.job.task.task_id))
+    entering = asyncio.ensure_future(
+        asyncio.to_thread(held.enter_context, snapshots.changing(note, host.job.task.task_id))
+    )
     try:
+        await asyncio.shield(entering)
         async with journalled(host, note, repeatable=repeatable):
             yield workspace
     finally:
+        await asyncio.wait({entering})  # who is cancelled meanwhile would hold it for good
+        entering.exception()
         await asyncio.to_thread(held.close)
 
 

@@ -68,6 +68,17 @@ def outputs_path(host: Host) -> Path:
     return host.settings.outputs / workspace_name(host.job.task)
 
 
+def goal_folder(settings: Settings, path: Path) -> Path | None:
+    """The workspace, or the folder of outputs, that ``path``, without links, lies in; None elsewhere.
+
+    No command can put another folder in its place, as it can with folders within it.
+    """
+    for place in (settings.workspaces.resolve(), settings.outputs.resolve()):
+        if path != place and path.is_relative_to(place):
+            return place / path.relative_to(place).parts[0]
+    return None
+
+
 def note_origin(host: Host, folder: str, source: Path) -> None:
     """Remember what the workspace's ``folder`` is a copy of, where no command can change it."""
     path = _origins(host)

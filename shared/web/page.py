@@ -1,5 +1,6 @@
 """One web page: what is read as one, its character set, and where it leads."""
 
+import codecs
 from collections.abc import Iterable
 from urllib.parse import urldefrag, urljoin
 
@@ -43,22 +44,27 @@ def recode_html(kind: str, body: bytes) -> bytes:
     """
     charset = _charset(kind)
     try:
-        return body.decode(charset).encode() if charset and charset not in NO_PAGE else body
+        return body.decode(charset).encode() if charset else body
     except (LookupError, UnicodeError):
         return body
 
 
 def decode_text(kind: str, body: bytes) -> str:
     """``body`` in the character set its content type names, else UTF-8; what is not in it is replaced."""
-    charset = _charset(kind) or "utf-8"
     try:
-        return body.decode("utf-8" if charset in NO_PAGE else charset, "replace")
+        return body.decode(_charset(kind) or "utf-8", "replace")
     except (LookupError, UnicodeError):
         return body.decode("utf-8", "replace")
 
 
 def _charset(kind: str) -> str:
-    return kind.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
+    """The character set that a content type names, as Python calls it; empty where it is no page's."""
+    named = kind.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
+    try:
+        charset = codecs.lookup(named).name
+    except LookupError:
+        return ""
+    return "" if charset in NO_PAGE else charset
 
 
 def follow_links(url: str, targets: Iterable[str]) -> tuple[str, ...]:

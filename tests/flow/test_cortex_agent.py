@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 from services.cortex.__main__ import Cortex
-from services.cortex.script import script_folder
+from services.cortex.script import find_script, make_command
 from shared import subjects
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent
-from shared.contracts import TaskPlan, TaskResult, TaskStatus
+from shared.contracts import Task, TaskPlan, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.profile import Profile
+from shared.settings import Settings
+from shared.skills.changing import snapshots_of
 from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
@@ -189,17 +191,84 @@ async def test_scripts(team: Team, tmp_path: Path) -> None:
         assert words in (await team.perform("cortex", "run_script", path=path)).error_message
 
 
+async def test_a_snapshot_is_taken_before_a_script_runs(team: Team, tmp_path: Path) -> None:
+    path = script(tmp_path, "open('made', 'w').close()")
+    result = await team.perform("cortex", "run_script", path=path)
+    workspace = team.config.workspaces / result.task_id
+    assert (workspace / "made").exists()
+    done = Task(task_id=result.task_id, text="x", assignee="cortex", requester="user")
+    assert snapshots_of(team.config, done).undo().label == f"run the script {path}"
+    assert not (workspace / "made").exists()
+
+
+def task(text: str, requester: str = "user", **context: Any) -> Task:
+    return Task(task_id="t", text=text, assignee="cortex", requester=requester, context=context)
+
+
+def test_a_script_elsewhere_has_to_be_named_by_a_person(tmp_path: Path) -> None:
+    office = Settings(state_dir=tmp_path / "state")
+    own, path = office.workspaces / "t", str(tmp_path / "jobs" / "a.py")
+    assert find_script("a.py", task("x"), office) == (own, "a.py")
+    assert find_script(f"{own}/b/a.py", task("x"), office) == (own, f"{own}/b/a.py")
+    job = {"task": f"run_script path={path}", "by_agent": False}
+    dropped: dict[str, Any] = {"action": "process_overnight_job", "params": {"job": job}}
+    for named in (
+        task(f"Run {path}"),
+        task(f"Run what is in {tmp_path}/jobs"),
+        task("x", params={"path": path}),
+        task("x", "cortex", **dropped),
+    ):
+        assert find_script(path, named, office) == (tmp_path / "jobs", "a.py")
+    for unnamed in (
+        task("Sum it up"),
+        task(f"Run {path}", "scout"),
+        task(f"Run {path}", "cortex"),
+        task("x", "scout", **dropped),
+        task("x", "cortex", **dropped | {"params": {"job": job | {"by_agent": True}}}),
+    ):
+        with pytest.raises(ActionError, match="no person named it"):
+            find_script(path, unnamed, office)
+    own.mkdir(parents=True)
+    climbing = find_script(f"{tmp_path}/jobs/../x/a.py", task(f"Run {path}"), office)
+    with pytest.raises(ActionError, match="not inside the workspace"):
+        make_command(*climbing, ())
+
+
+def test_a_script_of_another_goal_is_run_only_where_it_is_named_itself(tmp_path: Path) -> None:
+    office = Settings(state_dir=tmp_path / "state")
+    other = office.workspaces / "other"
+    with pytest.raises(ActionError, match="no person named it"):
+        find_script(f"{other}/b/a.py", task(f"Look into {tmp_path}"), office)
+    assert find_script(f"{other}/b/a.py", task(f"Run {other}/b/a.py"), office) == (other, "b/a.py")
+
+
+def test_a_script_that_is_or_passes_through_a_link_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.py").touch()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "outside")
+    (tmp_path / "root" / "a.py").symlink_to(tmp_path / "outside" / "a.py")
+    for name in ("link/a.py", "a.py", "../outside/a.py", str(tmp_path / "outside" / "a.py"), "link"):
+        with pytest.raises(ActionError):
+            make_command(tmp_path / "root", name, ())
+
+
 def test_folders_that_may_hold_secrets_are_shown_to_no_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    state = tmp_path / ".local" / "state"
-    assert script_folder(tmp_path / "jobs" / "a.py", state) == tmp_path / "jobs"
-    assert script_folder(state / "workspaces" / "t" / "a.py", state) == state / "workspaces" / "t"
+    office = Settings(state_dir=tmp_path / ".local" / "state")
     (tmp_path / "link").symlink_to(tmp_path / ".ssh")
-    for path in (tmp_path / ".ssh" / "a.py", state / "a.py", tmp_path / "link" / "a.py"):
+
+    def find(path: Path) -> tuple[Path, str]:
+        return find_script(str(path), task(f"Run {path}"), office)
+
+    assert find(tmp_path / "jobs" / "a.py") == (tmp_path / "jobs", "a.py")
+    assert find(office.workspaces / "t" / "a.py")[0] == office.workspaces / "t"
+    assert find(office.outputs / "g" / "b" / "a.py") == (office.outputs / "g", "b/a.py")
+    for folder in (".ssh", "link", ".local/state", ".local/state/keys", ".local/state/workspaces"):
         with pytest.raises(ActionError, match="may hold secrets"):
-            script_folder(path, state)
+            find(tmp_path / folder / "a.py")
 
 
 async def test_an_executable_runs_by_its_own_first_line(team: Team, tmp_path: Path) -> None:

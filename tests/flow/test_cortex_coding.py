@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from services.cortex.__main__ import Cortex
-from shared.contracts import TaskStatus
+from shared.contracts import Task, TaskStatus
+from shared.skills.changing import snapshots_of
 from tests.flow.team import open_team
 from tests.flow.test_cortex_agent import CORTEX
 from tests.flow.test_cortex_cognition import hand_out, says, thinking
@@ -36,6 +37,8 @@ async def test_code_is_written_into_the_workspace(tmp_path: Path) -> None:
         assert result.output_paths == (str(path),)
         assert path.read_text() == ADD
         assert result.output == f"Wrote {path}. It adds."
+        done = Task(task_id=result.task_id, text="x", assignee="cortex", requester="user")
+        assert snapshots_of(team.config, done).undo().removed == ("sums.py",)
 
 
 async def test_code_that_fails_is_written_again_with_its_failure(tmp_path: Path) -> None:

@@ -209,6 +209,16 @@ async def test_jobs_are_queued_under_ids_of_the_day(team: Team) -> None:
         "cortex", "queue_job", task="helper.repeat text=c", run_at="2099-01-01T00:00:00Z"
     )
     assert third.metadata["id"] == f"job-{day}-003"
+    later = {"task": "${1}", "run_at": "2099-01-01T00:00:00Z"}
+    steps = [
+        {"step_number": 1, "action": "helper.repeat text=run_script"},
+        {"step_number": 2, "action": "q", "context": {"action": "queue_job", "params": later}}
+        | {"dependencies": [1]},
+    ]
+    await team.perform("cortex", "execute_plan", plan={"steps": steps})
+    tonight = team.config.state_dir / "job_queue" / "tonight"
+    jobs = [json.loads((tonight / f"job-{day}-00{number}.json").read_text()) for number in (3, 4)]
+    assert [job["by_agent"] for job in jobs] == [False, True], "the second's words are a step's, no person's"
     wrong = await team.perform("cortex", "queue_job", task="x", priority="now")
     assert "priority must be one of critical, high, medium, low" in wrong.error_message
 

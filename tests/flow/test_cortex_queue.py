@@ -8,15 +8,19 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from services.cortex import queue as queue_module
 from services.cortex.night import Job, read_job
+from services.cortex.options import Options
 from services.cortex.queue import KEEP_DAYS, JobQueue
+from services.cortex.shift import NightShift
 from shared.contracts import TaskResult, TaskStatus
 from shared.errors import ActionError
+from shared.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -138,6 +142,27 @@ def test_links_pipes_and_folders_are_not_followed(queue: JobQueue, tmp_path: Pat
     assert "not a regular file" in reason(queue, "folder")
     assert secret.exists()
     assert list(queue.tonight.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["\udcff", "x" * 250, "ü" * 125])
+def test_a_name_that_is_no_text_or_too_long_for_a_note_stops_nothing(queue: JobQueue, name: str) -> None:
+    drop_text(queue, name, "{broken")
+    drop(queue, "good")
+    assert [claimed.job.id for claimed in queue.take(10, NOW)] == ["good"]
+    assert "it is not valid JSON" in queue.refused.reasons()[0]
+    assert len(list(queue.failed.iterdir())) == 2
+
+
+def test_the_state_of_the_queue_counts_what_it_lists(tmp_path: Path) -> None:
+    agent = SimpleNamespace(settings=Settings(state_dir=tmp_path))
+    shift = NightShift(agent, Options())  # type: ignore[arg-type]
+    shift.queue.make_folders()
+    drop_text(shift.queue, "broken", "{")
+    drop_text(shift.queue, "coming", '{"id": "com', age=0)
+    told = shift.describe().output.splitlines()
+    assert told[0] == "Overnight queue: 1 waiting, 0 running, 0 done, 1 refused."
+    assert told[1] == "- waiting: 1 that cannot be read yet, perhaps half-written"
+    assert told[2].startswith("- refused: broken.json: it is not valid JSON")
 
 
 def test_other_files_are_left_alone(queue: JobQueue) -> None:

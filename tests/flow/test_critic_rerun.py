@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 import yaml
 
+from services.critic import copying
 from services.critic.__main__ import Critic
 from services.critic.copying import STALE, clean_trials
 from shared import subjects
 from shared.bus.claim import pending
 from shared.contracts import Task, TaskResult, Verdict, generate_task_id
+from shared.errors import ActionError
 from shared.profile import load_profile
+from shared.sandbox import remove_tree
+from shared.settings import Settings
+from shared.source.tree import Tree, read_tree
 from tests.flow.team import Team, open_team
 from tests.flow.test_critic_agent import PROFILE
 from tests.unit.test_critic_review import done, run_of
@@ -230,6 +235,45 @@ async def test_source_is_read_with_its_lines(team: Team, repo: Path, tmp_path: P
     ):
         refused = await team.perform("critic", "read_source", repo=folder, path=path)
         assert why in refused.error_message
+
+
+def test_a_folder_swapped_for_a_link_meanwhile_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = Settings(state_dir=tmp_path / "state")
+    plant(tmp_path / "outside", {"b/a.py": "secret", "b/b/a.py": "secret"})
+    for where in ("shop", "state/workspaces/g1/a/b"):
+        repo = plant(tmp_path / where, {"b/a.py": "mine"})
+        copying.copy_tree(repo, tmp_path / "copies" / where / "1", office)
+        assert (tmp_path / "copies" / where / "1" / "b" / "a.py").read_text() == "mine"
+
+        def swap(folder: Path) -> Tree:
+            tree = read_tree(folder)
+            swapped = folder.parent if folder.name == "b" else folder / "b"
+            swapped.rename(tmp_path / "moved")
+            swapped.symlink_to(tmp_path / "outside")
+            return tree
+
+        monkeypatch.setattr(copying, "read_tree", swap)
+        with pytest.raises(ActionError, match="link"):
+            copying.copy_tree(repo, tmp_path / "copies" / where / "2", office)
+        assert not list((tmp_path / "copies" / where / "2").rglob("*.py"))
+        monkeypatch.undo()
+        remove_tree(tmp_path / "moved")
+
+
+def test_the_office_in_a_repository_is_not_copied_with_it(tmp_path: Path) -> None:
+    office = Settings(state_dir=tmp_path / "shop" / "state", key_dir=tmp_path / "shop" / "own")
+    files = ("a.py", "state/nats.conf", "state/workspaces/g1/a.py", "state/outputs/g1/b/a.py", "own/scout.nk")
+    repo = plant(tmp_path / "shop", dict.fromkeys(files, "x"))
+    copying.copy_tree(repo, tmp_path / "copy", office)
+    assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == [tmp_path / "copy" / "a.py"]
+    for number, folder in enumerate(("workspaces/g1", "outputs/g1/b")):
+        copying.copy_tree(office.state_dir / folder, tmp_path / str(number), office)
+        assert (tmp_path / str(number) / "a.py").exists()
+    for folder in (office.state_dir, office.keys, office.workspaces):
+        with pytest.raises(ActionError, match="the office's own"):
+            copying.copy_tree(folder, tmp_path / "none", office)
 
 
 def test_what_a_crash_left_is_removed_a_day_later(tmp_path: Path) -> None:

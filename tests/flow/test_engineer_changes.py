@@ -181,6 +181,21 @@ async def test_links_put_into_the_workspace_hand_nothing_over(
     assert msgspec.json.encode(outcome)  # names that are no text would not travel
 
 
+async def test_what_cannot_be_looked_into_costs_nobody_the_result(
+    engineer: Engineer, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(self: BaseAgent, task: object) -> Outcome:
+        nested = "for i in $(seq 30); do mkdir $(printf %0200d 0); cd $(printf %0200d 0); done"
+        await call(engineer, "run_shell", command=f"echo mine > made.txt; {nested}")
+        return Outcome(output="done")
+
+    monkeypatch.setattr(BaseAgent, "on_task", work)
+    outcome = await engineer.on_task(journal.task)
+    assert "done" in outcome.output
+    assert "Not handed over" in outcome.output
+    assert any(path.endswith("made.txt") for path in outcome.output_paths)
+
+
 async def test_only_a_copy_of_a_project_can_be_tested(
     engineer: Engineer, journal: Journal, tmp_path: Path
 ) -> None:

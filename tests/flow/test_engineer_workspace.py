@@ -12,6 +12,7 @@ from services.engineer import workspace as workspaces
 from services.engineer.delivery import make_patch
 from services.engineer.workspace import clean_copies, require_folder, working_copy
 from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath
 
 
 def git(repo: Path, *arguments: str) -> str:
@@ -107,6 +108,7 @@ async def test_a_patch_has_what_is_tracked_though_ignored_and_line_ends_as_they_
             path.write_bytes(path.read_bytes().replace(b"one", b"uno"))
         (copy.root / "web" / "node_modules" / "index.js").write_text("uno")
         patch = await make_patch(copy.root.parent, copy.root.name)
+    assert copy.skipped == ()
     assert b"node_modules" not in patch
     await asyncio.to_thread(subprocess.run, ["git", "apply", "-"], cwd=repo, input=patch, check=True)
     assert (repo / "kept.log").read_text() == "uno\n"
@@ -155,6 +157,25 @@ async def test_a_tracked_folder_replaced_by_a_link_is_not_followed(repo, place, 
     async with working_copy(repo, place) as copy:
         assert not (copy.root / "src").exists()
         assert {name.partition(" ")[0] for name in copy.skipped} == {"src/a.py", "src"}
+
+
+async def test_a_folder_swapped_for_a_link_meanwhile_is_not_followed(repo, place, tmp_path, monkeypatch):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.py").write_text("canary")
+    looked = Beneath.stat
+
+    def swap(beneath, path):
+        found = looked(beneath, path)
+        if path == "src/a.py":
+            (repo / "src").rename(tmp_path / "moved")
+            (repo / "src").symlink_to(outside)
+        return found
+
+    monkeypatch.setattr(Beneath, "stat", swap)
+    async with working_copy(repo, place) as copy:
+        assert names(copy.root) == {".gitignore", "run.sh"}
+        assert [name.partition(" ")[0] for name in copy.skipped] == ["src/a.py"]
 
 
 async def test_pipes_are_left_out(tmp_path, place):

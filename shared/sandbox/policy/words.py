@@ -78,7 +78,7 @@ class Spelling:
     def __init__(self, scope: "Scope", run: Runner) -> None:
         self.scope, self.run = scope, run
         self.odd = self.hidden = self.spliced = self.made = False
-        self.too_many = False
+        self.too_many = self.guessed = False
 
     def words(self, node: "Node") -> list[Word]:
         """The words ``node`` becomes: none, one, or several with braces and unquoted variables."""
@@ -206,7 +206,9 @@ class Spelling:
         if node.type == "process_substitution":
             return self.run.process(node, self.scope)
         self.run.visit(node, self.scope)
-        return evaluate(text_of(node)[3:-2], self.scope.value)
+        number = evaluate(text_of(node)[3:-2], self.scope.value)
+        self.guessed |= number is None
+        return number or "0"  # in the place of another one it changes no path and no name
 
     def _inside(self, node: "Node", unescape: Callable[[str], str], trim: str = "") -> str:
         """What stands between quotes: texts as they are, and what expands among them."""
@@ -267,8 +269,11 @@ class Spelling:
         value = self.scope.value(name.partition("[")[0])
         self.made |= UNKNOWN in value and self.scope.is_set(name.partition("[")[0])
         self._reveal(name)
+        self.guessed = False
         arguments = [reveal(self._raw(child, quoted=False)) for child in rest if child.is_named]
         result, odd = expand(value, operator, arguments, self.scope.is_set(name))
+        if operator == ":" and self.guessed and result != UNKNOWN:
+            result, odd = UNKNOWN, True  # where a value is cut it does
         self.odd |= odd
         if operator == "@" and rest and text_of(rest[0]) in {"P", "E"}:
             self.run.find("unclear.eval", f"${{{name}@{text_of(rest[0])}}}")

@@ -104,10 +104,16 @@ class Snapshots:
     def _own_later(self, taken: Snapshot, owner: str) -> None:
         """A snapshot that another took meanwhile cannot tell the one's change from the other's."""
         with self._locked():
-            for number in self._numbers():
-                later = self._read(number) if number >= taken.number else None
-                if later and later.taken_ns > taken.taken_ns and owner not in later.owners:
-                    self._write(msgspec.structs.replace(later, owners=(*later.owners, owner)))
+            try:
+                for number in self._numbers():
+                    later = self._read(number) if number >= taken.number else None
+                    if later and later.taken_ns > taken.taken_ns and owner not in later.owners:
+                        self._write(msgspec.structs.replace(later, owners=(*later.owners, owner)))
+            except OSError as error:
+                raise ActionError(
+                    f"Who changed the workspace cannot be noted: {error.strerror}",
+                    "Make room on the disk; until then undo may take back more than one's own",
+                ) from None
 
     def take(self, label: str, owner: str = "") -> Snapshot:
         """A snapshot of the workspace as it is now, before ``owner`` does ``label`` to it.
