@@ -1,6 +1,7 @@
 """What agents can do: methods marked as actions, found on an object, called with checked parameters."""
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -88,6 +89,57 @@ async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> O
         checked = msgspec.convert(dict(params), action.params)
     except msgspec.ValidationError as error:
         wanted = ", ".join(action.param_infos) or "none"
-        raise ActionError(f"{action.name}: {error}", f"Its parameters are: {wanted}") from None
+        told = f"{action.name}: {_misfit(action, params, error)}"
+        raise ActionError(told, f"Its parameters are: {wanted}") from None
     result = await getattr(owner, action.name)(**msgspec.structs.asdict(checked))
     return result if isinstance(result, Outcome) else Outcome(output=str(result))
+
+
+_KINDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "nothing",
+}
+"""What msgspec calls the kinds of values, in words."""
+MOST_NAMED = 5
+"""How many names that no parameter has are told."""
+_OTHERS = {
+    "^Object missing required field `(.+)`": r"lacks \1",
+    "^Object contains unknown field `(.+)`": r"has no \1",
+    "^Invalid enum value (.+)": r"cannot be \1",
+    "^([A-Z].+)": r"is wrong: \1",
+}
+_FAULT = re.compile(
+    r"(?:Expected `(?P<wanted>[^`]+)`(?P<bound>[^,]*?)(?:, got `(?P<got>\w+)`)?|(?P<other>.+?))"
+    r" - at `\$\.(?P<place>.+)`"
+)
+
+
+def _misfit(action: Action, params: Mapping[str, Any], error: msgspec.ValidationError) -> str:
+    """In plain words which of ``params`` ``action`` lacks, does not know, or cannot take."""
+    fields = msgspec.structs.fields(action.params)
+    missing = [field.name for field in fields if field.required and field.name not in params]
+    unknown = [str(name)[:60] for name in params if name not in action.param_infos][:MOST_NAMED]
+    faults = [f"its parameter {name} is missing" for name in missing]
+    faults += [f"it has no parameter {name!r}" for name in unknown]
+    return ", and ".join(faults) or _explain(action, str(error))
+
+
+def _explain(action: Action, said: str) -> str:
+    found = _FAULT.fullmatch(said)
+    if found is None:
+        return said
+    where = f"its parameter {found['place']}"
+    if other := found["other"]:
+        for pattern, words in _OTHERS.items():
+            other = re.sub(pattern, words, other)
+        allowed = action.schema()["properties"].get(found["place"], {}).get("enum")
+        choice = f" (it may be {', '.join(map(str, allowed))})" if allowed else ""
+        return f"{where} {other}{choice}"
+    wanted = " or ".join(_KINDS.get(kind, kind) for kind in found["wanted"].split(" | "))
+    got = f", not {_KINDS.get(found['got'], found['got'])}" if found["got"] else ""
+    return f"{where} must be {wanted}{found['bound']}{got}"

@@ -18,7 +18,7 @@ def read_zone(name: str) -> tzinfo | None:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigError(
-            f"time_zone names {name[:60]!r}, which is no time zone", "Write it as in 'Europe/Zurich'"
+            f"MAILROOM_TIME_ZONE is {name[:60]!r}, which is no time zone", "Write it as in 'Europe/Zurich'"
         ) from None
 
 

@@ -85,6 +85,7 @@ class Child:
         self._lifeline = lifeline
         self._backoff = Backoff()
         self._ready = self._stopping = False
+        self._complaint = ""
         self._keeper = asyncio.create_task(self._keep(), name=program.name)
 
     async def stop(self, grace: float) -> None:
@@ -159,7 +160,7 @@ class Child:
             if self.program.ready(process.pid):
                 self._tell("info", f"ready after {seconds:.1f} s")
                 self._open(None)
-                self._ready = True
+                self._ready, self._complaint = True, ""
                 return
             if seconds > READY_TIMEOUT:
                 self._open(self._error(f"it was not ready within {READY_TIMEOUT:g} s"))
@@ -182,6 +183,9 @@ class Child:
             self._tell("error", f"{text}: {complaint or how} (its log: {self.program.log})")
         else:
             reason = f": {complaint}" if complaint else ""
+            if complaint and complaint == self._complaint:
+                reason = " for the same reason"
+            self._complaint = complaint
             self._tell("warning", f"{how}{reason}; started again in {delay:g} s")
         return delay
 

@@ -34,6 +34,6 @@ class NumberType(click.ParamType[float]):
         except ValueError:
             number = math.nan
         most = math.inf if self._most is None else self._most
-        if not (self._least <= number <= most and math.isfinite(number)):
+        if not (self._least <= number <= most and number != math.inf):
             self.fail(f"{str(value)[:100]!r} is not {self.wanted}", param, ctx)
         return number

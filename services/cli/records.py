@@ -52,6 +52,8 @@ async def scan(
 
 async def read_one(bus: Bus, stream: str, seq: int) -> Stored | None:
     """The message of this very sequence; None where it was deleted or is not there yet."""
+    if seq >= 2**63:  # the server does not even read such a number
+        return None
     async with aclosing(scan(bus, stream, seq=seq, until=seq)) as found:
         async for stored in found:
             return stored

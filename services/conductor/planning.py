@@ -1,6 +1,7 @@
 """How a goal becomes tasks without asking a model: what its context names, else the nearest playbook."""
 
 import asyncio
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,8 @@ NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no
 counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_planning.py: rephrasings
 lie above .73, requests for something else below .70 or nearer to a counterexample."""
+DESK, NOBODY = "desk", "nobody"
+"""Who carries out what the counterexamples ask for."""
 NAMED = "named action"
 """What stands as the playbook of a goal whose context says who is to do what."""
 PATIENCE = 30.0
@@ -37,7 +40,7 @@ class Planner:
     def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory) -> None:
         self._playbooks = playbooks
         self._memory = memory
-        self._examples: list[tuple[Playbook | None, list[float]]] = []
+        self._examples: list[tuple[Playbook | str, list[float]]] = []
 
     async def plan(self, goal: Goal) -> Goal:
         """``goal`` with its tasks; raises ActionError where it cannot be planned, with what can be done.
@@ -72,19 +75,26 @@ class Planner:
                 (_dot(vector, example), book)
                 for vector, (_, only) in zip(vectors, asked, strict=True)
                 for book, example in self._examples
-                if only is None or book is None or book is only
+                if only is None or isinstance(book, str) or book is only
             ),
             key=lambda pair: pair[0],
         )
-        if nearest is None or score < NEAR_ENOUGH:
+        if nearest == DESK and score >= NEAR_ENOUGH:
+            asked_so = shlex.quote(" ".join(text[:2_000].split()))
+            raise NoPlaybook(
+                "Reminders and the weather are the front desk's", f"Ask it with: mailroom ask {asked_so}"
+            )
+        if isinstance(nearest, str) or score < NEAR_ENOUGH:
             raise NoPlaybook(self._cannot())
         return nearest
 
-    async def _embed_examples(self) -> list[tuple[Playbook | None, list[float]]]:
-        pairs: list[tuple[Playbook | None, str]] = [
+    async def _embed_examples(self) -> list[tuple[Playbook | str, list[float]]]:
+        against = load_counterexamples()
+        pairs: list[tuple[Playbook | str, str]] = [
             (book, example) for book in self._playbooks.values() for example in book.examples
         ]
-        pairs += [(None, sentence) for sentence in load_counterexamples()]
+        pairs += [(DESK, sentence) for sentence in against.desk]
+        pairs += [(NOBODY, sentence) for sentence in against.nobody]
         vectors = await self._embed([sentence for _, sentence in pairs])
         return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
 

@@ -83,6 +83,13 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise ValueError(f"depends_on of {step.name!r}: {late[0]!r} is no earlier task")
 
 
+class Counterexamples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests that read like a playbook's, and that none carries out: the front ``desk`` does, or nobody."""
+
+    desk: tuple[str, ...]
+    nobody: tuple[str, ...]
+
+
 def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
     """Every playbook of a folder by name; raises ConfigError with the file and what is wrong."""
     playbooks = {}
@@ -97,10 +104,10 @@ def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
     return playbooks
 
 
-def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") -> list[str]:
-    """Requests that read like a playbook's, and that none carries out; raises ConfigError."""
+def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") -> Counterexamples:
+    """The counterexamples in a file; raises ConfigError."""
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), list[str])
+        return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), Counterexamples)
     except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"The counterexamples in {path} are wrong: {error}") from None
 

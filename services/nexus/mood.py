@@ -42,7 +42,7 @@ _ORDER_STARTS = (
     r"\b(?:how\s+about\s+you|why\s+don['’]?t\s+you|(?:you|we)\s+(?:should|must))\s+",
 )
 _SOFTENERS = r"(?:(?:please|kindly|just|also|now|quickly|then|again),?\s+){0,3}"
-_ORDER_START = rf"(?:{'|'.join(_ORDER_STARTS)}){_SOFTENERS}"
+ORDER_START = rf"(?:{'|'.join(_ORDER_STARTS)}){_SOFTENERS}"
 _BEGIN = r"\b(?:start|begin|continue|keep|finish|try)\s+"
 _WISH = (
     r"\b(?:do|make|perform|prepare|start|need|want|like|show|find|get|give|write)\s+"
@@ -104,5 +104,5 @@ def match_orders(words: Iterable[str]) -> re.Pattern[str]:
     verbs, nouns = "|".join(plain), "|".join(f"{word}s?" for word in plain)
     going = "|".join(inflect(word) for word in words)
     return re.compile(
-        rf"{_ORDER_START}(?P<verb>{verbs})\b{_NOT_MEANT}|{_BEGIN}(?P<going>{going})|{_WISH}(?P<noun>{nouns})\b{_NOT_MEANT}"
+        rf"{ORDER_START}(?P<verb>{verbs})\b{_NOT_MEANT}|{_BEGIN}(?P<going>{going})|{_WISH}(?P<noun>{nouns})\b{_NOT_MEANT}"
     )

@@ -98,9 +98,10 @@ class Reception(Rounds):
             "requester": visit.asker,
             "context": {"route": decision.route, "letter_id": visit.letter_id},
         }
+        asked = cut(" ".join(visit.text.split()), 200)
         text = (
-            f"That is to be done, not answered: {decision.rationale}. I started goal {goal_id}; its report "
-            f"comes by mail.\nFollow it with: mailroom show {goal_id}"
+            f"That is work for the office, so I started goal {goal_id}: {asked}\n"
+            f"The conductor plans it, and its report comes by mail. Follow it with: mailroom show {goal_id}"
         )
         response = Response(text=text, route_used=decision.route, goal_id=goal_id, confidence=1.0)
         return Entry(subjects.SUBMIT, msgspec.json.encode(goal), goal_id), response

@@ -141,6 +141,16 @@ def end(reminder: Reminder, status: ReminderStatus) -> Reminder:
     return msgspec.structs.replace(reminder, status=status)
 
 
+def finish(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
+    """Done, as ``end`` has it; where one that repeats went off and was put off, that time is dropped."""
+    if reminder.repeats and reminder.fired_at and reminder.status is ReminderStatus.SNOOZED:
+        due = next_of(read_repeat(reminder.repeats), now, zone)
+        return msgspec.structs.replace(
+            reminder, status=ReminderStatus.SCHEDULED, due_at=to_wire(due), count=reminder.count + 1
+        )
+    return end(reminder, ReminderStatus.ACKNOWLEDGED)
+
+
 def _ending(reminder: Reminder) -> str:
     return "done" if reminder.status is ReminderStatus.ACKNOWLEDGED else str(reminder.status)
 

@@ -15,6 +15,7 @@ from services.nexus.reminders import (
     due_of,
     end,
     find_one,
+    finish,
     fire,
     name,
     put_off,
@@ -124,9 +125,8 @@ class Reminding(BaseAgent):
     )
     async def finish_reminder(self, reminder: str) -> Outcome:
         """The reminder; ActionError where there is no such one, or it was cancelled."""
-        changed = await self._change(
-            "finish", reminder, _OPEN, lambda found: end(found, ReminderStatus.ACKNOWLEDGED)
-        )
+        now = datetime.now(UTC)
+        changed = await self._change("finish", reminder, _OPEN, lambda found: finish(found, now, self.zone))
         if changed.repeats:
             due = tell(due_of(changed), self.zone)
             return self._told(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from services.nexus.errand import find_errand
-from services.nexus.mood import Mood, inflect, is_statement, judge_mood, match_orders
+from services.nexus.mood import ORDER_START, Mood, inflect, is_statement, judge_mood, match_orders
 from services.nexus.wording import split_sentences
 from shared.contracts import RoutingDecision
 
@@ -22,7 +22,11 @@ _WRITE_CODE = re.compile(
 )
 _REVIEW = re.compile(r"\bliterature\s+reviews?\b")
 _CORTEX = (match_orders(CORTEX_WORDS), _WRITE_CODE)
-_CONDUCTOR = (match_orders(CONDUCTOR_WORDS),)
+_WEB = r"(?:the\s+)?(?:web|internet)\b(?![\s-]+(?:app|page|server|service|shop|site)s?\b)"
+_SEARCH_WEB = re.compile(
+    rf"{ORDER_START}(?P<verb>search\s+(?:(?:on\s+)?{_WEB}|online\b)|(?:search|look\s+up|find(?:\s+out)?)\b.{{0,300}}?\bon\s+{_WEB})"
+)
+_CONDUCTOR = (match_orders(CONDUCTOR_WORDS), _SEARCH_WEB)
 _FRONTIER = (match_orders(FRONTIER_WORDS), _REVIEW)
 _FRONTIER_TOPIC = (re.compile("|".join(inflect(word) for word in FRONTIER_WORDS)), _REVIEW)
 
@@ -34,9 +38,9 @@ def route_request(
 
     1. nothing but blanks: nexus; 2. something to be done about reminders, where they are a tool;
     3. a keyword of a registered tool (``tools``: keywords by name, the longest first): ``tool:<name>``;
-    4. cortex words asked for: cortex; 5. a check-up asked for: conductor; 6. frontier words asked for or
-    asked about: frontier; 7. anything else: nexus, with the rationale UNDECIDED where it is not about what is
-    known here.
+    4. cortex words asked for: cortex; 5. a check-up or a search of the web asked for: conductor;
+    6. frontier words asked for or asked about: frontier; 7. anything else: nexus, with the rationale
+    UNDECIDED where it is not about what is known here.
 
     Words count whole and in their simple forms ("latest" holds no "test"), and where something is asked
     for: "fix it", "can you run", not "the build is old" or "testing the water". Questions about what the

@@ -111,7 +111,9 @@ def test_what_is_remembered_can_be_read_listed_and_retired(desk: Desk) -> None:
         desk.read("memory", "list", "--tag", "lighthouse", "--at", str(version))["nodes"][0]["id"] == node_id
     )
     assert "retired at graph version" in desk.run("memory", "get", node_id)
-    assert "which is not in memory" in desk.run("memory", "retire", "nowhere", code=1)
+    assert "nowhere is not in memory, so it cannot be retired" in desk.run(
+        "memory", "retire", "nowhere", code=1
+    )
 
 
 def test_a_list_goes_on_where_the_page_before_ended(desk: Desk) -> None:
@@ -314,7 +316,7 @@ def test_a_wrong_line_is_told_and_the_others_are_stored(desk: Desk, tmp_path: Pa
     told = done.stderr.splitlines()
     assert [line.split(":")[0] for line in told] == ["line 4", "line 5", "line 7"]
     assert "title has 300 characters" in told[1]
-    assert "names nowhere, which is not in memory" in told[2]
+    assert "cannot lead to nowhere, which is not in memory" in told[2]
     assert rejects.read_text().splitlines() == [lines[3], lines[4], lines[6]]
     before = desk.read("memory", "stats")["nodes"]
     done = desk.office.mailroom("memory", "import", "-", "--json", text=file.read_text())

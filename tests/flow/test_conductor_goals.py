@@ -356,8 +356,11 @@ UNPLANNABLE: list[tuple[dict[str, Any], str]] = [
 UNDOABLE: list[tuple[dict[str, Any], str]] = [
     ({"action": "dance"}, "task: worker has no action 'dance'. Its actions are do"),
     ({}, "task: worker cannot work out what to do from words without a model"),
-    ({"action": "do", "params": {}}, "task: do: Object missing required field `name`"),
-    ({"action": "do", "speed": 3}, "task: do: Object contains unknown field `speed`"),
+    ({"action": "do", "params": {}}, "task: do: its parameter name is missing"),
+    (
+        {"action": "do", "speed": 3},
+        "task: do: its parameter name is missing, and it has no parameter 'speed'",
+    ),
 ]
 
 

@@ -204,7 +204,7 @@ async def test_a_bad_write_is_refused_and_the_others_go_on(memory: MemoryDaemon)
     good = MemoryWrite(insist=True, nodes=(Node(id="fine", title="Fine"),))
     written = await store(memory, bad, good)
     assert [answer.error for answer in written.answers] == [
-        "edge to names nowhere, which is not in memory",
+        "an edge cannot lead to nowhere, which is not in memory",
         "",
     ]
     assert (written.answers[0].ids, written.answers[0].version) == ((), 0)

@@ -160,7 +160,7 @@ def test_a_server_that_is_not_there_is_told_at_the_start(
     pytest.importorskip(family)
     monkeypatch.setattr("services.memory.embedding.hosted.FIRST_PAUSE", 0.01)
     started = time.monotonic()
-    with pytest.raises(StartError, match=r"does not answer \(.*\)\. Is it running"):
+    with pytest.raises(StartError, match=r"does not answer \(.*\)\. See that it runs"):
         open_embedder(configure(tmp_path, f"{family}:m", "http://127.0.0.1:9"))
     assert time.monotonic() - started < 10
 

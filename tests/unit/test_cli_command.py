@@ -15,6 +15,7 @@ from services.cli.command import COMMANDS, cli
 from services.cli.connection import RunningOffice, find_office, find_url
 from services.cli.lock import OfficeLock
 from services.cli.memory.kinds import meant_kind
+from services.cli.numbers import NumberType
 from services.cli.submission import read_stdin
 from shared import settings
 from shared.errors import BusUnavailable, MailroomError, StartError
@@ -119,6 +120,10 @@ def test_a_slip_of_the_pen_is_answered_with_what_was_meant(arguments: tuple[str,
     assert result.exit_code == 2
     assert (f"Did you mean '{meant}'?" in result.output) is bool(meant)
     assert ("Did you mean" in result.output) is bool(meant)
+
+
+def test_a_number_may_have_any_length() -> None:
+    assert NumberType(1).convert("9" * 400, None, None) == 10**400 - 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.conductor import planning
-from services.conductor.planning import NEAR_ENOUGH, Planner
+from services.conductor.planning import NEAR_ENOUGH, NoPlaybook, Planner
 from services.conductor.playbook import Parameter, Playbook, Step
 from shared.contracts import Goal
 from shared.errors import ActionError, BusUnavailable, Refused
@@ -27,7 +27,7 @@ class Embedding:
         return [self._vector(text) for text in texts]
 
     def _vector(self, text: str) -> list[float]:
-        axes = ("look", "write", "Delete")
+        axes = ("look", "write", "Delete", "Remind me of")
         exact = [1.0 if text.startswith(axis) else 0.0 for axis in axes]
         return [self.near[text].get(axis, 0.0) for axis in axes] if text in self.near else exact
 
@@ -115,6 +115,14 @@ async def test_what_is_not_near_enough_or_nearer_to_a_counterexample_is_not_done
     said = str(raised.value)
     assert "- Looks. For example: “look at it”\n- Writes. For example: “write about TOPIC”" in said
     assert said.startswith("No model is configured")
+
+
+async def test_what_the_front_desk_does_is_shown_there() -> None:
+    memory = Embedding(peek={"Remind me of": 0.9}, far={"Remind me of": NEAR_ENOUGH - 0.01})
+    with pytest.raises(NoPlaybook, match=r"are the front desk's\. Ask it with: mailroom ask peek$"):
+        await plan(memory, "peek")
+    with pytest.raises(NoPlaybook, match=r"^No model is configured"):
+        await plan(memory, "far")
 
 
 async def test_examples_are_embedded_once() -> None:

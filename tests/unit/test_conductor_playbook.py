@@ -59,7 +59,7 @@ def test_the_playbooks_that_come_with_the_conductor_can_be_read() -> None:
     playbooks = load_playbooks()
     assert "checkup" in playbooks
     assert all(name == book.name for name, book in playbooks.items())
-    assert load_counterexamples()
+    assert load_counterexamples().desk
 
 
 def test_a_playbook_is_read_from_its_file(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_two_playbooks_of_one_name_are_refused(tmp_path: Path) -> None:
         load_playbooks(tmp_path)
 
 
-@pytest.mark.parametrize("data", [b"a: b\n", b"- 5\n", b"", b"- [\n", b"\xff"])
+@pytest.mark.parametrize("data", [b"a: b\n", b"desk: [5]\n", b"- 5\n", b"", b"- [\n", b"\xff"])
 def test_wrong_counterexamples_are_named(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "counterexamples.yaml"
     path.write_bytes(data)

@@ -216,7 +216,7 @@ def test_unlinking_is_a_tombstone_and_writing_it_again_a_new_edge(memory: Memory
         MemoryWrite(unlink=(EdgeKey(from_id="old", to_id="other"),)),
         MemoryWrite(edges=(link,)),
     )
-    assert errors == ["", "unlink names old -related_to-> other, which is not in memory", ""]
+    assert errors == ["", "the edge old -related_to-> other is not in memory, so it cannot be taken out", ""]
     edge = change.edges["old", "other", "related_to"]
     assert (edge.created_version, edge.retired_version) == (9, 0)
     assert [(old.retired_version, until) for old, until in change.replaced_edges] == [(0, 7), (7, 9)]
@@ -316,17 +316,20 @@ def test_a_bad_vector_is_refused(memory: Memory, vectors: bytes, reason: str) ->
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"edges": (Edge(from_id="old", to_id="nowhere"),)}, "edge to names nowhere, which is not in memory"),
+        (
+            {"edges": (Edge(from_id="old", to_id="nowhere"),)},
+            "an edge cannot lead to nowhere, which is not in memory",
+        ),
         (
             {"edges": (Edge(from_id="gone", to_id="old"),)},
-            "edge from names gone, which was retired at version 4",
+            "an edge cannot lead from gone, which was retired at version 4",
         ),
         (
             {"unlink": (EdgeKey(from_id="other", to_id="lone"),)},
-            "unlink names other -related_to-> lone, which",
+            "the edge other -related_to-> lone is not in memory, so it cannot",
         ),
-        ({"retire": ("nobody",)}, "retire names nobody, which is not in memory"),
-        ({"accessed": {"nobody": 1}}, "accessed names nobody, which is not in memory"),
+        ({"retire": ("nobody",)}, "nobody is not in memory, so it cannot be retired"),
+        ({"accessed": {"nobody": 1}}, "nobody is not in memory, so it cannot be counted as read"),
         ({"nodes": (Node(title="T", tags=("ok", " ")),)}, "tags must be 1 to 128 characters each"),
         ({"nodes": (Node(title="T", tags=("x" * 129,)),)}, "tags must be 1 to 128 characters each"),
         ({"nodes": (Node(title="T", access_count=2**63),)}, "access_count must be at most"),
@@ -375,7 +378,7 @@ def test_a_write_that_fails_gives_back_what_an_earlier_one_of_the_batch_made(mem
             retire=("nobody",),
         ),
     )
-    assert errors[1] == "retire names nobody, which is not in memory"
+    assert errors[1] == "nobody is not in memory, so it cannot be retired"
     assert change.nodes["a"].title == "First"
     assert change.edges["lone", "old", "related_to"].weight == 0.3
     assert (change.version, change.interim, change.replaced_edges) == (7, [], [])

@@ -6,7 +6,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.nexus.errand import Errand, find_errand, read_errand
-from services.nexus.reminders import KEPT, add, due_of, end, find_one, fire, read_reminder, snooze, to_wire
+from services.nexus.reminders import (
+    KEPT,
+    add,
+    due_of,
+    end,
+    find_one,
+    finish,
+    fire,
+    read_reminder,
+    snooze,
+    to_wire,
+)
 from services.nexus.routing import route_request
 from services.nexus.tools import Tool, fill_params
 from shared.contracts import Reminder, Reminders, ReminderStatus
@@ -135,7 +146,9 @@ def test_one_that_repeats_waits_for_its_next_time_when_it_went_off() -> None:
     assert due_of(fired) == NOW + timedelta(days=3)
     assert due_of(snooze(fired, late, 30)) == late + timedelta(minutes=30)
     assert due_of(fire(snooze(fired, late, 30), late + timedelta(minutes=30), UTC)) == NOW + timedelta(days=3)
-    assert end(fired, ReminderStatus.ACKNOWLEDGED) == fired
+    assert finish(fired, late, UTC) == fired
+    done = finish(snooze(fired, late, 30), late, UTC)
+    assert (due_of(done), done.status, done.count) == (due_of(fired), ReminderStatus.SCHEDULED, 4)
     assert end(fired, ReminderStatus.CANCELLED).status is ReminderStatus.CANCELLED
 
 

@@ -43,6 +43,10 @@ CHECK_UPS = """
     Check up on the repository at ~/src/demo
     Do a check-up of the repository in ~/src/demo
     Please inspect the repository
+    Search the web for the boiling point of ethanol
+    Can you search the internet for tulips?
+    Please look up the release date of Python 3.14 on the web
+    search online for how to run a marathon
 """
 DISCOVERY = """
     Research graph memory for agents
@@ -65,6 +69,9 @@ NEITHER = """
     Test results are in
     I need the test results
     The rebuild was fast
+    Search the web shop for Ana
+    The web search is slow
+    Who wrote the web search?
     contest rules
     I went for a run
     in the long run it pays

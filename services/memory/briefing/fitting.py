@@ -80,9 +80,10 @@ def _fill(section: Section, room: int, lines: Lines) -> Section:
 
 def _write(page: Page, sections: Sequence[Section], lines: Lines) -> str:
     made = datetime.fromtimestamp(page.moment, UTC).isoformat(timespec="seconds")
+    nodes = "node" if page.consulted == 1 else "nodes"
     parts = [
         f"# Briefing for {escape(page.agent)}\n\n",
-        f"Graph version {page.version}, made {made}, {page.consulted:,} nodes consulted.\n",
+        f"Graph version {page.version}, made {made}, {page.consulted:,} {nodes} consulted.\n",
     ]
     if page.preface:
         parts.append(f"\n{page.preface}\n")

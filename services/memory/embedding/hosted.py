@@ -30,7 +30,7 @@ REQUESTS_AT_ONCE = 2
 """Requests under way at the same time for one large batch."""
 
 PROBE = "How many numbers does a vector have?"
-CURE = "Is it running, and are MAILROOM_EMBEDDING, MAILROOM_EMBEDDING_URL and MAILROOM_EMBEDDING_KEY right?"
+CURE = "See that it runs, and check MAILROOM_EMBEDDING, MAILROOM_EMBEDDING_URL and MAILROOM_EMBEDDING_KEY"
 
 
 class HostedEmbedder:

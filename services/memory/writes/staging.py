@@ -168,9 +168,11 @@ class Staging:
                 continue
             node = self._node(end)
             if node is None:
-                return f"edge {field} names {end}, which is not in memory"
+                return f"an edge cannot lead {field} {end}, which is not in memory"
             if node.retired_version:
-                return f"edge {field} names {end}, which was retired at version {node.retired_version}"
+                return (
+                    f"an edge cannot lead {field} {end}, which was retired at version {node.retired_version}"
+                )
         if edge.relation is Relation.SUPERSEDES and self._supersedes(edge.to_id, edge.from_id):
             return f"edge from {edge.from_id} to {edge.to_id} would close a cycle of supersedes"
         return ""
@@ -201,7 +203,9 @@ class Staging:
         if edge is not None:
             self._remove_edge(edge, version)
         elif not lenient:
-            raise ValueError(f"unlink names {key[0]} -{key[2]}-> {key[1]}, which is not in memory")
+            raise ValueError(
+                f"the edge {key[0]} -{key[2]}-> {key[1]} is not in memory, so it cannot be taken out"
+            )
 
     def _remove_edge(self, edge: Edge, version: int) -> None:
         self._set_edge(key_of(edge), amended(edge, retired_version=version, version=version))
@@ -210,7 +214,7 @@ class Staging:
         node = self._node(node_id)
         if node is None:
             if not lenient:
-                raise ValueError(f"retire names {node_id}, which is not in memory")
+                raise ValueError(f"{node_id} is not in memory, so it cannot be retired")
         elif not node.retired_version:
             self._set_node(node, amended(node, retired_version=version, version=version))
             for edge in self._edges_of(node_id):
@@ -221,7 +225,7 @@ class Staging:
             node = self._node(node_id)
             if node is None:
                 if not lenient:
-                    raise ValueError(f"accessed names {node_id}, which is not in memory")
+                    raise ValueError(f"{node_id} is not in memory, so it cannot be counted as read")
             elif count:
                 before, _ = self._accessed.get(node_id) or (node.access_count, "")
                 self._set(self._accessed, node_id, (min(before + count, MAX_COUNT), stamp))
