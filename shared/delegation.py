@@ -40,7 +40,7 @@ class Delegation:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._waiting: Waiting[tuple[str, str], TaskResult] = Waiting()
-        self._open: dict[str, list[Task]] = {}
+        self._open: dict[str, dict[str, Task]] = {}
 
     async def hand_out(
         self, job: Job, assignee: str, text: str, context: Mapping[str, Any], key: str
@@ -51,24 +51,28 @@ class Delegation:
         apart = msgspec.structs.replace(
             task, task_id=f"{job.task.task_id[:80]}-{self._bus.derive_id(task.cause, key)}"
         )
-        parts = self._open.setdefault(job.task.id, [])
         for named in (task, apart):
-            parts.append(named)
+            self._open.setdefault(job.task.id, {})[named.task_id] = named
             result = await self._waiting.wait(
                 (named.assignee, named.task_id),
                 lambda named=named: self._is_handed_out(named),  # type: ignore[misc]
                 lambda named=named: self._result(named),  # type: ignore[misc]
             )
-            parts.remove(named)
+            self._open.get(job.task.id, {}).pop(named.task_id, None)
             if result is not None:
                 return result
         raise ActionError(f"The task for {assignee} cannot be named: {apart.task_id!r} is taken")
 
     async def close(self, task: Task) -> None:
-        """Where ``task`` ended otherwise than done, call off what was handed out for it and still goes on."""
-        parts = self._open.pop(task.id, ())
+        """Where ``task`` ended otherwise than done, call off what was handed out for it and still goes on.
+
+        Where it did not end, another attempt at it needs that.
+        """
         try:
-            record = await self._record(task) if parts else None
+            record = await self._record(task) if self._open.get(task.id) else None
+            if record is not None and not record.task.status.final:
+                return
+            parts = self._open.pop(task.id, {}).values()
             if record is None or record.task.status not in UNDONE:
                 return
             for part in parts:

@@ -24,7 +24,7 @@ from shared.contracts import (
     TaskResult,
     decode,
 )
-from shared.errors import BusError, Conflict, Refused, Reject
+from shared.errors import BusError, Conflict, Reject
 from shared.log import logger
 from shared.workbench import Workbench
 
@@ -73,6 +73,7 @@ class Desk:
             await self._bus.commit([letter])
         else:
             await held.settle(held.failure(reason), [letter])
+            await self._agent.let_go(task)
 
     # --- opening ---------------------------------------------------------------------------------
 
@@ -148,6 +149,7 @@ class Desk:
     async def _work(self, delivery: Delivery, task: Task) -> None:
         held = await claim(self._bus, delivery, task)
         if held is None:
+            await self._agent.let_go(task)
             return
         if held.attempt > self._agent.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
@@ -159,8 +161,6 @@ class Desk:
                     f"something it wrote to was changed at the same time: {conflict}"
                 ) from conflict
             log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
-        except Refused as error:
-            await held.settle(held.failure(str(error)))
         finally:
             await self._agent.let_go(task)
 

@@ -1,5 +1,6 @@
 """How a task is put to a brain, and how what it concluded becomes a result."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,31 +14,49 @@ from shared.quoting import quote
 MAX_INPUT = 20_000
 """Characters of one earlier result that are quoted."""
 MAX_INPUTS = 100_000
-"""Characters of all of them together: where there are many, each is quoted shorter."""
+"""Characters of all that is quoted together: where it is more, the longest is shortened most."""
 
 
 def frame_task(task: Task, known: str, room: int = MAX_INPUTS) -> str:
     """The task in words, with what it builds on, what the reviewer said and what memory holds, as data.
 
-    All that it builds on has at most ``room`` characters.
+    What goes with the task has at most ``room`` characters, all of it together.
     """
-    parts = [task.text]
-    inputs = task.context.get("inputs")
-    if isinstance(inputs, dict):
-        each = min(MAX_INPUT, min(room, MAX_INPUTS) // max(1, len(inputs)))
-        parts += [quote(f"Result of {name}", _tell(value, each)) for name, value in inputs.items()]
-    if feedback := task.context.get("feedback"):
-        parts.append(quote("The reviewer sent it back, because", _tell(feedback, min(MAX_INPUT, room))))
-    rest = {
-        key: value
-        for key, value in task.context.items()
-        if key not in ("inputs", "feedback", "letter", "history", "session_id", "hops")
-    }
-    if rest:
-        parts.append(quote("What goes with it", _tell(rest, min(MAX_INPUT, room))))
+    given = _read_given(task.context)
+    limit = _share(map(len, given.values()), min(room, MAX_INPUTS))
+    parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in given.items())]
     if known:
         parts.append(quote("What memory holds that may bear on it", known))
     return "\n\n".join(parts)
+
+
+def _read_given(context: Mapping[str, Any]) -> dict[str, str]:
+    """What goes with a task, by title."""
+    inputs = context.get("inputs")
+    given = {}
+    if isinstance(inputs, dict):
+        given = {f"Result of {name}": _tell(value) for name, value in inputs.items()}
+    if feedback := context.get("feedback"):
+        given["The reviewer sent it back, because"] = _tell(feedback)
+    rest = {
+        key: value
+        for key, value in context.items()
+        if key not in ("inputs", "feedback", "letter", "history", "session_id", "hops")
+    }
+    if rest:
+        given["What goes with it"] = _tell(rest)
+    return given
+
+
+def _share(sizes: Iterable[int], room: int) -> int:
+    """The most characters one text may have, so that all together have ``room``."""
+    ascending = sorted(min(size, MAX_INPUT) for size in sizes)
+    for position, size in enumerate(ascending):
+        share = room // (len(ascending) - position)
+        if size > share:
+            return share
+        room -= size
+    return MAX_INPUT
 
 
 def conclude(conclusion: Conclusion) -> Outcome:
@@ -77,14 +96,14 @@ def decline(email: Email, name: str, actions: tuple[str, ...]) -> Email:
     )
 
 
-def _tell(value: Any, room: int = MAX_INPUT) -> str:
+def _tell(value: Any) -> str:
     if isinstance(value, str):
-        return excerpt(value, room)
+        return value
     if isinstance(value, dict) and isinstance(value.get("output"), str):
         value = {
             key: value[key] for key in ("status", "output", "error_message", "output_paths") if value.get(key)
         }
-    return excerpt(_encode(value), room)
+    return _encode(value)
 
 
 def _encode(value: Any) -> str:

@@ -9,7 +9,7 @@ from shared.actions import Outcome
 from shared.agent import BaseAgent
 from shared.bus import Claim
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus
-from shared.errors import ActionError, BusError, Conflict
+from shared.errors import ActionError, BusError, Conflict, Refused
 from shared.job import Job, current_job
 from shared.log import logger
 
@@ -71,7 +71,7 @@ class Workbench:
         overdue = asyncio.get_running_loop().call_later(_time_left(held.task), work.stop, OVERDUE)
         try:
             return self._result(job, await work.outcome())
-        except ActionError as error:
+        except (ActionError, Refused) as error:
             return job.failure(str(error))
         except asyncio.CancelledError:
             if work.stopped == OVERDUE:

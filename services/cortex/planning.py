@@ -45,7 +45,7 @@ class Planning(BaseAgent):
         if task.context.get("action"):
             return await super().on_task(task)
         mode = find_mode(task.context, self.options.mode)
-        return await self.think_about(mode, read_asked(task), may_rest=is_letter(task))
+        return await self.think_about(mode, read_asked(task, self.mind.reach // 3), may_rest=is_letter(task))
 
     @register_action(
         "Make a plan, without carrying it out",

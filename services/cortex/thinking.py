@@ -26,10 +26,10 @@ LONGEST = 60_000
 """The most characters of a task, with what it builds on, that is worked on."""
 
 
-def read_asked(task: Task) -> Asked:
-    """What a task asks for, with what goes with it but for the name of a mode."""
+def read_asked(task: Task, room: int) -> Asked:
+    """What a task asks for, with what goes with it but for the name of a mode, in ``room`` characters."""
     context = {name: value for name, value in task.context.items() if name != "mode"}
-    whole = frame_task(msgspec.structs.replace(task, context=context), "")
+    whole = frame_task(msgspec.structs.replace(task, context=context), "", min(room, LONGEST // 2))
     return Asked(text=task.text, whole=whole[:LONGEST], history=tuple(history_of(task.context)))
 
 

@@ -73,18 +73,22 @@ def choose_cerebellum(settings: Settings) -> Choice | None:
     """What ``settings.cerebellum`` names, else the brain.
 
     Where both are of one kind, it takes the brain's address and price unless it has its own, and its key
-    where they are at one address.
+    where they are on one server.
     """
     if not settings.cerebellum:
         return choose_brain(settings)
-    same = settings.cerebellum.partition(":")[0] == settings.brain.partition(":")[0]
+    kind = settings.cerebellum.partition(":")[0]
+    same = kind == settings.brain.partition(":")[0]
+    url = settings.cerebellum_url or (settings.brain_url if same else "")
     # A key goes to no other server than the one it is for.
-    one_place = same and settings.cerebellum_url in ("", settings.brain_url)
+    one_place = same and _host(_address(kind, url, "MAILROOM_CEREBELLUM_URL")) == _host(
+        _address(kind, settings.brain_url, "MAILROOM_BRAIN_URL")
+    )
     return _choose(
         settings,
         "cerebellum",
         settings.cerebellum,
-        settings.cerebellum_url or (settings.brain_url if same else ""),
+        url,
         settings.cerebellum_key or (settings.brain_key if one_place else ""),
         settings.cerebellum_price or (settings.brain_price if same else ""),
     )
@@ -99,7 +103,7 @@ def _choose(
     variable = f"MAILROOM_{setting.upper()}"
     if kind not in (*HOMES, "scripted") or not model:
         raise ConfigError(f"{variable} is wrong: {text!r} names no model", f"Write {EXAMPLE}")
-    address = _read_url(url, f"{variable}_URL") or HOMES.get(kind, "")
+    address = _address(kind, url, f"{variable}_URL")
     keys = {
         _host(HOMES["openai"]): settings.openai_api_key,
         _host(HOMES["anthropic"]): settings.anthropic_api_key,
@@ -138,6 +142,10 @@ def _require_usable(choice: Choice, variable: str) -> None:
         )
 
 
+def _address(kind: str, url: str, variable: str) -> str:
+    return _read_url(url, variable) or HOMES.get(kind, "")
+
+
 def _read_url(text: str, variable: str) -> str:
     try:
         parts = urlsplit(text.strip())
@@ -149,9 +157,9 @@ def _read_url(text: str, variable: str) -> str:
     return text.strip().rstrip("/")
 
 
-def _host(url: str) -> tuple[str, str]:
+def _host(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
-    return parts.scheme, parts.netloc
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _make(choice: Choice | None, agent: str) -> Brain:

@@ -80,6 +80,11 @@ def broken_off(said: Any, choice: Choice) -> Passing:
 def _explain_status(error: Exception, status: int, choice: Choice) -> BrainError:
     where, setting = f"The model server at {choice.place}", f"MAILROOM_{choice.setting.upper()}"
     said = _redact(_words(error), choice)
+    if status in (401, 403) and not choice.key:
+        return BrainError(
+            f"{where} wants a key for {choice.name}, and none is set: {said}",
+            f"Set {setting}_KEY; {choice.kind.upper()}_API_KEY goes to its provider alone",
+        )
     if status == 401:
         return BrainError(f"{where} does not accept the key for {choice.name}", f"Correct {setting}_KEY")
     if status in (402, 403) or "insufficient_quota" in (said, getattr(error, "code", "")):

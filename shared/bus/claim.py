@@ -8,6 +8,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus.connection import Bus
+from shared.bus.consumer import NO_ROOM_PAUSE
 from shared.bus.delivery import Delivery
 from shared.bus.entry import Entry, seal
 from shared.contracts import (
@@ -21,17 +22,21 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
-from shared.errors import Conflict, Reject
+from shared.errors import Conflict, NoRoom, Reject
+from shared.log import logger
 
 CLAIM_TRIES = 3
 """Reads of the record before a claim that keeps losing is left to the process that wins."""
+
+log = logger(__name__)
 
 
 class Claim:
     """The claim of one process on a task; ``attempt`` counts the claims there were, this one included.
 
     Whoever claims next takes the claim over, and every later write of this one is refused whole with
-    Conflict: its result mail is refused together with its state.
+    Conflict: its result mail is refused together with its state. A write waits until the bus has room: what
+    was done is known here alone.
     """
 
     def __init__(self, bus: Bus, task: Task, record: TaskChanged, seq: int) -> None:
@@ -93,9 +98,10 @@ class Claim:
         Raises Conflict when another process holds the task by now.
         """
         task = amended(self.task, status=result.status)
-        record = _changed(self.record, task=task, note="", result=result)
         letter = subjects.mail(self.task.requester, self._bus.name)
-        await self._bus.commit([self._state(record), seal(letter, result), *others])
+        async with self._writing:
+            record = _changed(self.record, task=task, note="", result=result)
+            await self._commit([self._state(record), seal(letter, result), *others])
 
     def failure(self, reason: str) -> TaskResult:
         """The result that says the task failed."""
@@ -112,6 +118,10 @@ class Claim:
         )
 
     async def _advance(self, *, note: str, begun: Effect | None = None, others: Sequence[Entry] = ()) -> None:
+        # Where it is given up on its way, what it stored must be known: the next write is refused otherwise.
+        await asyncio.shield(self._write(note, begun, others))
+
+    async def _write(self, note: str, begun: Effect | None, others: Sequence[Entry]) -> None:
         # Steps of a task may run side by side; each write names the sequence of the one before.
         async with self._writing:
             journal = self.record.journal
@@ -119,9 +129,17 @@ class Claim:
                 same = (begun.what, begun.step)
                 journal = (*(effect for effect in journal if (effect.what, effect.step) != same), begun)
             record = _changed(self.record, note=note, journal=journal)
-            self._seq = (await self._bus.commit([self._state(record), *others]))[0]
+            self._seq = (await self._commit([self._state(record), *others]))[0]
             # An effect may have ended while this was on its way.
             self.record = amended(record, journal=_merge(self.record.journal, journal))
+
+    async def _commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+        while True:
+            try:
+                return await self._bus.commit(entries)
+            except NoRoom as error:
+                log.warning("waiting_for_room", task_id=self.task.task_id, reason=str(error))
+                await asyncio.sleep(NO_ROOM_PAUSE)
 
     def _state(self, record: TaskChanged) -> Entry:
         subject = subjects.state(self.task.assignee, self.task.requester, self.task.task_id)

@@ -25,7 +25,7 @@ RENEW_INBOX_AFTER = 200
 """Pull requests on one inbox: the server keeps a record of each until the inbox is given up."""
 
 NO_ROOM_PAUSE = 1.0
-"""Seconds before a message that the bus had no room for is handled again."""
+"""Seconds before what the bus had no room for is tried again."""
 MOST_ASIDE = 256
 """Handlers of one consumer that may wait aside; beyond, a waiting one keeps its place."""
 

@@ -7,8 +7,9 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Delivery
+from shared.bus.claim import claim, pending
 from shared.bus.entry import Entry, seal
-from shared.contracts import Email
+from shared.contracts import Email, Task
 from shared.errors import BusError, Conflict, NoRoom
 from tests.bus.conftest import TestOffice, environment, eventually
 
@@ -140,11 +141,20 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         await provision_office(config, server.url, AGENTS)
         bus = await Bus.connect("engineer", server.url, config.keys / "engineer.nk")
         conductor = await Bus.connect("conductor", server.url, config.keys / "conductor.nk")
-        tried = []
-        done = asyncio.Event()
+        tried, claims = [], []
+        done, settled = asyncio.Event(), asyncio.Event()
         buried: list[str] = []
 
         async def handle(delivery: Delivery) -> None:
+            if delivery.subject == "task.engineer.conductor":
+                held = await claim(bus, delivery, Task.from_json(delivery.data))
+                assert held
+                claims.append(held.attempt)
+                claimed.set()
+                await full.wait()
+                await held.settle(held.failure("It cannot be done"))
+                settled.set()
+                return
             await full.wait()
             tried.append(delivery.deliveries)
             await bus.commit([Entry("mail.critic.engineer", b"x" * 50_000, "answer")])
@@ -153,10 +163,13 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         async def bury(delivery: Delivery, reason: str) -> None:
             buried.append(reason)
 
-        full = asyncio.Event()
+        full, claimed = asyncio.Event(), asyncio.Event()
         await bus.consume(
-            subjects.OFFICE, "engineer", handle, bury, concurrency=1, ack_wait=1, max_attempts=1
+            subjects.OFFICE, "engineer", handle, bury, concurrency=2, ack_wait=1, max_attempts=1
         )
+        task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
+        await conductor.commit(pending(task, "conductor"))
+        await claimed.wait()
         await conductor.commit([Entry("mail.engineer.conductor", b"hello", "question")])
         with pytest.raises(NoRoom, match="no room"):
             await fill(bus)
@@ -164,12 +177,14 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         await eventually(lambda: bool(tried))
         await asyncio.sleep(0.2)
         assert not done.is_set()
+        assert not settled.is_set()
         admin = await Bus.connect("admin", server.url, config.keys / "admin.nk")
-        await admin.request("$JS.API.STREAM.PURGE.OFFICE", b"")
+        await admin.request("$JS.API.STREAM.PURGE.OFFICE", b'{"filter": "mail.critic.engineer"}')
         await bus.commit([Entry("mail.critic.engineer", b"small", "small")])
         # What found no room waits for it, however few deliveries it has.
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(asyncio.gather(done.wait(), settled.wait()), 10)
         assert set(tried) == {1}
+        assert claims == [1]
         assert not buried
         await conductor.close()
         await bus.close()

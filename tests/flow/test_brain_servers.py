@@ -43,21 +43,22 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def config(kind: str, server: ModelServer, model: str = "small") -> Settings:
+def config(kind: str, server: ModelServer, model: str = "small", key: str = KEY) -> Settings:
     return settings.load(
         {
             "MAILROOM_STATE_DIR": "/nowhere",
             "MAILROOM_BRAIN": f"{kind}:{model}",
             "MAILROOM_BRAIN_URL": server.url,
-            "MAILROOM_BRAIN_KEY": KEY,
+            "MAILROOM_BRAIN_KEY": key,
+            "OPENAI_API_KEY": f"{KEY}-of-the-provider",
             "MAILROOM_BRAIN_PRICE": "3/15",
             "MAILROOM_BRAIN_TIMEOUT": "20",
         }
     )
 
 
-def brain_at(server: ModelServer, kind: str) -> RemoteBrain:
-    choice = choose_brain(config(kind, server))
+def brain_at(server: ModelServer, kind: str, key: str = KEY) -> RemoteBrain:
+    choice = choose_brain(config(kind, server, key=key))
     assert choice
     return RemoteBrain(choice, WIRES[kind](choice), QUICK)
 
@@ -299,6 +300,14 @@ async def test_what_cannot_pass_is_not_tried_again_and_shows_no_key(kind, status
     assert len(server.requests) == 1
     assert KEY not in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_is_given_no_key_and_wants_one_is_told_which_to_set(kind, status):
+    sentence = "wants a key for .*:small, and none is set: .*Set MAILROOM_BRAIN_KEY; .*_API_KEY goes to its"
+    with serve_model(Answer(status=status, body="{}")) as server, pytest.raises(BrainError, match=sentence):
+        await brain_at(server, kind, key="").complete(TALK)
+    assert KEY not in str(server.requests[0].headers)
 
 
 async def test_a_spent_account_is_not_tried_again():

@@ -10,6 +10,7 @@ import pytest
 from shared import subjects, workbench
 from shared.actions import Outcome, register_action
 from shared.agent import BaseAgent, Replies
+from shared.brain.protocol import Usage
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -146,9 +147,15 @@ async def test_a_race_that_an_action_lost_is_no_lost_claim(team: Team, clerk: Cl
     assert "wrote to the same file" in (await team.perform("clerk", "do")).error_message
 
 
-async def test_what_a_service_refused_fails_the_task(team: Team, clerk: Clerk) -> None:
-    clerk.way = always(Refused("too long a title"))
-    assert (await team.perform("clerk", "do")).error_message == "too long a title"
+async def test_what_a_service_refused_fails_the_task_and_tells_what_it_took(team: Team, clerk: Clerk) -> None:
+    async def think_and_be_refused() -> None:
+        clerk.job.count(Usage(input_tokens=7, calls=1))
+        raise Refused("too long a title")
+
+    clerk.way = think_and_be_refused
+    result = await team.perform("clerk", "do")
+    assert (result.status, result.error_message) == (TaskStatus.FAILED, "too long a title")
+    assert result.metadata["usage"]["input_tokens"] == 7
 
 
 async def test_a_rejected_task_is_buried_and_fails(team: Team, clerk: Clerk) -> None:

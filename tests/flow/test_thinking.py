@@ -30,7 +30,7 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.contracts.base import amended
-from shared.errors import ActionError, ConfigError
+from shared.errors import ActionError, ConfigError, Reject
 from shared.framing import conclude
 from shared.profile import Profile
 from tests.flow.model_server import Answer, serve_model
@@ -235,7 +235,9 @@ class Splitter(Worker):
 
     async def _fail(self) -> None:
         await asyncio.sleep(0.4)
-        raise ActionError("My half cannot be done")
+        raise self.error
+
+    error: Exception = ActionError("My half cannot be done")
 
 
 async def last_record(team: Team, subject: str) -> TaskChanged | None:
@@ -244,7 +246,7 @@ async def last_record(team: Team, subject: str) -> TaskChanged | None:
     return None
 
 
-@pytest.mark.parametrize("end", ["called off", "failed"])
+@pytest.mark.parametrize("end", ["called off", "failed", "buried"])
 async def test_what_was_handed_out_ends_with_the_task_it_was_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ):
@@ -259,6 +261,8 @@ async def test_what_was_handed_out_ends_with_the_task_it_was_for(
         await team.join(Splitter, Profile(name="worker", description="It splits."))
         if end == "called off":
             monkeypatch.setattr(Splitter, "_fail", lambda self: asyncio.sleep(0))
+        elif end == "buried":
+            monkeypatch.setattr(Splitter, "error", Reject("It may or may not have taken effect"))
         asked = await ask(team, "Split it", action="split")
         while (given := await last_record(team, "state.guard.clerk.*")) is None or not given.worker:
             await asyncio.sleep(0.05)

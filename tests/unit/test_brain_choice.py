@@ -111,6 +111,20 @@ def test_a_key_goes_to_no_other_server_than_the_one_it_is_for():
     assert choose_cerebellum(config(**values)).key == KEY
 
 
+@pytest.mark.parametrize("url", ["https://API.openai.com/v1", "https://api.openai.com:443/v1/"])
+def test_one_server_is_one_however_its_address_is_written(url):
+    own = {"cerebellum": "openai:small", "cerebellum_url": url}
+    assert choose_cerebellum(config(brain="openai:big", brain_key=KEY, **own)).key == KEY
+    values = {"brain": "openai:big", "brain_url": "http://a/v1/", "brain_key": KEY}
+    assert choose_cerebellum(config(**values, **own | {"cerebellum_url": "http://a:80/v1"})).key == KEY
+    with pytest.raises(ConfigError, match="there is no key for"):
+        choose_cerebellum(config(**values, **own))
+    env = {"MAILROOM_STATE_DIR": "/nowhere", "OPENAI_API_KEY": KEY, "MAILROOM_BRAIN": "openai:x"}
+    assert choose_brain(settings.load({**env, "MAILROOM_BRAIN_URL": url})).key == KEY
+    plain = {"MAILROOM_BRAIN_URL": "http://api.openai.com/v1"}
+    assert choose_brain(settings.load({**env, **plain})).key == ""
+
+
 def test_no_key_is_in_the_text_of_a_choice():
     choice = choose_brain(
         config(brain="openai:x", brain_url=f"http://me:{KEY}@host/v1?key={KEY}", brain_key=KEY)

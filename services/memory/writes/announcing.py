@@ -20,11 +20,11 @@ class Announcer:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._events: asyncio.Queue[GraphVersion] = asyncio.Queue()
+        self._events: asyncio.Queue[tuple[GraphVersion, bool]] = asyncio.Queue()
 
-    def put(self, event: GraphVersion) -> None:
-        """Have a version announced once its writes are answered."""
-        self._events.put_nowait(event)
+    def put(self, event: GraphVersion, *, replayed: bool = False) -> None:
+        """Have a version announced once its writes are answered; ``replayed``: unless it was before."""
+        self._events.put_nowait((event, replayed))
 
     async def run(self, version: int) -> None:
         """Announce what is after the last announcement until cancelled, first ``version``, the store's.
@@ -33,12 +33,13 @@ class Announcer:
         a version is announced without kinds, agents and ids.
         """
         announced = await self._last()
-        event = GraphVersion(version=version)
+        event, replayed = GraphVersion(version=version), True
         while True:
-            if event.version > announced:
+            # A memory made anew without what its log no longer has counts from the log's beginning.
+            if event.version > announced or not replayed:
                 await self._announce(event)
                 announced = event.version
-            event = await self._events.get()
+            event, replayed = await self._events.get()
 
     async def _last(self) -> int:
         try:

@@ -267,7 +267,7 @@ class Intake:
         for logged, answer in zip(batch, written.answers, strict=True):
             self._settle(logged.seq, answer)
         if written.event is not None:
-            self._announcer.put(written.event)
+            self._announcer.put(written.event, replayed=not self._level.is_set())
 
     async def _store_apart(self, batch: list[Logged], error: Exception) -> None:
         """Find the write of a batch that fails for an unforeseen reason: it must not hold up the others."""

@@ -1,0 +1,37 @@
+"""A claim's writes: one after another, whatever becomes of who asked for them."""
+
+import asyncio
+import contextlib
+
+from shared import subjects
+from shared.bus import Delivery
+from shared.bus.claim import Claim, claim, pending
+from shared.contracts import Task, TaskChanged
+from tests.bus.conftest import TestOffice, eventually
+
+
+async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(office: TestOffice) -> None:
+    conductor, bus = await office.connect("conductor"), await office.connect("engineer")
+    claims: list[Claim] = []
+
+    async def handle(delivery: Delivery) -> None:
+        held = await claim(bus, delivery, Task.from_json(delivery.data))
+        assert held
+        claims.append(held)
+
+    await office.consume(bus, handle)
+    task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
+    await conductor.commit(pending(task, "conductor"))
+    await eventually(lambda: bool(claims))
+    for turns in range(12):
+        note = asyncio.create_task(claims[0].note(f"note {turns}"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        note.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await note
+    await claims[0].note("the last")
+    await claims[0].settle(claims[0].failure("It cannot be done"))
+    stored = await conductor.last(subjects.OFFICE, subjects.state("engineer", "conductor", "sum"))
+    assert stored
+    assert TaskChanged.from_json(stored.data).task.status.final

@@ -1,0 +1,32 @@
+"""How a task is put to a brain."""
+
+import pytest
+
+from shared.contracts import Task
+from shared.framing import MAX_INPUT, MAX_INPUTS, frame_task
+
+
+def framed(room: int = MAX_INPUTS, **context: object) -> str:
+    task = Task(task_id="t", text="Do it", assignee="engineer", requester="conductor", context=context)
+    return frame_task(task, "", room)
+
+
+@pytest.mark.parametrize("room", [3_000, 6_000, MAX_INPUTS])
+def test_all_that_goes_with_a_task_has_room_together(room: int) -> None:
+    inputs = {f"step{number}": {"output": "x" * 50_000} for number in range(3)}
+    text = framed(room, inputs=inputs, feedback="f" * 50_000, notes="n" * 50_000)
+    assert text.startswith("Do it\n")
+    assert text.count("<data>") == text.count("</data>") == 5
+    assert room * 0.8 < len(text) < room + 500
+
+
+def test_what_is_short_is_quoted_whole_and_the_longest_shortened_most() -> None:
+    text = framed(3_000, inputs={"a": "a" * 900, "b": "b" * 9_000}, feedback="Name your source.")
+    assert "a" * 900 in text
+    assert "Name your source." in text
+    assert 1_900 < text.count("b") < 2_200
+
+
+def test_one_result_is_quoted_to_its_limit_where_there_is_room() -> None:
+    assert "x" * MAX_INPUT in framed(inputs={"a": "x" * MAX_INPUT})
+    assert "characters left out" in framed(inputs={"a": "x" * (MAX_INPUT + 1)})
