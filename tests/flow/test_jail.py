@@ -80,11 +80,13 @@ async def test_secrets_of_the_machine_are_not_there(workspace, tmp_path, monkeyp
     (workspace / "host").symlink_to("/")
     monkeypatch.setenv("SECRET_TOKEN", CANARY)
     home = Path.home()
+    # Python itself is shown, wherever it is.
+    empty = [place for place in ("/var", "/run", "/sys", "/boot", "/mnt") if not sys.prefix.startswith(place)]
     script = f"""
         cat link up host{secret} {secret} ../secret /proc/1/root{secret} /proc/self/root{secret}
         cat /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh/* /etc/machine-id /var/lib/dbus/machine-id
         ls -A {home}/.ssh {home}/.aws {home}/.netrc {home}/.bash_history {home}/.config
-        ls -A /var /run /sys /boot /mnt
+        for place in {' '.join(empty)}; do ls -A $place; done
         for name in '*.nk' id_rsa credentials.toml
         do find / -path /usr -prune -o -path /proc -prune -o -name "$name" -print; done
         cat /proc/*/environ | tr '\\0' '\\n'; env
