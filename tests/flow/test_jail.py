@@ -86,7 +86,7 @@ async def test_secrets_of_the_machine_are_not_there(workspace, tmp_path, monkeyp
         cat link up host{secret} {secret} ../secret /proc/1/root{secret} /proc/self/root{secret}
         cat /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh/* /etc/machine-id /var/lib/dbus/machine-id
         ls -A {home}/.ssh {home}/.aws {home}/.netrc {home}/.bash_history {home}/.config
-        for place in {' '.join(empty)}; do ls -A $place; done
+        for place in {" ".join(empty)}; do ls -A $place; done
         for name in '*.nk' id_rsa credentials.toml
         do find / -path /usr -prune -o -path /proc -prune -o -name "$name" -print; done
         cat /proc/*/environ | tr '\\0' '\\n'; env

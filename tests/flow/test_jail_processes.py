@@ -209,6 +209,17 @@ def starters():
     return [child for child in psutil.Process().children() if "shared.jailer" in " ".join(child.cmdline())]
 
 
+async def minder_in_waiting():
+    """The process that will mind the next command; those of earlier commands have ended."""
+    seen = []
+    while True:
+        children = starters()[0].children()
+        if len(children) == 1 and children == seen and children[0].status() == psutil.STATUS_SLEEPING:
+            return children[0]
+        seen = children
+        await asyncio.sleep(0.2)
+
+
 async def test_a_starter_of_commands_that_does_not_answer_is_given_up(workspace, monkeypatch):
     monkeypatch.setattr(execution, "PATIENCE", 0.2)
     await shell("true", workspace)
@@ -223,9 +234,8 @@ async def test_a_starter_of_commands_that_does_not_answer_is_given_up(workspace,
 async def test_only_the_starter_that_does_not_answer_is_given_up(workspace, monkeypatch):
     monkeypatch.setattr(execution, "PATIENCE", 0.2)
     await shell("true", workspace)
-    while not (waiting := starters()[0].children()):
-        await asyncio.sleep(0.01)
-    waiting[0].suspend()
+    waiting = await minder_in_waiting()
+    waiting.suspend()
     late = asyncio.ensure_future(shell("true", workspace, seconds=1))
     with pytest.raises(ActionError, match="what starts them does not answer"):
         await shell("true", workspace, seconds=0.1)
@@ -234,7 +244,7 @@ async def test_only_the_starter_that_does_not_answer_is_given_up(workspace, monk
     with pytest.raises(ActionError, match="what starts them does not answer"):
         await late
     assert starters() == another
-    waiting[0].kill()
+    waiting.kill()
 
 
 async def test_no_descriptor_of_the_office_is_inherited(workspace):

@@ -143,7 +143,7 @@ async def test_the_model_routes_what_rules_and_examples_leave_open(desk: Desk) -
         (goal,) = await submissions(team)
     assert response.route_used == "cortex"
     assert response.goal_id == goal["goal_id"]
-    assert "the model chose it: so it seems" in response.text
+    assert f"so I started goal {response.goal_id}: Mow the lawn of the data centre" in response.text
 
 
 async def test_a_route_that_does_not_exist_is_asked_again(desk: Desk) -> None:
