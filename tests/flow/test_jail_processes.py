@@ -236,15 +236,17 @@ async def test_only_the_starter_that_does_not_answer_is_given_up(workspace, monk
     await shell("true", workspace)
     waiting = await minder_in_waiting()
     waiting.suspend()
-    late = asyncio.ensure_future(shell("true", workspace, seconds=1))
-    with pytest.raises(ActionError, match="what starts them does not answer"):
-        await shell("true", workspace, seconds=0.1)
-    assert (await shell("echo again", workspace)).output == "again\n"
-    another = starters()
-    with pytest.raises(ActionError, match="what starts them does not answer"):
-        await late
-    assert starters() == another
-    waiting.kill()
+    try:
+        late = asyncio.ensure_future(shell("true", workspace, seconds=1))
+        with pytest.raises(ActionError, match="what starts them does not answer"):
+            await shell("true", workspace, seconds=0.1)
+        assert (await shell("echo again", workspace)).output == "again\n"
+        another = starters()
+        with pytest.raises(ActionError, match="what starts them does not answer"):
+            await late
+        assert starters() == another
+    finally:
+        waiting.kill()
 
 
 async def test_no_descriptor_of_the_office_is_inherited(workspace):
