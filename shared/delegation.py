@@ -8,17 +8,9 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.claim import pending
+from shared.bus.claim import called_off, pending
 from shared.bus.entry import seal
-from shared.contracts import (
-    Task,
-    TaskChanged,
-    TaskResult,
-    TaskStatus,
-    generate_id,
-    generate_iso_timestamp,
-)
-from shared.contracts.base import amended
+from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict
 from shared.job import Job
 from shared.log import logger
@@ -93,7 +85,7 @@ class Delegation:
                 or record.task.cause != task.cause
             ):
                 return
-            ended = _called_off(record, reason)
+            ended = called_off(record, reason)
             with contextlib.suppress(Conflict):  # its worker just wrote something
                 await self._bus.commit([seal(subject, ended, expect=stored.seq)])
                 return
@@ -141,27 +133,3 @@ class Delegation:
     async def _result(self, task: Task) -> TaskResult | None:
         record = await self._record(task)
         return record.result if record else None
-
-
-def _called_off(record: TaskChanged, reason: str) -> TaskChanged:
-    task = record.task
-    result = TaskResult(
-        sender=task.requester,
-        recipient=task.requester,
-        cause=task.id,
-        goal_id=task.goal_id,
-        task_id=task.task_id,
-        agent=task.assignee,
-        status=TaskStatus.CANCELLED,
-        output="",
-        error_message=reason,
-    )
-    return amended(
-        record,
-        id=generate_id(),
-        created_at=generate_iso_timestamp(),
-        sender=task.requester,
-        task=amended(task, status=TaskStatus.CANCELLED),
-        note=reason,
-        result=result,
-    )

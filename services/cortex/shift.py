@@ -16,7 +16,7 @@ from services.cortex.report import report_job
 from shared import subjects
 from shared.actions import Outcome
 from shared.agent import BaseAgent
-from shared.bus.claim import pending
+from shared.bus.claim import called_off, pending
 from shared.bus.entry import seal
 from shared.clock import read_zone
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_id
@@ -99,30 +99,12 @@ class NightShift:
             record = TaskChanged.from_json(stored.data) if stored else TaskChanged(task=task)
             if record.task.status.final:
                 return None
-            result = TaskResult(
-                sender=task.assignee,
-                recipient=task.requester,
-                cause=record.task.id,
-                task_id=task.task_id,
-                agent=task.assignee,
-                status=TaskStatus.CANCELLED,
-                output="",
-                error_message=reason,
-            )
-            ended = amended(
-                record,
-                id=generate_id(),
-                sender=task.assignee,
-                recipient=task.requester,
-                task=amended(record.task, status=TaskStatus.CANCELLED),
-                note=reason,
-                result=result,
-            )
+            ended = called_off(record, reason)
             try:
                 await self._agent.bus.commit([seal(subject, ended, expect=stored.seq if stored else 0)])
             except Conflict:  # its worker just wrote something
                 continue
-            return result
+            return ended.result
 
     async def _archive(self, job: Job, result: TaskResult) -> None:
         path = await asyncio.to_thread(self.queue.store_result, result)
