@@ -122,8 +122,8 @@ def split(phrase: str) -> list[str]:
             for pattern in (ARTICLE, ADVERB, KIND):
                 text = pattern.sub("", text).strip()
         text = TRAILER.sub(r"\1", text)
-        if OUTSIDE.search(part):
-            text = OUTSIDE.search(part)[0]  # type: ignore[index]
+        if outside := OUTSIDE.search(part):
+            text = outside[0]
         elif STANDARD.search(part):
             text = "stdlib"
         if text:
