@@ -10,7 +10,7 @@ from shared.contracts import CommandJudged, CommandVerdict
 from shared.job import current_job
 
 if TYPE_CHECKING:
-    from shared.sandbox.policy import Ruling
+    from shared.policy import Ruling
 
 MAX_TOLD = 8_000
 """The most characters of a command that go on record."""
@@ -18,7 +18,7 @@ MAX_TOLD = 8_000
 
 async def judge(bus: Bus, command: str, workspace: str = "") -> "Ruling":
     """What the policy says of a shell command; anything but ``allow`` goes on record."""
-    from shared.sandbox import policy
+    from shared import policy
 
     ruling = await asyncio.to_thread(policy.judge, command, workspace=workspace)
     if ruling.verdict is not CommandVerdict.ALLOW:

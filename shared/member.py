@@ -28,7 +28,7 @@ from shared.settings import Settings
 from shared.train import ThoughtJournal
 
 if TYPE_CHECKING:
-    from shared.sandbox.policy import Ruling
+    from shared.policy import Ruling
 
 RESERVED = frozenset({FINISH, REST, *offered(0)})
 """Names that no agent's own action may have."""

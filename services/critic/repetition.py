@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from services.critic.claims import Claims
 from services.critic.docket import Docket, last_line
 from shared.contracts import CommandVerdict
+from shared.policy import Ruling
 from shared.sandbox import CommandResult
-from shared.sandbox.policy import Ruling
 
 SLACK = 60.0
 """Seconds beyond twice what the tests took before that they may take again."""

@@ -11,7 +11,7 @@ from shared.profile import Profile
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from shared.sandbox.policy import Ruling
+    from shared.policy import Ruling
 
 
 class Work(Protocol):

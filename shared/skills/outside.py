@@ -11,7 +11,7 @@ from shared.skills.host import Host
 from shared.skills.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from shared.sandbox.policy import Ruling
+    from shared.policy import Ruling
 
 
 async def require_source(host: Host, path: str) -> Path:

@@ -11,8 +11,8 @@ from shared.agent import BaseAgent
 from shared.composition import compose
 from shared.contracts import CommandVerdict, Task
 from shared.job import Job, current_job
+from shared.policy import Ruling
 from shared.profile import Profile
-from shared.sandbox.policy import Ruling
 from shared.settings import Settings
 
 SKILLS = ("files.Files", "shell.Shell", "git.Git", "python.Python", "lint.Lint")

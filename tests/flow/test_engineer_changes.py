@@ -15,8 +15,8 @@ from shared.composition import compose
 from shared.contracts import CommandVerdict, TestRun
 from shared.errors import ActionError
 from shared.job import Job, current_job
+from shared.policy import Ruling
 from shared.profile import load_profile
-from shared.sandbox.policy import Ruling
 from shared.settings import Settings
 from tests.flow.hands import Journal
 

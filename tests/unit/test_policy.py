@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.contracts import CommandVerdict
-from shared.sandbox.policy import judge
-from shared.sandbox.policy.parsing import LONGEST
-from shared.sandbox.policy.rules import RULES
+from shared.policy import judge
+from shared.policy.parsing import LONGEST
+from shared.policy.rules import RULES
 from tests.unit.policy_examples import EVERYDAY, STOPPED
 
 ALLOW, ASK, DENY = CommandVerdict.ALLOW, CommandVerdict.ASK, CommandVerdict.DENY

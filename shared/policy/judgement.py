@@ -1,0 +1,61 @@
+"""Judges a command as a whole: the strictest of what is found in it counts."""
+
+import re
+
+from shared.policy.parsing import LONGEST, Unreadable, narrow
+from shared.policy.paths import HOME, WORKSPACE, resolve
+from shared.policy.reader import Reader
+from shared.policy.rules import RULES
+from shared.policy.ruling import Ruling
+from shared.policy.scope import NOTHING, Scope
+
+_MISLEADING = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ue000-\ue0ff\ufeff]"
+)
+"""Signs that are not seen, reorder what is seen, or stand for something within the policy."""
+_MISLED = ("unclear.spelling", "A sign that cannot be seen")
+_SHOWN = 160
+
+
+def judge(command: str, *, workspace: str = "") -> Ruling:
+    """What the policy says of ``command``, run in the folder ``workspace`` (default: a nameless one).
+
+    Never raises, and decides in bounded time: what is too long or too deep is not allowed.
+    """
+    plain = command.isascii() or len(command) > LONGEST
+    text, back = (command, {}) if plain else narrow(command)
+    folder = workspace.translate({ord(sign): chr(slot) for slot, sign in back.items()})
+    rule, what = _judge(text, folder) if not _MISLEADING.search(command) else _MISLED
+    what = what.translate(back)
+    why = RULES[rule].why.format(_shorten(what) or "The command").replace("....", "...")
+    return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=why)
+
+
+def _judge(command: str, workspace: str) -> tuple[str, str]:
+    if len(command) > LONGEST:
+        return "unclear.size", f"{len(command)} characters"
+    if not command.strip():
+        return "nothing", ""
+    reader = Reader((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE)
+    scope = Scope(reader.workspace, NOTHING)
+    try:
+        output = reader.script(command, scope)
+    except Unreadable as error:
+        reader.find(error.rule, error.what)
+    except RecursionError:
+        reader.find("unclear.size", "commands within commands")
+    except Exception:
+        # A fault of the policy itself must let nothing through.
+        reader.find("unclear.fault")
+    else:
+        reader.settle(output)
+        if reader.dropped:
+            reader.find("destroy.workspace", reader.dropped)
+        if output.endless:
+            reader.find("exhaust.endless", command)
+    return reader.rule, reader.what
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.replace("\0", "...").replace(HOME, "~").split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

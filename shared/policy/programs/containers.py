@@ -1,0 +1,151 @@
+"""Containers and clusters: looking is everyday, what starts, changes or removes is not."""
+
+import re
+
+from shared.policy.call import Call
+from shared.policy.options import parse_options
+from shared.policy.scope import Stream
+from shared.policy.words import Word
+
+SHOWS = re.compile(
+    r"^(get|list|describe|show|ls|status|info|version|help|view|logs?|diff|inspect|ps|top|explain"
+    r"|history|search|stat|check|validate|whoami|-h|--help|--version|get-.*|list-.*|describe-.*|lookup"
+    r"|tree|apps|releases|domains|events|api-resources|api-versions|cluster-info|wait|head-.*|contexts?)$"
+)
+
+
+_GROUPS = frozenset(
+    "container image volume network system builder compose buildx stack swarm node service secret context "
+    "plugin config manifest".split()
+)
+"""Words that stand before docker's actions: what the action is about."""
+_LOOKS = frozenset(
+    "ps images ls list logs inspect info version stats top port history search df config events diff build "
+    "bake help --version -v show context wait".split()
+)
+_GLOBAL = "H host c context l log-level config f file p project-name"
+_COMPOSE = "f file p project-name profile env-file project-directory"
+
+
+def judge_container(call: Call) -> Stream | None:
+    """docker, podman: looking and building are everyday."""
+    found = parse_options(call.args, _GLOBAL, permute=False)
+    if found.has("H", "host"):
+        call.find("network.remote")
+    group, words = _group(call, found.operands)
+    texts = [word.text for word in words]
+    _judge_container_options(call, texts)
+    action = texts[0] if texts else ""
+    if "--push" in texts:
+        call.find("package.publish")
+    if not action or action in _LOOKS:
+        if group == "secret":
+            call.find("secret.store")
+        if action == "inspect" and any("Env" in text or "json ." in text for text in texts):
+            call.find("secret.environment")
+        if any(re.match(r"(https?|git)://|github\.com/", text) for text in texts[1:]):
+            call.find("network.fetch")
+        return None
+    call.find(_action_rule(group, action, texts))
+    if action in {"exec", "run"}:
+        _judge_container_command(call, words[1:])
+    return None
+
+
+def _group(call: Call, words: list[Word]) -> tuple[str, list[Word]]:
+    """What the action is about, and the words from the action on."""
+    group = ""
+    if words and words[0].text in _GROUPS:
+        group, words = words[0].text, words[1:]
+    if group == "compose" or call.name in {"docker-compose", "podman-compose"}:
+        return "compose", parse_options(words, _COMPOSE, permute=False).operands
+    return group, words
+
+
+def _action_rule(group: str, action: str, texts: list[str]) -> str:
+    """The rule for an action that does more than look."""
+    forced = any(text == "--force" or re.match(r"-\w*f", text) for text in texts)
+    if action in {"prune", "rmi"} or (action in {"rm", "remove"} and (group or forced)):
+        return "container.destroy"
+    if action == "down" and {"-v", "--volumes", "--rmi"} & set(texts):
+        return "container.destroy"
+    if action in {"push", "publish"}:
+        return "package.publish" if action == "push" else "secret.store"
+    return "secret.store" if action in {"login", "logout"} else "container.change"
+
+
+def _judge_container_options(call: Call, texts: list[str]) -> None:
+    joined = " ".join(texts)
+    if re.search(
+        r"--privileged|--cap-add|--pid[= ]host|--net(work)?[= ]host|--ipc[= ]host|--uts[= ]host"
+        r"|--userns[= ]host|--device|--security-opt|docker\.sock|containerd\.sock|--cgroup",
+        joined,
+    ):
+        call.find("container.escape")
+    for match in re.finditer(r"(?:-v|--volume|--mount)[= ]?(\S+)", joined):
+        source = match[1]
+        bound = re.search(r"(?:src|source)=([^,]+)", source)
+        source = bound[1] if bound else source.partition(":")[0]
+        if re.match(r"(/(?!workspace)|~|\$HOME|\.\./)", source):
+            call.find("container.escape")
+
+
+def _judge_container_command(call: Call, words: list[Word]) -> None:
+    inner = parse_options(
+        words,
+        "v volume mount e env w workdir name u user p publish network net entrypoint h hostname m memory "
+        "cpus l label platform add-host env-file restart tmpfs ulimit",
+        permute=False,
+    )
+    for word in inner.of("entrypoint"):
+        call.script(word.text)
+    if len(inner.operands) > 1:
+        call.run(inner.operands[1:])
+
+
+_BUILDS = frozenset(
+    "build analyze kustomize template lint completion options plugin dependency repo env".split()
+)
+"""What clusters' tools do with files of the workspace alone."""
+
+
+def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
+    """kubectl and the like: showing is everyday, but not of secrets."""
+    found = call.options(
+        "n namespace context kubeconfig l selector o output f filename c container cluster s server token as"
+    )
+    words = [word.text for word in found.operands]
+    action = words[0] if words else ""
+    if any(word.text not in {"none", "false"} for word in found.of("dry-run")) or found.has("dry-run"):
+        for word in found.of("f", "filename"):
+            call.read(word)
+        return None
+    if found.has("token", "server", "s", "kubeconfig", "as"):
+        call.find("cloud.change")
+    if call.name == "helm" and action == "get" and words[1:2] in (["values"], ["all"], ["manifest"]):
+        call.find("secret.environment")
+    elif action in {"get", "describe", "view"} and any(
+        re.match(r"(secrets?|sa|serviceaccounts?)(/|$|,)|.*,secrets?", word) for word in words[1:]
+    ):
+        call.find("secret.store")
+    elif action == "config":
+        if words[1:2] == ["view"] and "raw" in found.flags:
+            call.find("secret.store")
+        elif words[1:2] and words[1] not in {"view", "current-context", "get-contexts", "get-clusters"}:
+            call.find("cloud.change")
+    elif (action == "rollout" and words[1:2] in (["status"], ["history"])) or (
+        action == "auth" and words[1:2] in (["can-i"], ["whoami"])
+    ):
+        return None
+    elif action in {"delete", "drain", "evict", "cordon", "taint"}:
+        call.find("cloud.destroy")
+    elif action in {"repo", "plugin"} and words[1:2] not in ([], ["list"], ["ls"], ["update"], ["index"]):
+        call.find("package.install")
+    elif action in {"exec", "run", "debug", "attach", "cp", "port-forward", "proxy"}:
+        call.find("cloud.change")
+        texts = [word.text for word in call.args]
+        if "--" in texts:
+            call.run(list(call.args)[texts.index("--") + 1 :])
+    elif action and not SHOWS.match(action) and call.name != "stern" and action not in _BUILDS:
+        call.find("cloud.change")
+    return None

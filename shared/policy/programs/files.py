@@ -1,0 +1,224 @@
+"""Programs that make, copy, move and delete files, and change who may do what with them."""
+
+import re
+
+from shared.policy import effects, secrets
+from shared.policy.call import Call, Handler
+from shared.policy.paths import Place
+from shared.policy.programs.editing import judge_compressor, judge_rename, judge_rsync, judge_sed
+from shared.policy.programs.text import is_large
+from shared.policy.scope import UNREAD, Stream
+from shared.policy.words import Word
+
+_VERSION = re.compile(r"-?\d[\d.]*$")
+_PROGRAM_FOLDER = re.compile(r"^(/usr)?(/local)?/s?bin/([^/]+)$|^/bin/([^/]+)$")
+
+
+def judge_rm(call: Call) -> Stream | None:
+    """It deletes; with nothing named after -rf, what it deletes is missing or hidden."""
+    found = call.options("interactive")
+    deep = found.has("r", "R", "recursive", "d", "dir")
+    force = found.has("f", "force")
+    if not found.operands and deep:
+        call.find("destroy.unknown")
+    if found.has("no-preserve-root"):
+        call.find("destroy.outside-workspace", "Everything")
+    for word in found.operands:
+        call.delete(word, deep, force)
+    return None
+
+
+def judge_unlink(call: Call) -> Stream | None:
+    """It deletes a file or an empty folder."""
+    for word in call.options().operands:
+        call.delete(word)
+    return None
+
+
+def judge_shred(call: Call) -> Stream | None:
+    """It overwrites files beyond recovery."""
+    for word in call.options("n s iterations size random-source").operands:
+        if call.place(word) is Place.DEVICE:
+            call.find("destroy.device")
+        call.delete(word, deep=True, force=True)
+    call.find("destroy.workspace")
+    return None
+
+
+def _target(call: Call, valued: str) -> tuple[list[Word], list[Word], frozenset[str]]:
+    """Sources and targets of cp, mv, ln, install."""
+    found = call.options(f"t target-directory S suffix {valued}")
+    targets = found.of("t", "target-directory")
+    sources = list(found.operands)
+    if not targets and len(sources) > 1:
+        targets = [sources.pop()]
+    return sources, targets, frozenset(found.flags)
+
+
+def _inside(target: Word, source: Word) -> Word:
+    """The file that a copy becomes in a folder."""
+    return Word(
+        f"{target.text.rstrip('/')}/{source.text.rstrip('/').rsplit('/', 1)[-1]}", target.glob or source.glob
+    )
+
+
+def _arrive(call: Call, sources: list[Word], targets: list[Word]) -> None:
+    for target in targets:
+        if any(source.text == "/dev/null" for source in sources):
+            effects.empty(call.reader, call.path(target) or "")
+        call.write(target)
+        for source in sources:
+            path = call.path(source)
+            stream = call.scope.files.get(path or "", Stream())
+            match = _PROGRAM_FOLDER.match(path or "")
+            if match:
+                stream = Stream(match[3] or match[4], source="program")
+            call.reader.written(target, call.scope, stream)
+            inner = _inside(target, source)
+            call.write(inner, output=stream)
+
+
+def judge_cp(call: Call) -> Stream | None:
+    """It reads the sources and writes the targets."""
+    sources, targets, flags = _target(
+        call, "m mode o g owner group sparse backup preserve no-preserve reflink"
+    )
+    deep = bool(flags & {"r", "R", "a", "recursive", "archive"})
+    if call.name == "install" and any(
+        re.fullmatch(r"0?[2467]\d{3}|.*[+=]\w*s\w*", word.text)
+        for word in call.options("m mode o g owner group t S").of("m", "mode")
+    ):
+        call.find("privilege.raise")
+    if call.name == "install" and flags & {"d", "directory"}:
+        for word in [*sources, *targets]:
+            call.write(word, gently=True)
+        return None
+    for word in sources:
+        if effects.is_endless(call.scope, word, call.reader.workspace):
+            call.find("exhaust.endless")
+        elif _PROGRAM_FOLDER.match(call.path(word) or ""):
+            call.find("run.renamed")
+        else:
+            call.read(word, deep)
+    _arrive(call, sources, targets)
+    return None
+
+
+def judge_mv(call: Call) -> Stream | None:
+    """It takes the sources away and writes the targets."""
+    sources, targets, _ = _target(call, "backup")
+    for word in sources:
+        if call.place(word) is Place.WORKSPACE and not (targets and call.place(targets[0]) is Place.NOWHERE):
+            call.read(word)
+            path = call.path(word) or ""
+            away = any(call.place(target) not in {Place.WORKSPACE, Place.UNKNOWN} for target in targets)
+            if away and (word.glob or "." not in path.rsplit("/", 1)[-1]):
+                call.delete(word, deep=True, force=True)
+            inner = path[len(call.reader.workspace) :]
+            if (
+                path == call.reader.workspace
+                or secrets.is_repository(path)
+                or call.reader.is_guarded(path)
+                or secrets.may_guard(inner)
+            ):
+                call.delete(word, deep=True, force=True)
+        elif call.place(word) is Place.UNKNOWN:
+            continue
+        else:
+            call.delete(word, deep=True, force=True)
+    if not any(word.known for word in sources) and not any(word.known for word in targets):
+        return None
+    _arrive(call, sources, targets)
+    return None
+
+
+def _is_same_program(path: str, link: str) -> bool:
+    """Whether a link is called as the program is, but for its version: ``python`` for ``python3``."""
+    names = (_VERSION.sub("", text.rstrip("/").rsplit("/", 1)[-1]) for text in (path, link))
+    return len(set(names)) == 1
+
+
+def judge_ln(call: Call) -> Stream | None:
+    """A link in the workspace must not lead out of it."""
+    sources, targets, _flags = _target(call, "backup")
+    for word in sources:
+        path = call.path(word)
+        if _PROGRAM_FOLDER.match(path or ""):
+            if not all(_is_same_program(path or "", target.text) for target in targets):
+                call.find("run.renamed")
+        elif call.place(word) in {Place.SYSTEM, Place.HOME, Place.KERNEL, Place.DEVICE}:
+            call.find("write.link", path or word.text)
+            call.read(word, deep=True)
+    _arrive(call, sources, targets)
+    return None
+
+
+def judge_made(call: Call) -> Stream | None:
+    """mkdir and touch: nothing is lost."""
+    for word in call.options("m mode d t r date reference time Z context").operands:
+        call.write(word, gently=True)
+    for word in call.options("r reference d t m").of("r", "reference"):
+        call.look(word)
+    return None
+
+
+def judge_truncate(call: Call) -> Stream | None:
+    """It cuts or grows files."""
+    found = call.options("s r size reference l length o offset")
+    if any(is_large(word.text) for word in found.of("s", "size", "l", "length", "o", "offset")):
+        call.find("exhaust.large")
+    for word in found.operands:
+        call.write(
+            word, output=Stream("") if "0" in [size.text for size in found.of("s", "size")] else UNREAD
+        )
+    return None
+
+
+def judge_dd(call: Call) -> Stream | None:
+    """It copies raw data, if need be onto a disk or without an end."""
+    words = dict(word.text.partition("=")[::2] for word in call.args)
+    source, target = words.get("if"), words.get("of")
+    if source and not effects.is_endless(call.scope, Word(source), call.reader.workspace):
+        call.read(Word(source))
+    endless = (
+        bool(source) and effects.is_endless(call.scope, Word(source or ""), call.reader.workspace)
+    ) or call.stdin.endless
+    if endless and "count" not in words:
+        if target:
+            call.find("exhaust.endless")
+        return Stream(endless=True)
+    count, size = words.get("count", "0"), words.get("bs", words.get("ibs", "512"))
+    if endless and is_large(str(_amount(count) * _amount(size))):
+        call.find("exhaust.large")
+    if target:
+        call.write(Word(target), output=Stream("") if source == "/dev/null" else UNREAD)
+    return Stream(source="made")
+
+
+def _amount(text: str) -> int:
+    match = re.match(r"(\d+)([kKMGT]?)", text)
+    return int(match[1][:12]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0
+
+
+PROGRAMS: dict[str, Handler] = {
+    "rm": judge_rm,
+    "grm": judge_rm,
+    "unlink": judge_unlink,
+    "rmdir": judge_unlink,
+    **dict.fromkeys("shred srm wipe scrub sfill sswap smem".split(), judge_shred),
+    **dict.fromkeys("trash trash-put gio-trash rimraf del-cli".split(), judge_rm),
+    **dict.fromkeys("cp gcp install pcp ditto".split(), judge_cp),
+    **dict.fromkeys("mv gmv".split(), judge_mv),
+    **dict.fromkeys("ln link gln symlink".split(), judge_ln),
+    **dict.fromkeys("mkdir touch mkfifo gmkdir gtouch".split(), judge_made),
+    **dict.fromkeys("truncate fallocate".split(), judge_truncate),
+    "dd": judge_dd,
+    **dict.fromkeys("sed gsed".split(), judge_sed),
+    **dict.fromkeys("rename prename".split(), judge_rename),
+    **dict.fromkeys(
+        "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress "
+        "uncompress lzip lzop brotli".split(),
+        judge_compressor,
+    ),
+    "rsync": judge_rsync,
+}

@@ -1,0 +1,241 @@
+"""Programs that reach other machines: fetching, sending, listening, working there."""
+
+import re
+
+from shared.policy.call import Call, Handler
+from shared.policy.programs.fetching import FETCHED, judge_address, judge_curl, judge_wget
+from shared.policy.programs.openssl import judge_openssl
+from shared.policy.scope import Stream
+from shared.policy.words import Word
+
+
+def judge_fetch(call: Call) -> Stream | None:
+    """Other programs that fetch: asked after, and what they bring is never run."""
+    found = call.options("o O d out dir output")
+    call.find("network.fetch")
+    for word in found.of("o", "O", "d", "out", "dir", "output"):
+        call.write(word, output=FETCHED)
+    for word in found.operands:
+        judge_address(call, word)
+        if "://" in word.text:
+            call.write(Word(word.text.split("?")[0].rstrip("/").rsplit("/", 1)[-1]), output=FETCHED)
+        if any(sign in word.text for sign in (":@", "=@", "@/")):
+            call.find("network.send")
+    if call.name in {"http", "https", "xh", "curlie"}:
+        words = [word.text for word in found.operands]
+        if (
+            (words and words[0] in {"POST", "PUT", "DELETE", "PATCH"})
+            or any("=" in word for word in words[1:])
+            or call.stdin.text is None
+        ):
+            call.find("network.send")
+    return FETCHED
+
+
+def judge_raw(call: Call) -> Stream | None:
+    """nc, socat, telnet and their like: a connection of any kind."""
+    found = call.options("p s w e c i I O P q x X T g G")
+    if (
+        call.name in {"nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"}
+        and found.has("z")
+        and not found.has("e", "c")
+    ):
+        if found.operands[:1] and found.operands[0].text not in {"localhost", "127.0.0.1", "::1"}:
+            call.find("network.remote")
+        return None
+    call.find("network.shell")
+    for word in call.args:
+        match = re.match(r"(EXEC|SYSTEM|SHELL):([^,]*)", word.text, re.IGNORECASE)
+        if match:
+            call.script(match[2].strip("'\""))
+    return FETCHED
+
+
+def judge_ssh(call: Call) -> Stream | None:
+    """Another machine; the command for it is judged as if it ran here."""
+    found = call.options("b c D E e F I i J L l m O o p Q R S W w", permute=False)
+    if found.flags == {"G"} and len(found.values) == 0 and len(found.operands) == 1:
+        return None
+    if found.has("Q") and not found.operands:
+        return None
+    call.find("network.remote")
+    for word in found.of("o"):
+        if re.search(r"proxycommand|localcommand|knownhostscommand|proxyusefdpass", word.text, re.IGNORECASE):
+            call.find("unclear.command")
+            call.script(word.text.partition("=")[2])
+    if found.has("R", "D", "L", "w", "W"):
+        call.find("network.listen")
+    for word in found.of("i", "F"):
+        call.read(word)
+    if found.operands[1:]:
+        call.script(" ".join(word.text for word in found.operands[1:]))
+    elif call.stdin.text:
+        call.script(call.stdin.text)
+    return FETCHED
+
+
+def judge_scp(call: Call) -> Stream | None:
+    """Files to or from another machine."""
+    found = call.options("c D F i J l o P S X")
+    if found.has("S", "o"):
+        call.find("unclear.command")
+    operands = found.operands
+    if operands and re.match(r"[\w.@\[\]:-]*:", operands[-1].text):
+        call.find("network.send")
+        for word in operands[:-1]:
+            call.read(word, deep=True)
+    else:
+        call.find("network.fetch")
+        for word in operands[-1:]:
+            call.write(word, output=FETCHED)
+            for source in operands[:-1]:
+                name = source.text.rstrip("/").rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+                call.write(Word(f"{word.text.rstrip('/')}/{name}"), output=FETCHED)
+    return None
+
+
+_STORED_SHOWN = {
+    "ls",
+    "lsd",
+    "lsl",
+    "lsf",
+    "lsjson",
+    "du",
+    "size",
+    "stat",
+    "version",
+    "tree",
+    "list",
+    "snapshots",
+}
+_STORED_GONE = {
+    "rm",
+    "rb",
+    "del",
+    "delete",
+    "deletefile",
+    "purge",
+    "rmdir",
+    "rmdirs",
+    "cleanup",
+    "forget",
+    "prune",
+}
+
+
+def judge_storage(call: Call) -> Stream | None:
+    """Clients of storage elsewhere: what is there is listed, sent or removed."""
+    words = {word.text for word in call.options().operands}
+    if words & _STORED_GONE:
+        call.find("cloud.destroy")
+    elif not words & _STORED_SHOWN:
+        call.find("network.send")
+    for word in call.args:
+        call.read(word)
+    return None
+
+
+def judge_lookup(call: Call) -> Stream | None:
+    """Names and routes: what is asked may carry what must not leave."""
+    found = call.options("c i W w t p s S I m b f k x q W l M Q")
+    if any(word.made or word.odd for word in found.operands):
+        call.find("network.send")
+    if call.name == "whois" and found.has("h", "p", "host", "port"):
+        call.find("network.send")
+    if call.name.startswith("ping") and found.has("f", "s", "p"):
+        call.find("network.remote")
+    if found.has("f") and call.name == "dig":
+        for word in found.of("f"):
+            call.read(word)
+        call.find("network.send")
+    return None
+
+
+def judge_accounts(call: Call) -> Stream | None:
+    """getent: of its databases, those with passwords are not shown."""
+    if any("shadow" in word.text for word in call.args):
+        call.find("secret.file", "/etc/shadow")
+    return judge_lookup(call)
+
+
+def judge_scan(call: Call) -> Stream | None:
+    """Looking for other machines, or listening in."""
+    call.find("network.remote")
+    for word in call.args:
+        if word.text.startswith(("--script", "--interactive")):
+            call.find("unclear.command")
+    return FETCHED
+
+
+def judge_offered(call: Call) -> Stream | None:
+    """Offering something to others."""
+    call.find("network.listen")
+    return None
+
+
+def judge_listing(call: Call) -> Stream | None:
+    """ss, netstat: connections are looked at; ss can end them."""
+    if call.options("A f F D").has("K", "kill", "D"):
+        call.find("system.network")
+    return None
+
+
+def judge_mail(call: Call) -> Stream | None:
+    """Mail and messages to others."""
+    call.find("network.send")
+    for word in call.options("a A s r S c b f").of("a", "A"):
+        call.read(word)
+    return None
+
+
+PROGRAMS: dict[str, Handler] = {
+    "curl": judge_curl,
+    "wget": judge_wget,
+    "wget2": judge_wget,
+    **dict.fromkeys(
+        "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp "
+        "yt-dlp youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe "
+        "ipfs magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli".split(),
+        judge_fetch,
+    ),
+    **dict.fromkeys(
+        "nc ncat netcat nc.openbsd nc.traditional socat telnet rlogin rsh rexec cryptcat pwncat sbd "
+        "dnscat dnscat2 iodine chisel ngrok frpc frps cloudflared bore localtunnel lt gost autossh "
+        "sshuttle msfconsole msfvenom evil-winrm weevely websocat wscat grpcurl mosquitto_pub mqtt "
+        "smbclient ldapsearch rpcclient".split(),
+        judge_raw,
+    ),
+    "ssh": judge_ssh,
+    "mosh": judge_ssh,
+    **dict.fromkeys("scp rcp pscp".split(), judge_scp),
+    **dict.fromkeys(
+        "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc".split(),
+        judge_storage,
+    ),
+    "openssl": judge_openssl,
+    **dict.fromkeys(
+        "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig".split(),
+        judge_lookup,
+    ),
+    "getent": judge_accounts,
+    "finger": lambda call: (
+        call.find("network.fetch") if any("@" in word.text for word in call.args) else None
+    ),
+    **dict.fromkeys(
+        "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap "
+        "gobuster dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow "
+        "netdiscover arp-scan wfuzz nuclei amass subfinder linpeas linpeas.sh pspy mimikatz "
+        "crackmapexec".split(),
+        judge_scan,
+    ),
+    **dict.fromkeys(
+        "http-server serve live-server php-fpm vsftpd sshd dropbear in.tftpd dnsmasq smbd nfsd webfsd "
+        "darkhttpd updog ttyd gotty shellinabox wetty tmate x11vnc vncserver twistd".split(),
+        judge_offered,
+    ),
+    **dict.fromkeys("ss netstat".split(), judge_listing),
+    **dict.fromkeys(
+        "mail mailx sendmail mutt msmtp swaks ssmtp exim telegram-send wall write slackcat".split(),
+        judge_mail,
+    ),
+}
