@@ -3,25 +3,28 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 from shared.policy import effects
+from shared.policy.checks import (
+    is_help,
+    is_listing,
+    is_rehearsal,
+    judge_listing,
+    judge_mentions,
+    judge_outputs,
+    judge_unknown,
+)
 from shared.policy.environment import judge_variable
-from shared.policy.expansion import UNKNOWN
-from shared.policy.help import is_help
-from shared.policy.listings import is_listing, judge_listing
-from shared.policy.located import judge_located
-from shared.policy.mentions import judge_mentions, judge_outputs
+from shared.policy.executables import judge_located
+from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place, place, resolve
-from shared.policy.quoting import holds_subscript
-from shared.policy.rehearsals import is_rehearsal
 from shared.policy.scope import UNREAD, Scope, Stream
 from shared.policy.words import Word
 
 if TYPE_CHECKING:
-    from shared.policy.reader import Reader
+    from shared.policy.interpreter import Interpreter
 
 Handler = Callable[["Call"], Stream | None]
 """Judges a call of one program; what it prints, or None where that is not known."""
@@ -42,13 +45,6 @@ _GAP = re.compile(r"[\s;|&<>]")
 _UNKNOWN_VALUE = "${_}"
 
 
-@cache
-def _programs() -> Mapping[str, Handler]:
-    from shared.policy.programs import PROGRAMS
-
-    return PROGRAMS
-
-
 def _show(text: str) -> str:
     """``text`` as it would be typed: in quotes where it has gaps."""
     return text if text and not _GAP.search(text) else f"'{text}'"
@@ -57,12 +53,12 @@ def _show(text: str) -> str:
 class Call:
     """A program's name, its arguments, what it is fed, and whom to tell what is found."""
 
-    __slots__ = ("args", "assigned", "name", "reader", "scope", "words")
+    __slots__ = ("args", "assigned", "name", "scope", "shell", "words")
 
     def __init__(
-        self, reader: "Reader", scope: Scope, words: Sequence[Word], assigned: Mapping[str, str]
+        self, shell: "Interpreter", scope: Scope, words: Sequence[Word], assigned: Mapping[str, str]
     ) -> None:
-        self.reader, self.words, self.assigned = reader, words, assigned
+        self.shell, self.words, self.assigned = shell, words, assigned
         self.args = words[1:]
         self.name = words[0].text if words else ""
         self.scope = scope
@@ -84,7 +80,7 @@ class Call:
 
     def find(self, rule: str, what: str = "") -> None:
         """Note that ``rule`` applies to ``what``, by default to the command as a whole."""
-        self.reader.find(rule, what or self.title)
+        self.shell.find(rule, what or self.title)
 
     def options(self, valued: str = "", permute: bool = True) -> Options:
         """The arguments as options and operands."""
@@ -93,7 +89,7 @@ class Call:
     @property
     def handler(self) -> Handler | None:
         """What judges the program: by its name, or by that without a version."""
-        programs = _programs()
+        programs = self.shell.programs
         return programs.get(self.name) or programs.get(_VERSION.sub("", self.name))
 
     def judge(self) -> Stream:
@@ -111,7 +107,7 @@ class Call:
         if self.name in self.scope.aliases and f"alias {self.name}" not in self.scope.active:
             return self._judge_alias()
         if self.name in self.scope.functions:
-            return self.reader.function(self.name, self.args, self.scope)
+            return self.shell.function(self.name, self.args, self.scope)
         return self.judge_program()
 
     def judge_program(self) -> Stream:
@@ -121,7 +117,7 @@ class Call:
             judge_mentions(self)
             return UNREAD
         if self.name in _BUILDERS:
-            self.reader.rebuild()
+            self.shell.rebuild()
             if self._is_fetched():
                 self.find("run.download")
         named = self.name != "printf" or (self.args and self.args[0].text == "-v")
@@ -129,7 +125,7 @@ class Call:
             self.find("unclear.spelling")
         passed = is_listing(self.stdin) and judge_listing(self)
         if handler is None:
-            self.judge_unknown_program()
+            judge_unknown(self)
             return UNREAD
         output = handler(self) or UNREAD
         judge_mentions(self)
@@ -138,18 +134,12 @@ class Call:
 
     def is_program(self, name: str) -> bool:
         """Whether the policy knows a program of that name."""
-        return name in _programs()
+        return name in self.shell.programs
 
     def _is_fetched(self) -> bool:
         """Whether it works in a folder that the script itself fetched."""
         cwd = self.scope.cwd or ""
         return any(cwd == folder or cwd.startswith(folder + "/") for folder in self.scope.fetched)
-
-    def judge_unknown_program(self) -> None:
-        """Nothing is known of it: only plain words leave it nothing to do harm with."""
-        from shared.policy.programs.unknown import judge_unknown
-
-        judge_unknown(self)
 
     def judge_unknown_arguments(self) -> None:
         """Whatever paths are among the arguments may be read."""
@@ -161,7 +151,7 @@ class Call:
         inner = self.scope.branch()
         inner.active = (*self.scope.active, f"alias {self.name}")
         words = " ".join(shlex.quote(word.text) for word in self.args)
-        return self.reader.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
+        return self.shell.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
 
     def judge_variable(self, name: str, value: str) -> None:
         """Judge that a variable is set which programs act upon."""
@@ -176,7 +166,7 @@ class Call:
 
     def same_shell(self, text: str, scope: Scope | None = None) -> Stream:
         """Judge ``text`` as a script that this very shell runs (eval, source)."""
-        return self.reader.script(text.replace(UNKNOWN, _UNKNOWN_VALUE), scope or self.scope)
+        return self.shell.script(text.replace(UNKNOWN, _UNKNOWN_VALUE), scope or self.scope)
 
     def run(self, words: Sequence[Word], stdin: Stream | None = None) -> Stream:
         """Judge another command that this one runs."""
@@ -186,28 +176,28 @@ class Call:
         if stdin is not None:
             scope = scope.branch()
             scope.stdin = stdin
-        return self.reader.call(words, scope)
+        return self.shell.call(words, scope)
 
     def read(self, word: Word, deep: bool = False) -> None:
         """The path is read."""
-        effects.read(self.reader, self.scope, word, deep)
+        effects.read(self.shell, self.scope, word, deep)
 
     def query(self, word: Word) -> bool:
         """Some lines or columns of it are read; whether it is a table of the system's."""
-        return effects.query(self.reader, self.scope, word)
+        return effects.query(self.shell, self.scope, word)
 
     def look(self, word: Word) -> None:
         """The path is looked at, not its content."""
-        effects.look(self.reader, self.scope, word)
+        effects.look(self.shell, self.scope, word)
 
     def write(self, word: Word, gently: bool = False, output: Stream = UNREAD) -> None:
         """The path is written."""
-        effects.write(self.reader, self.scope, word, gently)
-        self.reader.written(word, self.scope, output)
+        effects.write(self.shell, self.scope, word, gently)
+        self.shell.written(word, self.scope, output)
 
     def delete(self, word: Word, deep: bool = False, force: bool = False) -> None:
         """The path is deleted."""
-        effects.delete(self.reader, self.scope, word, deep, force)
+        effects.delete(self.shell, self.scope, word, deep, force)
 
     def path(self, word: Word) -> str | None:
         """Where the path leads."""
@@ -215,4 +205,4 @@ class Call:
 
     def place(self, word: Word) -> Place:
         """Whose the path is."""
-        return place(self.path(word), self.reader.workspace)
+        return place(self.path(word), self.shell.workspace)

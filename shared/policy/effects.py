@@ -16,7 +16,7 @@ from shared.policy.paths import (
 )
 
 if TYPE_CHECKING:
-    from shared.policy.reader import Reader
+    from shared.policy.interpreter import Interpreter
     from shared.policy.scope import Scope
     from shared.policy.words import Word
 
@@ -48,38 +48,38 @@ def is_derived(path: str) -> bool:
     return bool(_DERIVED.search(path))
 
 
-def read(reader: "Reader", scope: "Scope", word: "Word", deep: bool = False) -> None:
+def read(shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False) -> None:
     """Its content is read; ``deep``: that of everything beneath it too."""
     text = word.text
     if text == "-" or not text or _ADDRESS.match(text):
         return
     if word.odd:
-        reader.find("unclear.spelling", text)
+        shell.find("unclear.spelling", text)
     path = resolve(text, scope.cwd)
-    shown = _within(path or text, reader.workspace)
+    shown = _within(path or text, shell.workspace)
     if secrets.is_private(shown):
-        reader.find("secret.file", shown)
+        shell.find("secret.file", shown)
     elif secrets.is_likely_secret(shown):
-        reader.find("secret.workspace", shown)
+        shell.find("secret.workspace", shown)
     if path is None or (path == "/" and ".." in text and not deep):
         return
-    where = place(path, reader.workspace)
+    where = place(path, shell.workspace)
     if where is Place.WORKSPACE:
-        if reader.is_guarded(path):
-            reader.find("secret.workspace", path)
+        if shell.is_guarded(path):
+            shell.find("secret.workspace", path)
         return
     if (deep or word.glob) and _EVERYTHING.match(path):
-        reader.find("read.everything", path)
+        shell.find("read.everything", path)
     elif _is_shut(where, path, word.hidden) or "../.." in text:
-        reader.find("read.system", path)
+        shell.find("read.system", path)
 
 
-def query(reader: "Reader", scope: "Scope", word: "Word") -> bool:
+def query(shell: "Interpreter", scope: "Scope", word: "Word") -> bool:
     """Some lines or columns of it are read; whether it is a table of the system's, open to that alone."""
     path = resolve(word.text, scope.cwd) or ""
     if is_table(path) and "../.." not in word.text and not (word.hidden or word.odd or word.glob):
         return True
-    read(reader, scope, word)
+    read(shell, scope, word)
     return False
 
 
@@ -92,12 +92,12 @@ def _is_shut(where: Place, path: str, hidden: bool) -> bool:
     return False
 
 
-def look(reader: "Reader", scope: "Scope", word: "Word") -> None:
+def look(shell: "Interpreter", scope: "Scope", word: "Word") -> None:
     """Its name, size and dates are looked at."""
     path = resolve(word.text, scope.cwd)
     shown = path or word.text
     if secrets.is_private(shown):
-        reader.find("secret.search", shown)
+        shell.find("secret.search", shown)
 
 
 def is_endless(scope: "Scope", word: "Word", workspace: str) -> bool:
@@ -105,100 +105,102 @@ def is_endless(scope: "Scope", word: "Word", workspace: str) -> bool:
     return word.text.startswith("/dev/") and place(resolve(word.text, scope.cwd), workspace) is Place.ENDLESS
 
 
-def write(reader: "Reader", scope: "Scope", word: "Word", gently: bool = False) -> None:
+def write(shell: "Interpreter", scope: "Scope", word: "Word", gently: bool = False) -> None:
     """Its content is written or it is made; ``gently``: nothing that is there is lost (mkdir, touch)."""
     text = word.text
     if _ADDRESS.match(text):
         return
     if _SOCKET.match(text):
-        reader.find("network.shell", text)
+        shell.find("network.shell", text)
         return
     if word.odd:
-        reader.find("unclear.spelling", text)
+        shell.find("unclear.spelling", text)
     path = resolve(text, scope.cwd)
     shown = path or text
-    where = place(path, reader.workspace)
+    where = place(path, shell.workspace)
     inside = where is Place.WORKSPACE
     if where is Place.NOWHERE or where is Place.ENDLESS:
         return
     if secrets.runs_later(
-        _within(shown, reader.workspace) if inside else shown, inside or where is Place.UNKNOWN
+        _within(shown, shell.workspace) if inside else shown, inside or where is Place.UNKNOWN
     ):
-        reader.find("persist.startup", shown)
+        shell.find("persist.startup", shown)
     if not inside and secrets.is_private(shown):
-        reader.find("secret.file", shown)
-    _judge_written(reader, where, shown, gently)
+        shell.find("secret.file", shown)
+    _judge_written(shell, where, shown, gently)
 
 
-def _judge_written(reader: "Reader", where: Place, shown: str, gently: bool) -> None:
+def _judge_written(shell: "Interpreter", where: Place, shown: str, gently: bool) -> None:
     if where is Place.WORKSPACE:
-        if reader.is_guarded(shown):
-            reader.find("guard.tamper", shown)
-        elif secrets.is_repository(_within(shown, reader.workspace)):
-            reader.find("write.repository", shown)
+        if shell.is_guarded(shown):
+            shell.find("guard.tamper", shown)
+        elif secrets.is_repository(_within(shown, shell.workspace)):
+            shell.find("write.repository", shown)
         elif secrets.may_guard(shown) and not gently:
-            reader.find("guard.file", shown)
+            shell.find("guard.file", shown)
     elif where is Place.DEVICE:
-        reader.find("destroy.device", f"Writing to {shown}")
+        shell.find("destroy.device", f"Writing to {shown}")
     elif where in {Place.KERNEL, Place.SYSTEM} or shown.startswith("/root"):
-        reader.find("guard.tamper" if secrets.guards(shown) else "write.system", shown)
+        shell.find("guard.tamper" if secrets.guards(shown) else "write.system", shown)
     elif where is Place.UNKNOWN:
         if not gently:
-            reader.find("write.unknown", shown)
+            shell.find("write.unknown", shown)
     elif where is Place.HOME and secrets.may_guard(shown):
-        reader.find("guard.tamper", shown)
+        shell.find("guard.tamper", shown)
     elif (where is Place.HOME and not (gently and not is_hidden_home(shown))) or (
         where is Place.ELSEWHERE and not gently
     ):
-        reader.find("write.outside-workspace", shown)
+        shell.find("write.outside-workspace", shown)
 
 
-def delete(reader: "Reader", scope: "Scope", word: "Word", deep: bool = False, force: bool = False) -> None:
+def delete(
+    shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False, force: bool = False
+) -> None:
     """It is deleted, ``deep``: with everything beneath it, ``force``: without a question."""
     if word.odd:
-        reader.find("unclear.spelling", word.text)
+        shell.find("unclear.spelling", word.text)
     path = resolve(word.text, scope.cwd)
-    where = place(path, reader.workspace)
+    where = place(path, shell.workspace)
     if path is None:
         rule = "secret.file" if secrets.is_private(word.text) else "destroy.unknown"
-        reader.find(rule, word.text)
+        shell.find(rule, word.text)
         return
     top = path.rstrip("*").rstrip("/")
-    if top != reader.workspace and reader.workspace.startswith(f"{top}/"):
-        reader.find("destroy.outside-workspace", path)
+    if top != shell.workspace and shell.workspace.startswith(f"{top}/"):
+        shell.find("destroy.outside-workspace", path)
     elif where is Place.SCRATCH:
         if path.strip("/*") in {"tmp", "dev/shm", "var/tmp"}:
-            reader.find("destroy.workspace", path)
+            shell.find("destroy.workspace", path)
         elif UNKNOWN in path and deep:
-            reader.find("destroy.unknown", path)
+            shell.find("destroy.unknown", path)
     elif where is not Place.WORKSPACE:
-        reader.find("guard.tamper" if secrets.guards(path) else "destroy.outside-workspace", path)
+        shell.find("guard.tamper" if secrets.guards(path) else "destroy.outside-workspace", path)
     else:
-        _judge_deleted(reader, path, deep, force)
+        _judge_deleted(shell, path, deep, force)
 
 
-def _judge_deleted(reader: "Reader", path: str, deep: bool, force: bool) -> None:
-    inner = _within(path, reader.workspace)
-    if reader.is_guarded(path):
-        reader.find("guard.tamper", path)
+def _judge_deleted(shell: "Interpreter", path: str, deep: bool, force: bool) -> None:
+    inner = _within(path, shell.workspace)
+    if shell.is_guarded(path):
+        shell.find("guard.tamper", path)
     elif secrets.is_repository(inner) or not inner.strip("*.?/"):
-        reader.find("destroy.workspace", path)
+        shell.find("destroy.workspace", path)
     elif secrets.may_guard(inner) or secrets.is_likely_secret(inner):
-        reader.find("guard.file", path)
+        shell.find("guard.file", path)
     elif UNKNOWN in inner and (deep or "/" not in inner):
-        reader.find("destroy.unknown", path)
+        shell.find("destroy.unknown", path)
     elif is_derived(inner):
         if deep and force and not _CACHES.search(inner):
-            reader.drop(path)
+            shell.drop(path)
     elif (deep and force) or inner.endswith("/*") or ("*" in inner and (deep or _SOURCES.search(inner))):
-        reader.find("destroy.workspace", path)
+        shell.find("destroy.workspace", path)
 
 
-def empty(reader: "Reader", path: str) -> None:
+def empty(shell: "Interpreter", path: str) -> None:
     """It is left with nothing in it: a loss where it is a source of the workspace."""
-    inner = _within(path, reader.workspace)
+    inner = _within(path, shell.workspace)
     if inner != path and (_SOURCES.search(inner) or inner.endswith("*")) and not is_derived(inner):
-        reader.find("destroy.workspace", path)
+        shell.find("destroy.workspace", path)
 
 
 def _within(path: str, workspace: str) -> str:

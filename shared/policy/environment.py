@@ -77,7 +77,7 @@ _SEARCHED = {"PATH", "PYTHONPATH", "PERL5LIB", "PERLLIB", "RUBYLIB", "NODE_PATH"
 def _is_own_program(call: "Call") -> bool:
     """Whether it is a program of the workspace that a variable is set for."""
     name = call.words[0].text if call.words else ""
-    return "/" in name and place(resolve(name, call.scope.cwd), call.reader.workspace) is Place.WORKSPACE
+    return "/" in name and place(resolve(name, call.scope.cwd), call.shell.workspace) is Place.WORKSPACE
 
 
 def judge_variable(call: "Call", name: str, value: str) -> None:
@@ -85,20 +85,20 @@ def judge_variable(call: "Call", name: str, value: str) -> None:
     if call.words and call.name in _BUILTINS and name != "PATH":
         return
     if _GUARDS.search(name.upper()):
-        call.reader.find("guard.tamper", f"Setting {name}")
+        call.shell.find("guard.tamper", f"Setting {name}")
     if _SKIPS.match(name) and (not call.words or call.name in _CHECKED):
-        call.reader.find("git.config", f"Setting {name}")
+        call.shell.find("git.config", f"Setting {name}")
     if name in _SEARCHED or (name == "LD_LIBRARY_PATH" and _is_own_program(call)):
         _judge_search(call, value)
     elif name.startswith("HIST") and not _plain(name, value):
-        call.reader.find("guard.tamper", f"Setting {name}")
+        call.shell.find("guard.tamper", f"Setting {name}")
     elif _LOADS.match(name) and not _plain(name, value):
-        call.reader.find("run.preload", f"Setting {name}")
+        call.shell.find("run.preload", f"Setting {name}")
     elif _COMMAND.match(name) and not _HARMLESS.fullmatch(value):
         if UNKNOWN in value or " " in value:
-            call.reader.find("run.preload", f"Setting {name}")
+            call.shell.find("run.preload", f"Setting {name}")
         else:
-            call.reader.find("unknown.use", f"setting {name}")
+            call.shell.find("unknown.use", f"setting {name}")
         if UNKNOWN not in value:
             call.script(value)
 
@@ -114,6 +114,6 @@ def _judge_search(call: "Call", value: str) -> None:
     """Programs may be looked for in the workspace and in the system's folders."""
     for folder in value.split(":"):
         path = resolve(folder or ".", call.scope.cwd)
-        where = place(path, call.reader.workspace)
+        where = place(path, call.shell.workspace)
         if where not in {Place.WORKSPACE, Place.SYSTEM, Place.UNKNOWN, Place.HOME, Place.ELSEWHERE}:
-            call.reader.find("run.preload", f"Looking for programs in {path}")
+            call.shell.find("run.preload", f"Looking for programs in {path}")

@@ -2,11 +2,11 @@
 
 import re
 
-from shared.policy.parsing import LONGEST, Unreadable, narrow
+from shared.policy.interpreter import Interpreter
+from shared.policy.parser import LONGEST, Unreadable, narrow
 from shared.policy.paths import HOME, WORKSPACE, resolve
-from shared.policy.reader import Reader
-from shared.policy.rules import RULES
-from shared.policy.ruling import Ruling
+from shared.policy.programs import PROGRAMS
+from shared.policy.rules import RULES, Ruling
 from shared.policy.scope import NOTHING, Scope
 
 _MISLEADING = re.compile(
@@ -36,24 +36,24 @@ def _judge(command: str, workspace: str) -> tuple[str, str]:
         return "unclear.size", f"{len(command)} characters"
     if not command.strip():
         return "nothing", ""
-    reader = Reader((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE)
-    scope = Scope(reader.workspace, NOTHING)
+    shell = Interpreter((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, PROGRAMS)
+    scope = Scope(shell.workspace, NOTHING)
     try:
-        output = reader.script(command, scope)
+        output = shell.script(command, scope)
     except Unreadable as error:
-        reader.find(error.rule, error.what)
+        shell.find(error.rule, error.what)
     except RecursionError:
-        reader.find("unclear.size", "commands within commands")
+        shell.find("unclear.size", "commands within commands")
     except Exception:
         # A fault of the policy itself must let nothing through.
-        reader.find("unclear.fault")
+        shell.find("unclear.fault")
     else:
-        reader.settle(output)
-        if reader.dropped:
-            reader.find("destroy.workspace", reader.dropped)
+        shell.settle(output)
+        if shell.dropped:
+            shell.find("destroy.workspace", shell.dropped)
         if output.endless:
-            reader.find("exhaust.endless", command)
-    return reader.rule, reader.what
+            shell.find("exhaust.endless", command)
+    return shell.rule, shell.what
 
 
 def _shorten(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The rules: a stable id, the verdict and the sentence of each."""
+"""The rules, each a stable id with its verdict and its sentence, and the ruling on one command."""
 
 import msgspec
 
@@ -100,3 +100,12 @@ RULES = {
     "database.destroy": Rule(_DENY, "{} destroys data in a database."),
 }
 """Every rule by its id."""
+
+
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on ``command``, the stable id of the ``rule`` that decided, and why in one sentence."""
+
+    command: str
+    verdict: CommandVerdict
+    rule: str
+    why: str

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from shared.policy.arithmetic import evaluate
-from shared.policy.braces import expand_braces, is_long
-from shared.policy.expansion import UNKNOWN, expand
-from shared.policy.nodes import QUOTED, gap_between, is_quoted, text_of, touch, without_signs
-from shared.policy.quoting import (
+from shared.policy.expansion import (
+    UNKNOWN,
+    evaluate,
+    expand,
+    expand_braces,
+    is_long,
     protect,
     reveal,
     unescape_ansi,
@@ -19,6 +20,7 @@ from shared.policy.quoting import (
     unescape_document,
     unescape_string,
 )
+from shared.policy.parser import QUOTED, gap_between, is_quoted, text_of, touch, without_signs
 from shared.policy.secrets import is_secret_variable
 
 if TYPE_CHECKING:

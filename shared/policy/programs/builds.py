@@ -3,8 +3,8 @@
 import re
 
 from shared.policy.call import Call, Handler
+from shared.policy.checks import names_effect
 from shared.policy.paths import Place
-from shared.policy.programs.tasks import names_effect
 from shared.policy.programs.tools import judge_tool
 from shared.policy.scope import Stream
 from shared.policy.words import Word

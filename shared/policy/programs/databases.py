@@ -84,7 +84,7 @@ def judge_sqlite(call: Call) -> Stream | None:
             call.read(word)
             if not found.has("readonly") and call.place(word).name not in {"WORKSPACE", "SCRATCH", "UNKNOWN"}:
                 call.find("database.change")
-            if call.path(word) and call.reader.is_guarded(call.path(word) or ""):
+            if call.path(word) and call.shell.is_guarded(call.path(word) or ""):
                 call.find("guard.tamper")
     for word in [*operands[1:], *found.of("cmd", "c", "s")]:
         judge_sql_text(call, word.text, local=True)

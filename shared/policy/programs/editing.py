@@ -91,7 +91,7 @@ def judge_compressor(call: Call) -> Stream | None:
     found = call.options("S T M b o D suffix threads memlimit output-dir-flat")
     for word in found.operands:
         call.read(word)
-        if effects.is_endless(call.scope, word, call.reader.workspace):
+        if effects.is_endless(call.scope, word, call.shell.workspace):
             call.find("exhaust.endless")
         if not found.has("c", "stdout", "l", "list", "t", "test", "k", "keep", "dc", "cd", "to-stdout"):
             call.write(word)

@@ -5,9 +5,9 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from shared.policy.call import Call
+from shared.policy.checks import names_effect
 from shared.policy.expansion import UNKNOWN
 from shared.policy.options import Options
-from shared.policy.programs.tasks import names_effect
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 

@@ -65,7 +65,7 @@ def _inside(target: Word, source: Word) -> Word:
 def _arrive(call: Call, sources: list[Word], targets: list[Word]) -> None:
     for target in targets:
         if any(source.text == "/dev/null" for source in sources):
-            effects.empty(call.reader, call.path(target) or "")
+            effects.empty(call.shell, call.path(target) or "")
         call.write(target)
         for source in sources:
             path = call.path(source)
@@ -73,7 +73,7 @@ def _arrive(call: Call, sources: list[Word], targets: list[Word]) -> None:
             match = _PROGRAM_FOLDER.match(path or "")
             if match:
                 stream = Stream(match[3] or match[4], source="program")
-            call.reader.written(target, call.scope, stream)
+            call.shell.written(target, call.scope, stream)
             inner = _inside(target, source)
             call.write(inner, output=stream)
 
@@ -94,7 +94,7 @@ def judge_cp(call: Call) -> Stream | None:
             call.write(word, gently=True)
         return None
     for word in sources:
-        if effects.is_endless(call.scope, word, call.reader.workspace):
+        if effects.is_endless(call.scope, word, call.shell.workspace):
             call.find("exhaust.endless")
         elif _PROGRAM_FOLDER.match(call.path(word) or ""):
             call.find("run.renamed")
@@ -114,11 +114,11 @@ def judge_mv(call: Call) -> Stream | None:
             away = any(call.place(target) not in {Place.WORKSPACE, Place.UNKNOWN} for target in targets)
             if away and (word.glob or "." not in path.rsplit("/", 1)[-1]):
                 call.delete(word, deep=True, force=True)
-            inner = path[len(call.reader.workspace) :]
+            inner = path[len(call.shell.workspace) :]
             if (
-                path == call.reader.workspace
+                path == call.shell.workspace
                 or secrets.is_repository(path)
-                or call.reader.is_guarded(path)
+                or call.shell.is_guarded(path)
                 or secrets.may_guard(inner)
             ):
                 call.delete(word, deep=True, force=True)
@@ -178,10 +178,10 @@ def judge_dd(call: Call) -> Stream | None:
     """It copies raw data, if need be onto a disk or without an end."""
     words = dict(word.text.partition("=")[::2] for word in call.args)
     source, target = words.get("if"), words.get("of")
-    if source and not effects.is_endless(call.scope, Word(source), call.reader.workspace):
+    if source and not effects.is_endless(call.scope, Word(source), call.shell.workspace):
         call.read(Word(source))
     endless = (
-        bool(source) and effects.is_endless(call.scope, Word(source or ""), call.reader.workspace)
+        bool(source) and effects.is_endless(call.scope, Word(source or ""), call.shell.workspace)
     ) or call.stdin.endless
     if endless and "count" not in words:
         if target:

@@ -3,10 +3,10 @@
 import re
 
 from shared.policy.call import Call, Handler
+from shared.policy.checks import judge_tasks
 from shared.policy.options import parse_options
 from shared.policy.paths import Place
 from shared.policy.programs.subcommands import by_words
-from shared.policy.programs.tasks import judge_tasks
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 

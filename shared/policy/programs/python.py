@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from shared.policy.call import Call, Handler
+from shared.policy.executables import judge_program_arguments
 from shared.policy.expansion import UNKNOWN
-from shared.policy.located import judge_program_arguments
 from shared.policy.options import parse_options
 from shared.policy.paths import Place
 from shared.policy.programs.interpreters import judge_fed

@@ -242,8 +242,6 @@ class _Code:
         found = (self.names.receiver(node), *(self.names.text(one) for one in given))
         texts = [text for text in found if text is not None]
         if effect == "environment":
-            from shared.policy.secrets import is_secret_variable
-
             if not texts or is_secret_variable(texts[0]):
                 self.call.find("secret.environment", "python")
             return

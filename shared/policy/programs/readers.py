@@ -74,7 +74,7 @@ def reader_of(spec: Reads) -> Handler:
                 call.query(word)
             else:
                 call.read(word, recursive)
-            if effects.is_endless(call.scope, word, call.reader.workspace):
+            if effects.is_endless(call.scope, word, call.shell.workspace):
                 endless = True
                 if not spec.passes and not spec.ends:
                     call.find("exhaust.endless")

@@ -43,7 +43,7 @@ def _judge_changed(call: Call, word: Word, deep: bool) -> None:
     elif where is Place.UNKNOWN and deep:
         call.find("write.unknown", word.text)
     elif where is Place.WORKSPACE and (
-        secrets.is_repository(call.path(word) or "") or call.reader.is_guarded(call.path(word) or "")
+        secrets.is_repository(call.path(word) or "") or call.shell.is_guarded(call.path(word) or "")
     ):
         call.find("guard.tamper", call.path(word) or "")
     elif where is Place.WORKSPACE and secrets.may_guard(call.path(word) or ""):

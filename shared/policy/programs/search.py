@@ -6,6 +6,7 @@ from shared.policy import effects, secrets
 from shared.policy.call import Call, Handler
 from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place
+from shared.policy.programs.code import judge_awk_program
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -164,14 +165,12 @@ def judge_awk(call: Call) -> Stream | None:
     files = found.operands
     if not programs and not found.of("f", "file"):
         programs, files = files[:1], files[1:]
-    from shared.policy.programs.code import judge_awk_program
-
     for word in programs:
         judge_awk_program(call, word.text)
     for word in files:
         if "=" not in word.text:
             call.write(word) if inplace else call.query(word)
-            if effects.is_endless(call.scope, word, call.reader.workspace):
+            if effects.is_endless(call.scope, word, call.shell.workspace):
                 call.find("exhaust.endless")
     return Stream(None, None, "made", call.stdin.endless and not files)
 

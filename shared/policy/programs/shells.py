@@ -3,10 +3,10 @@
 import re
 
 from shared.policy.call import Call, Handler
+from shared.policy.checks import judge_script_name, judge_tasks
+from shared.policy.executables import run_written
 from shared.policy.expansion import UNKNOWN
-from shared.policy.located import run_written
 from shared.policy.paths import Place
-from shared.policy.programs.tasks import judge_script_name, judge_tasks
 from shared.policy.scope import NOTHING, Stream
 from shared.policy.words import Word
 
@@ -39,7 +39,7 @@ def judge_shell(call: Call) -> Stream | None:
 
 def _run_text(call: Call, word: Word, words: list[Word]) -> Stream | None:
     if word.text == UNKNOWN or not word.text.strip("\0\"' "):
-        call.find("run.download" if call.reader.fetched else "unclear.command")
+        call.find("run.download" if call.shell.fetched else "unclear.command")
         return None
     return call.script(word.text, words)
 
@@ -89,7 +89,7 @@ def judge_eval(call: Call) -> Stream | None:
         return None
     text = " ".join(word.text for word in words)
     if any(not word.known for word in words):
-        call.find("run.download" if call.reader.fetched else "unclear.eval", call.name)
+        call.find("run.download" if call.shell.fetched else "unclear.eval", call.name)
     call.same_shell(text)
     return None
 
@@ -120,15 +120,10 @@ def judge_alias(call: Call) -> Stream | None:
         if equals:
             call.scope.aliases[name] = text
             call.script(text)
-            if not re.match(rf"\s*\\?{re.escape(name)}\b", text) and _is_program(name):
+            known = call.is_program(name) and (len(name) > 2 or name in _SHORT)
+            if known and not re.match(rf"\s*\\?{re.escape(name)}\b", text):
                 call.find("run.renamed")
     return None
-
-
-def _is_program(name: str) -> bool:
-    from shared.policy.programs import PROGRAMS
-
-    return name in PROGRAMS and (len(name) > 2 or name in _SHORT)
 
 
 def judge_builtin(call: Call) -> Stream | None:

@@ -20,7 +20,7 @@ def judge_cat(call: Call) -> Stream | None:
         elif is_table(call.path(word) or "") and call.query(word):
             streams.append(Stream(source=call.path(word) or ""))
         else:
-            streams.append(call.reader.reads(word, call.scope))
+            streams.append(call.shell.reads(word, call.scope))
     if not found.operands:
         return call.stdin
     if len(streams) == 1:
@@ -64,7 +64,7 @@ def judge_grep(call: Call) -> Stream | None:
         else:
             call.query(word)
         outside |= call.place(word).name in {"HOME", "SYSTEM", "KERNEL", "ELSEWHERE"} and deep
-        if effects.is_endless(call.scope, word, call.reader.workspace):
+        if effects.is_endless(call.scope, word, call.shell.workspace):
             call.find("exhaust.endless")
     if outside and any(secrets.is_sought(word.text) for word in patterns):
         call.find("secret.search")
@@ -85,7 +85,7 @@ def judge_head(call: Call) -> Stream | None:
             call.find("exhaust.large")
     for word in found.operands:
         call.query(word)
-        if effects.is_endless(call.scope, word, call.reader.workspace) and not found.has(
+        if effects.is_endless(call.scope, word, call.shell.workspace) and not found.has(
             "c", "bytes", "n", "lines"
         ):
             call.find("exhaust.endless")
@@ -139,7 +139,7 @@ def judge_sort(call: Call) -> Stream | None:
         call.write(word)
     for word in [*found.operands, *found.of("files0-from", "random-source")]:
         call.query(word)
-        if effects.is_endless(call.scope, word, call.reader.workspace):
+        if effects.is_endless(call.scope, word, call.shell.workspace):
             call.find("exhaust.endless")
     return Stream(None, None, "made")
 

@@ -4,11 +4,11 @@ import re
 
 from shared.policy import effects
 from shared.policy.call import Call, Handler
+from shared.policy.checks import judge_tasks
+from shared.policy.executables import judge_program_arguments, run_written
 from shared.policy.expansion import UNKNOWN
-from shared.policy.located import judge_program_arguments, run_written
 from shared.policy.paths import Place
 from shared.policy.programs.python_code import judge_python
-from shared.policy.programs.tasks import judge_tasks
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -133,7 +133,7 @@ def _judge_paths(call: Call) -> None:
             previous
             in "-o --output -d --target-dir --basetemp --prefix --out-dir --outdir -C --directory".split()
         ):
-            effects.write(call.reader, call.scope, value, gently=True)
+            effects.write(call.shell, call.scope, value, gently=True)
         elif previous in _TAKES_RULES and where not in {Place.WORKSPACE, Place.UNKNOWN}:
             call.find("run.outside", value.text)
         elif where is not Place.SYSTEM or not re.match(r"/(usr|opt)/", value.text):
@@ -184,7 +184,7 @@ def judge_compiler(call: Call) -> Stream | None:
     _judge_paths(call)
     for position, text in enumerate(texts[:-1]):
         if text == "-o":
-            effects.write(call.reader, call.scope, call.args[position + 1])
+            effects.write(call.shell, call.scope, call.args[position + 1])
     return None
 
 

@@ -1,8 +1,9 @@
-"""Programs called by their path: the system's, the workspace's, and those the script itself put there."""
+"""Programs called by their path: the system's, the workspace's, and those the script itself wrote."""
 
 import re
 from typing import TYPE_CHECKING
 
+from shared.policy.checks import judge_script_name, judge_tasks
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place, place, resolve
 from shared.policy.scope import UNREAD, Stream
@@ -23,7 +24,7 @@ def judge_located(call: "Call") -> Stream:
         return UNREAD
     if path in call.scope.files:
         return run_written(call, path)
-    where = place(path, call.reader.workspace)
+    where = place(path, call.shell.workspace)
     if _BINARIES.match(path):
         call.name = path.rsplit("/", 1)[-1]
         return call.judge_program()
@@ -43,15 +44,9 @@ def _judge_own_program(call: "Call", path: str) -> Stream:
     if handler is not None:
         return handler(call) or UNREAD
     judge_program_arguments(call)
-    _judge_tasks(call, path)
-    return UNREAD
-
-
-def _judge_tasks(call: "Call", path: str) -> None:
-    from shared.policy.programs.tasks import judge_script_name, judge_tasks
-
     judge_script_name(call, path)
     judge_tasks(call, call.args)
+    return UNREAD
 
 
 def judge_program_arguments(call: "Call") -> None:
@@ -63,7 +58,7 @@ def judge_program_arguments(call: "Call") -> None:
         value = Word(text, word.glob, word.odd, word.hidden)
         call.read(value)
         path = resolve(text, call.scope.cwd) if "/" in text or text.startswith("~") else None
-        if path and place(path, call.reader.workspace) in _NOT_OURS:
+        if path and place(path, call.shell.workspace) in _NOT_OURS:
             call.find("unknown.use")
 
 
@@ -91,6 +86,6 @@ def run_script_file(call: "Call", text: str) -> None:
         words = [Word(part) for part in first[2:].split()]
         inner = call.scope.branch()
         inner.stdin = Stream(text.partition("\n")[2])
-        call.reader.call(words or [Word("sh")], inner)
+        call.shell.call(words or [Word("sh")], inner)
     else:
         call.script(text)

@@ -1,21 +1,19 @@
-"""Reads a script as the shell would run it, and has every simple command in it judged."""
+"""Interprets a script as the shell would run it, and judges every simple command in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from shared.contracts import CommandVerdict
 from shared.policy import effects, secrets
-from shared.policy.call import Call
-from shared.policy.expansion import UNKNOWN
-from shared.policy.loops import multiplies
-from shared.policy.parsing import DEEPEST, MOST_COMMANDS, Unreadable, is_misread, parse
+from shared.policy.call import Call, Handler
+from shared.policy.commands import Redirects
+from shared.policy.expansion import UNKNOWN, unescape_document
+from shared.policy.parser import DEEPEST, MOST_COMMANDS, Unreadable, is_misread, parse
 from shared.policy.paths import Place, place, resolve
-from shared.policy.quoting import unescape_document
-from shared.policy.redirects import Redirects
 from shared.policy.rules import RULES
 from shared.policy.scope import NOTHING, OWN_PROCESS, UNREAD, Scope, Stream, concatenate
-from shared.policy.statements import STATEMENTS, judge_arithmetic
+from shared.policy.statements import STATEMENTS, judge_arithmetic, multiplies
 from shared.policy.words import Word
 
 if TYPE_CHECKING:
@@ -26,14 +24,15 @@ _OWN = {Place.WORKSPACE, Place.SCRATCH}
 _SKIPPED = {"comment", "heredoc_start", "heredoc_end", "heredoc_content", "string_content"}
 
 
-class Reader:
+class Interpreter:
     """Judges scripts in one workspace; ``rule`` and ``what`` are the strictest that was found so far.
 
-    ``fetched``: some of its words come from the network; ``documents``: it may hold here-documents.
+    ``programs``: what judges a call of each program, by its name; ``fetched``: some words of the script come
+    from the network; ``documents``: it may hold here-documents.
     """
 
-    def __init__(self, workspace: str) -> None:
-        self.workspace = workspace
+    def __init__(self, workspace: str, programs: Mapping[str, Handler]) -> None:
+        self.workspace, self.programs = workspace, programs
         self.rule, self.what = "everyday", ""
         self.depth = 0
         self.left = MOST_COMMANDS
