@@ -31,10 +31,9 @@ Handler = Callable[["Call"], Stream | None]
 
 _VERSION = re.compile(r"-?\d[\d.]*$")
 _BUILDERS = frozenset(
-    "mkdir make gmake cmake ninja npm yarn pnpm bun npx pip pip3 uv poetry pipx python python3 node "
-    "ruby perl php bash sh zsh dash source . "
-    "cargo go mvn gradle ant rake bundle composer docker docker-compose tox nox pytest just task "
-    "scons meson bazel dotnet mix".split()
+    "mkdir make gmake cmake ninja npm yarn pnpm bun npx pip pip3 uv poetry pipx python python3 node ruby "
+    "perl php bash sh zsh dash source . cargo go mvn gradle ant rake bundle composer docker docker-compose "
+    "tox nox pytest just task scons meson bazel dotnet mix".split()
 )
 """Programs that run what they find in the folder where they are."""
 _EVALUATES = frozenset(

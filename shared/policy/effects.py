@@ -24,13 +24,10 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SOCKET = re.compile(r"^/dev/(tcp|udp)(/|$)")
 _DERIVED = re.compile(
     r"(^|/)(build|dist|out|target|node_modules|__pycache__|\.?venv|\.virtualenv|env|htmlcov|coverage"
-    r"|\.coverage[^/]*"
-    r"|[^/]*\.egg-info|\.eggs|\.?cache|[^/]*[._-]cache|te?mp|\.next|\.nuxt|\.turbo|\.gradle|\.tox"
-    r"|\.nox|obj|_build"
-    r"|artifacts|test-results|reports|\.nyc_output|\.terraform|\.ipynb_checkpoints|\.parcel-cache"
-    r"|wheelhouse|_site"
-    r"|[^/]*[_-](build|out|tmp|temp|output)|(tmp|temp|build)[_.-][^/]*|[^/]*\.(pyc|pyo|o|obj|log|tmp"
-    r"|bak|swp|orig|class))(/|$)"
+    r"|\.coverage[^/]*|[^/]*\.egg-info|\.eggs|\.?cache|[^/]*[._-]cache|te?mp|\.next|\.nuxt|\.turbo|\.gradle"
+    r"|\.tox|\.nox|obj|_build|artifacts|test-results|reports|\.nyc_output|\.terraform|\.ipynb_checkpoints"
+    r"|\.parcel-cache|wheelhouse|_site|[^/]*[_-](build|out|tmp|temp|output)|(tmp|temp|build)[_.-][^/]*"
+    r"|[^/]*\.(pyc|pyo|o|obj|log|tmp|bak|swp|orig|class))(/|$)"
 )
 _CACHES = re.compile(
     r"(^|/)(__pycache__|\.[\w-]*cache|\.(tox|nox|eggs|ipynb_checkpoints|coverage[^/]*)|htmlcov|coverage"

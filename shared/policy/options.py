@@ -1,10 +1,17 @@
 """Options and operands of a command, told apart as the programs themselves do."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 
 import msgspec
 
 from shared.policy.words import Word
+
+
+@cache
+def _split(names: str) -> dict[str, None]:
+    """``names`` as a set that keeps their order."""
+    return dict.fromkeys(names.split())
 
 
 class Options(msgspec.Struct, gc=False):
@@ -14,13 +21,15 @@ class Options(msgspec.Struct, gc=False):
     values: dict[str, list[Word]]
     operands: list[Word]
 
-    def has(self, *names: str) -> bool:
-        """Whether one of the options is there."""
-        return any(name in self.flags or name in self.values for name in names)
+    def has(self, names: str) -> bool:
+        """Whether one of the options is given; ``names`` are separated by spaces."""
+        return any(name in self.flags or name in self.values for name in _split(names))
 
-    def of(self, *names: str) -> list[Word]:
-        """The values of these options."""
-        return [word for name in names for word in self.values.get(name, ())]
+    def of(self, names: str) -> list[Word]:
+        """The values of the options ``names``, which are separated by spaces."""
+        if not self.values:
+            return []
+        return [word for name in _split(names) for word in self.values.get(name, ())]
 
 
 def parse_options(words: Sequence[Word], valued: str = "", permute: bool = True) -> Options:
@@ -29,7 +38,7 @@ def parse_options(words: Sequence[Word], valued: str = "", permute: bool = True)
     ``permute``: options may follow operands; without it the first operand ends them (env, nice, ssh).
     Long options may be shortened, as GNU's may.
     """
-    takes = frozenset(valued.split())
+    takes = _split(valued)
     found = Options(set(), {}, [])
     position, count = 0, len(words)
     while position < count:
@@ -63,7 +72,7 @@ def parse_options(words: Sequence[Word], valued: str = "", permute: bool = True)
     return found
 
 
-def _cluster(word: Word, takes: frozenset[str], words: Sequence[Word], position: int, found: Options) -> int:
+def _cluster(word: Word, takes: Collection[str], words: Sequence[Word], position: int, found: Options) -> int:
     letters = word.text[1:]
     for index, letter in enumerate(letters):
         if letter in takes:
@@ -80,7 +89,7 @@ def _cluster(word: Word, takes: frozenset[str], words: Sequence[Word], position:
     return position
 
 
-def _full(name: str, takes: frozenset[str]) -> str:
+def _full(name: str, takes: Collection[str]) -> str:
     if name in takes or len(name) < 3:
         return name
     longer = (known for known in takes if known.startswith(name) and known[len(name)] != "-")

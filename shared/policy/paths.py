@@ -44,13 +44,12 @@ _READABLE = re.compile(
 )
 
 _PUBLIC = re.compile(
-    r"/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|filesystems|partitions|devices|config\.gz"
-    r"|cmdline|interrupts|swaps|vmstat|diskstats|mounts|net/\w+"
-    r"|self/(status|stat|statm|limits|cgroup|mounts|mountinfo|comm|io))$"
-    r"|/sys/(block|devices/system/(cpu|memory|node)|class/(block|hwmon))/[\w/.-]+$"
-    r"|/etc/([\w*-]*-?release|lsb-release|issue|hostname|timezone|services|protocols|shells"
-    r"|debian_version|hosts|(resolv|nsswitch)\.conf|motd|localtime|mime\.types|magic)$"
-    r"|/sys/class/(thermal|power_supply|net)/[\w/]+/(temp|capacity|address|operstate)$"
+    r"/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|filesystems|partitions|devices|config\.gz|cmdline"
+    r"|interrupts|swaps|vmstat|diskstats|mounts|net/\w+|self/(status|stat|statm|limits|cgroup|mounts"
+    r"|mountinfo|comm|io))$|/sys/(block|devices/system/(cpu|memory|node)|class/(block|hwmon))/[\w/.-]+$"
+    r"|/etc/([\w*-]*-?release|lsb-release|issue|hostname|timezone|services|protocols|shells|debian_version"
+    r"|hosts|(resolv|nsswitch)\.conf|motd|localtime|mime\.types|magic)$|/sys/class/(thermal|power_supply"
+    r"|net)/[\w/]+/(temp|capacity|address|operstate)$"
 )
 
 _TABLE = re.compile(

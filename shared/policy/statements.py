@@ -97,10 +97,10 @@ def multiplies(body: "Node", name: str) -> bool:
     return text.count(name.encode()) > 1 or b"|" in text or b"&" in text.replace(b"&&", b"")
 
 
-_WORDS = {
-    "word", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation", "number",
-    "simple_expansion", "expansion", "command_substitution", "process_substitution", "arithmetic_expansion",
-}  # fmt: skip
+_WORDS = frozenset(
+    "word string raw_string ansi_c_string translated_string concatenation number simple_expansion "
+    "expansion command_substitution process_substitution arithmetic_expansion".split()
+)
 _SIDE_BY_SIDE = re.compile(rb"[\w.'\"]\s+-?[A-Za-z/~'\"]")
 _SUBSTITUTED = re.compile(rb"\$\([^()]*\)")
 _TRUSTED = frozenset(

@@ -10,25 +10,10 @@ from shared.policy.words import Word
 
 _TAR = (
     "f C b X T K I F H L N V g file directory exclude exclude-from files-from to-command checkpoint-action "
-    "use-compress-program info-script new-volume-script rsh-command rmt-command transform xform "
-    "owner group mode "
-    "mtime newer index-file listed-incremental strip-components checkpoint level suffix one-top-level"
+    "use-compress-program info-script new-volume-script rsh-command rmt-command transform xform owner group "
+    "mode mtime newer index-file listed-incremental strip-components checkpoint level suffix one-top-level"
 )
-_COMPRESSORS = {
-    "gzip",
-    "bzip2",
-    "xz",
-    "zstd",
-    "pigz",
-    "pbzip2",
-    "lz4",
-    "lzma",
-    "lzip",
-    "lzop",
-    "pixz",
-    "zstdmt",
-    "compress",
-}
+_COMPRESSORS = frozenset("gzip bzip2 xz zstd pigz pbzip2 lz4 lzma lzip lzop pixz zstdmt compress".split())
 
 
 def judge_tar(call: Call) -> Stream | None:
@@ -39,17 +24,17 @@ def judge_tar(call: Call) -> Stream | None:
     else:
         found = parse_options(args, _TAR)
     _judge_runs(call, found)
-    for word in found.of("g", "listed-incremental", "index-file"):
+    for word in found.of("g listed-incremental index-file"):
         call.write(word)
-    if found.has("P", "absolute-names"):
+    if found.has("P absolute-names"):
         call.find("write.unpack")
     letters = "".join(flag for flag in found.flags if len(flag) <= 1)
-    archives = found.of("f", "file")
+    archives = found.of("f file")
     scope = call.scope
-    for word in found.of("C", "directory"):
+    for word in found.of("C directory"):
         call.scope = scope.branch()
         call.scope.cwd = call.path(word)
-    if "x" in letters or found.has("extract", "get"):
+    if "x" in letters or found.has("extract get"):
         for word in archives:
             if word.text != "-":
                 call.read(word)
@@ -72,7 +57,7 @@ def _is_fetched(call: Call, archives: list[Word], scope: Scope) -> bool:
 
 
 def _judge_packed(call: Call, found: Options, archives: list[Word], scope: Scope) -> None:
-    for word in [*found.operands, *found.of("T", "files-from")]:
+    for word in [*found.operands, *found.of("T files-from")]:
         call.read(word, deep=True)
     if found.has("remove-files"):
         for word in found.operands:
@@ -86,11 +71,11 @@ def _judge_packed(call: Call, found: Options, archives: list[Word], scope: Scope
 
 
 def _judge_runs(call: Call, found: Options) -> None:
-    for word in found.of("I", "use-compress-program"):
+    for word in found.of("I use-compress-program"):
         if word.text.split(" ", 1)[0].rsplit("/", 1)[-1] not in _COMPRESSORS:
             call.find("unclear.command")
             call.script(word.text)
-    for word in found.of("to-command", "F", "info-script", "new-volume-script", "rsh-command", "rmt-command"):
+    for word in found.of("to-command F info-script new-volume-script rsh-command rmt-command"):
         call.find("unclear.command")
         call.script(word.text)
     for word in found.of("checkpoint-action"):
@@ -115,10 +100,10 @@ def _old_style(args: list[Word]) -> Options:
     return found
 
 
-def judge_zip(call: Call) -> Stream | None:
+def judge_zip(call: Call) -> None:
     """zip packs; -T with a command of its own runs it; -m deletes what it packed."""
     found = call.options("TT unzip-command b t tt n i x P password O out temp-path suffixes include exclude")
-    for word in found.of("TT", "unzip-command"):
+    for word in found.of("TT unzip-command"):
         call.find("unclear.command")
         call.script(word.text)
     operands = found.operands
@@ -127,11 +112,10 @@ def judge_zip(call: Call) -> Stream | None:
             call.write(word)
     for word in operands[1:]:
         call.read(word, deep=True)
-        if found.has("m", "move"):
+        if found.has("m move"):
             call.delete(word, deep=True, force=True)
-    for word in found.of("O", "out"):
+    for word in found.of("O out"):
         call.write(word)
-    return None
 
 
 def judge_unzip(call: Call) -> Stream | None:
@@ -139,7 +123,7 @@ def judge_unzip(call: Call) -> Stream | None:
     found = call.options("d x P O p0 o0")
     for word in found.operands[:1]:
         call.read(word)
-    if not found.has("l", "t", "p", "v", "Z", "z", "c"):
+    if not found.has("l t p v Z z c"):
         for word in found.of("d") or [Word(".")]:
             call.write(word, gently=True)
             if _is_fetched(call, found.operands[:1], call.scope):
@@ -155,14 +139,14 @@ def judge_packer(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a k
     if call.name == "cpio":
         if found.has("rsh-command"):
             call.find("unclear.command")
-        for word in found.of("F", "I"):
+        for word in found.of("F I"):
             call.read(word)
         for word in found.of("O"):
             call.write(word)
         letters = "".join(flag for flag in found.flags if len(flag) < 8)
         if found.has("extract") or ("i" in letters and "t" not in letters):
             call.find("write.unpack")
-        if found.has("p", "pass-through"):
+        if found.has("p pass-through"):
             for word in found.operands:
                 call.write(word)
         if call.stdin.paths:

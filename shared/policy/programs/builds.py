@@ -36,7 +36,7 @@ def judge_cmake(call: Call) -> Stream | None:
     return judge_tool(call)
 
 
-def judge_make(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
+def judge_make(call: Call) -> None:  # noqa: PLR0912 - one branch a kind
     """make runs what the Makefile says; variables and text given to it may run more."""
     found = call.options("f C j I l o W file directory makefile jobs eval include-dir t")
     if found.has("eval"):
@@ -44,18 +44,18 @@ def judge_make(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kin
         for word in found.of("eval"):
             for inner in re.findall(r"\$\(shell ([^)]*)\)|\n\t@?(.*)", word.text):
                 call.script("".join(inner))
-    for word in found.of("f", "file", "makefile"):
+    for word in found.of("f file makefile"):
         if word.text in {"-", "/dev/stdin"} or call.path(word) in call.scope.files:
             call.find("unclear.input", call.name)
         elif call.place(word) is not Place.WORKSPACE:
             call.find("run.outside", word.text)
-    for word in found.of("C", "directory"):
+    for word in found.of("C directory"):
         path = call.path(word) or ""
         if any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
             call.find("run.download")
         elif call.place(word) not in {Place.WORKSPACE, Place.UNKNOWN}:
             call.find("run.outside", word.text)
-    rehearsed = found.has("n", "just-print", "dry-run", "recon", "q", "question", "p", "print-data-base")
+    rehearsed = found.has("n just-print dry-run recon q question p print-data-base")
     for word in () if rehearsed else found.operands:
         name, equals, value = word.text.partition("=")
         if equals and name in {"SHELL", "MAKEFLAGS", ".SHELLFLAGS"}:
@@ -75,7 +75,6 @@ def judge_make(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kin
         call.find("unknown.use")
     _judge_cloned(call)
     _judge_makefile(call)
-    return None
 
 
 def _judge_makefile(call: Call) -> None:

@@ -15,56 +15,46 @@ LONGEST = 8_192
 
 _STRING = re.compile(r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"|`((?:\\.|[^`\\])*)`", re.DOTALL)
 _PERL = re.compile(
-    r"\b(system|exec|qx|fork|kill|eval|do|require|unlink|rmdir|mkdir|rename|chmod|chown|symlink|link"
-    r"|open|opendir|sysopen|truncate"
-    r"|socket|connect|bind|listen|accept|send|syscall|utime|ioctl|dbmopen|glob|chroot|umask|pipe|wait"
-    r"|use|no|local\s*\*|unpack|pack"
-    r"|readpipe|CORE|IO::|File::|Socket|LWP|Net::|HTTP::|POSIX|Fcntl|ENV|BEGIN|END|sub|goto|dump|tie"
-    r"|bless|AUTOLOAD|while\s*\(\s*1)\b|`|\$\{\s*\\|&\s*[{$\"']"
+    r"\b(system|exec|qx|fork|kill|eval|do|require|unlink|rmdir|mkdir|rename|chmod|chown|symlink|link|open"
+    r"|opendir|sysopen|truncate|socket|connect|bind|listen|accept|send|syscall|utime|ioctl|dbmopen|glob"
+    r"|chroot|umask|pipe|wait|use|no|local\s*\*|unpack|pack|readpipe|CORE|IO::|File::|Socket|LWP|Net::|HTTP::"
+    r"|POSIX|Fcntl|ENV|BEGIN|END|sub|goto|dump|tie|bless|AUTOLOAD|while\s*\(\s*1)\b|`|\$\{\s*\\|&\s*[{$\"']"
     r"|->\s*[$(\[]|\*\{|<[$\w]*\*|<\s*/|\bENV\b|@ARGV\s*=|\^\w"
 )
 _PERL_FINE = re.compile(
     r"\buse\s+(strict|warnings|utf8|feature|List::Util|Data::Dumper|JSON|JSON::PP"
-    r"|POSIX\s*(qw)?\s*[(/'\"]*\s*(floor|ceil|strftime|fmod)[\w\s,]*|bigint|integer|open\s+qw\(:std "
-    r":utf8\)|"
-    r"Time::Local|Time::Piece|Encode|Scalar::Util|Text::\w+|Math::\w+|constant|v?[\d.]+)[^;]*;?"
+    r"|POSIX\s*(qw)?\s*[(/'\"]*\s*(floor|ceil|strftime|fmod)[\w\s,]*|bigint|integer|open\s+qw\(:std :utf8\)"
+    r"|Time::Local|Time::Piece|Encode|Scalar::Util|Text::\w+|Math::\w+|constant|v?[\d.]+)[^;]*;?"
     r"|\bwhile\s*\(\s*<(STDIN)?>\s*\)|\bEND\s*\{|\bBEGIN\s*\{|\bdo\s*\{"
 )
 _PERL_SUBSTITUTE = re.compile(
     r"\b(?:s|y|tr)([/|#,!%~])(?:\\.|(?!\1).)*\1((?:\\.|(?!\1).)*)\1(\w*)", re.DOTALL
 )
 _RUBY = re.compile(
-    r"\b(system|exec|spawn|fork|eval|instance_eval|class_eval|module_eval|instance_exec|send"
-    r"|public_send|__send__|method|const_get|open"
-    r"|popen\w*|require|require_relative|load|File|FileUtils|Dir|IO|Kernel|Process|Socket|TCPSocket"
-    r"|TCPServer|UDPSocket|Net|URI|Open3"
-    r"|Object|Binding|binding|ObjectSpace|Marshal|YAML|Fiddle|DL|PTY|Etc|ENV|trap|at_exit|syscall"
-    r"|exit!|Tempfile|Pathname|loop|Thread"
-    r"|unlink|delete|rm_rf|rmtree|write|gets|readlines|read|test|define_method|autoload|callcc"
-    r"|abort)\b|`|%x|\bFile\b"
+    r"\b(system|exec|spawn|fork|eval|instance_eval|class_eval|module_eval|instance_exec|send|public_send"
+    r"|__send__|method|const_get|open|popen\w*|require|require_relative|load|File|FileUtils|Dir|IO|Kernel"
+    r"|Process|Socket|TCPSocket|TCPServer|UDPSocket|Net|URI|Open3|Object|Binding|binding|ObjectSpace|Marshal"
+    r"|YAML|Fiddle|DL|PTY|Etc|ENV|trap|at_exit|syscall|exit!|Tempfile|Pathname|loop|Thread|unlink|delete"
+    r"|rm_rf|rmtree|write|gets|readlines|read|test|define_method|autoload|callcc|abort)\b|`|%x|\bFile\b"
 )
 _RUBY_FINE = re.compile(
     r"\brequire\s*\(?['\"](json|set|date|time|bigdecimal|securerandom|digest|pp|prime|matrix|yaml|csv"
     r"|English)['\"]\)?|\$stdin\.read|STDIN\.read|\bgets\b(?!\()"
 )
 _NODE_FINE = frozenset(
-    "console log info error warn table JSON stringify parse Math Date Number String Array Object "
-    "Boolean BigInt Set Map Symbol RegExp now keys "
-    "values entries from of map filter reduce forEach join split slice const let var function return "
-    "if else for in while do new typeof this "
-    "true false null undefined NaN Infinity parseInt parseFloat isNaN isFinite length push pop sort "
-    "reverse toString toFixed toUpperCase "
-    "toLowerCase trim replace replaceAll includes indexOf find some every floor ceil round max min "
-    "abs sqrt pow random PI process version versions argv platform "
-    "arch uptime memoryUsage cwd node v8 async await then catch finally try throw Error Promise "
-    "resolve all instanceof of delete void switch case break continue default class extends "
-    "toISOString getFullYear getTime toLocaleString padStart padEnd repeat charCodeAt codePointAt "
-    "fromCharCode test match flat flatMap fill concat shift unshift splice "
-    "Intl DateTimeFormat NumberFormat format isArray assign freeze encodeURIComponent "
-    "decodeURIComponent btoa Buffer alloc localeCompare startsWith endsWith substring substr charAt "
-    "at hasOwn fromEntries setTimeout nextTick hrtime stdout write "
-    "x y z i j k n m a b c d e f g s t v w p q r o acc cur val key item data res obj arr str num sum "
-    "total result text line name value index pkg".split()
+    "console log info error warn table JSON stringify parse Math Date Number String Array Object Boolean "
+    "BigInt Set Map Symbol RegExp now keys values entries from of map filter reduce forEach join split slice "
+    "const let var function return if else for in while do new typeof this true false null undefined NaN "
+    "Infinity parseInt parseFloat isNaN isFinite length push pop sort reverse toString toFixed toUpperCase "
+    "toLowerCase trim replace replaceAll includes indexOf find some every floor ceil round max min abs sqrt "
+    "pow random PI process version versions argv platform arch uptime memoryUsage cwd node v8 async await "
+    "then catch finally try throw Error Promise resolve all instanceof of delete void switch case break "
+    "continue default class extends toISOString getFullYear getTime toLocaleString padStart padEnd repeat "
+    "charCodeAt codePointAt fromCharCode test match flat flatMap fill concat shift unshift splice Intl "
+    "DateTimeFormat NumberFormat format isArray assign freeze encodeURIComponent decodeURIComponent btoa "
+    "Buffer alloc localeCompare startsWith endsWith substring substr charAt at hasOwn fromEntries setTimeout "
+    "nextTick hrtime stdout write x y z i j k n m a b c d e f g s t v w p q r o acc cur val key item data "
+    "res obj arr str num sum total result text line name value index pkg".split()
 )
 _NODE_REQUIRED = re.compile(
     r"\brequire\(\s*['\"](\./[\w./-]*\.json|\./package(\.json)?|path|util|os|url|querystring|assert"

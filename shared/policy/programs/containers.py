@@ -4,7 +4,6 @@ import re
 
 from shared.policy.call import Call
 from shared.policy.options import parse_options
-from shared.policy.scope import Stream
 from shared.policy.words import Word
 
 SHOWS = re.compile(
@@ -27,10 +26,10 @@ _GLOBAL = "H host c context l log-level config f file p project-name"
 _COMPOSE = "f file p project-name profile env-file project-directory"
 
 
-def judge_container(call: Call) -> Stream | None:
+def judge_container(call: Call) -> None:
     """docker, podman: looking and building are everyday."""
     found = parse_options(call.args, _GLOBAL, permute=False)
-    if found.has("H", "host"):
+    if found.has("H host"):
         call.find("network.remote")
     group, words = _group(call, found.operands)
     texts = [word.text for word in words]
@@ -45,11 +44,10 @@ def judge_container(call: Call) -> Stream | None:
             call.find("secret.environment")
         if any(re.match(r"(https?|git)://|github\.com/", text) for text in texts[1:]):
             call.find("network.fetch")
-        return None
+        return
     call.find(_action_rule(group, action, texts))
     if action in {"exec", "run"}:
         _judge_container_command(call, words[1:])
-    return None
 
 
 def _group(call: Call, words: list[Word]) -> tuple[str, list[Word]]:
@@ -109,7 +107,7 @@ _BUILDS = frozenset(
 """What clusters' tools do with files of the workspace alone."""
 
 
-def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
+def judge_cluster(call: Call) -> None:  # noqa: PLR0912 - one branch a kind
     """kubectl and the like: showing is everyday, but not of secrets."""
     found = call.options(
         "n namespace context kubeconfig l selector o output f filename c container cluster s server token as"
@@ -117,10 +115,10 @@ def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a 
     words = [word.text for word in found.operands]
     action = words[0] if words else ""
     if any(word.text not in {"none", "false"} for word in found.of("dry-run")) or found.has("dry-run"):
-        for word in found.of("f", "filename"):
+        for word in found.of("f filename"):
             call.read(word)
-        return None
-    if found.has("token", "server", "s", "kubeconfig", "as"):
+        return
+    if found.has("token server s kubeconfig as"):
         call.find("cloud.change")
     if call.name == "helm" and action == "get" and words[1:2] in (["values"], ["all"], ["manifest"]):
         call.find("secret.environment")
@@ -136,7 +134,7 @@ def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a 
     elif (action == "rollout" and words[1:2] in (["status"], ["history"])) or (
         action == "auth" and words[1:2] in (["can-i"], ["whoami"])
     ):
-        return None
+        return
     elif action in {"delete", "drain", "evict", "cordon", "taint"}:
         call.find("cloud.destroy")
     elif action in {"repo", "plugin"} and words[1:2] not in ([], ["list"], ["ls"], ["update"], ["index"]):
@@ -148,4 +146,3 @@ def judge_cluster(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a 
             call.run(list(call.args)[texts.index("--") + 1 :])
     elif action and not SHOWS.match(action) and call.name != "stern" and action not in _BUILDS:
         call.find("cloud.change")
-    return None

@@ -4,25 +4,22 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
-from shared.policy.scope import Stream
 from shared.policy.words import Word
 
 _DESTROYS = re.compile(
-    r"\b(drop\s+(table|database|schema|index|view|user|role|collection|keyspace|owned|function|trigger"
-    r"|column|materialized|type)|truncate(\s+table)?\s+\w|delete\s+from\s+[\w.\"`\[\]]+\s*(;|$)"
-    r"|alter\s+table\s+\S+\s+drop|drop\w*\s*\(|deletemany\s*\(\s*\{\s*\}|remove\s*\(\s*\{\s*\}"
-    r"|dropdatabase|update\s+[\w.\"`]+\s+set\s+(?![^;]*\bwhere\b)[^;]*(;|$)|flushall|flushdb|shutdown"
-    r"|drop\s)",
+    r"\b(drop\s+(table|database|schema|index|view|user|role|collection|keyspace|owned|function|trigger|column"
+    r"|materialized|type)|truncate(\s+table)?\s+\w|delete\s+from\s+[\w.\"`\[\]]+\s*(;|$)"
+    r"|alter\s+table\s+\S+\s+drop|drop\w*\s*\(|deletemany\s*\(\s*\{\s*\}|remove\s*\(\s*\{\s*\}|dropdatabase"
+    r"|update\s+[\w.\"`]+\s+set\s+(?![^;]*\bwhere\b)[^;]*(;|$)|flushall|flushdb|shutdown|drop\s)",
     re.IGNORECASE,
 )
 _CHANGES = re.compile(
-    r"\b(insert|update|delete|replace|create|alter|grant|revoke|vacuum|attach|detach|copy|load|merge"
-    r"|set|call|do|exec(ute)?|rename|reindex|import|config|eval|script|debug|slaveof|replicaof|migrate"
-    r"|restore|save|bgsave|module|acl"
-    r"|insertone|insertmany|updateone|updatemany|deleteone|deletemany|kill|lock|into\s+(out|dump)file"
-    r"|load_file|load_extension|writefile|edit|readfile|pg_read_\w+|pg_ls_\w+|lo_import|lo_export"
-    r"|pg_sleep|pg_(terminate|cancel)\w*|writable_schema|dblink\w*|xp_cmdshell|sp_\w+|sys_exec|sys_eval|system|program|mysql\.user|pg_shadow"
-    r"|pg_authid)\b",
+    r"\b(insert|update|delete|replace|create|alter|grant|revoke|vacuum|attach|detach|copy|load|merge|set|call"
+    r"|do|exec(ute)?|rename|reindex|import|config|eval|script|debug|slaveof|replicaof|migrate|restore|save"
+    r"|bgsave|module|acl|insertone|insertmany|updateone|updatemany|deleteone|deletemany|kill|lock|into\s+(out"
+    r"|dump)file|load_file|load_extension|writefile|edit|readfile|pg_read_\w+|pg_ls_\w+|lo_import|lo_export"
+    r"|pg_sleep|pg_(terminate|cancel)\w*|writable_schema|dblink\w*|xp_cmdshell|sp_\w+|sys_exec|sys_eval"
+    r"|system|program|mysql\.user|pg_shadow|pg_authid)\b",
     re.IGNORECASE,
 )
 _OWN = re.compile(
@@ -72,7 +69,7 @@ def judge_sql_text(call: Call, text: str, local: bool) -> None:
                 call.read(Word(word.strip("'\"|")))
 
 
-def judge_sqlite(call: Call) -> Stream | None:
+def judge_sqlite(call: Call) -> None:
     """A file of the workspace; its commands can run programs and read files."""
     found = call.options("cmd separator init nullvalue newline mmap vfs c s")
     operands = found.operands
@@ -86,10 +83,9 @@ def judge_sqlite(call: Call) -> Stream | None:
                 call.find("database.change")
             if call.path(word) and call.shell.is_guarded(call.path(word) or ""):
                 call.find("guard.tamper")
-    for word in [*operands[1:], *found.of("cmd", "c", "s")]:
+    for word in [*operands[1:], *found.of("cmd c s")]:
         judge_sql_text(call, word.text, local=True)
     _judge_input(call, len(operands) < 2, local=True)
-    return None
 
 
 def _judge_input(call: Call, interactive: bool, local: bool) -> None:
@@ -106,34 +102,32 @@ _POSTGRES = (
     "field-separator record-separator table-attr"
 )
 _VALUED = (
-    "e execute c command f file h host p P port u user U username d D database dbname o output w "
-    "password S socket eval query q Q i "
-    "log-file init-command v set pset F R T L n a"
+    "e execute c command f file h host p P port u user U username d D database dbname o output w password S "
+    "socket eval query q Q i log-file init-command v set pset F R T L n a"
 )
 
 
-def judge_sql(call: Call) -> Stream | None:
+def judge_sql(call: Call) -> None:
     """Clients of servers: what they are told to do decides."""
     found = call.options(_POSTGRES if call.name in {"psql", "pgcli"} else _VALUED)
-    for word in found.of("f", "file", "i"):
+    for word in found.of("f file i"):
         call.read(word)
         call.find("database.change")
-    for word in found.of("o", "output", "L", "log-file"):
+    for word in found.of("o output L log-file"):
         call.write(word)
-    texts = found.of("e", "execute", "c", "command", "eval", "query", "q", "Q", "init-command")
+    texts = found.of("e execute c command eval query q Q init-command")
     for word in texts:
         judge_sql_text(call, word.text, local=False)
-    hosts = [word.text for word in found.of("h", "host")]
+    hosts = [word.text for word in found.of("h host")]
     if any(host not in {"localhost", "127.0.0.1", "::1"} and not host.startswith("/") for host in hosts):
         call.find("network.remote")
     if any(word.text in {"delete", "drop", "purge", "destroy", "reset"} for word in found.operands):
         call.find("database.destroy")
     if not texts:
         _judge_input(call, True, local=False)
-    return None
 
 
-def judge_redis(call: Call) -> Stream | None:
+def judge_redis(call: Call) -> None:
     """redis-cli: its words are the command."""
     found = call.options("h p a n u s i eval r user pass")
     words = [word.text.upper() for word in found.operands]
@@ -146,15 +140,13 @@ def judge_redis(call: Call) -> Stream | None:
         "STRLEN ZRANGE MEMORY TIME ECHO HKEYS SCARD XLEN XRANGE XINFO".split()
     ) or (not words and call.stdin.text != ""):
         call.find("database.change")
-    if found.has("eval", "a", "pass"):
+    if found.has("eval a pass"):
         call.find("database.change")
-    return None
 
 
 def _always(rule: str) -> Handler:
-    def judge(call: Call) -> Stream | None:
+    def judge(call: Call) -> None:
         call.find(rule)
-        return None
 
     return judge
 

@@ -20,8 +20,8 @@ _SED_SUBSTITUTE = re.compile(
 def judge_sed(call: Call) -> Stream | None:
     """sed prints what it edits, or writes it; its own language can write files and run commands."""
     found = call.options("e f l expression file line-length i0")
-    scripts = [word.text for word in found.of("e", "expression")]
-    for word in found.of("f", "file"):
+    scripts = [word.text for word in found.of("e expression")]
+    for word in found.of("f file"):
         given = (
             call.stdin if word.text in {"-", "/dev/stdin"} else call.scope.files.get(call.path(word) or "")
         )
@@ -32,9 +32,9 @@ def judge_sed(call: Call) -> Stream | None:
             call.find("run.outside", word.text)
         call.read(word)
     files = found.operands
-    if not scripts and not found.of("f", "file"):
+    if not scripts and not found.of("f file"):
         scripts, files = [word.text for word in files[:1]], files[1:]
-    inplace = found.has("i", "in-place") or any(
+    inplace = found.has("i in-place") or any(
         flag.startswith(("i", "ni", "Ei", "ri")) and flag != "i" for flag in found.flags
     )
     for script in scripts:
@@ -73,7 +73,7 @@ def _judge_sed_script(call: Call, script: str) -> None:
             call.read(Word(match[2]))
 
 
-def judge_rename(call: Call) -> Stream | None:
+def judge_rename(call: Call) -> None:
     """rename moves many files by a pattern, which is Perl in one of its kinds."""
     found = call.options("e")
     if any(
@@ -83,7 +83,6 @@ def judge_rename(call: Call) -> Stream | None:
     for word in found.operands[1:]:
         if call.place(word) is not Place.UNKNOWN:
             call.write(word)
-    return None
 
 
 def judge_compressor(call: Call) -> Stream | None:
@@ -93,21 +92,21 @@ def judge_compressor(call: Call) -> Stream | None:
         call.read(word)
         if effects.is_endless(call.scope, word, call.shell.workspace):
             call.find("exhaust.endless")
-        if not found.has("c", "stdout", "l", "list", "t", "test", "k", "keep", "dc", "cd", "to-stdout"):
+        if not found.has("c stdout l list t test k keep dc cd to-stdout"):
             call.write(word)
     for word in found.of("o"):
         call.write(word)
     return Stream(None, None, call.stdin.source or "made", call.stdin.endless and not found.operands)
 
 
-def judge_rsync(call: Call) -> Stream | None:
+def judge_rsync(call: Call) -> None:
     """It copies whole folders, to another machine too, and can delete what is not in the source."""
     found = call.options(
         "e rsh rsync-path f filter exclude include exclude-from include-from files-from T temp-dir "
         "backup-dir log-file password-file port bwlimit max-size min-size info out-format compare-dest "
         "copy-dest link-dest B chmod chown"
     )
-    for word in found.of("e", "rsh", "rsync-path"):
+    for word in found.of("e rsh rsync-path"):
         if word.text.rsplit("/", 1)[-1].split()[:1] != ["ssh"]:
             call.find("unclear.command")
         call.script(word.text)
@@ -115,7 +114,7 @@ def judge_rsync(call: Call) -> Stream | None:
         call.write(word)
     operands = found.operands
     remote = [word for word in operands if re.match(r"([\w.@-]+:|rsync://)", word.text)]
-    dry = found.has("n", "dry-run", "list-only")
+    dry = found.has("n dry-run list-only")
     if remote and not dry:
         call.find("network.send" if operands and operands[-1] in remote else "network.fetch")
     for word in operands[:-1]:
@@ -128,4 +127,3 @@ def judge_rsync(call: Call) -> Stream | None:
     if found.has("remove-source-files") and not dry:
         for word in operands[:-1]:
             call.delete(word, deep=True, force=True)
-    return None

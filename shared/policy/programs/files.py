@@ -14,41 +14,38 @@ _VERSION = re.compile(r"-?\d[\d.]*$")
 _PROGRAM_FOLDER = re.compile(r"^(/usr)?(/local)?/s?bin/([^/]+)$|^/bin/([^/]+)$")
 
 
-def judge_rm(call: Call) -> Stream | None:
+def judge_rm(call: Call) -> None:
     """It deletes; with nothing named after -rf, what it deletes is missing or hidden."""
     found = call.options("interactive")
-    deep = found.has("r", "R", "recursive", "d", "dir")
-    force = found.has("f", "force")
+    deep = found.has("r R recursive d dir")
+    force = found.has("f force")
     if not found.operands and deep:
         call.find("destroy.unknown")
     if found.has("no-preserve-root"):
         call.find("destroy.outside-workspace", "Everything")
     for word in found.operands:
         call.delete(word, deep, force)
-    return None
 
 
-def judge_unlink(call: Call) -> Stream | None:
+def judge_unlink(call: Call) -> None:
     """It deletes a file or an empty folder."""
     for word in call.options().operands:
         call.delete(word)
-    return None
 
 
-def judge_shred(call: Call) -> Stream | None:
+def judge_shred(call: Call) -> None:
     """It overwrites files beyond recovery."""
     for word in call.options("n s iterations size random-source").operands:
         if call.place(word) is Place.DEVICE:
             call.find("destroy.device")
         call.delete(word, deep=True, force=True)
     call.find("destroy.workspace")
-    return None
 
 
 def _target(call: Call, valued: str) -> tuple[list[Word], list[Word], frozenset[str]]:
     """Sources and targets of cp, mv, ln, install."""
     found = call.options(f"t target-directory S suffix {valued}")
-    targets = found.of("t", "target-directory")
+    targets = found.of("t target-directory")
     sources = list(found.operands)
     if not targets and len(sources) > 1:
         targets = [sources.pop()]
@@ -78,7 +75,7 @@ def _arrive(call: Call, sources: list[Word], targets: list[Word]) -> None:
             call.write(inner, output=stream)
 
 
-def judge_cp(call: Call) -> Stream | None:
+def judge_cp(call: Call) -> None:
     """It reads the sources and writes the targets."""
     sources, targets, flags = _target(
         call, "m mode o g owner group sparse backup preserve no-preserve reflink"
@@ -86,13 +83,13 @@ def judge_cp(call: Call) -> Stream | None:
     deep = bool(flags & {"r", "R", "a", "recursive", "archive"})
     if call.name == "install" and any(
         re.fullmatch(r"0?[2467]\d{3}|.*[+=]\w*s\w*", word.text)
-        for word in call.options("m mode o g owner group t S").of("m", "mode")
+        for word in call.options("m mode o g owner group t S").of("m mode")
     ):
         call.find("privilege.raise")
     if call.name == "install" and flags & {"d", "directory"}:
         for word in [*sources, *targets]:
             call.write(word, gently=True)
-        return None
+        return
     for word in sources:
         if effects.is_endless(call.scope, word, call.shell.workspace):
             call.find("exhaust.endless")
@@ -101,10 +98,9 @@ def judge_cp(call: Call) -> Stream | None:
         else:
             call.read(word, deep)
     _arrive(call, sources, targets)
-    return None
 
 
-def judge_mv(call: Call) -> Stream | None:
+def judge_mv(call: Call) -> None:
     """It takes the sources away and writes the targets."""
     sources, targets, _ = _target(call, "backup")
     for word in sources:
@@ -127,9 +123,8 @@ def judge_mv(call: Call) -> Stream | None:
         else:
             call.delete(word, deep=True, force=True)
     if not any(word.known for word in sources) and not any(word.known for word in targets):
-        return None
+        return
     _arrive(call, sources, targets)
-    return None
 
 
 def _is_same_program(path: str, link: str) -> bool:
@@ -138,7 +133,7 @@ def _is_same_program(path: str, link: str) -> bool:
     return len(set(names)) == 1
 
 
-def judge_ln(call: Call) -> Stream | None:
+def judge_ln(call: Call) -> None:
     """A link in the workspace must not lead out of it."""
     sources, targets, _flags = _target(call, "backup")
     for word in sources:
@@ -150,28 +145,23 @@ def judge_ln(call: Call) -> Stream | None:
             call.find("write.link", path or word.text)
             call.read(word, deep=True)
     _arrive(call, sources, targets)
-    return None
 
 
-def judge_made(call: Call) -> Stream | None:
+def judge_made(call: Call) -> None:
     """mkdir and touch: nothing is lost."""
     for word in call.options("m mode d t r date reference time Z context").operands:
         call.write(word, gently=True)
-    for word in call.options("r reference d t m").of("r", "reference"):
+    for word in call.options("r reference d t m").of("r reference"):
         call.look(word)
-    return None
 
 
-def judge_truncate(call: Call) -> Stream | None:
+def judge_truncate(call: Call) -> None:
     """It cuts or grows files."""
     found = call.options("s r size reference l length o offset")
-    if any(is_large(word.text) for word in found.of("s", "size", "l", "length", "o", "offset")):
+    if any(is_large(word.text) for word in found.of("s size l length o offset")):
         call.find("exhaust.large")
     for word in found.operands:
-        call.write(
-            word, output=Stream("") if "0" in [size.text for size in found.of("s", "size")] else UNREAD
-        )
-    return None
+        call.write(word, output=Stream("") if "0" in [size.text for size in found.of("s size")] else UNREAD)
 
 
 def judge_dd(call: Call) -> Stream | None:

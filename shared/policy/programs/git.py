@@ -3,36 +3,29 @@
 from shared.policy.call import Call, Handler
 from shared.policy.options import parse_options
 from shared.policy.paths import Place
-from shared.policy.programs.git_commands import COMMANDS
-from shared.policy.programs.git_settings import judge_setting
-from shared.policy.scope import Stream
+from shared.policy.programs.git_commands import COMMANDS, judge_setting
+from shared.policy.programs.rows import HARMLESS, Row, Step, always, first, row
 from shared.policy.words import Word
 
 _SHOWS = frozenset(
-    "status log diff show blame annotate shortlog describe rev-parse rev-list ls-files ls-tree "
-    "ls-remote cat-file "
-    "name-rev grep whatchanged merge-base count-objects fsck var version help show-ref for-each-ref "
-    "cherry range-diff "
-    "diff-tree diff-index diff-files check-ignore check-attr verify-commit verify-tag "
-    "get-tar-commit-id check-mailmap "
-    "stripspace column interpret-trailers show-branch patch-id hash-object mktree merge-tree "
-    "request-pull bugreport "
-    "diagnose lfs-ls show-index unpack-file verify-pack".split()
+    "status log diff show blame annotate shortlog describe rev-parse rev-list ls-files ls-tree ls-remote "
+    "cat-file name-rev grep whatchanged merge-base count-objects fsck var version help show-ref for-each-ref "
+    "cherry range-diff diff-tree diff-index diff-files check-ignore check-attr verify-commit verify-tag "
+    "get-tar-commit-id check-mailmap stripspace column interpret-trailers show-branch patch-id hash-object "
+    "mktree merge-tree request-pull bugreport diagnose lfs-ls show-index unpack-file verify-pack".split()
 )
 _CHANGES = frozenset(
-    "add commit mv init merge cherry-pick revert am apply notes fetch pull clone rebase bisect "
-    "format-patch archive "
-    "bundle rerere sparse-checkout maintenance write-tree read-tree update-index commit-tree "
-    "commit-graph pack-refs repack mergetool difftool "
-    "lfs flow submodule subtree citool".split()
+    "add commit mv init merge cherry-pick revert am apply notes fetch pull clone rebase bisect format-patch "
+    "archive bundle rerere sparse-checkout maintenance write-tree read-tree update-index commit-tree "
+    "commit-graph pack-refs repack mergetool difftool lfs flow submodule subtree citool".split()
 )
 _GLOBAL = "C c git-dir work-tree namespace exec-path super-prefix config-env attr-source list-cmds"
 
 
-def judge_git(call: Call) -> Stream | None:
+def judge_git(call: Call) -> None:
     """One of git's own commands, with its options before it."""
     found = parse_options(call.args, _GLOBAL, permute=False)
-    for word in found.of("c", "config-env"):
+    for word in found.of("c config-env"):
         judge_setting(call, word.text.partition("=")[0], word.text.partition("=")[2])
     if found.has("exec-path") and found.of("exec-path"):
         call.find("git.executes")
@@ -47,18 +40,19 @@ def judge_git(call: Call) -> Stream | None:
     for word in [*found.of("C"), *found.of("work-tree")]:
         call.scope.cwd = call.path(word)
     if not found.operands:
-        return None
+        return
     name, words = found.operands[0], found.operands[1:]
     if name.hidden or not name.known:
         call.find("unclear.command")
-        return None
+        return
     handler = COMMANDS.get(name.text)
-    if handler is not None:
+    if isinstance(handler, Row):
+        handler.judge(call, words)
+    elif handler is not None:
         handler(call, words)
     elif name.text not in _SHOWS and name.text not in _CHANGES:
         call.find("unknown.use")
     _judge_general(call, name.text, words)
-    return None
 
 
 def _judge_general(call: Call, name: str, words: list[Word]) -> None:
@@ -69,18 +63,9 @@ def _judge_general(call: Call, name: str, words: list[Word]) -> None:
     for word in words:
         text = word.text
         option, _, value = text.partition("=")
-        if option in {
-            "--upload-pack",
-            "--receive-pack",
-            "--exec",
-            "--ext-diff",
-            "--textconv",
-            "--extcmd",
-            "--tool",
-            "--open-files-in-pager",
-        }:
-            if option in {"--ext-diff", "--textconv", "--tool"}:
-                continue
+        if option in {"--ext-diff", "--textconv", "--tool"}:
+            continue
+        if option in {"--upload-pack", "--receive-pack", "--exec", "--extcmd", "--open-files-in-pager"}:
             call.find("git.executes")
             if value:
                 call.script(value)
@@ -98,28 +83,27 @@ def _judge_general(call: Call, name: str, words: list[Word]) -> None:
     if name in {"archive", "format-patch", "bundle"}:
         found = parse_options(words, "o output output-directory remote format prefix")
         created = found.operands[1:2] if name == "bundle" else []
-        for word in [*found.of("o", "output", "output-directory"), *created]:
+        for word in [*found.of("o output output-directory"), *created]:
             call.write(word, gently=name == "format-patch")
 
 
-def judge_other(call: Call) -> Stream | None:
-    """Other version control: looking is everyday."""
-    words = [word.text for word in call.options().operands]
-    if (
-        words
-        and words[0]
-        not in "status log diff info list ls cat annotate blame help summary branch root id st add "
-        "ci commit show bookmarks".split()
-    ):
-        call.find("git.discard")
-    return None
+_OTHER = row(
+    "",
+    first(
+        Step(
+            words="|status|log|diff|info|list|ls|cat|annotate|blame|help|summary|branch|root|id|st|add|ci|commit"
+            "|show|bookmarks"
+        ),
+        Step("git.discard"),
+    ),
+)
+"""Other version control: looking is everyday."""
 
 
 PROGRAMS: dict[str, Handler] = {
     "git": judge_git,
-    **dict.fromkeys("hg svn bzr fossil jj p4 cvs darcs".split(), judge_other),
-    "tig": lambda call: None,
-    "git-lfs": lambda call: call.find("git.remote"),
-    "bfg": lambda call: call.find("git.history"),
-    "git-filter-repo": lambda call: call.find("git.history"),
+    **dict.fromkeys("hg svn bzr fossil jj p4 cvs darcs".split(), _OTHER),
+    "tig": HARMLESS,
+    "git-lfs": always("git.remote"),
+    **dict.fromkeys(["bfg", "git-filter-repo"], always("git.history")),
 }

@@ -1,194 +1,233 @@
-"""git's commands: what can be brought back, and what cannot."""
+"""git's commands: what can be brought back, what cannot, and which settings make git run programs."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from shared.policy.call import Call
 from shared.policy.options import parse_options
-from shared.policy.programs.git_remotes import (
-    judge_clone,
-    judge_fetch,
-    judge_lfs,
-    judge_push,
-    judge_remote,
-    judge_submodule,
-)
-from shared.policy.programs.git_settings import judge_config
-from shared.policy.programs.git_tree import (
-    judge_add,
-    judge_am,
-    judge_checkout,
-    judge_clean,
-    judge_mv,
-    judge_reset,
-    judge_restore,
-    judge_rm,
-    judge_stash,
-    judge_switch,
-    judge_worktree,
-)
+from shared.policy.programs.fetching import judge_address
+from shared.policy.programs.rows import Row, Step, always, first, row
 from shared.policy.words import Word
 
+Judge = Callable[[Call, Sequence[Word]], object]
 
-def _branch(call: Call, words: list[Word]) -> None:
-    found = parse_options(
-        words, "u set-upstream-to contains no-contains merged no-merged points-at sort format"
-    )
-    delete = found.has("d", "delete", "dr")
-    if found.has("D", "M", "C", "f", "force") or (delete and found.has("r", "remotes")):
-        call.find("git.history")
-    if found.has("edit-description"):
-        call.find("unknown.use")
-
-
-def _reflog(call: Call, words: list[Word]) -> None:
-    if words and words[0].text in {"expire", "delete"}:
-        call.find("git.history")
-
-
-def _gc(call: Call, words: list[Word]) -> None:
-    if parse_options(words).has("prune", "aggressive", "force") and any(
-        "now" in word.text or "all" in word.text for word in words
-    ):
-        call.find("git.history")
-
-
-def _always(rule: str) -> "Judge":
-    return lambda call, _: call.find(rule)
+_BY_SSH = re.compile(r"(ssh://)?git@[\w-]+(\.[\w-]+)+[:/][\w./-]+").fullmatch
+_ADDRESS = r"(?i:[a-z+]+://|[\w.-]+@[\w.-]+:|ext::)"
+_TWO_WORDS = r"[^ ]* [^ ]* "
+_FILE = (
+    r"\.|:/|\*|(\./|\.\./|:).*|.*/|.*\*.*"
+    r"|.*(?<!\d)\.(py|js|ts|tsx|jsx|md|txt|json|ya?ml|toml|c|h|cpp|go|rs|java|rb|sh|html|css|cfg|ini|lock|xml|sql)"
+)
+"""A file rather than a branch: ``.``, ``src/``, ``a.py``, ``*.py``."""
+_RUNS_KEYS = re.compile(
+    r"(core\.(pager|editor|sshcommand|askpass|hookspath|fsmonitor|gitproxy|attributesfile|worktree"
+    r"|alternaterefscommand)|alias\..*|pager\..*|sequence\.editor|filter\..*|diff\..*\.(command|textconv)"
+    r"|diff\.external|merge\..*\.driver|(merge|diff)tool\..*\.(cmd|path)|credential\..*|credential\.helper"
+    r"|gpg\.program|gpg\..*\.program|init\.templatedir|uploadpack\.packobjectshook|remote\..*\.(uploadpack"
+    r"|receivepack|vcs|proxy)|protocol\..*|url\..*\.(insteadof|pushinsteadof)|include\.path|includeif\..*"
+    r"|http\.(proxy|sslverify|extraheader|cookiefile)|submodule\..*\.update|interactive\.difffilter"
+    r"|sendemail\..*|web\.browser|browser\..*|instaweb\..*|man\..*|trailer\..*\.(cmd|command)"
+    r"|tar\..*\.command|receive\..*|ssh\.variant|extensions\..*|difftool\..*|guitool\..*|safe\.directory)$",
+    re.IGNORECASE,
+)
 
 
-def _update_ref(call: Call, words: list[Word]) -> None:
-    call.find("git.history")
+def judge_setting(call: Call, key: str, value: str) -> None:
+    """Judge that git's setting ``key`` becomes ``value``: some name programs that git then runs."""
+    if _RUNS_KEYS.match(key):
+        harmless = key.lower() in {"core.pager", "core.editor", "safe.directory"} and value in {
+            "cat",
+            "less",
+            "vim",
+            "nano",
+            "",
+            "true",
+            ":",
+            "code --wait",
+        }
+        if key.lower() == "core.hookspath" and value in {"/dev/null", ""}:
+            call.find("git.config", f"Setting {key}")
+        elif key.lower().startswith("alias.") and not value.startswith("!"):
+            call.run([Word("git"), *(Word(part) for part in value.split())])
+        elif not harmless:
+            call.find("git.executes", f"Setting {key}")
+            call.script(value.lstrip("!"))
 
 
-def _tag(call: Call, words: list[Word]) -> None:
-    if parse_options(words, "m F u").has("d", "delete", "f", "force"):
-        call.find("git.history")
-
-
-def _symbolic(call: Call, words: list[Word]) -> None:
-    found = parse_options(words, "m")
-    if len(found.operands) > 1 or found.has("d", "delete"):
-        call.find("git.history")
-
-
-def _init(call: Call, words: list[Word]) -> None:
-    for word in parse_options(words, "b initial-branch template object-format shared").operands:
-        call.write(word, gently=True)
-
-
-def _trailers(call: Call, words: list[Word]) -> None:
-    found = parse_options(words, "trailer where if-exists if-missing")
-    for word in found.operands if found.has("in-place") else ():
+def judge_config(call: Call, words: Sequence[Word]) -> None:
+    """Settings."""
+    found = parse_options(words, "f file blob type default")
+    for word in found.of("f file"):
         call.write(word)
-
-
-def _commit(call: Call, words: list[Word]) -> None:
-    found = parse_options(words, "m message F file C c reuse-message author date t template u S")
-    if found.has("n"):
+    operands = [word.text for word in found.operands]
+    if operands[:1] and operands[0] in {"get", "list", "set", "unset", "edit", "get-all"}:
+        if operands[0] in {"get", "list", "get-all"}:
+            return
+        operands = operands[1:]
+    if any(re.search(r"extraheader|token|password", word, re.IGNORECASE) for word in operands):
+        call.find("secret.store")
+    if found.has("get list l get-all get-regexp get-urlmatch show-origin get-color"):
+        return
+    if found.has("e edit"):
         call.find("git.config")
-    for word in found.of("F", "file", "t", "template"):
-        call.read(word)
+    if found.has("global system") and (len(operands) > 1 or found.has("unset unset-all add")):
+        call.find("git.config")
+    if len(operands) > 1 or found.has("unset unset-all add replace-all rename-section remove-section"):
+        judge_setting(call, operands[0] if operands else "", operands[1] if len(operands) > 1 else "")
 
 
-def _maintenance(call: Call, words: list[Word]) -> None:
-    if words and words[0].text in {"start", "register"}:
-        call.find("persist.schedule")
-
-
-def _rebase(call: Call, words: list[Word]) -> None:
-    found = parse_options(words, "x exec onto s X strategy")
-    for word in found.of("x", "exec"):
+def judge_clone(call: Call, words: Sequence[Word]) -> None:
+    """A repository fetched."""
+    found = parse_options(
+        words,
+        "b branch c config o origin u upload-pack template reference depth j jobs separate-git-dir filter",
+    )
+    for word in found.of("c config"):
+        judge_setting(call, word.text.partition("=")[0], word.text.partition("=")[2])
+    if found.has("u upload-pack template"):
         call.find("git.executes")
-        call.script(word.text)
-    if found.has("X"):
-        call.find("git.history")
+    if not found.operands:
+        return
+    source = found.operands[0].text
+    folder = (
+        found.operands[1]
+        if len(found.operands) > 1
+        else Word(re.sub(r"\.git/?$|/$", "", source).rsplit("/", 1)[-1])
+    )
+    call.write(folder, gently=True)
+    if re.match(_ADDRESS, source):
+        if source.startswith("https://"):
+            judge_address(call, found.operands[0])
+        elif not _BY_SSH(source):
+            call.find("git.remote")
+            judge_address(call, found.operands[0])
+        call.scope.fetched.add(call.path(folder) or "")
 
 
-def _bisect(call: Call, words: list[Word]) -> None:
+def judge_submodule(call: Call, words: Sequence[Word]) -> None:
+    """Repositories within this one."""
+    if words and words[0].text == "foreach":
+        rest = [word for word in words[1:] if not word.text.startswith("-")]
+        call.script(" ".join(word.text for word in rest))
+    elif words and words[0].text in {"add", "set-url"}:
+        call.find("git.remote")
+    elif words and (words[0].text == "deinit" or parse_options(words).has("f force")):
+        call.find("git.discard")
+
+
+def judge_bisect(call: Call, words: Sequence[Word]) -> None:
+    """Looks for a commit; ``run`` runs a command for each."""
     if words and words[0].text == "run":
         call.run(words[1:])
 
 
-def _tool(call: Call, words: list[Word]) -> None:
-    found = parse_options(words, "x extcmd t tool")
-    for word in found.of("x", "extcmd"):
-        call.find("git.executes")
-        call.script(word.text)
-
-
-def _diff(call: Call, words: list[Word]) -> None:
-    found = parse_options(words, "U S G O output diff-filter word-diff-regex")
-    if found.has("no-index"):
-        for word in found.operands:
-            call.read(word)
-
-
-Judge = Callable[[Call, list[Word]], None]
-
-COMMANDS: dict[str, Judge] = {
-    "config": judge_config,
-    "reset": judge_reset,
-    "clean": judge_clean,
-    "checkout": judge_checkout,
-    "switch": judge_switch,
-    "restore": judge_restore,
-    "push": judge_push,
-    "branch": _branch,
-    "stash": judge_stash,
-    "reflog": _reflog,
-    "gc": _gc,
-    "prune": _always("git.history"),
-    "filter-branch": _always("git.history"),
-    "filter-repo": _always("git.history"),
-    "update-ref": _update_ref,
-    "symbolic-ref": _symbolic,
-    "replace": _always("git.history"),
-    "tag": _tag,
-    "remote": judge_remote,
-    "rm": judge_rm,
-    "worktree": judge_worktree,
-    "clone": judge_clone,
-    "commit": _commit,
-    "init": _init,
-    "interpret-trailers": _trailers,
-    "mv": judge_mv,
-    "maintenance": _maintenance,
-    "fetch": judge_fetch,
-    "pull": judge_fetch,
-    "rebase": _rebase,
-    "bisect": _bisect,
-    "submodule": judge_submodule,
-    "lfs": judge_lfs,
-    "am": judge_am,
-    "apply": judge_am,
-    "difftool": _tool,
-    "mergetool": _tool,
-    "add": judge_add,
-    "diff": _diff,
-    "stage": judge_add,
-    "checkout-index": _always("git.discard"),
-    "read-tree": _always("git.discard"),
-    "credential": _always("secret.store"),
-    "credential-store": _always("secret.store"),
-    "credential-cache": _always("secret.store"),
-    "send-email": _always("network.send"),
-    "imap-send": _always("network.send"),
-    "daemon": _always("network.listen"),
-    "instaweb": _always("network.listen"),
-    "http-backend": _always("network.listen"),
-    "svn": _always("git.remote"),
-    "p4": _always("git.remote"),
-    "shell": _always("unclear.command"),
-    "upload-pack": _always("git.executes"),
-    "receive-pack": _always("git.executes"),
-    "fast-import": _always("git.history"),
-    "prune-packed": _always("git.history"),
-    "unpack-objects": _always("git.history"),
-    "sh-setup": _always("git.executes"),
-    "hook": _always("git.executes"),
-    "for-each-repo": _always("git.executes"),
-    "gui": _always("unknown.use"),
-    "filter-process": _always("git.executes"),
+_PUSH = row(
+    "o push-option repo receive-pack exec",
+    Step(has="n dry-run", stop=True),
+    first(
+        Step("git.history", has="f force force-with-lease force-if-includes mirror prune d delete"),
+        Step("git.history", words=r"[^ ]* (?:[^ ]* )*?[+:][^ ]*"),
+        Step("network.send", words=r"(?![\w.-]+ )[^ ]+"),
+        Step("git.remote", has="all repo"),
+    ),
+    Step("git.remote", words=r"[^ ]* .*\0[^ ]*"),
+)
+_CHECKOUT = row(
+    "b B orphan t0 conflict pathspec-from-file",
+    Step("git.discard", has="p patch f force B ours theirs m pathspec-from-file"),
+    Step("git.discard", argument="--"),
+    Step("git.discard", words=_TWO_WORDS, lacks="b orphan d detach t track"),
+    Step("git.discard", operand=_FILE, lacks="b orphan d detach t track"),
+)
+_BRANCH = row(
+    "u set-upstream-to contains no-contains merged no-merged points-at sort format",
+    Step("git.history", has="D M C f force"),
+    Step("git.history", has="d delete dr", also="r remotes"),
+    Step("unknown.use", has="edit-description"),
+)
+_FETCH = row(
+    "upload-pack depth j jobs o s X strategy",
+    Step("git.executes", has="upload-pack"),
+    Step("git.remote", words=rf"{_ADDRESS}[^ ]*"),
+    Step("git.discard", operand=r"\+[^:]*:(?!refs/remotes/).*"),
+    Step("git.discard", has="f force X"),
+)
+_PATCH = row(
+    "p C directory exclude include whitespace",
+    Step(does="read 0:"),
+    Step("git.discard", has="R reverse"),
+    Step("write.unpack", has="unsafe-paths"),
+)
+_ADD = row("chmod pathspec-from-file", Step(does="read 0:"))
+_TOOL = row("x extcmd t tool", Step("git.executes", given="x extcmd", does="script x extcmd"))
+_ALWAYS = {
+    "git.history": "prune filter-branch filter-repo update-ref replace fast-import prune-packed unpack-objects",
+    "git.discard": "checkout-index read-tree",
+    "secret.store": "credential credential-store credential-cache",
+    "network.send": "send-email imap-send",
+    "network.listen": "daemon instaweb http-backend",
+    "git.remote": "svn p4",
+    "unclear.command": "shell",
+    "git.executes": "upload-pack receive-pack sh-setup hook for-each-repo filter-process",
+    "unknown.use": "gui",
 }
-
+COMMANDS: dict[str, Row | Judge] = {
+    **{name: always(rule) for rule, names in _ALWAYS.items() for name in names.split()},
+    "config": judge_config,
+    "clone": judge_clone,
+    "submodule": judge_submodule,
+    "bisect": judge_bisect,
+    "push": _PUSH,
+    "checkout": _CHECKOUT,
+    "branch": _BRANCH,
+    "fetch": _FETCH,
+    "pull": _FETCH,
+    "am": _PATCH,
+    "apply": _PATCH,
+    "add": _ADD,
+    "stage": _ADD,
+    "difftool": _TOOL,
+    "mergetool": _TOOL,
+    "reset": row("", Step("git.discard", has="hard merge keep har mer")),
+    "clean": row(
+        "e exclude", Step(has="n dry-run", stop=True), Step("git.discard"), Step(does="delete-deep 0:")
+    ),
+    "switch": row("c C orphan", Step("git.discard", has="f force discard-changes C m merge")),
+    "restore": row(
+        "s source", Step("git.discard", lacks="S staged stage"), Step("git.discard", has="W worktree")
+    ),
+    "stash": row("", Step("git.discard", line="drop|clear")),
+    "reflog": row("", Step("git.history", line="expire|delete")),
+    "gc": row("", Step("git.history", has="prune aggressive force", argument=".*(now|all).*")),
+    "symbolic-ref": row("m", Step("git.history", words=_TWO_WORDS), Step("git.history", has="d delete")),
+    "tag": row("m F u", Step("git.history", has="d delete f force")),
+    "remote": row("", Step("git.remote", line="add|set-url|remove|rm|rename|set-head|prune|update")),
+    "rm": row(
+        "",
+        Step(has="cached n dry-run", stop=True),
+        Step("git.discard", has="r f force"),
+        Step(does="delete 0:"),
+    ),
+    "mv": row("", Step("git.discard", has="f force")),
+    "worktree": row(
+        "b B reason",
+        Step("git.discard", line="remove", has="f force"),
+        Step(line="add|move", does="make 1:2"),
+    ),
+    "commit": row(
+        "m message F file C c reuse-message author date t template u S",
+        Step("git.config", has="n"),
+        Step(does="read F file t template"),
+    ),
+    "init": row("b initial-branch template object-format shared", Step(does="make 0:")),
+    "interpret-trailers": row("trailer where if-exists if-missing", Step(has="in-place", does="write 0:")),
+    "maintenance": row("", Step("persist.schedule", line="start|register")),
+    "rebase": row(
+        "x exec onto s X strategy",
+        Step("git.executes", given="x exec", does="script x exec"),
+        Step("git.history", has="X"),
+    ),
+    "lfs": row("", Step("git.history", line="prune|uninstall|migrate|push|install")),
+    "diff": row("U S G O output diff-filter word-diff-regex", Step(has="no-index", does="read 0:")),
+}
 """Commands that do more than look and record."""

@@ -106,14 +106,14 @@ def judge_environment(call: Call) -> Stream | None:
 def judge_date(call: Call) -> Stream | None:
     """It tells the time, or sets the clock."""
     found = call.options("d f r s date file reference set I iso-8601 rfc-3339 v j")
-    for word in found.of("f", "file"):
+    for word in found.of("f file"):
         call.read(word)
-    if found.has("s", "set") or any(re.fullmatch(r"\d{8,12}(\.\d\d)?", word.text) for word in found.operands):
+    if found.has("s set") or any(re.fullmatch(r"\d{8,12}(\.\d\d)?", word.text) for word in found.operands):
         call.find("guard.tamper")
-    return Stream("2026-01-01\n") if not found.has("f", "file") else None
+    return Stream("2026-01-01\n") if not found.has("f file") else None
 
 
-def judge_ps(call: Call) -> Stream | None:
+def judge_ps(call: Call) -> None:
     """It lists processes; with their environment it shows secrets."""
     previous = ""
     for word in call.args:
@@ -121,13 +121,12 @@ def judge_ps(call: Call) -> Stream | None:
         if "e" in text and text.isalpha() and len(text) < 7 and not previous.startswith("-"):
             call.find("secret.environment")
         previous = text
-    return None
 
 
 def judge_history(call: Call) -> Stream | None:
     """What was typed before: clearing it hides traces, looking for passwords in it finds them."""
     found = call.options("d")
-    if found.has("c", "d", "w", "a", "r", "n", "p", "s"):
+    if found.has("c d w a r n p s"):
         call.find("guard.tamper")
     return Stream(None, None, "history")
 
@@ -161,20 +160,19 @@ def judge_yes(call: Call) -> Stream | None:
     return Stream(endless=True, text=None)
 
 
-def judge_seq(call: Call) -> Stream | None:
+def judge_seq(call: Call) -> None:
     """Numbers; very many fill a disk."""
     numbers = [word.text for word in call.args if re.fullmatch(r"-?\d+", word.text)]
     if any(len(number) > 9 for number in numbers) or any(
         word.text in {"inf", "infinity"} for word in call.args
     ):
         call.find("exhaust.large")
-    return None
 
 
 def judge_mktemp(call: Call) -> Stream | None:
     """A new file or folder beneath /tmp, or where it is told."""
     found = call.options("p t tmpdir suffix")
-    for word in [*found.of("p", "tmpdir"), *found.operands]:
+    for word in [*found.of("p tmpdir"), *found.operands]:
         call.write(word, gently=True)
     return Stream("/tmp/new\n") if not found.operands else _stream(found.operands[0].text)  # noqa: S108 - a made-up name
 

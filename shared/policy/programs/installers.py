@@ -5,11 +5,11 @@ import re
 from shared.policy.call import Call, Handler
 from shared.policy.options import parse_options
 from shared.policy.programs.packages import LOCAL
-from shared.policy.programs.subcommands import by_words
+from shared.policy.programs.rows import by_words
 from shared.policy.scope import Stream
 
 
-def judge_cargo(call: Call) -> Stream | None:
+def judge_cargo(call: Call) -> None:
     """cargo and go: building and testing are everyday; installing programs is asked after."""
     found = parse_options(
         call.args, "manifest-path p package features target git path registry root config C", permute=False
@@ -25,7 +25,7 @@ def judge_cargo(call: Call) -> Stream | None:
             and rest.has("path")
             and all(LOCAL.match(word.text) for word in rest.of("path"))
         )
-        if rest.has("git", "registry", "index") or any("://" in word for word in words[1:]):
+        if rest.has("git registry index") or any("://" in word for word in words[1:]):
             call.find("package.foreign")
         elif action in {"login", "logout", "owner"}:
             call.find("secret.store")
@@ -41,10 +41,9 @@ def judge_cargo(call: Call) -> Stream | None:
         "udeps miri insta criterion semver-checks".split(),
     ]:
         call.find("unknown.use")
-    return None
 
 
-def judge_go(call: Call) -> Stream | None:
+def judge_go(call: Call) -> None:
     """go: see cargo."""
     found = parse_options(call.args, "C", permute=False)
     words = [word.text for word in found.operands]
@@ -71,13 +70,12 @@ def judge_go(call: Call) -> Stream | None:
     for word in found.operands[1:]:
         if word.text.startswith(("/", "~")):
             call.read(word)
-    return None
 
 
-def judge_system_packages(call: Call) -> Stream | None:
+def judge_system_packages(call: Call) -> None:
     """apt, dnf, brew and the like: looking is everyday."""
     found = call.options("t o c target-release option a")
-    for word in found.of("o", "option", "c"):
+    for word in found.of("o option c"):
         if re.search(r"invoke|exec|cmd|hook|dpkg::", word.text, re.IGNORECASE):
             call.find("unclear.command")
             call.script(word.text.partition("=")[2])
@@ -107,7 +105,7 @@ def judge_system_packages(call: Call) -> Stream | None:
             or (call.name in {"pacman", "yay", "paru"} and "S" in flags and not flags & {"s", "i", "g"})
         ):
             call.find("package.system")
-        return None
+        return
     if action not in [
         "",
         *"list search show info policy depends rdepends showpkg madison pkgnames stats help "
@@ -118,14 +116,13 @@ def judge_system_packages(call: Call) -> Stream | None:
         call.find("package.system")
     if any("://" in word.text for word in found.operands):
         call.find("package.foreign")
-    return None
 
 
 def judge_gem(call: Call) -> Stream | None:
     """gem, bundle, composer, cpan and the like."""
     words = [word.text for word in call.options("v version source g gemfile path d working-dir").operands]
     action = words[0] if words else ""
-    if call.options("v source").has("source", "clear-sources", "s"):
+    if call.options("v source").has("source clear-sources s"):
         call.find("package.foreign")
     if call.name in {"bundle", "bundler"} and action == "exec":
         rest = [word for word in call.args if word.text != "exec"]

@@ -76,11 +76,11 @@ def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branc
     """perl, ruby, node and the like."""
     language = _LANGUAGES.get(call.name) or _LANGUAGES[call.name.rstrip("0123456789.-")]
     found = parse_options(call.args, f"{language.code} {language.valued} {language.loads}", permute=False)
-    codes = found.of(*language.code.split())
+    codes = found.of(language.code)
     inplace = language.name in {"perl", "ruby"} and any(
         flag.startswith("i") or flag in {"pi", "ni"} for flag in found.flags
     )
-    loads = found.of(*language.loads.split())
+    loads = found.of(language.loads)
     operands = found.operands
     if call.name in {"deno", "bun"} and operands and not codes:
         if operands[0].text in {"eval", "-e"}:
@@ -96,7 +96,7 @@ def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branc
         "/" in word.text and call.place(word) is not Place.WORKSPACE for word in call.args
     ):
         call.find("run.outside")
-    if found.has("version", "v", "V", "help", "h") and not codes and not operands:
+    if found.has("version v V help h") and not codes and not operands:
         return None
     for word in loads:
         _judge_loaded(call, language, word)
@@ -117,9 +117,8 @@ def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branc
 
 _LOADED_FINE = frozenset(
     "strict warnings utf8 List::Util POSIX Data::Dumper JSON JSON::PP Time::Local Time::HiRes Encode "
-    "MIME::Base64 Digest::MD5 Digest::SHA Math::Trig "
-    "Scalar::Util Text::Wrap Text::CSV feature bigint bignum open json set date time csv digest yaml "
-    "pp 5.010 5.10.0 v5.10 display_errors=1 memory_limit=-1".split()
+    "MIME::Base64 Digest::MD5 Digest::SHA Math::Trig Scalar::Util Text::Wrap Text::CSV feature bigint bignum "
+    "open json set date time csv digest yaml pp 5.010 5.10.0 v5.10 display_errors=1 memory_limit=-1".split()
 )
 
 

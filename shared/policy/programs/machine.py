@@ -4,8 +4,7 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.paths import Place
-from shared.policy.programs.subcommands import by_words
-from shared.policy.scope import Stream
+from shared.policy.programs.rows import by_words
 
 _ALWAYS = {
     "privilege.raise": "pkexec nsenter chroot bwrap capsh setcap runuser gosu su-exec sg newgrp dzdo please "
@@ -61,58 +60,53 @@ _ALWAYS = {
 
 
 def _rule(rule: str) -> Handler:
-    def judge(call: Call) -> Stream | None:
+    def judge(call: Call) -> None:
         call.find(rule)
         for word in call.args:
             if call.place(word) is Place.DEVICE and rule == "destroy.device":
                 call.find("destroy.device")
-        return None
 
     return judge
 
 
-def judge_sudo(call: Call) -> Stream | None:
+def judge_sudo(call: Call) -> None:
     """More rights, whatever for; what would run with them counts too."""
     call.find("privilege.raise")
     found = call.options("u g h p C r t T U D R a", permute=False)
     if call.name in {"su", "runuser"}:
-        for word in call.options("c command s shell g G w").of("c", "command"):
+        for word in call.options("c command s shell g G w").of("c command"):
             call.script(word.text)
-        return None
+        return
     words = list(found.operands)
     while words and re.match(r"\w+=", words[0].text):
         words = words[1:]
-    if words and not found.has("e", "l", "v", "k", "K"):
+    if words and not found.has("e l v k K"):
         call.run(words)
-    return None
 
 
-def judge_crontab(call: Call) -> Stream | None:
+def judge_crontab(call: Call) -> None:
     """The own table may be looked at."""
     if [word.text for word in call.args] != ["-l"]:
         call.find("persist.schedule")
-    return None
 
 
-def judge_mount(call: Call) -> Stream | None:
+def judge_mount(call: Call) -> None:
     """What is mounted may be looked at."""
-    if call.options("t types O").operands or call.options("t").has("a", "all", "bind", "o"):
+    if call.options("t types O").operands or call.options("t").has("a all bind o"):
         call.find("system.change")
-    return None
 
 
-def judge_umask(call: Call) -> Stream | None:
+def judge_umask(call: Call) -> None:
     """What everybody may do with files made from now on."""
     if any(re.fullmatch(r"[0-7]{0,3}[0145]|a[+=].*w.*|o[+=].*w.*", word.text) for word in call.args):
         call.find("write.permissions")
-    return None
 
 
-def judge_ip(call: Call) -> Stream | None:
+def judge_ip(call: Call) -> None:
     """ip, route, ifconfig, arp: showing is everyday."""
     words = [word.text for word in call.options("f family n netns").operands]
     if call.name in {"ifconfig", "route", "arp"}:
-        if len(words) > 1 or call.options().has("s", "d", "delete") or words[:1] in (["add"], ["del"]):
+        if len(words) > 1 or call.options().has("s d delete") or words[:1] in (["add"], ["del"]):
             call.find("system.network")
     elif call.name == "hostname":
         if words:
@@ -122,25 +116,22 @@ def judge_ip(call: Call) -> Stream | None:
         for word in words[1:]
     ) or any(word.text in {"-b", "-batch", "--batch"} for word in call.args):
         call.find("system.network" if "exec" not in words else "privilege.raise")
-    return None
 
 
-def judge_sysctl(call: Call) -> Stream | None:
+def judge_sysctl(call: Call) -> None:
     """Values of the kernel are shown, or set."""
     found = call.options("p load")
-    if found.has("w", "p", "load", "system", "write") or any("=" in word.text for word in found.operands):
+    if found.has("w p load system write") or any("=" in word.text for word in found.operands):
         call.find("system.change")
-    return None
 
 
-def judge_dmesg(call: Call) -> Stream | None:
+def judge_dmesg(call: Call) -> None:
     """The kernel's messages; clearing them hides traces."""
-    if call.options("l f n").has("C", "c", "clear", "read-clear", "D", "n"):
+    if call.options("l f n").has("C c clear read-clear D n"):
         call.find("guard.tamper")
-    return None
 
 
-def judge_journal(call: Call) -> Stream | None:
+def judge_journal(call: Call) -> None:
     """The log is read, or cut."""
     found = call.options("u n S U t p o since until unit vacuum-size vacuum-time vacuum-files lines output")
     if any(
@@ -148,14 +139,12 @@ def judge_journal(call: Call) -> Stream | None:
         for flag in [*found.flags, *found.values]
     ):
         call.find("guard.tamper")
-    return None
 
 
-def judge_ulimit(call: Call) -> Stream | None:
+def judge_ulimit(call: Call) -> None:
     """Limits may be shown and lowered."""
     if any(word.text == "unlimited" for word in call.args):
         call.find("exhaust.large")
-    return None
 
 
 _SYSTEMCTL = by_words(
@@ -179,11 +168,10 @@ _SYSTEMCTL = by_words(
 _SERVICE = by_words("system.service", {})
 
 
-def judge_service(call: Call) -> Stream | None:
+def judge_service(call: Call) -> None:
     """service NAME status shows."""
     if not any(word.text in {"status", "--status-all"} for word in call.args[-1:]):
         call.find("system.service")
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {
@@ -219,5 +207,5 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys("last lastb".split(), lambda call: None),
     "mknod": _rule("destroy.device"),
     "complete": lambda call: call.find("unclear.command") if call.options("C F").has("C") else None,
-    "bind": lambda call: call.find("run.preload") if call.options("x f").has("x", "f") else None,
+    "bind": lambda call: call.find("run.preload") if call.options("x f").has("x f") else None,
 }

@@ -13,7 +13,7 @@ def judge_fetch(call: Call) -> Stream | None:
     """Other programs that fetch: asked after, and what they bring is never run."""
     found = call.options("o O d out dir output")
     call.find("network.fetch")
-    for word in found.of("o", "O", "d", "out", "dir", "output"):
+    for word in found.of("o O d out dir output"):
         call.write(word, output=FETCHED)
     for word in found.operands:
         judge_address(call, word)
@@ -38,7 +38,7 @@ def judge_raw(call: Call) -> Stream | None:
     if (
         call.name in {"nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"}
         and found.has("z")
-        and not found.has("e", "c")
+        and not found.has("e c")
     ):
         if found.operands[:1] and found.operands[0].text not in {"localhost", "127.0.0.1", "::1"}:
             call.find("network.remote")
@@ -63,9 +63,9 @@ def judge_ssh(call: Call) -> Stream | None:
         if re.search(r"proxycommand|localcommand|knownhostscommand|proxyusefdpass", word.text, re.IGNORECASE):
             call.find("unclear.command")
             call.script(word.text.partition("=")[2])
-    if found.has("R", "D", "L", "w", "W"):
+    if found.has("R D L w W"):
         call.find("network.listen")
-    for word in found.of("i", "F"):
+    for word in found.of("i F"):
         call.read(word)
     if found.operands[1:]:
         call.script(" ".join(word.text for word in found.operands[1:]))
@@ -74,10 +74,10 @@ def judge_ssh(call: Call) -> Stream | None:
     return FETCHED
 
 
-def judge_scp(call: Call) -> Stream | None:
+def judge_scp(call: Call) -> None:
     """Files to or from another machine."""
     found = call.options("c D F i J l o P S X")
-    if found.has("S", "o"):
+    if found.has("S o"):
         call.find("unclear.command")
     operands = found.operands
     if operands and re.match(r"[\w.@\[\]:-]*:", operands[-1].text):
@@ -91,39 +91,13 @@ def judge_scp(call: Call) -> Stream | None:
             for source in operands[:-1]:
                 name = source.text.rstrip("/").rsplit("/", 1)[-1].rsplit(":", 1)[-1]
                 call.write(Word(f"{word.text.rstrip('/')}/{name}"), output=FETCHED)
-    return None
 
 
-_STORED_SHOWN = {
-    "ls",
-    "lsd",
-    "lsl",
-    "lsf",
-    "lsjson",
-    "du",
-    "size",
-    "stat",
-    "version",
-    "tree",
-    "list",
-    "snapshots",
-}
-_STORED_GONE = {
-    "rm",
-    "rb",
-    "del",
-    "delete",
-    "deletefile",
-    "purge",
-    "rmdir",
-    "rmdirs",
-    "cleanup",
-    "forget",
-    "prune",
-}
+_STORED_SHOWN = frozenset("ls lsd lsl lsf lsjson du size stat version tree list snapshots".split())
+_STORED_GONE = frozenset("rm rb del delete deletefile purge rmdir rmdirs cleanup forget prune".split())
 
 
-def judge_storage(call: Call) -> Stream | None:
+def judge_storage(call: Call) -> None:
     """Clients of storage elsewhere: what is there is listed, sent or removed."""
     words = {word.text for word in call.options().operands}
     if words & _STORED_GONE:
@@ -132,23 +106,21 @@ def judge_storage(call: Call) -> Stream | None:
         call.find("network.send")
     for word in call.args:
         call.read(word)
-    return None
 
 
-def judge_lookup(call: Call) -> Stream | None:
+def judge_lookup(call: Call) -> None:
     """Names and routes: what is asked may carry what must not leave."""
     found = call.options("c i W w t p s S I m b f k x q W l M Q")
     if any(word.made or word.odd for word in found.operands):
         call.find("network.send")
-    if call.name == "whois" and found.has("h", "p", "host", "port"):
+    if call.name == "whois" and found.has("h p host port"):
         call.find("network.send")
-    if call.name.startswith("ping") and found.has("f", "s", "p"):
+    if call.name.startswith("ping") and found.has("f s p"):
         call.find("network.remote")
     if found.has("f") and call.name == "dig":
         for word in found.of("f"):
             call.read(word)
         call.find("network.send")
-    return None
 
 
 def judge_accounts(call: Call) -> Stream | None:
@@ -167,25 +139,22 @@ def judge_scan(call: Call) -> Stream | None:
     return FETCHED
 
 
-def judge_offered(call: Call) -> Stream | None:
+def judge_offered(call: Call) -> None:
     """Offering something to others."""
     call.find("network.listen")
-    return None
 
 
-def judge_listing(call: Call) -> Stream | None:
+def judge_listing(call: Call) -> None:
     """ss, netstat: connections are looked at; ss can end them."""
-    if call.options("A f F D").has("K", "kill", "D"):
+    if call.options("A f F D").has("K kill D"):
         call.find("system.network")
-    return None
 
 
-def judge_mail(call: Call) -> Stream | None:
+def judge_mail(call: Call) -> None:
     """Mail and messages to others."""
     call.find("network.send")
-    for word in call.options("a A s r S c b f").of("a", "A"):
+    for word in call.options("a A s r S c b f").of("a A"):
         call.read(word)
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {
@@ -222,10 +191,9 @@ PROGRAMS: dict[str, Handler] = {
         call.find("network.fetch") if any("@" in word.text for word in call.args) else None
     ),
     **dict.fromkeys(
-        "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap "
-        "gobuster dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow "
-        "netdiscover arp-scan wfuzz nuclei amass subfinder linpeas linpeas.sh pspy mimikatz "
-        "crackmapexec".split(),
+        "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap gobuster "
+        "dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow netdiscover arp-scan "
+        "wfuzz nuclei amass subfinder linpeas linpeas.sh pspy mimikatz crackmapexec".split(),
         judge_scan,
     ),
     **dict.fromkeys(

@@ -6,7 +6,7 @@ from shared.policy.call import Call, Handler
 from shared.policy.checks import judge_tasks
 from shared.policy.options import parse_options
 from shared.policy.paths import Place
-from shared.policy.programs.subcommands import by_words
+from shared.policy.programs.rows import by_words
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -19,12 +19,10 @@ LOCAL = re.compile(
     r"^(\.{1,2}(/[\w./-]*)?(\[[\w,-]*\])?|(\./)?[\w.-]+/([\w./*-]*)|[\w./-]*\.whl|\.\[[\w,-]+\])$"
 )
 _PIP = (
-    "r requirement c constraint e editable i index-url extra-index-url f find-links t target d dest "
-    "prefix root src "
-    "python platform log cache-dir no-binary only-binary proxy trusted-host cert client-cert "
-    "upgrade-strategy w wheel-dir "
-    "config-settings report format path timeout retries build-option global-option exists-action abi "
-    "implementation python-version"
+    "r requirement c constraint e editable i index-url extra-index-url f find-links t target d dest prefix "
+    "root src python platform log cache-dir no-binary only-binary proxy trusted-host cert client-cert "
+    "upgrade-strategy w wheel-dir config-settings report format path timeout retries build-option "
+    "global-option exists-action abi implementation python-version"
 )
 _NPM_FINE = (
     "ci,test,t,tst,run,run-script,start,stop,restart,ls,list,ll,la,outdated,audit,view,info,show,"
@@ -48,19 +46,17 @@ _NPM_RULES = {
 }
 _TOOLS = frozenset(
     "tsc eslint prettier jest vitest mocha nyc c8 webpack vite rollup esbuild parcel next nuxt astro "
-    "svelte-check svelte-kit ts-node tsx nodemon stylelint playwright "
-    "cypress tailwindcss postcss babel swc typedoc jsdoc depcheck npm-check knip madge husky "
-    "lint-staged commitlint markdownlint cspell turbo nx lerna rimraf2 "
-    "concurrently cross-env http-server2 serve2 storybook prisma drizzle-kit knex sequelize mkdirp "
-    "ng vue-tsc biome oxlint standard xo ava tap karma gulp grunt "
-    "ruff black mypy flake8 isort pylint pytest pyright bandit pre-commit tox nox coverage "
-    "sphinx-build mkdocs twine build hatch uvicorn gunicorn flask django-admin "
-    "celery alembic ipython jupyter safety pip-audit vulture interrogate pydocstyle yamllint "
-    "codespell rspec rubocop rake rails jekyll bundle2 phpunit phpstan".split()
+    "svelte-check svelte-kit ts-node tsx nodemon stylelint playwright cypress tailwindcss postcss babel swc "
+    "typedoc jsdoc depcheck npm-check knip madge husky lint-staged commitlint markdownlint cspell turbo nx "
+    "lerna rimraf2 concurrently cross-env http-server2 serve2 storybook prisma drizzle-kit knex sequelize "
+    "mkdirp ng vue-tsc biome oxlint standard xo ava tap karma gulp grunt ruff black mypy flake8 isort pylint "
+    "pytest pyright bandit pre-commit tox nox coverage sphinx-build mkdocs twine build hatch uvicorn "
+    "gunicorn flask django-admin celery alembic ipython jupyter safety pip-audit vulture interrogate "
+    "pydocstyle yamllint codespell rspec rubocop rake rails jekyll bundle2 phpunit phpstan".split()
 )
 
 
-def judge_pip(call: Call) -> Stream | None:
+def judge_pip(call: Call) -> None:
     """pip and its like: requirements of the workspace and the workspace itself may be installed."""
     found = call.options(_PIP)
     words = list(found.operands)
@@ -68,29 +64,19 @@ def judge_pip(call: Call) -> Stream | None:
         words = words[1:]
     action = words[0].text if words else ""
     if action not in {"show", "list", "freeze", "check"} and found.has(
-        "i",
-        "index-url",
-        "extra-index-url",
-        "f",
-        "find-links",
-        "trusted-host",
-        "proxy",
-        "global-option",
-        "build-option",
+        "i index-url extra-index-url f find-links trusted-host proxy global-option build-option"
     ):
         call.find("package.foreign")
-    for word in found.of(
-        "t", "target", "prefix", "root", "d", "dest", "w", "wheel-dir", "log", "report", "src"
-    ):
+    for word in found.of("t target prefix root d dest w wheel-dir log report src"):
         call.write(word, gently=True)
     if action in {"install", "download", "wheel", "add"}:
         _judge_installed(
             call,
             words[1:],
-            [*found.of("r", "requirement", "c", "constraint", "e", "editable")],
-            found.has("r", "requirement", "e", "editable"),
+            [*found.of("r requirement c constraint e editable")],
+            found.has("r requirement e editable"),
         )
-        if found.has("user", "break-system-packages"):
+        if found.has("user break-system-packages"):
             call.find("package.install")
     elif action == "uninstall":
         call.find("package.install")
@@ -104,7 +90,6 @@ def judge_pip(call: Call) -> Stream | None:
         "compile tree sync wheel lock venv version --version".split(),
     ]:
         call.find("unknown.use")
-    return None
 
 
 def _judge_installed(call: Call, packages: list[Word], files: list[Word], named: bool) -> None:
@@ -137,11 +122,11 @@ def judge_npm(call: Call) -> Stream | None:
     )
     words = found.operands
     action = words[0].text if words else "install"
-    if found.has("registry", "userconfig", "script-shell", "node-options"):
+    if found.has("registry userconfig script-shell node-options"):
         call.find("package.foreign")
-    if found.has("g", "global", "location") and action not in _NPM_LOOKS:
+    if found.has("g global location") and action not in _NPM_LOOKS:
         call.find("package.system")
-    for word in found.of("prefix", "C", "cwd", "dir"):
+    for word in found.of("prefix C cwd dir"):
         if call.place(word) is not Place.WORKSPACE:
             call.find("package.install")
     if action in {"exec", "x", "dlx"}:
@@ -167,9 +152,9 @@ def judge_npm(call: Call) -> Stream | None:
 _NPM = by_words("unknown.use", _NPM_RULES, "w workspace prefix C cwd filter")
 
 
-def _judge_tool(call: Call, words: list[Word]) -> Stream | None:
+def _judge_tool(call: Call, words: list[Word]) -> None:
     if not words:
-        return None
+        return
     name = words[0].text
     if FOREIGN.search(name) and not re.match(r"@[\w.-]+/[\w.-]+$", name):
         call.find("package.foreign")
@@ -178,15 +163,14 @@ def _judge_tool(call: Call, words: list[Word]) -> Stream | None:
     judge_tasks(call, words[1:])
     for word in words[1:]:
         call.read(word)
-    return None
 
 
 def judge_runner(call: Call) -> Stream | None:
     """npx, uvx, pipx run: tools of everyday are known, others may be anybody's."""
     found = parse_options(call.args, "p package c call from with python index-url spec", permute=False)
-    for word in found.of("c", "call"):
+    for word in found.of("c call"):
         call.script(word.text)
-    for word in [*found.of("from", "with", "spec", "p", "package")]:
+    for word in [*found.of("from with spec p package")]:
         call.find("package.foreign" if FOREIGN.search(word.text) else "package.install")
     words = found.operands
     if call.name == "pipx" and words:
@@ -201,7 +185,7 @@ def judge_runner(call: Call) -> Stream | None:
         words = words[1:]
     if (
         call.name in {"npx", "bunx"}
-        and found.has("y", "yes")
+        and found.has("y yes")
         and words
         and words[0].text.partition("@")[0] not in _TOOLS
     ):
@@ -219,7 +203,7 @@ def judge_uv(call: Call) -> Stream | None:
     )
     words = found.operands
     action = words[0].text if words else ""
-    if found.has("index", "index-url", "default-index"):
+    if found.has("index index-url default-index"):
         call.find("package.foreign")
     if action == "run":
         inner = parse_options(
@@ -232,8 +216,8 @@ def judge_uv(call: Call) -> Stream | None:
             call.find("package.foreign" if FOREIGN.search(word.text) else "package.install")
         if inner.has("index"):
             call.find("package.foreign")
-        if inner.of("m", "module"):
-            return call.run([Word("python3"), Word("-m"), *inner.of("m", "module"), *inner.operands])
+        if inner.of("m module"):
+            return call.run([Word("python3"), Word("-m"), *inner.of("m module"), *inner.operands])
         if inner.operands and inner.operands[0].text.endswith(".py"):
             return call.run([Word("python3"), *inner.operands])
         return call.run(inner.operands) if inner.operands else None

@@ -3,15 +3,14 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.scope import Stream
 from shared.policy.secrets import guards_by_name
 
 
-def judge_kill(call: Call) -> Stream | None:
+def judge_kill(call: Call) -> None:
     """Signals to its own jobs are everyday; to all, or to those of others, not."""
     words = [word.text for word in call.args]
     if not words or words[0] in {"-l", "-L", "--list", "-0"} or words[:2] in (["-s", "0"], ["-n", "0"]):
-        return None
+        return
     targets = [
         text
         for text in words
@@ -25,17 +24,16 @@ def judge_kill(call: Call) -> Stream | None:
         call.find("process.kill-all")
     elif not targets or not all(text.startswith("%") for text in targets):
         call.find("process.kill")
-    return None
 
 
-def judge_pkill(call: Call) -> Stream | None:
+def judge_pkill(call: Call) -> None:
     """By name, or all of a user's."""
     found = call.options("u U g G P s t signal o y")
     if call.name == "fuser" and not any("k" in flag for flag in found.flags):
-        return None
+        return
     if (
         call.name == "killall5"
-        or found.has("u", "U", "user")
+        or found.has("u U user")
         or not found.operands
         or any(word.text in {".", ".*", "-1"} for word in found.operands)
     ):
@@ -43,7 +41,6 @@ def judge_pkill(call: Call) -> Stream | None:
     if any(guards_by_name(word.text) for word in found.operands):
         call.find("guard.tamper")
     call.find("process.kill")
-    return None
 
 
 _LOOKS = re.compile(
@@ -53,22 +50,21 @@ _LOOKS = re.compile(
 """What shows the state of a program that is being debugged, or of what is left of it."""
 
 
-def judge_debugger(call: Call) -> Stream | None:
+def judge_debugger(call: Call) -> None:
     """Debuggers run and change processes; backtraces of core files do neither."""
     found = call.options("p pid ex eval-command x command iex o one-line")
-    told = found.of("ex", "eval-command", "iex", "o", "one-line")
-    if found.has("p", "pid"):
+    told = found.of("ex eval-command iex o one-line")
+    if found.has("p pid"):
         call.find("process.inspect")
     elif not (found.has("batch") and told and all(_LOOKS.match(word.text) for word in told)):
         call.find("unknown.use")
-    for word in [*found.of("x", "command"), *found.operands]:
+    for word in [*found.of("x command"), *found.operands]:
         call.read(word)
     for word in told:
         text = re.sub(r"^\s*(!|shell\s|python\s)", "", word.text)
         if text != word.text:
             call.find("unclear.command")
             call.script(text)
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {

@@ -112,7 +112,7 @@ def _judge_module(call: Call, module: Word, words: Sequence[Word]) -> None:
     elif name in _RUNNERS and words:
         _judge_runner(call, name, words)
     elif name == "http.server" and _is_loopback(words):
-        for word in parse_options(words, "b bind d directory p protocol").of("d", "directory"):
+        for word in parse_options(words, "b bind d directory p protocol").of("d directory"):
             call.read(word, deep=True)
     elif rule := _MODULE_RULES.get(name) or _MODULE_RULES.get(name.split(".")[0]):
         if not words or words[0].text not in _MODULE_LOOKS.get(name, ()):
@@ -135,7 +135,7 @@ def _judge_other(call: Call, name: str, words: Sequence[Word]) -> None:
 
 def _is_loopback(words: Sequence[Word]) -> bool:
     """Whether a server listens to this very machine alone."""
-    bound = parse_options(words, "b bind d directory p protocol").of("b", "bind")
+    bound = parse_options(words, "b bind d directory p protocol").of("b bind")
     return bool(bound) and all(word.text in {"127.0.0.1", "localhost", "::1"} for word in bound)
 
 
@@ -144,7 +144,7 @@ def _judge_runner(call: Call, name: str, words: Sequence[Word]) -> None:
     found = parse_options(words, "s n r u o m c setup", permute=False)
     if any(word.text not in _STEPS for word in found.of("c")):
         call.find("unclear.code", call.name)
-    for word in found.of("s", "setup"):
+    for word in found.of("s setup"):
         judge_python(call, word.text)
     if name == "timeit":
         judge_python(call, "\n".join(word.text for word in found.operands))

@@ -5,42 +5,34 @@ RUNS = frozenset(
     "import_module exec_module run_path run_module load_module find_spec spec_from_file_location".split()
 )
 PROCESS = frozenset(
-    "system popen run call check_call check_output getoutput getstatusoutput Popen spawn spawnl "
-    "spawnv spawnve spawnlp spawnvp "
-    "posix_spawn posix_spawnp execl execle execlp execv execve execvp execvpe startfile "
-    "create_subprocess_shell create_subprocess_exec".split()
+    "system popen run call check_call check_output getoutput getstatusoutput Popen spawn spawnl spawnv "
+    "spawnve spawnlp spawnvp posix_spawn posix_spawnp execl execle execlp execv execve execvp execvpe "
+    "startfile create_subprocess_shell create_subprocess_exec".split()
 )
 DELETES = frozenset("remove unlink rmdir removedirs rmtree send2trash".split())
 WRITES = frozenset(
-    "write_text write_bytes touch mkdir makedirs rename renames replace symlink link hardlink_to "
-    "symlink_to copy copy2 copyfile "
-    "copytree move chmod chown lchmod truncate mkfifo mknod extractall extract unpack_archive "
-    "make_archive savetxt to_csv "
-    "to_json to_parquet to_pickle dump writelines".split()
+    "write_text write_bytes touch mkdir makedirs rename renames replace symlink link hardlink_to symlink_to "
+    "copy copy2 copyfile copytree move chmod chown lchmod truncate mkfifo mknod extractall extract "
+    "unpack_archive make_archive savetxt to_csv to_json to_parquet to_pickle dump writelines".split()
 )
 NATIVE_WRITES = frozenset(("rename", "replace", "copy", "move", "link", "dump", "extract", "truncate"))
 OTHER = frozenset(
-    "fork forkpty kill killpg setuid setgid seteuid setegid setresuid putenv unsetenv chroot abort "
-    "_exit dup2 openpty urlopen urlretrieve "
-    "connect bind listen sendto sendall create_connection create_server serve_forever loads_unsafe "
-    "spawn_main start_new_thread "
-    "CDLL cdll WinDLL PyDLL windll string_at memmove pythonapi settrace addaudithook signal setrlimit".split()
+    "fork forkpty kill killpg setuid setgid seteuid setegid setresuid putenv unsetenv chroot abort _exit "
+    "dup2 openpty urlopen urlretrieve connect bind listen sendto sendall create_connection create_server "
+    "serve_forever loads_unsafe spawn_main start_new_thread CDLL cdll WinDLL PyDLL windll string_at memmove "
+    "pythonapi settrace addaudithook signal setrlimit".split()
 )
 MODULES = frozenset(
     "socket socketserver http urllib urllib3 requests httpx httpx2 aiohttp ftplib smtplib telnetlib "
-    "poplib imaplib nntplib xmlrpc ssl "
-    "paramiko fabric pexpect pty ctypes cffi multiprocessing pickle cPickle dill marshal shelve "
-    "importlib builtins code codeop runpy "
-    "webbrowser antigravity asyncio signal resource fcntl mmap winreg _winapi posix nt gc inspect "
-    "sqlite3 boto3 keyring getpass pwd spwd crypt "
-    "subprocess commands popen2 sh plumbum invoke psutil pyautogui pynput scapy zmq nats websocket "
-    "websockets zipimport pkgutil "
-    "ensurepip pip venv distutils setuptools cryptography nacl Crypto turtle tkinter threading "
-    "concurrent _thread tarfile zipfile shutil "
+    "poplib imaplib nntplib xmlrpc ssl paramiko fabric pexpect pty ctypes cffi multiprocessing "
+    "pickle cPickle dill marshal shelve importlib builtins code codeop runpy webbrowser antigravity "
+    "asyncio signal resource fcntl mmap winreg _winapi posix nt gc inspect sqlite3 boto3 keyring "
+    "getpass pwd spwd crypt subprocess commands popen2 sh plumbum invoke psutil pyautogui pynput "
+    "scapy zmq nats websocket websockets zipimport pkgutil ensurepip pip venv distutils setuptools "
+    "cryptography nacl Crypto turtle tkinter threading concurrent _thread tarfile zipfile shutil "
     "tempfile pathlib os io codecs base64 binascii zlib bz2 lzma fileinput glob linecache tokenize "
-    "cgi wsgiref site sysconfig imp "
-    "operator functools types weakref timeit cProfile profile pdb bdb trace pydoc test idlelib lib2to3 dbm "
-    "faulthandler logging.handlers".split()
+    "cgi wsgiref site sysconfig imp operator functools types weakref timeit cProfile profile pdb bdb "
+    "trace pydoc test idlelib lib2to3 dbm faulthandler logging.handlers".split()
 )
 FINE_OF = {
     "os": frozenset(

@@ -1,87 +1,198 @@
-"""Programs that read files or their input and print: what their options read, write and run besides."""
+"""What each program that reads and prints does with its words."""
 
-import msgspec
+from shared.policy.programs.rows import Reads
 
-from shared.policy import effects
-from shared.policy.call import Call, Handler
-from shared.policy.scope import Stream
+LS = Reads(
+    "I w T ignore width tabsize color format hide indicator-style quoting-style sort time time-style"
+    " block-size"
+)
 
+_PASS = Reads(passes=True)
 
-class Reads(msgspec.Struct, frozen=True, gc=False):
-    """``valued``: options with a value; of these ``reads``, ``writes``, ``runs`` name files and commands.
+_PLAIN = Reads()
 
-    ``skip``: operands at the front that are no files; ``deep``: options that read folders; ``inplace``:
-    options that write the operands; ``refuse``: options whose effect is not known; ``last``: the operand from
-    which on files are written (-1: none); ``passes``: what comes in goes out, endless where it was; ``ends``:
-    it stops by itself, ``bounds``: with one of these options; ``names_only``: it looks at no content;
-    ``queries``: it shows parts of what it reads.
-    """
-
-    valued: str = ""
-    reads: str = ""
-    writes: str = ""
-    runs: str = ""
-    skip: int = 0
-    deep: str = ""
-    inplace: str = ""
-    refuse: str = ""
-    last: int = -1
-    passes: bool = False
-    ends: bool = False
-    bounds: str = ""
-    names_only: bool = False
-    queries: bool = False
-
-    @property
-    def options(self) -> str:
-        """All options that take a value."""
-        return f"{self.valued} {self.reads} {self.writes} {self.runs}"
-
-
-def reader_of(spec: Reads) -> Handler:
-    """The handler of a program that ``spec`` describes."""
-    options = spec.options
-    reads, writes, runs = spec.reads.split(), spec.writes.split(), spec.runs.split()
-    bounds = spec.bounds.split()
-    deep, inplace, refuse = spec.deep.split(), spec.inplace.split(), spec.refuse.split()
-
-    def judge(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
-        found = call.options(options)
-        for word in found.of(*reads):
-            call.read(word)
-        for word in found.of(*writes):
-            call.write(word)
-        for word in found.of(*runs):
-            call.find("unclear.command")
-            call.script(word.text)
-        if refuse and found.has(*refuse):
-            call.find("unknown.use")
-        files = found.operands[spec.skip :]
-        if spec.last >= 0:
-            for word in files[spec.last :]:
-                call.write(word)
-            files = files[: spec.last]
-        recursive = bool(deep) and found.has(*deep)
-        endless = spec.passes and not files and call.stdin.endless
-        if call.stdin.endless and not (files or spec.passes or spec.ends or spec.skip):
-            call.find("exhaust.endless")
-        for word in files:
-            if spec.names_only:
-                if call.name not in {"basename", "dirname", "pathchk"}:
-                    call.look(word)
-                continue
-            if spec.queries and not recursive:
-                call.query(word)
-            else:
-                call.read(word, recursive)
-            if effects.is_endless(call.scope, word, call.shell.workspace):
-                endless = True
-                if not spec.passes and not spec.ends:
-                    call.find("exhaust.endless")
-        if inplace and found.has(*inplace):
-            for word in files:
-                call.write(word)
-        endless = endless and not (bounds and found.has(*bounds))
-        return Stream(None, None, "made" if spec.passes else "", endless) if endless or spec.passes else None
-
-    return judge
+SPECS: dict[str, Reads] = {
+    **dict.fromkeys(
+        "blkid btop duf getcap glances gprof gstat hwinfo lpstat lshw lsmod mdls modinfo pwdx quota "
+        "sync sw_vers system_profiler vm_stat iotop iftop nethogs suspend cmatrix sl primes random "
+        "clinfo fastfetch inxi nmon dstat atop nload vnstat pfetch screenfetch upower tzselect atq "
+        "sestatus aa-status getenforce".split(),
+        Reads(skip=99),
+    ),
+    **dict.fromkeys("meld kdiff3 enscript a2ps recode ispell xattr plutil".split(), Reads("o", writes="o")),
+    **dict.fromkeys("dos2unix unix2dos".split(), Reads(last=0)),
+    **dict.fromkeys(
+        "rev tac nl expand unexpand paste col colrm iconv bat batcat ccat pv unfmt".split(),
+        Reads(
+            "d s b w v n t f h l i from-code to-code delimiters style language L",
+            writes="o output",
+            passes=True,
+        ),
+    ),
+    "cut": Reads("d f c b delimiter fields characters bytes output-delimiter", passes=True, queries=True),
+    "tr": Reads(skip=9, passes=True),
+    "fold": Reads("w width", passes=True),
+    "fmt": Reads("w p g width", passes=True),
+    "strings": Reads("n t e a bytes radix encoding", passes=True),
+    "od": Reads(
+        "t N j w A S format read-bytes skip-bytes width address-radix", passes=True, bounds="N read-bytes"
+    ),
+    "hexdump": Reads("e f n s", reads="f", passes=True, bounds="n"),
+    "hd": Reads("e f n s", passes=True, bounds="n"),
+    "column": Reads("s t o c N H R W d T E separator output-separator table-columns table-right"),
+    "comm": Reads("output-delimiter", queries=True),
+    "join": Reads("t 1 2 o e a v j i", queries=True),
+    "wc": Reads(reads="files0-from", queries=True),
+    "look": Reads(skip=1),
+    "tsort": _PLAIN,
+    "cksum": _PLAIN,
+    "sum": _PLAIN,
+    **dict.fromkeys(
+        "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum shasum md5 b3sum".split(),
+        Reads("a algorithm l"),
+    ),
+    "uniq": Reads("f s w skip-fields skip-chars check-chars group all-repeated", last=1, queries=True),
+    "diff": Reads(
+        "x X I U C W F S label exclude exclude-from ignore-matching-lines unified context width "
+        "starting-file to-file from-file color",
+        reads="X exclude-from from-file to-file",
+        queries=True,
+    ),
+    **dict.fromkeys(
+        ["diff3", "sdiff", "colordiff", "wdiff", "icdiff", "difft", "delta", "diffstat"],
+        Reads("o w x U", writes="o"),
+    ),
+    "cmp": Reads(
+        "i n ignore-initial bytes",
+    ),
+    "tail": Reads("n c s lines bytes pid sleep-interval max-unchanged-stats", passes=True, queries=True),
+    "pr": Reads("h l n o s w W S N D e i columns header length"),
+    "shuf": Reads("n i o e head-count input-range output", writes="o output"),
+    "jq": Reads(
+        "f L arg argjson slurpfile rawfile indent from-file tab argfile", skip=1, reads="f from-file"
+    ),
+    "yq": Reads("o p I indent output-format", skip=1, inplace="i inplace"),
+    "xq": Reads(skip=1),
+    **dict.fromkeys("gron jid jless htmlq what ident rs vis unvis".split(), Reads("f o t w a")),
+    "dasel": Reads("f s r w p", skip=1, refuse="o"),
+    "xmllint": Reads(
+        "xpath o output schema relaxng dtdvalid format encode", writes="o output", reads="schema relaxng"
+    ),
+    "xmlstarlet": Reads("t m v o n i", skip=3),
+    "csvcut": Reads("c C d"),
+    "csvgrep": Reads("c m r f d"),
+    "csvstat": _PLAIN,
+    "csvlook": _PLAIN,
+    "csvsort": Reads("c d"),
+    "csvjson": _PLAIN,
+    "in2csv": _PLAIN,
+    "mlr": Reads("f", skip=1, inplace="I"),
+    "xsv": Reads("s d", skip=1),
+    "tidy": Reads("e", inplace="m modify"),
+    "zcat": _PASS,
+    "bzcat": _PASS,
+    "xzcat": _PASS,
+    "lzcat": _PASS,
+    "zstdcat": _PASS,
+    "gzcat": _PASS,
+    "lz4cat": _PASS,
+    **dict.fromkeys("zless zmore bzless bzmore xzless zdiff zcmp bzdiff xzdiff".split(), _PLAIN),
+    "file": Reads("m f F e P", reads="f m files-from magic-file", refuse="C", names_only=True),
+    "stat": Reads("c f printf format t", names_only=True),
+    **dict.fromkeys(
+        "dir vdir exa eza lsd readlink realpath basename dirname pathchk namei getfacl lsattr".split(),
+        Reads("s suffix relative-to relative-base z", names_only=True),
+    ),
+    "tree": Reads(
+        "L P I H T o charset filelimit timefmt sort matchdirs filesfrom gitfile", writes="o", names_only=True
+    ),
+    "du": Reads(
+        "d t B X max-depth threshold block-size exclude exclude-from time time-style files0-from",
+        reads="X exclude-from files0-from",
+        names_only=True,
+    ),
+    "df": Reads("t x B type exclude-type block-size output", names_only=True),
+    "dust": Reads("d n X", names_only=True),
+    "ncdu": Reads("o f", writes="o", names_only=True),
+    **dict.fromkeys(
+        "test [ [[ mountpoint findmnt lsblk locale getconf uname arch nproc tty whoami id groups users "
+        "logname hostid uptime free vmstat lscpu lsusb lspci cal ncal pwd".split(),
+        Reads(skip=99),
+    ),
+    **dict.fromkeys(
+        "sleep true false : expr factor numfmt units tput clear reset stty seq jot getopt getopts shift "
+        "return exit break continue wait let local readonly declare typeset export jobs bg fg logout fzf "
+        "disown shopt times popd dirs tabs setterm figlet toilet cowsay fortune banner lolcat caller".split(),
+        Reads(skip=99),
+    ),
+    **dict.fromkeys(
+        "cloc sloccount tokei scc wordcount onefetch pygmentize highlight glow mdcat aspell hunspell "
+        "pdftotext pdfinfo pdfgrep identify mediainfo ffprobe soxi sqlformat shellcheck hadolint "
+        "yamllint jsonlint xmlwf markdownlint mdl vale write-good proselint codespell actionlint "
+        "checkbashisms nm readelf size c++filt addr2line lsb_release zipinfo 7z2 ".split(),
+        Reads("x l o c f s d e", writes="output"),
+    ),
+    "dot": Reads("T K G N E", writes="o"),
+    "xxhsum": _PLAIN,
+    "b64": _PASS,
+    "zipinfo": _PLAIN,
+    "pidstat": Reads(skip=99, runs="e"),
+    "dmidecode": Reads("s t", skip=99, refuse="dump-bin from-dump"),
+    **dict.fromkeys(
+        "catdoc antiword unrtf html2text xlsx2csv ledger hledger qalc catppt xls2csv docx2txt "
+        "odt2txt munpack ripmime".split(),
+        Reads("f o d", writes="o"),
+    ),
+    "datamash": Reads("t R", skip=99, passes=True),
+    "xdg-mime": Reads(skip=99, refuse="default install uninstall"),
+    "compgen": Reads("A", skip=99, refuse="C F W v"),
+    "lsof": Reads("p u i c d"),
+    "tload": _PLAIN,
+    "watchman": Reads(skip=99, refuse="trigger"),
+    "apropos": Reads(skip=99),
+    "whatis": Reads(skip=99),
+    "whereis": Reads(skip=99),
+    "which": Reads(skip=99),
+    "info": Reads("o", skip=99, writes="o output"),
+    "tldr": Reads(skip=99),
+    "cheat": Reads(skip=99),
+    "type": Reads(skip=99),
+    "help": Reads(skip=99),
+    "patch": Reads(
+        "p d D r F V i strip input directory",
+        reads="i input",
+        writes="o output r d directory",
+        inplace="never",
+    ),
+    "csplit": Reads("f b n prefix suffix-format digits", writes="f prefix", skip=0),
+    "ptx": _PLAIN,
+    "spell": _PLAIN,
+    "ts": Reads(skip=99, passes=True),
+    "sponge": Reads(last=0),
+    "isutf8": _PLAIN,
+    "combine": _PLAIN,
+    "uuidgen": Reads(skip=99),
+    "mcookie": Reads(skip=9),
+    "pwgen": Reads(skip=9),
+    "ascii": Reads(skip=9),
+    "unicode": Reads(skip=9),
+    "hash": Reads("p", skip=9, refuse="p"),
+    "pgrep": Reads("u U g G P s t F f l", skip=9),
+    "pidof": Reads(skip=9),
+    "pstree": Reads(skip=9),
+    "w": Reads(skip=9),
+    "who": Reads(skip=9),
+    "top": Reads("n d p u o b", skip=9),
+    "htop": Reads("d u p s", skip=9),
+    "iostat": Reads(skip=9),
+    "mpstat": Reads(skip=9),
+    "sar": Reads("o f", writes="o", skip=9),
+    "nvidia-smi": Reads("i q d l", skip=9, refuse="r gpu-reset pl pm"),
+    "dircolors": Reads(),
+    "sensors": Reads(skip=9),
+    "acpi": Reads(skip=9),
+    "neofetch": Reads(skip=9),
+    "lsns": Reads(skip=9),
+    "ipcs": Reads(skip=9),
+    "pmap": Reads(skip=0),
+}

@@ -7,22 +7,7 @@ from shared.policy.expansion import UNKNOWN
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
-_RUNNERS = {
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "eval",
-    "env",
-    "sudo",
-    "python",
-    "python3",
-    "perl",
-    "ruby",
-    "node",
-    "xargs",
-}
+_RUNNERS = frozenset("sh bash dash zsh ksh eval env sudo python python3 perl ruby node xargs".split())
 _FED = Word(UNKNOWN, made=True)
 
 
@@ -32,16 +17,14 @@ def judge_xargs(call: Call) -> Stream | None:
         "a d E I i L n P s arg-file delimiter max-args max-procs max-lines replace max-chars J R S",
         permute=False,
     )
-    for word in found.of("a", "arg-file"):
+    for word in found.of("a arg-file"):
         if word.text != "/dev/stdin":
             call.read(word)
     words = found.operands or [Word("echo")]
     if call.stdin.endless:
         call.find("exhaust.endless")
     fed = _fed_words(call)
-    marks = [word.text for word in found.of("I", "replace", "J")] or (
-        ["{}"] if found.has("i", "replace") else []
-    )
+    marks = [word.text for word in found.of("I replace J")] or (["{}"] if found.has("i replace") else [])
     if marks:
         lines = [Word(line) for line in (call.stdin.text or "").splitlines()[:8]] or fed[:1]
         for line in lines[1:]:
@@ -71,12 +54,12 @@ def _fed_words(call: Call) -> list[Word]:
     return [_FED]
 
 
-def judge_parallel(call: Call) -> Stream | None:
+def judge_parallel(call: Call) -> None:
     """parallel runs a command for each of its arguments."""
     found = call.options(
         "j S a I colsep arg-file jobs sshlogin joblog results tmpdir timeout delay N n L", permute=False
     )
-    if found.has("S", "sshlogin"):
+    if found.has("S sshlogin"):
         call.find("network.remote")
     words, given = list(found.operands), []
     for position, word in enumerate(words):
@@ -90,13 +73,12 @@ def judge_parallel(call: Call) -> Stream | None:
             call.script(word.text)
         if not any(word.known for word in given):
             call.find("unclear.input", call.name)
-        return None
+        return
     if len(words) == 1 and " " in words[0].text:
         call.script(words[0].text.replace("{}", UNKNOWN if not given[0].known else given[0].text))
     for word in given[:32]:
         filled = [Word(re.sub(r"\{[./]*\}", word.text.replace("\\", "/"), one.text)) for one in words]
         call.run(filled if any("{" in one.text for one in words) else [*words, word])
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {

@@ -5,21 +5,20 @@ import re
 from shared.policy import secrets
 from shared.policy.call import Call, Handler
 from shared.policy.paths import Place
-from shared.policy.scope import Stream
 from shared.policy.words import Word
 
 _OWN = re.compile(r"(?!root\b|0\b)[a-z_][\w-]*(:(?!root\b|0\b)[\w-]*)?$|:[a-z_][\w-]*$")
 """Another user than root: whoever is not root can give a file to nobody but himself."""
 
 
-def judge_chmod(call: Call) -> Stream | None:
+def judge_chmod(call: Call) -> None:
     """Rights of files: everybody's, nobody's, or those of another user."""
     found = call.options("reference")
     operands = found.operands
     first = next((word.text for word in call.args if re.fullmatch(r"-[rwxXst]+", word.text)), "")
     mode = first or (operands[0].text if operands else "")
     files = operands if first and not found.has("reference") else operands[1:]
-    deep = found.has("R", "recursive")
+    deep = found.has("R recursive")
     if re.search(r"[ugoa]*[+=][rwxX]*s", mode) or re.fullmatch(r"0?[2467]\d{3}", mode):
         call.find("privilege.raise")
     if re.fullmatch(r"0?\d?\d\d[2367]|0?0{1,3}", mode) or re.search(
@@ -30,7 +29,6 @@ def judge_chmod(call: Call) -> Stream | None:
         call.find("write.permissions")
     for word in files:
         _judge_changed(call, word, deep)
-    return None
 
 
 def _judge_changed(call: Call, word: Word, deep: bool) -> None:
@@ -50,17 +48,16 @@ def _judge_changed(call: Call, word: Word, deep: bool) -> None:
         call.find("guard.file", call.path(word) or "")
 
 
-def judge_chown(call: Call) -> Stream | None:
+def judge_chown(call: Call) -> None:
     """Whose a file is."""
     found = call.options("from reference")
     own = found.operands[:1] and _OWN.match(found.operands[0].text) is not None
-    if call.name not in {"chown", "chgrp"} or found.has("R", "recursive") or not own:
+    if call.name not in {"chown", "chgrp"} or found.has("R recursive") or not own:
         call.find("write.permissions")
     for word in found.operands[1:]:
-        _judge_changed(call, word, found.has("R", "recursive"))
+        _judge_changed(call, word, found.has("R recursive"))
     if any(call.place(word) in {Place.SYSTEM, Place.HOME} for word in found.operands[1:]):
         call.find("privilege.account")
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {

@@ -124,12 +124,11 @@ def judge_fd(call: Call) -> Stream | None:
     return Stream(None, ("./found*",))
 
 
-def judge_locate(call: Call) -> Stream | None:
+def judge_locate(call: Call) -> None:
     """It looks names up on the whole machine."""
     for word in call.options("d l n limit database").operands:
         if secrets.is_sought(word.text):
             call.find("secret.search")
-    return None
 
 
 _AWK_WRITES = re.compile(r"(?:-[dop]|--(?:dump-variables|pretty-print|profile|debug)=)(/.+|~.+)").fullmatch
@@ -138,9 +137,9 @@ _AWK_WRITES = re.compile(r"(?:-[dop]|--(?:dump-variables|pretty-print|profile|de
 
 def _judge_awk_options(call: Call, found: Options) -> None:
     """Options that give it a path, have it write a file, or load foreign code."""
-    if found.has("l", "load"):
+    if found.has("l load"):
         call.find("run.preload")
-    for word in found.of("v", "assign"):
+    for word in found.of("v assign"):
         call.read(Word(word.text.partition("=")[2]))
     for word in call.args:
         if match := _AWK_WRITES(word.text):
@@ -150,8 +149,8 @@ def _judge_awk_options(call: Call, found: Options) -> None:
 def judge_awk(call: Call) -> Stream | None:
     """awk computes on lines; its language can run commands and write files."""
     found = call.options("F v f e i field-separator assign file source include l", permute=False)
-    programs = list(found.of("e", "source"))
-    for word in found.of("f", "file", "i", "include"):
+    programs = list(found.of("e source"))
+    for word in found.of("f file i include"):
         if word.text in {"inplace", "/usr/share/awk/inplace.awk"}:
             continue
         call.read(word)
@@ -161,9 +160,9 @@ def judge_awk(call: Call) -> Stream | None:
         if path in call.scope.files:
             call.find("unclear.code", call.name)
     _judge_awk_options(call, found)
-    inplace = any("inplace" in word.text for word in found.of("i", "include"))
+    inplace = any("inplace" in word.text for word in found.of("i include"))
     files = found.operands
-    if not programs and not found.of("f", "file"):
+    if not programs and not found.of("f file"):
         programs, files = files[:1], files[1:]
     for word in programs:
         judge_awk_program(call, word.text)

@@ -4,14 +4,12 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.programs.containers import SHOWS, judge_cluster, judge_container
-from shared.policy.scope import Stream
 from shared.policy.words import Word
 
 _DESTROYS = re.compile(
-    r"^(delete|destroy|terminate|remove|purge|rb|rm|drop|erase|wipe|nuke|drain|evict|deprovision"
-    r"|truncate|flush\w*|reset|kill|delete-.*|terminate-.*|remove-.*|purge-.*|destroy-.*|deregister-.*"
-    r"|.*:(destroy|delete|remove|reset)|schedule-key-deletion|uninstall|decommission|cordon|prune"
-    r"|abandon|.*-delete)$"
+    r"^(delete|destroy|terminate|remove|purge|rb|rm|drop|erase|wipe|nuke|drain|evict|deprovision|truncate"
+    r"|flush\w*|reset|kill|delete-.*|terminate-.*|remove-.*|purge-.*|destroy-.*|deregister-.*|.*:(destroy"
+    r"|delete|remove|reset)|schedule-key-deletion|uninstall|decommission|cordon|prune|abandon|.*-delete)$"
 )
 _SECRETS = re.compile(
     r"secret|credential|password|token|access-key|get-parameter|kms|print-access|login|auth|session"
@@ -27,7 +25,7 @@ _IDENTITIES = re.compile(
 """What names accounts and what they may do, and gives nothing to log in with."""
 
 
-def judge_cloud(call: Call) -> Stream | None:
+def judge_cloud(call: Call) -> None:
     """Cloud command lines: showing is asked after only where it shows credentials."""
     found = call.options(
         "region profile output query endpoint-url project zone subscription g resource-group n name a "
@@ -61,10 +59,9 @@ def judge_cloud(call: Call) -> Stream | None:
         or (words and not any(SHOWS.match(word) for word in words))
     ):
         call.find("cloud.change")
-    return None
 
 
-def judge_infrastructure(call: Call) -> Stream | None:
+def judge_infrastructure(call: Call) -> None:
     """terraform, pulumi: plans are everyday, changes are not."""
     texts = [word.text for word in call.args]
     words = [text for text in texts if not text.startswith("-")]
@@ -96,27 +93,25 @@ def judge_infrastructure(call: Call) -> Stream | None:
         call.find("cloud.destroy" if action == "workspace" and "delete" in words else "cloud.change")
     else:
         call.find("cloud.change")
-    return None
 
 
 _FLEET_LOOKS = {"--syntax-check", "--list-tasks", "--list-hosts", "--list-tags"}
 
 
-def judge_fleet(call: Call) -> Stream | None:
+def judge_fleet(call: Call) -> None:
     """ansible and its like work on other machines, but where they only read what they would do."""
     if not _FLEET_LOOKS & {word.text for word in call.args}:
         call.find("network.remote")
-    return None
 
 
-def judge_gh(call: Call) -> Stream | None:
+def judge_gh(call: Call) -> None:
     """gh, glab, hub: looking is everyday, what others see is asked after."""
     found = call.options(
         "R repo q jq t template L limit s state json b body title F body-file H head B base a assignee l "
         "label X method f raw-field field input"
     )
     words = [word.text for word in found.operands]
-    for word in found.of("F", "body-file", "input") if words[:1] != ["api"] else ():
+    for word in found.of("F body-file input") if words[:1] != ["api"] else ():
         call.read(word)
     pair = words[:2]
     if (words[:1] == ["auth"] and pair[1:] != ["status"]) or words[:1] in (
@@ -134,7 +129,7 @@ def judge_gh(call: Call) -> Stream | None:
         for word in found.operands[2:]:
             call.read(word)
     elif words[:1] == ["api"]:
-        if found.has("X", "method", "f", "F", "field", "raw-field", "input"):
+        if found.has("X method f F field raw-field input"):
             call.find("cloud.change")
     elif words[:1] in (["extension"], ["alias"], ["config"]) and pair[1:] not in (
         ["list"],
@@ -154,10 +149,9 @@ def judge_gh(call: Call) -> Stream | None:
         call.find("package.publish")
     elif pair == ["repo", "clone"]:
         call.find("git.remote")
-    return None
 
 
-def judge_bus(call: Call) -> Stream | None:
+def judge_bus(call: Call) -> None:
     """nats and other queues: the office's own state hangs on them."""
     found = call.options("s server creds nkey context user password timeout")
     words = [word.text for word in found.operands]
@@ -176,10 +170,9 @@ def judge_bus(call: Call) -> Stream | None:
         len(words) > 1 and words[1] in "ls info report list view get history status ping check".split()
     ) and words[:1] not in (["rtt"], ["--version"], ["--help"], []):
         call.find("guard.tamper")
-    return None
 
 
-def judge_office(call: Call) -> Stream | None:
+def judge_office(call: Call) -> None:
     """The office's own command: agents may look, not decide or stop it."""
     words = [word.text for word in call.options().operands]
     if (
@@ -189,7 +182,6 @@ def judge_office(call: Call) -> Stream | None:
         not in (["memory", "search"], ["policy", "check"], ["audit", "show"], ["approvals", "list"])
     ):
         call.find("guard.tamper")
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {

@@ -3,23 +3,21 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.scope import Stream
 from shared.policy.words import Word
 
 
-def judge_script(call: Call) -> Stream | None:
+def judge_script(call: Call) -> None:
     """script records a terminal, and runs a command with -c."""
-    for word in call.options("c command t T I O B E").of("c", "command"):
+    for word in call.options("c command t T I O B E").of("c command"):
         call.script(word.text)
     call.find("unknown.use")
-    return None
 
 
-def judge_multiplexer(call: Call) -> Stream | None:
+def judge_multiplexer(call: Call) -> None:
     """screen and tmux leave things running."""
     words = [word.text for word in call.args]
     if any(word in {"ls", "list-sessions", "-ls", "-list", "-V", "-v", "list-windows"} for word in words[:1]):
-        return None
+        return
     call.find("unknown.use")
     rest = [word for word in call.args if " " in word.text]
     for word in rest:
@@ -28,13 +26,12 @@ def judge_multiplexer(call: Call) -> Stream | None:
         operands = call.options("S c t s h e", permute=False).operands
         if operands:
             call.run(operands)
-    return None
 
 
-def judge_editor(call: Call) -> Stream | None:
+def judge_editor(call: Call) -> None:
     """vim, ed, ex, emacs: commands for the editor can run programs."""
     found = call.options("c cmd S u U i w W T")
-    texts = [word.text for word in found.of("c", "cmd")]
+    texts = [word.text for word in found.of("c cmd")]
     texts += [word.text[1:] for word in found.operands if word.text.startswith("+")]
     if call.stdin.text:
         texts += call.stdin.text.splitlines()
@@ -58,27 +55,25 @@ def judge_editor(call: Call) -> Stream | None:
         elif target := re.match(r"\s*:?[\d,%.$]*\s*(?:w|wq|x|sav\w*|up\w*|f|e|r)!?\s+([^\s!]\S*)", text):
             call.write(Word(target[1]))
             call.read(Word(target[1]))
-    if found.has("S", "s", "u", "U"):
-        for word in [*found.of("S", "u", "U")]:
+    if found.has("S s u U"):
+        for word in [*found.of("S u U")]:
             if word.text not in {"NONE", "NORC", "DEFAULTS"}:
                 call.find("unclear.code", call.name)
     for word in found.operands:
         if not word.text.startswith("+"):
             call.read(word)
             call.write(word)
-    return None
 
 
-def judge_man(call: Call) -> Stream | None:
+def judge_man(call: Call) -> None:
     """Manuals; a pager of one's own runs."""
     found = call.options("P pager H html C M m L l s S R E p preprocessor")
-    if found.has("P", "pager", "H", "html", "C"):
+    if found.has("P pager H html C"):
         call.find("unclear.command")
-        for word in found.of("P", "pager", "H", "html"):
+        for word in found.of("P pager H html"):
             call.script(word.text)
     for word in found.of("l"):
         call.read(word)
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {

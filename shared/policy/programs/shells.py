@@ -19,15 +19,15 @@ _SHORT = {"ls", "cd", "rm", "cp", "mv", "sh", "ps", "id", "su", "df", "du", "ln"
 def judge_shell(call: Call) -> Stream | None:
     """A shell runs the text after -c, a file, or what it is fed."""
     found = call.options("o O rcfile init-file c Command", permute=False)
-    if found.has("i", "rcfile", "init-file") and not found.has("c"):
+    if found.has("i rcfile init-file") and not found.has("c"):
         call.find("unclear.input")
-    texts = found.of("c", "Command")
+    texts = found.of("c Command")
     clustered = next((flag for flag in found.flags if flag.endswith("c") and len(flag) > 1), "")
     if texts:
         return _run_text(call, texts[0], found.operands)
     if clustered and found.operands:
         return _run_text(call, found.operands[0], found.operands[1:])
-    if found.has("version", "help", "n"):
+    if found.has("version help n"):
         return None
     if call.name in {"pwsh", "powershell"} and found.operands and "." not in found.operands[0].text:
         call.find("unclear.command")
@@ -82,27 +82,25 @@ def _run_input(call: Call) -> Stream | None:
     return None
 
 
-def judge_eval(call: Call) -> Stream | None:
+def judge_eval(call: Call) -> None:
     """Its words are put together and run."""
     words = [word for word in call.args if word.text != "--"]
     if not words:
-        return None
+        return
     text = " ".join(word.text for word in words)
     if any(not word.known for word in words):
         call.find("run.download" if call.shell.fetched else "unclear.eval", call.name)
     call.same_shell(text)
-    return None
 
 
-def judge_source(call: Call) -> Stream | None:
+def judge_source(call: Call) -> None:
     """A file is run in this shell."""
     if not call.args:
-        return None
+        return
     run_file(call, call.args[0])
-    return None
 
 
-def judge_trap(call: Call) -> Stream | None:
+def judge_trap(call: Call) -> None:
     """A script is run when a signal comes."""
     words = [word for word in call.args if word.text not in {"--", "-l", "-p"}]
     if len(words) > 1 and words[0].text not in {"-", ""}:
@@ -110,10 +108,9 @@ def judge_trap(call: Call) -> Stream | None:
             call.script(words[0].text)
         else:
             call.find("unclear.command")
-    return None
 
 
-def judge_alias(call: Call) -> Stream | None:
+def judge_alias(call: Call) -> None:
     """A name gets another meaning: one that hides a program's own is never harmless."""
     for word in call.args:
         name, equals, text = word.text.partition("=")
@@ -123,22 +120,20 @@ def judge_alias(call: Call) -> Stream | None:
             known = call.is_program(name) and (len(name) > 2 or name in _SHORT)
             if known and not re.match(rf"\s*\\?{re.escape(name)}\b", text):
                 call.find("run.renamed")
-    return None
 
 
 def judge_builtin(call: Call) -> Stream | None:
     """command, builtin, exec: the rest is a command."""
     found = call.options("a", permute=False) if call.name == "exec" else call.options("", permute=False)
-    if call.name == "command" and found.has("v", "V"):
+    if call.name == "command" and found.has("v V"):
         return None
     return call.run(found.operands) if found.operands else None
 
 
-def judge_enable(call: Call) -> Stream | None:
+def judge_enable(call: Call) -> None:
     """enable -f loads foreign code into the shell, -n takes a builtin away."""
-    if call.options("f").has("f", "n", "d"):
+    if call.options("f").has("f n d"):
         call.find("run.preload")
-    return None
 
 
 PROGRAMS: dict[str, Handler] = {

@@ -5,8 +5,8 @@ import re
 from shared.policy import effects, secrets
 from shared.policy.call import Call, Handler
 from shared.policy.paths import is_table
-from shared.policy.programs.reader_table import LS, SPECS
-from shared.policy.programs.readers import reader_of
+from shared.policy.programs.readers import LS, SPECS
+from shared.policy.programs.rows import reader_of
 from shared.policy.scope import NOTHING, Stream
 
 
@@ -42,21 +42,18 @@ def judge_grep(call: Call) -> Stream | None:
     """It reads files, all of a folder with -r; what it looks for may be credentials."""
     found = call.options(
         "e f m A B C D d color colour include exclude exclude-dir exclude-from regexp file max-count "
-        "after-context "
-        "before-context context binary-files label g glob t type T type-not iglob M max-columns pre "
-        "pre-glob j threads"
+        "after-context before-context context binary-files label g glob t type T type-not iglob M "
+        "max-columns pre pre-glob j threads"
     )
     if found.has("pre"):
         call.find("unclear.command")
-    for word in found.of("f", "file", "exclude-from"):
+    for word in found.of("f file exclude-from"):
         call.read(word)
-    patterns = found.of("e", "regexp")
+    patterns = found.of("e regexp")
     operands = found.operands
-    if not patterns and not found.has("f", "file", "files"):
+    if not patterns and not found.has("f file files"):
         patterns, operands = operands[:1], operands[1:]
-    deep = call.name in {"rgrep", "rg", "ag", "ack"} or found.has(
-        "r", "R", "recursive", "dereference-recursive"
-    )
+    deep = call.name in {"rgrep", "rg", "ag", "ack"} or found.has("r R recursive dereference-recursive")
     outside = False
     for word in operands:
         if deep:
@@ -80,23 +77,19 @@ def judge_grep(call: Call) -> Stream | None:
 def judge_head(call: Call) -> Stream | None:
     """It ends what is endless; much of it still fills a disk."""
     found = call.options("n c lines bytes")
-    for word in found.of("c", "bytes"):
+    for word in found.of("c bytes"):
         if is_large(word.text):
             call.find("exhaust.large")
     for word in found.operands:
         call.query(word)
-        if effects.is_endless(call.scope, word, call.shell.workspace) and not found.has(
-            "c", "bytes", "n", "lines"
-        ):
+        if effects.is_endless(call.scope, word, call.shell.workspace) and not found.has("c bytes n lines"):
             call.find("exhaust.endless")
     text = (
         call.stdin.text
         if not found.operands and call.stdin.text and "\n" not in call.stdin.text.strip("\n")
         else None
     )
-    return Stream(
-        text if not found.has("c", "bytes") else None, call.stdin.paths, call.stdin.source or "made"
-    )
+    return Stream(text if not found.has("c bytes") else None, call.stdin.paths, call.stdin.source or "made")
 
 
 def is_large(size: str) -> bool:
@@ -118,7 +111,7 @@ def judge_decoder(call: Call) -> Stream | None:
     if call.name in {"xxd", "uuencode", "uudecode"}:
         for word in found.operands[1:]:
             call.write(word)
-    for word in found.of("o", "output"):
+    for word in found.of("o output"):
         call.write(word)
     source = "network" if call.stdin.source == "network" else "made"
     return Stream(None, None, source, call.stdin.endless and not found.operands)
@@ -135,16 +128,16 @@ def judge_sort(call: Call) -> Stream | None:
     for word in found.of("compress-program"):
         call.find("unclear.command")
         call.run([word])
-    for word in found.of("o", "output"):
+    for word in found.of("o output"):
         call.write(word)
-    for word in [*found.operands, *found.of("files0-from", "random-source")]:
+    for word in [*found.operands, *found.of("files0-from random-source")]:
         call.query(word)
         if effects.is_endless(call.scope, word, call.shell.workspace):
             call.find("exhaust.endless")
     return Stream(None, None, "made")
 
 
-def judge_split(call: Call) -> Stream | None:
+def judge_split(call: Call) -> None:
     """split writes pieces; ``--filter`` runs a command for each."""
     found = call.options(
         "a b C l n t filter additional-suffix suffix-length bytes lines line-bytes number separator f prefix"
@@ -155,15 +148,14 @@ def judge_split(call: Call) -> Stream | None:
         call.script(word.text)
     for word in found.operands[:1]:
         call.read(word)
-    for word in [*(found.operands[1:2] if call.name == "split" else ()), *found.of("f", "prefix")]:
+    for word in [*(found.operands[1:2] if call.name == "split" else ()), *found.of("f prefix")]:
         call.write(word)
-    return None
 
 
 def judge_shown(call: Call) -> Stream | None:
     """A pager: it runs other programs when it is told to."""
     found = call.options("o O k T p x y z P t b h j log-file LOG-FILE tag pattern prompt")
-    for word in [*found.of("o", "O", "log-file", "LOG-FILE")]:
+    for word in [*found.of("o O log-file LOG-FILE")]:
         call.write(word)
     for word in found.operands:
         if word.text.startswith("+!") or word.text.startswith("+|"):

@@ -13,47 +13,43 @@ from shared.policy.scope import Stream
 from shared.policy.words import Word
 
 _TOOLS = (
-    "hugo zola eleventy gatsby remix streamlit mlflow xcodebuild msbuild vue svelte csvkit ruff "
-    "black mypy flake8 isort pylint pytest py.test bandit coverage tox nox pre-commit pyright pytype "
-    "pyre vulture autopep8 yapf docformatter pydocstyle pyupgrade interrogate sphinx-build "
-    "sphinx-quickstart mkdocs pdoc pydoc pydoc3 cython stubgen radon xenon mccabe safety pip-audit "
-    "pip-compile pip-sync pipdeptree deptry import-linter lint-imports detect-secrets cookiecutter "
-    "jupytext nbconvert jupyter alembic django-admin flask uvicorn gunicorn hypercorn celery scrapy "
-    "dvc snakemake kedro dbt great_expectations behave mutmut tsc eslint prettier jest vitest mocha "
-    "nyc c8 webpack vite rollup esbuild parcel next nuxt astro ts-node tsx nodemon stylelint "
-    "playwright cypress tailwindcss postcss babel swc typedoc jsdoc turbo nx lerna ng "
-    "vue-cli-service react-scripts storybook karma gulp grunt standard biome oxlint depcheck rspec "
-    "rubocop rake rails jekyll phpunit phpstan phpcs php-cs-fixer psalm artisan make gmake cmake "
-    "ctest cpack ninja meson bazel bazelisk buck buck2 scons autoconf automake autoreconf aclocal "
-    "libtoolize configure gradle gradlew mvn mvnw ant sbt mill just task doit invoke inv waf xmake "
-    "premake5 qmake gcc g++ cc c++ clang clang++ cpp ld as ar ranlib strip objcopy objdump gold lld "
-    "nasm yasm rustc rustfmt clippy-driver gofmt goimports golangci-lint staticcheck govulncheck "
-    "gopls gotestsum javac java jar javadoc kotlinc ktlint detekt scalac scalafmt swiftc swiftlint "
-    "swiftformat csc fsc mcs mono zig nim dmd ldc2 v tcc fpc gfortran ocamlfind dune elm purs spago "
-    "erlc rebar elixirc tectonic bison yacc flex lex protoc buf thrift flatc swig gperf ragel antlr4 "
-    "clang-format clang-tidy cppcheck cpplint include-what-you-use gcov gcovr lcov genhtml "
-    "pkg-config pkgconf ccache distcc sccache bear ctags etags cscope global gtags doxygen shfmt "
-    "shellharden bats shellspec hadolint dockle tflint tfsec checkov kubeval kubeconform conftest "
-    "opa helm-docs ansible-lint yamlfmt taplo dprint editorconfig-checker typos ls-lint commitlint "
-    "cz bump2version bumpversion git-cliff openapi-generator swagger-cli redocly spectral "
-    "graphql-codegen sqlc sqlfluff pgformatter ogr2ogr protolint jsonnet cue ytt dhall nickel "
-    "virtualenv pyvenv gettext xgettext msginit msgmerge intltool-update gitstats gource onefetch "
-    "hexyl sass lessc stylus csso uglifyjs terser html-minifier svgo pug marp mmdc plantuml "
-    "asciidoctor rst2html markdown tre-command ldd otool install_name_tool dpkg-deb activate "
-    "deactivate workon mkvirtualenv ipcluster lsp bump tldextract cspell misspell licensee reuse "
-    "pip-licenses license-checker npm-check-updates ncu sort-package-json syncpack manypkg changeset "
-    "knip madge astyle autoflake ccmake check-jsonschema clang-query comby csvsql csvtk csvclean "
-    "csvformat gitlint gofumpt grype trivy semgrep httpstat indent llvm-cov llvm-profdata "
+    "hugo zola eleventy gatsby remix streamlit mlflow xcodebuild msbuild vue svelte csvkit ruff black mypy "
+    "flake8 isort pylint pytest py.test bandit coverage tox nox pre-commit pyright pytype pyre vulture "
+    "autopep8 yapf docformatter pydocstyle pyupgrade interrogate sphinx-build sphinx-quickstart mkdocs pdoc "
+    "pydoc pydoc3 cython stubgen radon xenon mccabe safety pip-audit pip-compile pip-sync pipdeptree deptry "
+    "import-linter lint-imports detect-secrets cookiecutter jupytext nbconvert jupyter alembic django-admin "
+    "flask uvicorn gunicorn hypercorn celery scrapy dvc snakemake kedro dbt great_expectations behave mutmut "
+    "tsc eslint prettier jest vitest mocha nyc c8 webpack vite rollup esbuild parcel next nuxt astro ts-node "
+    "tsx nodemon stylelint playwright cypress tailwindcss postcss babel swc typedoc jsdoc turbo nx lerna ng "
+    "vue-cli-service react-scripts storybook karma gulp grunt standard biome oxlint depcheck rspec rubocop "
+    "rake rails jekyll phpunit phpstan phpcs php-cs-fixer psalm artisan make gmake cmake ctest cpack ninja "
+    "meson bazel bazelisk buck buck2 scons autoconf automake autoreconf aclocal libtoolize configure gradle "
+    "gradlew mvn mvnw ant sbt mill just task doit invoke inv waf xmake premake5 qmake gcc g++ cc c++ clang "
+    "clang++ cpp ld as ar ranlib strip objcopy objdump gold lld nasm yasm rustc rustfmt clippy-driver gofmt "
+    "goimports golangci-lint staticcheck govulncheck gopls gotestsum javac java jar javadoc kotlinc ktlint "
+    "detekt scalac scalafmt swiftc swiftlint swiftformat csc fsc mcs mono zig nim dmd ldc2 v tcc fpc "
+    "gfortran ocamlfind dune elm purs spago erlc rebar elixirc tectonic bison yacc flex lex protoc buf "
+    "thrift flatc swig gperf ragel antlr4 clang-format clang-tidy cppcheck cpplint include-what-you-use gcov "
+    "gcovr lcov genhtml pkg-config pkgconf ccache distcc sccache bear ctags etags cscope global gtags "
+    "doxygen shfmt shellharden bats shellspec hadolint dockle tflint tfsec checkov kubeval kubeconform "
+    "conftest opa helm-docs ansible-lint yamlfmt taplo dprint editorconfig-checker typos ls-lint commitlint "
+    "cz bump2version bumpversion git-cliff openapi-generator swagger-cli redocly spectral graphql-codegen "
+    "sqlc sqlfluff pgformatter ogr2ogr protolint jsonnet cue ytt dhall nickel virtualenv pyvenv gettext "
+    "xgettext msginit msgmerge intltool-update gitstats gource onefetch hexyl sass lessc stylus csso "
+    "uglifyjs terser html-minifier svgo pug marp mmdc plantuml asciidoctor rst2html markdown tre-command ldd "
+    "otool install_name_tool dpkg-deb activate deactivate workon mkvirtualenv ipcluster lsp bump tldextract "
+    "cspell misspell licensee reuse pip-licenses license-checker npm-check-updates ncu sort-package-json "
+    "syncpack manypkg changeset knip madge astyle autoflake ccmake check-jsonschema clang-query comby csvsql "
+    "csvtk csvclean csvformat gitlint gofumpt grype trivy semgrep httpstat indent llvm-cov llvm-profdata "
     "markdown-link-check mdbook msgfmt msgcat msgconv msguniq msgattrib msgunfmt nbstripout patchelf "
     "perltidy pydeps pyinstaller pyreverse rust-analyzer scalene memray mprof kernprof pyinstrument "
-    "gprof2dot sqldiff stylua trial nosetests prove nbdime nbdiff papermill torchrun accelerate "
-    "tensorboard sphinx-apidoc check-manifest towncrier standard-version size-limit mockgen wire "
-    "blackdoc pycodestyle pydoclint refurb pyroma rstcheck doc8 textlint alex remark detex texcount "
-    "chktex lacheck biber bibtex makeindex coqc agda lake idris hlint ormolu fourmolu "
-    "stylish-haskell hpack elm-test elm-format pulp rescript nimble shards zls odin gleam perlcritic "
-    "rubyfmt standardrb sorbet srb brakeman reek haml erb slim phpmd phpcbf pest pint rector "
-    "infection kotlin kotlinc kotlinc-jvm scala-cli sbtn bloop cljfmt upx xdelta3 pprof "
-    "cargo-nextest web-ext procs tokei dive gdu"
+    "gprof2dot sqldiff stylua trial nosetests prove nbdime nbdiff papermill torchrun accelerate tensorboard "
+    "sphinx-apidoc check-manifest towncrier standard-version size-limit mockgen wire blackdoc pycodestyle "
+    "pydoclint refurb pyroma rstcheck doc8 textlint alex remark detex texcount chktex lacheck biber bibtex "
+    "makeindex coqc agda lake idris hlint ormolu fourmolu stylish-haskell hpack elm-test elm-format pulp "
+    "rescript nimble shards zls odin gleam perlcritic rubyfmt standardrb sorbet srb brakeman reek haml erb "
+    "slim phpmd phpcbf pest pint rector infection kotlin kotlinc kotlinc-jvm scala-cli sbtn bloop cljfmt upx "
+    "xdelta3 pprof cargo-nextest web-ext procs tokei dive gdu"
 ).split()
 _RUNS = {
     "coverage": ("run",),
@@ -145,7 +141,7 @@ _RECORDERS = frozenset("x11grab gdigrab avfoundation kmsgrab fbdev v4l2 alsa pul
 """Formats that are a screen, a camera or a microphone."""
 
 
-def judge_converter(call: Call) -> Stream | None:
+def judge_converter(call: Call) -> None:
     """Pictures, films, documents: from file to file, unless told to fetch or to run."""
     for word in call.args:
         text = word.text
@@ -164,10 +160,9 @@ def judge_converter(call: Call) -> Stream | None:
         ):
             call.find("unclear.command")
     judge_program_arguments(call)
-    return None
 
 
-def judge_compiler(call: Call) -> Stream | None:
+def judge_compiler(call: Call) -> None:
     """Compilers read sources and write programs; some options load or run others."""
     for word in call.args:
         if re.match(
@@ -185,10 +180,9 @@ def judge_compiler(call: Call) -> Stream | None:
     for position, text in enumerate(texts[:-1]):
         if text == "-o":
             effects.write(call.shell, call.scope, call.args[position + 1])
-    return None
 
 
-def judge_java(call: Call) -> Stream | None:
+def judge_java(call: Call) -> None:
     """java runs what was built here."""
     for word in call.args:
         if re.match(r"-(agentpath|agentlib|javaagent|XX:OnError|XX:OnOutOfMemoryError)", word.text):
@@ -196,21 +190,19 @@ def judge_java(call: Call) -> Stream | None:
         if word.text.endswith(".jar") and call.path(word) in call.scope.files:
             run_written(call, call.path(word) or "")
     _judge_paths(call)
-    return None
 
 
-def judge_rake(call: Call) -> Stream | None:
+def judge_rake(call: Call) -> None:
     """rake and its like take code on the command line."""
-    if call.options("e execute E p f").has("e", "execute", "E", "p"):
+    if call.options("e execute E p f").has("e execute E p"):
         call.find("unclear.code", call.name)
     if [word.text for word in call.args[:1]] in (["runner"], ["r"]):
         call.find("unclear.code", call.name)
     judge_tasks(call, call.args)
     _judge_paths(call)
-    return None
 
 
-def judge_calculator(call: Call) -> Stream | None:
+def judge_calculator(call: Call) -> None:
     """bc and dc compute; dc runs lines that begin with !."""
     texts = [word.text for word in call.args] + [call.stdin.text or ""]
     if call.name == "dc" and any("!" in text for text in texts):
@@ -218,18 +210,16 @@ def judge_calculator(call: Call) -> Stream | None:
         for text in texts:
             if "!" in text:
                 call.script(text.partition("!")[2].strip("'\""))
-    for word in call.options("e f expression file").of("f", "file"):
+    for word in call.options("e f expression file").of("f file"):
         call.read(word)
-    return None
 
 
 _CONVERTERS = (
-    "ffmpeg ffprobe sox convert magick composite mogrify montage identify pandoc latex pdflatex "
-    "xelatex lualatex latexmk tex inkscape libreoffice soffice exiftool pdftk qpdf optipng jpegoptim "
-    "pngquant cwebp dwebp rsvg-convert img2pdf wkhtmltopdf ps2pdf pdfunite pdfseparate pdftoppm "
-    "pdfcrop epstopdf ps2eps exiv2 jhead jpegtran gifsicle pngcrush pngcheck advpng flac lame oggenc "
-    "opusenc mp3info id3v2 mkvmerge mkvinfo mp4box chafa qrencode tesseract dvips dvipdfm "
-    "convert-im6 mogrify-im6"
+    "ffmpeg ffprobe sox convert magick composite mogrify montage identify pandoc latex pdflatex xelatex "
+    "lualatex latexmk tex inkscape libreoffice soffice exiftool pdftk qpdf optipng jpegoptim pngquant cwebp "
+    "dwebp rsvg-convert img2pdf wkhtmltopdf ps2pdf pdfunite pdfseparate pdftoppm pdfcrop epstopdf ps2eps "
+    "exiv2 jhead jpegtran gifsicle pngcrush pngcheck advpng flac lame oggenc opusenc mp3info id3v2 mkvmerge "
+    "mkvinfo mp4box chafa qrencode tesseract dvips dvipdfm convert-im6 mogrify-im6"
 ).split()
 PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys(_TOOLS, judge_tool),

@@ -74,7 +74,7 @@ def judge_wrapped(call: Call) -> Stream | None:
     """The command behind the wrapper's own options."""
     found = call.options(_VALUED.get(call.name, ""), permute=False)
     words = found.operands
-    for word in found.of("o", "output") if call.name in {"time", "strace", "ltrace", "gtime"} else ():
+    for word in found.of("o output") if call.name in {"time", "strace", "ltrace", "gtime"} else ():
         call.write(word)
     if call.name in {"strace", "ltrace"} and found.has("p"):
         call.find("process.inspect")
@@ -83,10 +83,10 @@ def judge_wrapped(call: Call) -> Stream | None:
     if call.name == "flock" and words:
         call.write(words[0], gently=True)
         words = words[1:]
-        for word in [*found.of("c", "command"), *(words[1:2] if words and words[0].text == "-c" else ())]:
+        for word in [*found.of("c command"), *(words[1:2] if words and words[0].text == "-c" else ())]:
             return call.script(word.text)
     if call.name in {"watch", "hyperfine"} and words and (len(words) == 1 or call.name == "hyperfine"):
-        for word in [*words, *found.of("p", "c", "prepare", "cleanup", "setup")]:
+        for word in [*words, *found.of("p c prepare cleanup setup")]:
             call.script(word.text)
         return None
     return call.run(words) if words else None
@@ -101,11 +101,11 @@ def judge_perf(call: Call) -> Stream | None:
     found = call.options("", permute=False)
     action = found.operands[0].text if found.operands else ""
     rest = parse_options(found.operands[1:], "e F o i c r p t C g call-graph output input", permute=False)
-    for word in rest.of("o", "output"):
+    for word in rest.of("o output"):
         call.write(word)
-    for word in rest.of("i", "input"):
+    for word in rest.of("i input"):
         call.read(word)
-    if action == "top" or (action in _MEASURES and rest.has("p", "t", "a", "all-cpus")):
+    if action == "top" or (action in _MEASURES and rest.has("p t a all-cpus")):
         call.find("process.inspect")
     elif action in _MEASURES:
         return call.run(rest.operands) if rest.operands else None
@@ -118,13 +118,13 @@ def judge_env(call: Call) -> Stream | None:
     """env sets variables and runs the rest; without a rest it lists them."""
     found = call.options("u S C unset split-string chdir a argv0", permute=False)
     words = list(found.operands)
-    for word in found.of("S", "split-string"):
+    for word in found.of("S split-string"):
         try:
             words = [Word(part) for part in shlex.split(word.text)] + words
         except ValueError:
             call.find("unclear.command")
     scope = call.scope = call.scope.branch()
-    for word in found.of("C", "chdir"):
+    for word in found.of("C chdir"):
         scope.cwd = call.path(word)
     while words and re.match(r"[A-Za-z_]\w*=", words[0].text):
         name, _, value = words.pop(0).text.partition("=")
@@ -149,7 +149,7 @@ def judge_loader(call: Call) -> Stream | None:
     """The loader of programs runs one under its own name."""
     call.find("run.renamed")
     found = call.options("library-path preload audit argv0", permute=False)
-    if found.has("preload", "audit"):
+    if found.has("preload audit"):
         call.find("run.preload")
     return call.run(found.operands)
 
@@ -166,11 +166,10 @@ def judge_entr(call: Call) -> Stream | None:
 
 PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys(
-        "nice ionice nohup setsid stdbuf unbuffer chrt taskset setarch linux64 linux32 catchsegv timeout "
-        "gtimeout time"
-        " gtime watch then else do caffeinate eatmydata faketime dbus-run-session xvfb-run hyperfine "
-        "strace ltrace"
-        " valgrind numactl cpulimit softlimit rlwrap chronic ifne flock fakeroot !".split(),
+        "nice ionice nohup setsid stdbuf unbuffer chrt taskset setarch linux64 linux32 catchsegv "
+        "timeout gtimeout time gtime watch then else do caffeinate eatmydata faketime "
+        "dbus-run-session xvfb-run hyperfine strace ltrace valgrind numactl cpulimit softlimit "
+        "rlwrap chronic ifne flock fakeroot !".split(),
         judge_wrapped,
     ),
     "env": judge_env,
