@@ -2,14 +2,15 @@
 
 import re
 
-from shared.policy.call import Call
-from shared.policy.options import parse_options
+from shared.policy.call import Call, Handler
+from shared.policy.options import Options, parse_options
+from shared.policy.programs.rows import Step, always, first, row
 from shared.policy.words import Word
 
-SHOWS = re.compile(
-    r"^(get|list|describe|show|ls|status|info|version|help|view|logs?|diff|inspect|ps|top|explain"
+SHOWS = (
+    r"(get|list|describe|show|ls|status|info|version|help|view|logs?|diff|inspect|ps|top|explain"
     r"|history|search|stat|check|validate|whoami|-h|--help|--version|get-.*|list-.*|describe-.*|lookup"
-    r"|tree|apps|releases|domains|events|api-resources|api-versions|cluster-info|wait|head-.*|contexts?)$"
+    r"|tree|apps|releases|domains|events|api-resources|api-versions|cluster-info|wait|head-.*|contexts?)"
 )
 
 
@@ -101,48 +102,46 @@ def _judge_container_command(call: Call, words: list[Word]) -> None:
         call.run(inner.operands[1:])
 
 
-_BUILDS = frozenset(
-    "build analyze kustomize template lint completion options plugin dependency repo env".split()
+_ENTERS = "exec|run|debug|attach|cp|port-forward|proxy"
+
+
+def _judge_cluster_command(call: Call, found: Options) -> None:
+    texts = [word.text for word in call.args]
+    if "--" in texts and found.operands and found.operands[0].text in _ENTERS.split("|"):
+        call.run(call.args[texts.index("--") + 1 :])
+
+
+_CLUSTER = row(
+    "n namespace context kubeconfig l selector o output f filename c container cluster s server token as",
+    Step(has="dry-run", does="read f filename", stop=True),
+    Step("cloud.change", has="token server s kubeconfig as"),
+    first(
+        Step("secret.environment", words="get (values|all|manifest)", program="helm"),
+        Step(
+            "secret.store",
+            words="(get|describe|view) ([^ ]* )*?((secrets?|sa|serviceaccounts?)[/ ,]|[^ ]*,secrets?)[^ ]*",
+        ),
+        Step("secret.store", words="config view", has="raw"),
+        Step("cloud.change", words="config (?!view |current-context |get-contexts |get-clusters )[^ ]+"),
+        Step(words="config|rollout (status|history)|auth (can-i|whoami)"),
+        Step("cloud.destroy", words="delete|drain|evict|cordon|taint"),
+        Step("package.install", words="(repo|plugin) (?!list |ls |update |index )[^ ]+"),
+        Step("cloud.change", words=_ENTERS),
+        Step(program="stern"),
+        Step(words=SHOWS),
+        # What is done with files of the workspace alone.
+        Step(words="build|analyze|kustomize|template|lint|completion|options|plugin|dependency|repo|env"),
+        Step("cloud.change", words="[^ ]+"),
+    ),
+    _judge_cluster_command,
 )
-"""What clusters' tools do with files of the workspace alone."""
-
-
-def judge_cluster(call: Call) -> None:  # noqa: PLR0912 - one branch a kind
-    """kubectl and the like: showing is everyday, but not of secrets."""
-    found = call.options(
-        "n namespace context kubeconfig l selector o output f filename c container cluster s server token as"
-    )
-    words = [word.text for word in found.operands]
-    action = words[0] if words else ""
-    if any(word.text not in {"none", "false"} for word in found.of("dry-run")) or found.has("dry-run"):
-        for word in found.of("f filename"):
-            call.read(word)
-        return
-    if found.has("token server s kubeconfig as"):
-        call.find("cloud.change")
-    if call.name == "helm" and action == "get" and words[1:2] in (["values"], ["all"], ["manifest"]):
-        call.find("secret.environment")
-    elif action in {"get", "describe", "view"} and any(
-        re.match(r"(secrets?|sa|serviceaccounts?)(/|$|,)|.*,secrets?", word) for word in words[1:]
-    ):
-        call.find("secret.store")
-    elif action == "config":
-        if words[1:2] == ["view"] and "raw" in found.flags:
-            call.find("secret.store")
-        elif words[1:2] and words[1] not in {"view", "current-context", "get-contexts", "get-clusters"}:
-            call.find("cloud.change")
-    elif (action == "rollout" and words[1:2] in (["status"], ["history"])) or (
-        action == "auth" and words[1:2] in (["can-i"], ["whoami"])
-    ):
-        return
-    elif action in {"delete", "drain", "evict", "cordon", "taint"}:
-        call.find("cloud.destroy")
-    elif action in {"repo", "plugin"} and words[1:2] not in ([], ["list"], ["ls"], ["update"], ["index"]):
-        call.find("package.install")
-    elif action in {"exec", "run", "debug", "attach", "cp", "port-forward", "proxy"}:
-        call.find("cloud.change")
-        texts = [word.text for word in call.args]
-        if "--" in texts:
-            call.run(list(call.args)[texts.index("--") + 1 :])
-    elif action and not SHOWS.match(action) and call.name != "stern" and action not in _BUILDS:
-        call.find("cloud.change")
+"""kubectl and the like: showing is everyday, but not of secrets."""
+PROGRAMS: dict[str, Handler] = {
+    **dict.fromkeys("docker podman nerdctl docker-compose podman-compose buildah".split(), judge_container),
+    **dict.fromkeys("ctr crictl runc crun lxc lxd incus skopeo".split(), always("container.escape")),
+    **dict.fromkeys(
+        "kubectl oc helm k3s k9s istioctl kustomize flux argocd linkerd kubeadm minikube kind k3d stern "
+        "velero eksctl".split(),
+        _CLUSTER,
+    ),
+}

@@ -4,6 +4,8 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
+from shared.policy.options import Options
+from shared.policy.programs.rows import HARMLESS, Step, always, first, row
 from shared.policy.words import Word
 
 _DESTROYS = re.compile(
@@ -127,48 +129,43 @@ def judge_sql(call: Call) -> None:
         _judge_input(call, True, local=False)
 
 
-def judge_redis(call: Call) -> None:
-    """redis-cli: its words are the command."""
-    found = call.options("h p a n u s i eval r user pass")
-    words = [word.text.upper() for word in found.operands]
-    if words and words[0] in {"FLUSHALL", "FLUSHDB", "SHUTDOWN", "DEL", "UNLINK"}:
-        call.find("database.destroy")
-    elif (
-        words
-        and words[0]
-        not in "GET KEYS SCAN INFO PING TTL TYPE EXISTS LLEN LRANGE HGET HGETALL SMEMBERS DBSIZE "
-        "STRLEN ZRANGE MEMORY TIME ECHO HKEYS SCARD XLEN XRANGE XINFO".split()
-    ) or (not words and call.stdin.text != ""):
-        call.find("database.change")
-    if found.has("eval a pass"):
+def _judge_redis_input(call: Call, found: Options) -> None:
+    if not found.operands and call.stdin.text != "":
         call.find("database.change")
 
 
-def _always(rule: str) -> Handler:
-    def judge(call: Call) -> None:
-        call.find(rule)
-
-    return judge
+_REDIS = row(
+    "h p a n u s i eval r user pass",
+    first(
+        Step("database.destroy", words="(?i:FLUSHALL|FLUSHDB|SHUTDOWN|DEL|UNLINK)"),
+        Step(
+            words="(?i:GET|KEYS|SCAN|INFO|PING|TTL|TYPE|EXISTS|LLEN|LRANGE|HGET|HGETALL|SMEMBERS|DBSIZE|STRLEN"
+            "|ZRANGE|MEMORY|TIME|ECHO|HKEYS|SCARD|XLEN|XRANGE|XINFO)"
+        ),
+        Step("database.change", words="[^ ]+"),
+    ),
+    _judge_redis_input,
+    Step("database.change", has="eval a pass"),
+)
+"""Their words are the command."""
 
 
 PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys("sqlite3 sqlite sqlite-utils duckdb litecli".split(), judge_sqlite),
     **dict.fromkeys(
-        "psql mysql mariadb mycli pgcli sqlcmd sqlplus isql cqlsh clickhouse-client clickhouse mongo "
-        "mongosh usql beeline presto trino cockroach influx osqueryi neo4j cypher-shell".split(),
+        "psql mysql mariadb mycli pgcli sqlcmd sqlplus isql cqlsh clickhouse-client clickhouse mongo mongosh "
+        "usql beeline presto trino cockroach influx osqueryi neo4j cypher-shell".split(),
         judge_sql,
     ),
-    **dict.fromkeys("redis-cli valkey-cli keydb-cli memcached-tool".split(), judge_redis),
+    **dict.fromkeys("redis-cli valkey-cli keydb-cli memcached-tool".split(), _REDIS),
     **dict.fromkeys(
-        "dropdb dropuser mysqladmin mongorestore redis-benchmark".split(), _always("database.destroy")
+        "dropdb dropuser mysqladmin mongorestore redis-benchmark".split(), always("database.destroy")
     ),
     **dict.fromkeys(
-        "createdb createuser pg_restore mysqlimport mongoimport pg_ctl initdb mysqld postgres vacuumdb "
-        "reindexdb clusterdb pg_resetwal etcdctl consul-kv".split(),
-        _always("database.change"),
+        "createdb createuser pg_restore mysqlimport mongoimport pg_ctl initdb mysqld postgres "
+        "vacuumdb reindexdb clusterdb pg_resetwal etcdctl consul-kv pg_dump pg_dumpall mysqldump mongodump "
+        "mongoexport redis-dump".split(),
+        always("database.change"),
     ),
-    **dict.fromkeys(
-        "pg_dump pg_dumpall mysqldump mongodump mongoexport redis-dump".split(), _always("database.change")
-    ),
-    **dict.fromkeys("pg_isready ".split(), lambda call: None),
+    "pg_isready": HARMLESS,
 }

@@ -161,7 +161,8 @@ _PATCH = row(
 _ADD = row("chmod pathspec-from-file", Step(does="read 0:"))
 _TOOL = row("x extcmd t tool", Step("git.executes", given="x extcmd", does="script x extcmd"))
 _ALWAYS = {
-    "git.history": "prune filter-branch filter-repo update-ref replace fast-import prune-packed unpack-objects",
+    "git.history": "prune filter-branch filter-repo update-ref replace fast-import prune-packed "
+    "unpack-objects",
     "git.discard": "checkout-index read-tree",
     "secret.store": "credential credential-store credential-cache",
     "network.send": "send-email imap-send",

@@ -3,8 +3,9 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.paths import Place
-from shared.policy.programs.rows import by_words
+from shared.policy.options import Options
+from shared.policy.programs.rows import HARMLESS, Step, always, by_words, first, row
+from shared.policy.secrets import guards_by_name
 
 _ALWAYS = {
     "privilege.raise": "pkexec nsenter chroot bwrap capsh setcap runuser gosu su-exec sg newgrp dzdo please "
@@ -59,16 +60,6 @@ _ALWAYS = {
 }
 
 
-def _rule(rule: str) -> Handler:
-    def judge(call: Call) -> None:
-        call.find(rule)
-        for word in call.args:
-            if call.place(word) is Place.DEVICE and rule == "destroy.device":
-                call.find("destroy.device")
-
-    return judge
-
-
 def judge_sudo(call: Call) -> None:
     """More rights, whatever for; what would run with them counts too."""
     call.find("privilege.raise")
@@ -82,24 +73,6 @@ def judge_sudo(call: Call) -> None:
         words = words[1:]
     if words and not found.has("e l v k K"):
         call.run(words)
-
-
-def judge_crontab(call: Call) -> None:
-    """The own table may be looked at."""
-    if [word.text for word in call.args] != ["-l"]:
-        call.find("persist.schedule")
-
-
-def judge_mount(call: Call) -> None:
-    """What is mounted may be looked at."""
-    if call.options("t types O").operands or call.options("t").has("a all bind o"):
-        call.find("system.change")
-
-
-def judge_umask(call: Call) -> None:
-    """What everybody may do with files made from now on."""
-    if any(re.fullmatch(r"[0-7]{0,3}[0145]|a[+=].*w.*|o[+=].*w.*", word.text) for word in call.args):
-        call.find("write.permissions")
 
 
 def judge_ip(call: Call) -> None:
@@ -118,33 +91,65 @@ def judge_ip(call: Call) -> None:
         call.find("system.network" if "exec" not in words else "privilege.raise")
 
 
-def judge_sysctl(call: Call) -> None:
-    """Values of the kernel are shown, or set."""
-    found = call.options("p load")
-    if found.has("w p load system write") or any("=" in word.text for word in found.operands):
-        call.find("system.change")
+def judge_kill(call: Call) -> None:
+    """Signals to its own jobs are everyday; to all, or to those of others, not."""
+    words = [word.text for word in call.args]
+    if not words or words[0] in {"-l", "-L", "--list", "-0"} or words[:2] in (["-s", "0"], ["-n", "0"]):
+        return
+    targets = [
+        text
+        for text in words
+        if not text.startswith("-")
+        or (text == "-1" and text != words[0])
+        or (re.fullmatch(r"-\d{2,}", text) and text != words[0])
+    ]
+    if words[0] in {"-s", "-n", "--signal"}:
+        targets = targets[1:]
+    if any(text in {"-1", "1", "0"} for text in targets) or (words[-1] == "-1" and len(words) > 1):
+        call.find("process.kill-all")
+    elif not targets or not all(text.startswith("%") for text in targets):
+        call.find("process.kill")
 
 
-def judge_dmesg(call: Call) -> None:
-    """The kernel's messages; clearing them hides traces."""
-    if call.options("l f n").has("C c clear read-clear D n"):
-        call.find("guard.tamper")
-
-
-def judge_journal(call: Call) -> None:
-    """The log is read, or cut."""
-    found = call.options("u n S U t p o since until unit vacuum-size vacuum-time vacuum-files lines output")
-    if any(
-        flag.startswith(("vacuum", "rotate", "flush", "sync", "relinquish"))
-        for flag in [*found.flags, *found.values]
+def judge_pkill(call: Call) -> None:
+    """By name, or all of a user's."""
+    found = call.options("u U g G P s t signal o y")
+    if call.name == "fuser" and not any("k" in flag for flag in found.flags):
+        return
+    if (
+        call.name == "killall5"
+        or found.has("u U user")
+        or not found.operands
+        or any(word.text in {".", ".*", "-1"} for word in found.operands)
     ):
+        call.find("process.kill-all")
+    if any(guards_by_name(word.text) for word in found.operands):
         call.find("guard.tamper")
+    call.find("process.kill")
 
 
-def judge_ulimit(call: Call) -> None:
-    """Limits may be shown and lowered."""
-    if any(word.text == "unlimited" for word in call.args):
-        call.find("exhaust.large")
+_SHOWS_STATE = re.compile(
+    r"\s*(bt|backtrace|where|info\s|thread|frame|list|disas\w*|run|r|quit|q|up|down|ptype|whatis|bt\sfull"
+    r"|set\s+(pagination|confirm|width|height|print)\b|x/|(p|print)\s+[\w.>*&\[\]-]+$)[^|!>()]*$"
+)
+"""What shows the state of a program that is being debugged, or of what is left of it."""
+
+
+def judge_debugger(call: Call) -> None:
+    """Debuggers run and change processes; backtraces of core files do neither."""
+    found = call.options("p pid ex eval-command x command iex o one-line")
+    told = found.of("ex eval-command iex o one-line")
+    if found.has("p pid"):
+        call.find("process.inspect")
+    elif not (found.has("batch") and told and all(_SHOWS_STATE.match(word.text) for word in told)):
+        call.find("unknown.use")
+    for word in [*found.of("x command"), *found.operands]:
+        call.read(word)
+    for word in told:
+        text = re.sub(r"^\s*(!|shell\s|python\s)", "", word.text)
+        if text != word.text:
+            call.find("unclear.command")
+            call.script(text)
 
 
 _SYSTEMCTL = by_words(
@@ -165,47 +170,64 @@ _SYSTEMCTL = by_words(
     },
     "H M t p n o lines property type state host output",
 )
-_SERVICE = by_words("system.service", {})
 
 
-def judge_service(call: Call) -> None:
-    """service NAME status shows."""
-    if not any(word.text in {"status", "--status-all"} for word in call.args[-1:]):
-        call.find("system.service")
+def judge_mount(call: Call) -> None:
+    """What is mounted may be looked at."""
+    if call.options("t types O").operands or call.options("t").has("a all bind o"):
+        call.find("system.change")
+
+
+def _judge_journal(call: Call, found: Options) -> None:
+    """The log is read, or cut."""
+    cuts = ("vacuum", "rotate", "flush", "sync", "relinquish")
+    if any(option.startswith(cuts) for option in (*found.flags, *found.values)):
+        call.find("guard.tamper")
+
+
+_UMASK = r"[0-7]{0,3}[0145]|a[+=].*w.*|o[+=].*w.*"
+"""Everybody may write what is made from now on."""
 
 
 PROGRAMS: dict[str, Handler] = {
-    **{name: _rule(rule) for rule, names in _ALWAYS.items() for name in names.split()},
+    **{name: always(rule) for rule, names in _ALWAYS.items() for name in names.split()},
     **dict.fromkeys("sudo doas su runuser sudoedit pkexec gksudo kdesudo".split(), judge_sudo),
     **dict.fromkeys(
-        "mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mkfs.f2fs "
-        "mkfs.exfat mkfs.minix mkfs.jfs".split(),
-        _rule("destroy.device"),
+        "mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mkfs.f2fs mkfs.exfat "
+        "mkfs.minix mkfs.jfs mknod".split(),
+        always("destroy.device"),
     ),
-    "crontab": judge_crontab,
-    "getcap": lambda call: call.find("secret.search") if call.options().has("r") else None,
-    "umask": judge_umask,
+    "crontab": row("", first(Step(line="-l $"), Step("persist.schedule"))),
+    "getcap": row("", Step("secret.search", has="r")),
+    "umask": row("", Step("write.permissions", argument=_UMASK)),
     "mount": judge_mount,
     **dict.fromkeys("ip ifconfig route arp hostname bridge".split(), judge_ip),
-    "sysctl": judge_sysctl,
-    "dmesg": judge_dmesg,
-    "journalctl": judge_journal,
-    "ulimit": judge_ulimit,
-    "ssh-keyscan": _rule("network.remote"),
+    "sysctl": row(
+        "p load", Step("system.change", has="w p load system write"), Step("system.change", operand=".*=.*")
+    ),
+    "dmesg": row("l f n", Step("guard.tamper", has="C c clear read-clear D n")),
+    "journalctl": row(
+        "u n S U t p o since until unit vacuum-size vacuum-time vacuum-files lines output", _judge_journal
+    ),
+    "ulimit": row("", Step("exhaust.large", argument="unlimited")),
+    "ssh-keyscan": always("network.remote"),
     "systemctl": _SYSTEMCTL,
     "timedatectl": by_words("guard.tamper", {"": "status,show,timesync-status,list-timezones"}),
     **dict.fromkeys(
-        "hostnamectl localectl".split(),
+        ["hostnamectl", "localectl"],
         by_words("system.change", {"": "status,show,list-locales,list-keymaps,hostname"}),
     ),
     "loginctl": by_words(
         "unknown.use", {"": "list-sessions,list-users,list-seats,session-status,user-status,show-session"}
     ),
-    **dict.fromkeys("reg wmic rundll32 regsvr32 mshta certutil bitsadmin".split(), _rule("system.change")),
-    "service": judge_service,
-    "lastlog": lambda call: None,
-    **dict.fromkeys("last lastb".split(), lambda call: None),
-    "mknod": _rule("destroy.device"),
-    "complete": lambda call: call.find("unclear.command") if call.options("C F").has("C") else None,
-    "bind": lambda call: call.find("run.preload") if call.options("x f").has("x f") else None,
+    **dict.fromkeys("reg wmic rundll32 regsvr32 mshta certutil bitsadmin".split(), always("system.change")),
+    "service": row("", first(Step(line="(?:.* )?(status|--status-all) $"), Step("system.service"))),
+    **dict.fromkeys("last lastb lastlog".split(), HARMLESS),
+    "complete": row("C F", Step("unclear.command", has="C")),
+    "bind": row("x f", Step("run.preload", has="x f")),
+    "kill": judge_kill,
+    **dict.fromkeys("pkill killall killall5 skill snice xkill fuser".split(), judge_pkill),
+    **dict.fromkeys(["gdb", "lldb"], judge_debugger),
+    "renice": always("process.kill"),
+    "reptyr": always("process.inspect"),
 }

@@ -4,7 +4,7 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.programs.fetching import FETCHED, judge_address, judge_curl, judge_wget
-from shared.policy.programs.openssl import judge_openssl
+from shared.policy.programs.rows import Step, always, first, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -93,21 +93,6 @@ def judge_scp(call: Call) -> None:
                 call.write(Word(f"{word.text.rstrip('/')}/{name}"), output=FETCHED)
 
 
-_STORED_SHOWN = frozenset("ls lsd lsl lsf lsjson du size stat version tree list snapshots".split())
-_STORED_GONE = frozenset("rm rb del delete deletefile purge rmdir rmdirs cleanup forget prune".split())
-
-
-def judge_storage(call: Call) -> None:
-    """Clients of storage elsewhere: what is there is listed, sent or removed."""
-    words = {word.text for word in call.options().operands}
-    if words & _STORED_GONE:
-        call.find("cloud.destroy")
-    elif not words & _STORED_SHOWN:
-        call.find("network.send")
-    for word in call.args:
-        call.read(word)
-
-
 def judge_lookup(call: Call) -> None:
     """Names and routes: what is asked may carry what must not leave."""
     found = call.options("c i W w t p s S I m b f k x q W l M Q")
@@ -123,38 +108,26 @@ def judge_lookup(call: Call) -> None:
         call.find("network.send")
 
 
-def judge_accounts(call: Call) -> Stream | None:
+def judge_accounts(call: Call) -> None:
     """getent: of its databases, those with passwords are not shown."""
     if any("shadow" in word.text for word in call.args):
         call.find("secret.file", "/etc/shadow")
-    return judge_lookup(call)
+    judge_lookup(call)
 
 
-def judge_scan(call: Call) -> Stream | None:
-    """Looking for other machines, or listening in."""
-    call.find("network.remote")
-    for word in call.args:
-        if word.text.startswith(("--script", "--interactive")):
-            call.find("unclear.command")
-    return FETCHED
-
-
-def judge_offered(call: Call) -> None:
-    """Offering something to others."""
-    call.find("network.listen")
-
-
-def judge_listing(call: Call) -> None:
-    """ss, netstat: connections are looked at; ss can end them."""
-    if call.options("A f F D").has("K kill D"):
-        call.find("system.network")
-
-
-def judge_mail(call: Call) -> None:
-    """Mail and messages to others."""
-    call.find("network.send")
-    for word in call.options("a A s r S c b f").of("a A"):
-        call.read(word)
+_STORAGE = row(
+    "",
+    first(
+        Step(
+            "cloud.destroy",
+            operand="rm|rb|del|delete|deletefile|purge|rmdir|rmdirs|cleanup|forget|prune",
+        ),
+        Step(operand="ls|lsd|lsl|lsf|lsjson|du|size|stat|version|tree|list|snapshots"),
+        Step("network.send"),
+    ),
+    Step(does="read args"),
+)
+"""Clients of storage elsewhere: what is there is listed, sent or removed."""
 
 
 PROGRAMS: dict[str, Handler] = {
@@ -179,31 +152,33 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys("scp rcp pscp".split(), judge_scp),
     **dict.fromkeys(
         "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc".split(),
-        judge_storage,
+        _STORAGE,
     ),
-    "openssl": judge_openssl,
     **dict.fromkeys(
         "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig".split(),
         judge_lookup,
     ),
     "getent": judge_accounts,
-    "finger": lambda call: (
-        call.find("network.fetch") if any("@" in word.text for word in call.args) else None
-    ),
+    "finger": row("", Step("network.fetch", argument=".*@.*")),
     **dict.fromkeys(
         "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap gobuster "
         "dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow netdiscover arp-scan "
         "wfuzz nuclei amass subfinder linpeas linpeas.sh pspy mimikatz crackmapexec".split(),
-        judge_scan,
+        row(
+            "",
+            Step("network.remote"),
+            Step("unclear.command", argument="(--script|--interactive).*"),
+            output=FETCHED,
+        ),
     ),
     **dict.fromkeys(
         "http-server serve live-server php-fpm vsftpd sshd dropbear in.tftpd dnsmasq smbd nfsd webfsd "
         "darkhttpd updog ttyd gotty shellinabox wetty tmate x11vnc vncserver twistd".split(),
-        judge_offered,
+        always("network.listen"),
     ),
-    **dict.fromkeys("ss netstat".split(), judge_listing),
+    **dict.fromkeys(["ss", "netstat"], row("A f F D", Step("system.network", has="K kill D"))),
     **dict.fromkeys(
         "mail mailx sendmail mutt msmtp swaks ssmtp exim telegram-send wall write slackcat".split(),
-        judge_mail,
+        row("a A s r S c b f", Step("network.send"), Step(does="read a A")),
     ),
 }

@@ -130,7 +130,8 @@ def judge_npm(call: Call) -> Stream | None:
         if call.place(word) is not Place.WORKSPACE:
             call.find("package.install")
     if action in {"exec", "x", "dlx"}:
-        return _judge_tool(call, words[1:])
+        _judge_tool(call, words[1:])
+        return None
     if action in {"install", "i", "add", "isntall", "in"}:
         for word in words[1:]:
             if FOREIGN.search(word.text) and not word.text.startswith("@"):
@@ -190,7 +191,8 @@ def judge_runner(call: Call) -> Stream | None:
         and words[0].text.partition("@")[0] not in _TOOLS
     ):
         call.find("package.install")
-    return _judge_tool(call, words)
+    _judge_tool(call, words)
+    return None
 
 
 def judge_uv(call: Call) -> Stream | None:
@@ -223,9 +225,11 @@ def judge_uv(call: Call) -> Stream | None:
         return call.run(inner.operands) if inner.operands else None
     if action == "pip":
         call.args = call.args[list(call.args).index(words[0]) + 1 :]
-        return judge_pip(call)
+        judge_pip(call)
+        return None
     if action in {"tool", "x"} and words[1:] and words[1].text == "run":
-        return _judge_tool(call, words[2:])
+        _judge_tool(call, words[2:])
+        return None
     if (
         action
         in "add tool self publish remove uninstall config source cache python plugin shell upload".split()

@@ -18,8 +18,9 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     Conditions; names of options are separated by spaces:
     ``has``, ``also``: one of these options is given; ``lacks``: none of these is; ``given``: one of these has
-    a value; ``words``: a pattern of the first operands, whole words; ``operand``, ``argument``: a pattern of
-    one whole operand, one whole argument; ``line``: as ``words``, of all arguments, up to the end with ``$``.
+    a value; ``program``: it is called by one of these names; ``operand``, ``argument``: a pattern of one whole
+    operand, one whole argument; ``words``: a pattern of the first operands, whole words with a space after
+    each; ``line``: as ``words``, of all arguments; ``$`` stands for the end.
 
     ``does``: effects between semicolons, each a verb of _VERBS and what it applies to: values of options by
     their names, operands by a slice (``0:``), all arguments (``args``). ``stop``: nothing after it counts.
@@ -34,6 +35,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     operand: str | None = None
     argument: str | None = None
     line: str | None = None
+    program: str = ""
     does: str = ""
     stop: bool = False
 
@@ -74,7 +76,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
             else:
                 part(call, found)
                 continue
-            step = next((one for one in steps if _holds(one, found, words)), None)
+            step = next((one for one in steps if _holds(one, call, found, words)), None)
             if step is not None:
                 _apply(step, call, found, words)
                 if step.stop:
@@ -101,7 +103,7 @@ HARMLESS = row("")
 """The row of a program that can do no harm."""
 
 
-def _holds(step: Step, found: Options, arguments: Sequence[Word]) -> bool:
+def _holds(step: Step, call: Call, found: Options, arguments: Sequence[Word]) -> bool:
     if step.has and not found.has(step.has):
         return False
     if step.also and not found.has(step.also):
@@ -109,6 +111,8 @@ def _holds(step: Step, found: Options, arguments: Sequence[Word]) -> bool:
     if step.lacks and found.has(step.lacks):
         return False
     if step.given and not found.of(step.given):
+        return False
+    if step.program and call.name not in step.program.split():
         return False
     if step.words is not None and not _starts(step.words)(_joined(found.operands)):
         return False

@@ -1,9 +1,10 @@
-"""openssl: certificates and digests are everyday, connections, keys and decoding are not."""
+"""Programs that keep, make and use keys and certificates: what shows no secret passes."""
 
 from collections.abc import Sequence
 
-from shared.policy.call import Call
+from shared.policy.call import Call, Handler
 from shared.policy.programs.fetching import FETCHED
+from shared.policy.programs.rows import Step, first, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -58,3 +59,23 @@ def _judge_files(call: Call, words: Sequence[Word], shows: bool) -> None:
         elif previous in _READS or (not shows and not word.text.startswith("-")):
             call.read(word)
         previous = word.text
+
+
+_GPG = row(
+    "o output r recipient u keyserver homedir",
+    first(
+        Step(
+            has="verify version print-md help list-keys k fingerprint list-public-keys dearmor",
+            does="read 0:",
+        ),
+        Step("secret.store"),
+    ),
+)
+PROGRAMS: dict[str, Handler] = {
+    "openssl": judge_openssl,
+    **dict.fromkeys(["gpg", "gpg2"], _GPG),
+    "ssh-keygen": row(
+        "f F t b N C m E", first(Step(has="l", lacks="t"), Step(line="-F"), Step("secret.store"))
+    ),
+    "ssh-add": row("", first(Step(line="(-l|-V) $"), Step("secret.store"))),
+}
