@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from shared.policy import effects
@@ -177,6 +178,24 @@ class Call:
             scope.stdin = stdin
         return self.shell.call(words, scope)
 
+    def apply(self, found: Options, does: str) -> None:
+        """Judge effects, separated by semicolons: a verb of _VERBS, then what it applies to.
+
+        That is the values of options by their names, or operands by a slice: ``read f file; write 1:``.
+        """
+        for judge, selectors in _effects(does):
+            for word in _selected(selectors, found):
+                judge(self, word)
+
+    def run_text(self, word: Word) -> None:
+        """A command is run that another one hides in a word."""
+        self.find("unclear.command")
+        self.script(word.text)
+
+    def is_endless(self, word: Word) -> bool:
+        """Whether reading the path never ends."""
+        return effects.is_endless(self.scope, word, self.shell.workspace)
+
     def read(self, word: Word, deep: bool = False) -> None:
         """The path is read."""
         effects.read(self.shell, self.scope, word, deep)
@@ -205,3 +224,36 @@ class Call:
     def place(self, word: Word) -> Place:
         """Whose the path is."""
         return place(self.path(word), self.shell.workspace)
+
+
+_VERBS: Mapping[str, Callable[[Call, Word], object]] = {
+    "read": Call.read,
+    "read-deep": lambda call, word: call.read(word, deep=True),
+    "query": Call.query,
+    "look": Call.look,
+    "write": Call.write,
+    "make": lambda call, word: call.write(word, gently=True),
+    "delete": Call.delete,
+    "delete-deep": lambda call, word: call.delete(word, deep=True),
+    "wipe": lambda call, word: call.delete(word, deep=True, force=True),
+    "script": lambda call, word: call.script(word.text),
+    "runs": Call.run_text,
+}
+
+
+@cache
+def _effects(text: str) -> tuple[tuple[Callable[["Call", Word], object], str], ...]:
+    parts = (part.split(None, 1) for part in text.split(";"))
+    return tuple((_VERBS[verb], selectors) for verb, selectors in parts)
+
+
+def _selected(selectors: str, found: Options) -> Sequence[Word]:
+    if ":" in selectors:
+        return found.operands[_slice(selectors)]
+    return found.of(selectors)
+
+
+@cache
+def _slice(text: str) -> slice:
+    start, end = (int(part) if part else None for part in text.split(":"))
+    return slice(start, end)

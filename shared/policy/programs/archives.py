@@ -24,8 +24,7 @@ def judge_tar(call: Call) -> Stream | None:
     else:
         found = parse_options(args, _TAR)
     _judge_runs(call, found)
-    for word in found.of("g listed-incremental index-file"):
-        call.write(word)
+    call.apply(found, "write g listed-incremental index-file")
     if found.has("P absolute-names"):
         call.find("write.unpack")
     letters = "".join(flag for flag in found.flags if len(flag) <= 1)
@@ -60,8 +59,7 @@ def _judge_packed(call: Call, found: Options, archives: list[Word], scope: Scope
     for word in [*found.operands, *found.of("T files-from")]:
         call.read(word, deep=True)
     if found.has("remove-files"):
-        for word in found.operands:
-            call.delete(word, deep=True, force=True)
+        call.apply(found, "wipe 0:")
     call.scope = scope
     for word in archives:
         if word.text != "-" and not re.match(r"[\w.@-]+:", word.text):
@@ -75,9 +73,7 @@ def _judge_runs(call: Call, found: Options) -> None:
         if word.text.split(" ", 1)[0].rsplit("/", 1)[-1] not in _COMPRESSORS:
             call.find("unclear.command")
             call.script(word.text)
-    for word in found.of("to-command F info-script new-volume-script rsh-command rmt-command"):
-        call.find("unclear.command")
-        call.script(word.text)
+    call.apply(found, "runs to-command F info-script new-volume-script rsh-command rmt-command")
     for word in found.of("checkpoint-action"):
         if word.text.startswith("exec"):
             call.find("unclear.command")
@@ -103,9 +99,7 @@ def _old_style(args: list[Word]) -> Options:
 def judge_zip(call: Call) -> None:
     """zip packs; -T with a command of its own runs it; -m deletes what it packed."""
     found = call.options("TT unzip-command b t tt n i x P password O out temp-path suffixes include exclude")
-    for word in found.of("TT unzip-command"):
-        call.find("unclear.command")
-        call.script(word.text)
+    call.apply(found, "runs TT unzip-command")
     operands = found.operands
     for word in operands[:1]:
         if word.text != "-":
@@ -114,15 +108,13 @@ def judge_zip(call: Call) -> None:
         call.read(word, deep=True)
         if found.has("m move"):
             call.delete(word, deep=True, force=True)
-    for word in found.of("O out"):
-        call.write(word)
+    call.apply(found, "write O out")
 
 
 def judge_unzip(call: Call) -> Stream | None:
     """It unpacks into the folder it is in, or that after -d."""
     found = call.options("d x P O p0 o0")
-    for word in found.operands[:1]:
-        call.read(word)
+    call.apply(found, "read :1")
     if not found.has("l t p v Z z c"):
         for word in found.of("d") or [Word(".")]:
             call.write(word, gently=True)
@@ -139,16 +131,12 @@ def judge_packer(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a k
     if call.name == "cpio":
         if found.has("rsh-command"):
             call.find("unclear.command")
-        for word in found.of("F I"):
-            call.read(word)
-        for word in found.of("O"):
-            call.write(word)
+        call.apply(found, "read F I; write O")
         letters = "".join(flag for flag in found.flags if len(flag) < 8)
         if found.has("extract") or ("i" in letters and "t" not in letters):
             call.find("write.unpack")
         if found.has("p pass-through"):
-            for word in found.operands:
-                call.write(word)
+            call.apply(found, "write 0:")
         if call.stdin.paths:
             for path in call.stdin.paths:
                 call.read(Word(path), deep=True)

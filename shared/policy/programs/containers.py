@@ -96,8 +96,7 @@ def _judge_container_command(call: Call, words: list[Word]) -> None:
         "cpus l label platform add-host env-file restart tmpfs ulimit",
         permute=False,
     )
-    for word in inner.of("entrypoint"):
-        call.script(word.text)
+    call.apply(inner, "script entrypoint")
     if len(inner.operands) > 1:
         call.run(inner.operands[1:])
 

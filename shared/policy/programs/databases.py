@@ -115,8 +115,7 @@ def judge_sql(call: Call) -> None:
     for word in found.of("f file i"):
         call.read(word)
         call.find("database.change")
-    for word in found.of("o output L log-file"):
-        call.write(word)
+    call.apply(found, "write o output L log-file")
     texts = found.of("e execute c command eval query q Q init-command")
     for word in texts:
         judge_sql_text(call, word.text, local=False)

@@ -2,7 +2,6 @@
 
 import re
 
-from shared.policy import effects
 from shared.policy.call import Call
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
@@ -90,12 +89,11 @@ def judge_compressor(call: Call) -> Stream | None:
     found = call.options("S T M b o D suffix threads memlimit output-dir-flat")
     for word in found.operands:
         call.read(word)
-        if effects.is_endless(call.scope, word, call.shell.workspace):
+        if call.is_endless(word):
             call.find("exhaust.endless")
         if not found.has("c stdout l list t test k keep dc cd to-stdout"):
             call.write(word)
-    for word in found.of("o"):
-        call.write(word)
+    call.apply(found, "write o")
     return Stream(None, None, call.stdin.source or "made", call.stdin.endless and not found.operands)
 
 
@@ -110,8 +108,7 @@ def judge_rsync(call: Call) -> None:
         if word.text.rsplit("/", 1)[-1].split()[:1] != ["ssh"]:
             call.find("unclear.command")
         call.script(word.text)
-    for word in found.of("log-file"):
-        call.write(word)
+    call.apply(found, "write log-file")
     operands = found.operands
     remote = [word for word in operands if re.match(r"([\w.@-]+:|rsync://)", word.text)]
     dry = found.has("n dry-run list-only")

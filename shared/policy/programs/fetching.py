@@ -186,8 +186,7 @@ def judge_wget(call: Call) -> Stream | None:
         "referer load-cookies save-cookies user password http-user http-password use-askpass proxy-user "
         "level accept reject domains base wait limit-rate"
     )
-    for word in found.of("o a output-file append-output save-cookies"):
-        call.write(word)
+    call.apply(found, "write o a output-file append-output save-cookies")
     for word in found.of("i input-file load-cookies"):
         call.read(word)
         call.find("network.fetch")

@@ -91,7 +91,7 @@ def judge_cp(call: Call) -> None:
             call.write(word, gently=True)
         return
     for word in sources:
-        if effects.is_endless(call.scope, word, call.shell.workspace):
+        if call.is_endless(word):
             call.find("exhaust.endless")
         elif _PROGRAM_FOLDER.match(call.path(word) or ""):
             call.find("run.renamed")

@@ -57,8 +57,7 @@ def judge_setting(call: Call, key: str, value: str) -> None:
 def judge_config(call: Call, words: Sequence[Word]) -> None:
     """Settings."""
     found = parse_options(words, "f file blob type default")
-    for word in found.of("f file"):
-        call.write(word)
+    call.apply(found, "write f file")
     operands = [word.text for word in found.operands]
     if operands[:1] and operands[0] in {"get", "list", "set", "unset", "edit", "get-all"}:
         if operands[0] in {"get", "list", "get-all"}:

@@ -106,8 +106,7 @@ def judge_environment(call: Call) -> Stream | None:
 def judge_date(call: Call) -> Stream | None:
     """It tells the time, or sets the clock."""
     found = call.options("d f r s date file reference set I iso-8601 rfc-3339 v j")
-    for word in found.of("f file"):
-        call.read(word)
+    call.apply(found, "read f file")
     if found.has("s set") or any(re.fullmatch(r"\d{8,12}(\.\d\d)?", word.text) for word in found.operands):
         call.find("guard.tamper")
     return Stream("2026-01-01\n") if not found.has("f file") else None
@@ -180,8 +179,7 @@ def judge_mktemp(call: Call) -> Stream | None:
 def judge_read(call: Call) -> Stream | None:
     """Variables get a value from the input."""
     found = call.options("d i n N p t u a C c O s")
-    for word in found.of("C"):
-        call.script(word.text)
+    call.apply(found, "script C")
     for word in [*found.operands, *found.of("a")]:
         call.scope.assign(word.text, UNKNOWN)
     return Stream("")

@@ -65,8 +65,7 @@ def judge_ssh(call: Call) -> Stream | None:
             call.script(word.text.partition("=")[2])
     if found.has("R D L w W"):
         call.find("network.listen")
-    for word in found.of("i F"):
-        call.read(word)
+    call.apply(found, "read i F")
     if found.operands[1:]:
         call.script(" ".join(word.text for word in found.operands[1:]))
     elif call.stdin.text:
@@ -103,8 +102,7 @@ def judge_lookup(call: Call) -> None:
     if call.name.startswith("ping") and found.has("f s p"):
         call.find("network.remote")
     if found.has("f") and call.name == "dig":
-        for word in found.of("f"):
-            call.read(word)
+        call.apply(found, "read f")
         call.find("network.send")
 
 
@@ -125,7 +123,7 @@ _STORAGE = row(
         Step(operand="ls|lsd|lsl|lsf|lsjson|du|size|stat|version|tree|list|snapshots"),
         Step("network.send"),
     ),
-    Step(does="read args"),
+    lambda call, _: call.judge_unknown_arguments(),
 )
 """Clients of storage elsewhere: what is there is listed, sent or removed."""
 

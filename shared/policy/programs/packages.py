@@ -67,8 +67,7 @@ def judge_pip(call: Call) -> None:
         "i index-url extra-index-url f find-links trusted-host proxy global-option build-option"
     ):
         call.find("package.foreign")
-    for word in found.of("t target prefix root d dest w wheel-dir log report src"):
-        call.write(word, gently=True)
+    call.apply(found, "make t target prefix root d dest w wheel-dir log report src")
     if action in {"install", "download", "wheel", "add"}:
         _judge_installed(
             call,
@@ -169,8 +168,7 @@ def _judge_tool(call: Call, words: list[Word]) -> None:
 def judge_runner(call: Call) -> Stream | None:
     """npx, uvx, pipx run: tools of everyday are known, others may be anybody's."""
     found = parse_options(call.args, "p package c call from with python index-url spec", permute=False)
-    for word in found.of("c call"):
-        call.script(word.text)
+    call.apply(found, "script c call")
     for word in [*found.of("from with spec p package")]:
         call.find("package.foreign" if FOREIGN.search(word.text) else "package.install")
     words = found.operands

@@ -150,8 +150,7 @@ def _judge_runner(call: Call, name: str, words: Sequence[Word]) -> None:
         judge_python(call, "\n".join(word.text for word in found.operands))
     elif found.operands and not found.has("m"):
         call.run([Word("python3"), *found.operands])
-    for word in found.of("o"):
-        call.write(word)
+    call.apply(found, "write o")
 
 
 PROGRAMS: dict[str, Handler] = dict.fromkeys(

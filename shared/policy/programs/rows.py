@@ -6,7 +6,6 @@ from functools import cache
 
 import msgspec
 
-from shared.policy import effects
 from shared.policy.call import Call, Handler
 from shared.policy.options import Options, parse_options
 from shared.policy.scope import Stream
@@ -18,12 +17,10 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     Conditions; names of options are separated by spaces:
     ``has``, ``also``: one of these options is given; ``lacks``: none of these is; ``given``: one of these has
-    a value; ``program``: it is called by one of these names; ``operand``, ``argument``: a pattern of one whole
-    operand, one whole argument; ``words``: a pattern of the first operands, whole words with a space after
-    each; ``line``: as ``words``, of all arguments; ``$`` stands for the end.
-
-    ``does``: effects between semicolons, each a verb of _VERBS and what it applies to: values of options by
-    their names, operands by a slice (``0:``), all arguments (``args``). ``stop``: nothing after it counts.
+    a value; ``program``: it is called by one of these names; ``operand``, ``argument``: a pattern of a whole
+    operand or argument; ``words``: a pattern of the first operands, whole words with a space after each;
+    ``line``: as ``words``, of all arguments; ``$`` stands for the end.
+    ``does``: effects, as Call.apply has them. ``stop``: nothing after it counts.
     """
 
     rule: str = ""
@@ -78,7 +75,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
                 continue
             step = next((one for one in steps if _holds(one, call, found, words)), None)
             if step is not None:
-                _apply(step, call, found, words)
+                _apply(step, call, found)
                 if step.stop:
                     return None
         return self.output
@@ -123,46 +120,11 @@ def _holds(step: Step, call: Call, found: Options, arguments: Sequence[Word]) ->
     return step.line is None or bool(_starts(step.line)(_joined(arguments)))
 
 
-def _apply(step: Step, call: Call, found: Options, arguments: Sequence[Word]) -> None:
+def _apply(step: Step, call: Call, found: Options) -> None:
     if step.rule:
         call.find(step.rule)
-    for verb, selectors in _effects(step.does):
-        for word in _selected(selectors, found, arguments):
-            _VERBS[verb](call, word)
-
-
-_VERBS: Mapping[str, Callable[[Call, Word], object]] = {
-    "read": Call.read,
-    "read-deep": lambda call, word: call.read(word, deep=True),
-    "query": Call.query,
-    "look": Call.look,
-    "write": Call.write,
-    "make": lambda call, word: call.write(word, gently=True),
-    "delete": Call.delete,
-    "delete-deep": lambda call, word: call.delete(word, deep=True),
-    "wipe": lambda call, word: call.delete(word, deep=True, force=True),
-    "script": lambda call, word: call.script(word.text),
-}
-
-
-@cache
-def _effects(text: str) -> tuple[tuple[str, str], ...]:
-    parts = [part.split(None, 1) for part in text.split(";") if part.strip()]
-    return tuple((verb, selectors) for verb, selectors in parts)
-
-
-def _selected(selectors: str, found: Options, arguments: Sequence[Word]) -> Sequence[Word]:
-    if selectors == "args":
-        return arguments
-    if ":" in selectors:
-        return found.operands[_slice(selectors)]
-    return found.of(selectors)
-
-
-@cache
-def _slice(text: str) -> slice:
-    start, end = (int(part) if part else None for part in text.split(":"))
-    return slice(start, end)
+    if step.does:
+        call.apply(found, step.does)
 
 
 @cache
@@ -200,8 +162,7 @@ def by_words(default: str, table: Mapping[str, str], valued: str = "") -> Handle
             rule = "" if helps else default
         if rule:
             call.find(rule)
-        for word in found.operands[1:]:
-            call.read(word)
+        call.apply(found, "read 1:")
 
     return judge
 
@@ -272,7 +233,7 @@ def reader_of(spec: Reads) -> Handler:
                 call.query(word)
             else:
                 call.read(word, recursive)
-            if effects.is_endless(call.scope, word, call.shell.workspace):
+            if call.is_endless(word):
                 endless = True
                 if not spec.passes and not spec.ends:
                     call.find("exhaust.endless")

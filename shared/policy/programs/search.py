@@ -2,7 +2,7 @@
 
 import re
 
-from shared.policy import effects, secrets
+from shared.policy import secrets
 from shared.policy.call import Call, Handler
 from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place
@@ -169,7 +169,7 @@ def judge_awk(call: Call) -> Stream | None:
     for word in files:
         if "=" not in word.text:
             call.write(word) if inplace else call.query(word)
-            if effects.is_endless(call.scope, word, call.shell.workspace):
+            if call.is_endless(word):
                 call.find("exhaust.endless")
     return Stream(None, None, "made", call.stdin.endless and not files)
 

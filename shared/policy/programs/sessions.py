@@ -70,10 +70,8 @@ def judge_man(call: Call) -> None:
     found = call.options("P pager H html C M m L l s S R E p preprocessor")
     if found.has("P pager H html C"):
         call.find("unclear.command")
-        for word in found.of("P pager H html"):
-            call.script(word.text)
-    for word in found.of("l"):
-        call.read(word)
+        call.apply(found, "script P pager H html")
+    call.apply(found, "read l")
 
 
 PROGRAMS: dict[str, Handler] = {

@@ -2,7 +2,7 @@
 
 import re
 
-from shared.policy import effects, secrets
+from shared.policy import secrets
 from shared.policy.call import Call, Handler
 from shared.policy.paths import is_table
 from shared.policy.programs.readers import LS, SPECS
@@ -47,8 +47,7 @@ def judge_grep(call: Call) -> Stream | None:
     )
     if found.has("pre"):
         call.find("unclear.command")
-    for word in found.of("f file exclude-from"):
-        call.read(word)
+    call.apply(found, "read f file exclude-from")
     patterns = found.of("e regexp")
     operands = found.operands
     if not patterns and not found.has("f file files"):
@@ -61,7 +60,7 @@ def judge_grep(call: Call) -> Stream | None:
         else:
             call.query(word)
         outside |= call.place(word).name in {"HOME", "SYSTEM", "KERNEL", "ELSEWHERE"} and deep
-        if effects.is_endless(call.scope, word, call.shell.workspace):
+        if call.is_endless(word):
             call.find("exhaust.endless")
     if outside and any(secrets.is_sought(word.text) for word in patterns):
         call.find("secret.search")
@@ -82,7 +81,7 @@ def judge_head(call: Call) -> Stream | None:
             call.find("exhaust.large")
     for word in found.operands:
         call.query(word)
-        if effects.is_endless(call.scope, word, call.shell.workspace) and not found.has("c bytes n lines"):
+        if call.is_endless(word) and not found.has("c bytes n lines"):
             call.find("exhaust.endless")
     text = (
         call.stdin.text
@@ -106,13 +105,10 @@ def is_large(size: str) -> bool:
 def judge_decoder(call: Call) -> Stream | None:
     """base64, xxd and the like: what comes out was not readable before."""
     found = call.options("w wrap i o c l s g cols len seek input output")
-    for word in found.operands[:1]:
-        call.read(word)
+    call.apply(found, "read :1")
     if call.name in {"xxd", "uuencode", "uudecode"}:
-        for word in found.operands[1:]:
-            call.write(word)
-    for word in found.of("o output"):
-        call.write(word)
+        call.apply(found, "write 1:")
+    call.apply(found, "write o output")
     source = "network" if call.stdin.source == "network" else "made"
     return Stream(None, None, source, call.stdin.endless and not found.operands)
 
@@ -128,11 +124,10 @@ def judge_sort(call: Call) -> Stream | None:
     for word in found.of("compress-program"):
         call.find("unclear.command")
         call.run([word])
-    for word in found.of("o output"):
-        call.write(word)
+    call.apply(found, "write o output")
     for word in [*found.operands, *found.of("files0-from random-source")]:
         call.query(word)
-        if effects.is_endless(call.scope, word, call.shell.workspace):
+        if call.is_endless(word):
             call.find("exhaust.endless")
     return Stream(None, None, "made")
 
@@ -146,8 +141,7 @@ def judge_split(call: Call) -> None:
         if re.match(r"\s*(\S*/)?(ba|da|z|k|a)?sh\b", word.text):
             call.find("unclear.command")
         call.script(word.text)
-    for word in found.operands[:1]:
-        call.read(word)
+    call.apply(found, "read :1")
     for word in [*(found.operands[1:2] if call.name == "split" else ()), *found.of("f prefix")]:
         call.write(word)
 
@@ -169,8 +163,7 @@ def judge_shown(call: Call) -> Stream | None:
 def judge_ls(call: Call) -> Stream | None:
     """It lists names: those asked for, or those of the folder it is in."""
     found = call.options(LS.options)
-    for word in found.operands:
-        call.look(word)
+    call.apply(found, "look 0:")
     names = [word.text for word in found.operands if word.glob]
     return Stream(None, tuple(names) or ("*",))
 

@@ -101,10 +101,7 @@ def judge_perf(call: Call) -> Stream | None:
     found = call.options("", permute=False)
     action = found.operands[0].text if found.operands else ""
     rest = parse_options(found.operands[1:], "e F o i c r p t C g call-graph output input", permute=False)
-    for word in rest.of("o output"):
-        call.write(word)
-    for word in rest.of("i input"):
-        call.read(word)
+    call.apply(rest, "write o output; read i input")
     if action == "top" or (action in _MEASURES and rest.has("p t a all-cpus")):
         call.find("process.inspect")
     elif action in _MEASURES:
@@ -158,8 +155,7 @@ def judge_entr(call: Call) -> Stream | None:
     """entr and its like run a command when files change."""
     found = call.options("s", permute=False)
     if found.has("s"):
-        for word in found.of("s"):
-            call.script(word.text)
+        call.apply(found, "script s")
         return None
     return call.run([word for word in found.operands if word.text != "/_"])
 
