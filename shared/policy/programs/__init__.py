@@ -2,38 +2,34 @@
 
 from shared.policy.programs import (
     archives,
-    builds,
     cloud,
     containers,
     credentials,
     databases,
+    editors,
     files,
     git,
-    information,
     installers,
     interpreters,
     machine,
     network,
     packages,
     python,
-    repeaters,
-    rights,
     search,
-    sessions,
+    shell_builtins,
     shells,
     text,
     tools,
     wrappers,
 )
-from shared.policy.programs.shows import showing
+from shared.policy.programs.read_only import showing
 
 PROGRAMS = showing(
     {
         **text.PROGRAMS,
         **tools.PROGRAMS,
-        **builds.PROGRAMS,
         **machine.PROGRAMS,
-        **sessions.PROGRAMS,
+        **editors.PROGRAMS,
         **credentials.PROGRAMS,
         **containers.PROGRAMS,
         **cloud.PROGRAMS,
@@ -45,12 +41,10 @@ PROGRAMS = showing(
         **interpreters.PROGRAMS,
         **python.PROGRAMS,
         **files.PROGRAMS,
-        **rights.PROGRAMS,
         **search.PROGRAMS,
         **git.PROGRAMS,
-        **information.PROGRAMS,
+        **shell_builtins.PROGRAMS,
         **wrappers.PROGRAMS,
-        **repeaters.PROGRAMS,
         **shells.PROGRAMS,
     }
 )

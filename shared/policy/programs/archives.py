@@ -160,11 +160,29 @@ def judge_packer(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a k
     return None
 
 
+def judge_compressor(call: Call) -> Stream | None:
+    """gzip and its like put a file in the place of another, or print with -c."""
+    found = call.options("S T M b o D suffix threads memlimit output-dir-flat")
+    for word in found.operands:
+        call.read(word)
+        if call.is_endless(word):
+            call.find("exhaust.endless")
+        if not found.has("c stdout l list t test k keep dc cd to-stdout"):
+            call.write(word)
+    call.apply(found, "write o")
+    return Stream(None, None, call.stdin.source or "made", call.stdin.endless and not found.operands)
+
+
 PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys("tar gtar bsdtar star".split(), judge_tar),
     "zip": judge_zip,
     "unzip": judge_unzip,
     **dict.fromkeys(
         "7z 7za 7zr 7zz rar unrar ar cpio pax mksquashfs unsquashfs genisoimage mkisofs".split(), judge_packer
+    ),
+    **dict.fromkeys(
+        "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress "
+        "uncompress lzip lzop brotli".split(),
+        judge_compressor,
     ),
 }

@@ -5,7 +5,7 @@ import re
 from shared.policy import effects, secrets
 from shared.policy.call import Call, Handler
 from shared.policy.paths import Place
-from shared.policy.programs.editing import judge_compressor, judge_rename, judge_rsync, judge_sed
+from shared.policy.programs.rows import Step, row
 from shared.policy.programs.text import is_large
 from shared.policy.scope import UNREAD, Stream
 from shared.policy.words import Word
@@ -25,12 +25,6 @@ def judge_rm(call: Call) -> None:
         call.find("destroy.outside-workspace", "Everything")
     for word in found.operands:
         call.delete(word, deep, force)
-
-
-def judge_unlink(call: Call) -> None:
-    """It deletes a file or an empty folder."""
-    for word in call.options().operands:
-        call.delete(word)
 
 
 def judge_shred(call: Call) -> None:
@@ -147,14 +141,6 @@ def judge_ln(call: Call) -> None:
     _arrive(call, sources, targets)
 
 
-def judge_made(call: Call) -> None:
-    """mkdir and touch: nothing is lost."""
-    for word in call.options("m mode d t r date reference time Z context").operands:
-        call.write(word, gently=True)
-    for word in call.options("r reference d t m").of("r reference"):
-        call.look(word)
-
-
 def judge_truncate(call: Call) -> None:
     """It cuts or grows files."""
     found = call.options("s r size reference l length o offset")
@@ -190,25 +176,72 @@ def _amount(text: str) -> int:
     return int(match[1][:12]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0
 
 
+_OWN = re.compile(r"(?!root\b|0\b)[a-z_][\w-]*(:(?!root\b|0\b)[\w-]*)?$|:[a-z_][\w-]*$")
+"""Another user than root: whoever is not root can give a file to nobody but himself."""
+
+
+def judge_chmod(call: Call) -> None:
+    """Rights of files: everybody's, nobody's, or those of another user."""
+    found = call.options("reference")
+    operands = found.operands
+    first = next((word.text for word in call.args if re.fullmatch(r"-[rwxXst]+", word.text)), "")
+    mode = first or (operands[0].text if operands else "")
+    files = operands if first and not found.has("reference") else operands[1:]
+    deep = found.has("R recursive")
+    if re.search(r"[ugoa]*[+=][rwxX]*s", mode) or re.fullmatch(r"0?[2467]\d{3}", mode):
+        call.find("privilege.raise")
+    if re.fullmatch(r"0?\d?\d\d[2367]|0?0{1,3}", mode) or re.search(
+        r"(^|,)[ugo]*[oa][ugo]*[+=]\w*w|(^|,)[+]\w*w", mode
+    ):
+        call.find("write.permissions")
+    if deep and re.match(r"(a|ugo)?-|0?0\d\d$", mode):
+        call.find("write.permissions")
+    for word in files:
+        _judge_changed(call, word, deep)
+
+
+def _judge_changed(call: Call, word: Word, deep: bool) -> None:
+    where = call.place(word)
+    if where in {Place.SYSTEM, Place.HOME, Place.ELSEWHERE, Place.DEVICE, Place.KERNEL}:
+        call.find(
+            "write.system" if where is not Place.ELSEWHERE else "write.outside-workspace",
+            call.path(word) or "",
+        )
+    elif where is Place.UNKNOWN and deep:
+        call.find("write.unknown", word.text)
+    elif where is Place.WORKSPACE and (
+        secrets.is_repository(call.path(word) or "") or call.shell.is_guarded(call.path(word) or "")
+    ):
+        call.find("guard.tamper", call.path(word) or "")
+    elif where is Place.WORKSPACE and secrets.may_guard(call.path(word) or ""):
+        call.find("guard.file", call.path(word) or "")
+
+
+def judge_chown(call: Call) -> None:
+    """Whose a file is."""
+    found = call.options("from reference")
+    own = found.operands[:1] and _OWN.match(found.operands[0].text) is not None
+    if call.name not in {"chown", "chgrp"} or found.has("R recursive") or not own:
+        call.find("write.permissions")
+    for word in found.operands[1:]:
+        _judge_changed(call, word, found.has("R recursive"))
+    if any(call.place(word) in {Place.SYSTEM, Place.HOME} for word in found.operands[1:]):
+        call.find("privilege.account")
+
+
+_MADE = row("m mode d t r date reference time Z context", Step(does="make 0:; look r reference"))
 PROGRAMS: dict[str, Handler] = {
     "rm": judge_rm,
     "grm": judge_rm,
-    "unlink": judge_unlink,
-    "rmdir": judge_unlink,
+    **dict.fromkeys(["unlink", "rmdir"], row("", Step(does="delete 0:"))),
     **dict.fromkeys("shred srm wipe scrub sfill sswap smem".split(), judge_shred),
     **dict.fromkeys("trash trash-put gio-trash rimraf del-cli".split(), judge_rm),
     **dict.fromkeys("cp gcp install pcp ditto".split(), judge_cp),
     **dict.fromkeys("mv gmv".split(), judge_mv),
     **dict.fromkeys("ln link gln symlink".split(), judge_ln),
-    **dict.fromkeys("mkdir touch mkfifo gmkdir gtouch".split(), judge_made),
+    **dict.fromkeys("mkdir touch mkfifo gmkdir gtouch".split(), _MADE),
     **dict.fromkeys("truncate fallocate".split(), judge_truncate),
     "dd": judge_dd,
-    **dict.fromkeys("sed gsed".split(), judge_sed),
-    **dict.fromkeys("rename prename".split(), judge_rename),
-    **dict.fromkeys(
-        "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress "
-        "uncompress lzip lzop brotli".split(),
-        judge_compressor,
-    ),
-    "rsync": judge_rsync,
+    "chmod": judge_chmod,
+    **dict.fromkeys("chown chgrp setfacl chattr chflags".split(), judge_chown),
 }

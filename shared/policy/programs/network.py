@@ -128,6 +128,35 @@ _STORAGE = row(
 """Clients of storage elsewhere: what is there is listed, sent or removed."""
 
 
+def judge_rsync(call: Call) -> None:
+    """It copies whole folders, to another machine too, and can delete what is not in the source."""
+    found = call.options(
+        "e rsh rsync-path f filter exclude include exclude-from include-from files-from T temp-dir "
+        "backup-dir log-file password-file port bwlimit max-size min-size info out-format compare-dest "
+        "copy-dest link-dest B chmod chown"
+    )
+    for word in found.of("e rsh rsync-path"):
+        if word.text.rsplit("/", 1)[-1].split()[:1] != ["ssh"]:
+            call.find("unclear.command")
+        call.script(word.text)
+    call.apply(found, "write log-file")
+    operands = found.operands
+    remote = [word for word in operands if re.match(r"([\w.@-]+:|rsync://)", word.text)]
+    dry = found.has("n dry-run list-only")
+    if remote and not dry:
+        call.find("network.send" if operands and operands[-1] in remote else "network.fetch")
+    for word in operands[:-1]:
+        if word not in remote:
+            call.read(word, deep=True)
+    if operands[1:] and operands[-1] not in remote and not dry:
+        call.write(operands[-1])
+        if any(flag.startswith("del") for flag in found.flags) or found.has("remove-source-files"):
+            call.delete(operands[-1], deep=True, force=True)
+    if found.has("remove-source-files") and not dry:
+        for word in operands[:-1]:
+            call.delete(word, deep=True, force=True)
+
+
 PROGRAMS: dict[str, Handler] = {
     "curl": judge_curl,
     "wget": judge_wget,
@@ -147,6 +176,7 @@ PROGRAMS: dict[str, Handler] = {
     ),
     "ssh": judge_ssh,
     "mosh": judge_ssh,
+    "rsync": judge_rsync,
     **dict.fromkeys("scp rcp pscp".split(), judge_scp),
     **dict.fromkeys(
         "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc".split(),

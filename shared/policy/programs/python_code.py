@@ -16,8 +16,8 @@ from shared.policy.programs.python_names import (
     PROCESS,
     RUNS,
     WRITES,
+    Names,
 )
-from shared.policy.programs.python_values import Names
 from shared.policy.secrets import is_private, is_secret_variable
 from shared.policy.words import Word
 

@@ -4,11 +4,12 @@ import re
 
 from shared.policy import effects
 from shared.policy.call import Call, Handler
-from shared.policy.checks import judge_tasks
+from shared.policy.checks import judge_tasks, names_effect
 from shared.policy.executables import judge_program_arguments, run_written
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
 from shared.policy.programs.python_code import judge_python
+from shared.policy.programs.rows import HARMLESS
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -51,17 +52,6 @@ _TOOLS = (
     "slim phpmd phpcbf pest pint rector infection kotlin kotlinc kotlinc-jvm scala-cli sbtn bloop cljfmt upx "
     "xdelta3 pprof cargo-nextest web-ext procs tokei dive gdu"
 ).split()
-_RUNS = {
-    "coverage": ("run",),
-    "gdbserver": (),
-    "ccache": (),
-    "sccache": (),
-    "distcc": (),
-    "bear": ("--",),
-    "just": (),
-    "dvc": (),
-    "pre-commit": (),
-}
 
 
 _TESTERS = frozenset("pytest py.test jest vitest mocha rspec phpunit bats behave ctest".split())
@@ -103,6 +93,9 @@ _TAKES_RULES = frozenset(
 """Options that name what a tool is to do, be it a script, a plug-in or settings."""
 
 
+_OUTPUTS = frozenset(
+    "-o --output -d --target-dir --basetemp --prefix --out-dir --outdir -C --directory".split()
+)
 _REWRITE = frozenset(
     "black isort autopep8 yapf docformatter pyupgrade autoflake prettier gofmt goimports gofumpt rustfmt "
     "clang-format shfmt eslint standard biome dprint stylua ruff".split()
@@ -125,10 +118,7 @@ def _judge_paths(call: Call) -> None:
         attached = re.match(r"-[IoLC](.+)", text)
         value = Word(attached[1] if attached else text, word.glob, word.odd)
         where = call.place(value) if "/" in value.text or value.text.startswith("~") else Place.WORKSPACE
-        if (
-            previous
-            in "-o --output -d --target-dir --basetemp --prefix --out-dir --outdir -C --directory".split()
-        ):
+        if previous in _OUTPUTS:
             effects.write(call.shell, call.scope, value, gently=True)
         elif previous in _TAKES_RULES and where not in {Place.WORKSPACE, Place.UNKNOWN}:
             call.find("run.outside", value.text)
@@ -174,8 +164,6 @@ def judge_compiler(call: Call) -> None:
     for position, text in enumerate(texts[:-1]):
         if text == "-wrapper":
             call.script(texts[position + 1].replace(",", " "))
-    if "-" in texts or "/dev/stdin" in texts:
-        _judge_paths(call)
     _judge_paths(call)
     for position, text in enumerate(texts[:-1]):
         if text == "-o":
@@ -214,6 +202,87 @@ def judge_calculator(call: Call) -> None:
         call.read(word)
 
 
+_CMAKE_COMMANDS = {
+    "rm": "rm", "remove": "rm", "remove_directory": "rm -rf", "copy": "cp", "copy_directory": "cp -r",
+    "copy_if_different": "cp", "rename": "mv", "cat": "cat", "touch": "touch", "make_directory": "mkdir -p",
+    "create_symlink": "ln -s", "create_hardlink": "ln", "env": "env", "tar": "tar", "time": "time",
+    "md5sum": "md5sum", "sha256sum": "sha256sum", "compare_files": "cmp", "echo": "echo", "sleep": "sleep",
+}  # fmt: skip
+
+
+def judge_cmake(call: Call) -> Stream | None:
+    """cmake builds; -E makes it one of the system's small programs, -P runs a script of its own."""
+    words = list(call.args)
+    if words and words[0].text == "-E":
+        name = words[1].text if len(words) > 1 else ""
+        if name == "chdir" and len(words) > 3:
+            call.scope = call.scope.branch()
+            call.scope.cwd = call.path(words[2])
+            return call.run(words[3:])
+        if name in _CMAKE_COMMANDS:
+            return call.run([*(Word(part) for part in _CMAKE_COMMANDS[name].split()), *words[2:]])
+        if name not in {"", "capabilities", "environment", "true", "false"}:
+            call.find("unknown.use")
+        elif name == "environment":
+            return Stream(None, None, "environment")
+        return None
+    return judge_tool(call)
+
+
+def judge_make(call: Call) -> None:  # noqa: PLR0912 - one branch a kind
+    """make runs what the Makefile says; variables and text given to it may run more."""
+    found = call.options("f C j I l o W file directory makefile jobs eval include-dir t")
+    if found.has("eval"):
+        call.find("unclear.command")
+        for word in found.of("eval"):
+            for inner in re.findall(r"\$\(shell ([^)]*)\)|\n\t@?(.*)", word.text):
+                call.script("".join(inner))
+    for word in found.of("f file makefile"):
+        if word.text in {"-", "/dev/stdin"} or call.path(word) in call.scope.files:
+            call.find("unclear.input", call.name)
+        elif call.place(word) is not Place.WORKSPACE:
+            call.find("run.outside", word.text)
+    for word in found.of("C directory"):
+        path = call.path(word) or ""
+        if any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
+            call.find("run.download")
+        elif call.place(word) not in {Place.WORKSPACE, Place.UNKNOWN}:
+            call.find("run.outside", word.text)
+    rehearsed = found.has("n just-print dry-run recon q question p print-data-base")
+    for word in () if rehearsed else found.operands:
+        name, equals, value = word.text.partition("=")
+        if equals and name in {"SHELL", "MAKEFLAGS", ".SHELLFLAGS"}:
+            call.find("run.preload")
+        elif equals and re.search(r"[;|&`]|\$\(", value):
+            call.find("unclear.command")
+            call.script(value)
+        elif equals and name in {"DESTDIR", "PREFIX", "prefix"}:
+            call.write(Word(value), gently=True)
+        elif word.text in {"install", "uninstall"} and not any(
+            one.text.startswith(("DESTDIR=", "PREFIX=", "prefix=")) for one in found.operands
+        ):
+            call.find("write.system", "make install")
+        elif not equals and names_effect(word.text):
+            call.find("task.effect")
+    if rehearsed and any("=" in word.text for word in found.operands):
+        call.find("unknown.use")
+    _judge_cloned(call)
+    _judge_makefile(call)
+
+
+def _judge_makefile(call: Call) -> None:
+    """A Makefile that this very script wrote."""
+    for name in ("GNUmakefile", "makefile", "Makefile"):
+        if call.path(Word(name)) in call.scope.files:
+            call.find("run.written", name)
+
+
+def _judge_cloned(call: Call) -> None:
+    cwd = call.scope.cwd or ""
+    if any(cwd == folder or cwd.startswith(folder + "/") for folder in call.scope.fetched):
+        call.find("run.download")
+
+
 _CONVERTERS = (
     "ffmpeg ffprobe sox convert magick composite mogrify montage identify pandoc latex pdflatex xelatex "
     "lualatex latexmk tex inkscape libreoffice soffice exiftool pdftk qpdf optipng jpegoptim pngquant cwebp "
@@ -228,5 +297,7 @@ PROGRAMS: dict[str, Handler] = {
     "java": judge_java,
     **dict.fromkeys("rake rails".split(), judge_rake),
     **dict.fromkeys("bc dc".split(), judge_calculator),
-    **dict.fromkeys("asciinema".split(), lambda call: None),
+    "asciinema": HARMLESS,
+    **dict.fromkeys("make gmake bmake".split(), judge_make),
+    "cmake": judge_cmake,
 }

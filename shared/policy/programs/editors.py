@@ -1,10 +1,11 @@
-"""Programs that edit, rename, compress and mirror files."""
+"""Programs that edit texts or show them to a person, whose own commands can run others."""
 
 import re
 
-from shared.policy.call import Call
+from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
+from shared.policy.programs.rows import Step, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -84,43 +85,71 @@ def judge_rename(call: Call) -> None:
             call.write(word)
 
 
-def judge_compressor(call: Call) -> Stream | None:
-    """gzip and its like put a file in the place of another, or print with -c."""
-    found = call.options("S T M b o D suffix threads memlimit output-dir-flat")
-    for word in found.operands:
-        call.read(word)
-        if call.is_endless(word):
-            call.find("exhaust.endless")
-        if not found.has("c stdout l list t test k keep dc cd to-stdout"):
-            call.write(word)
-    call.apply(found, "write o")
-    return Stream(None, None, call.stdin.source or "made", call.stdin.endless and not found.operands)
-
-
-def judge_rsync(call: Call) -> None:
-    """It copies whole folders, to another machine too, and can delete what is not in the source."""
-    found = call.options(
-        "e rsh rsync-path f filter exclude include exclude-from include-from files-from T temp-dir "
-        "backup-dir log-file password-file port bwlimit max-size min-size info out-format compare-dest "
-        "copy-dest link-dest B chmod chown"
-    )
-    for word in found.of("e rsh rsync-path"):
-        if word.text.rsplit("/", 1)[-1].split()[:1] != ["ssh"]:
-            call.find("unclear.command")
+def judge_multiplexer(call: Call) -> None:
+    """screen and tmux leave things running."""
+    words = [word.text for word in call.args]
+    if any(word in {"ls", "list-sessions", "-ls", "-list", "-V", "-v", "list-windows"} for word in words[:1]):
+        return
+    call.find("unknown.use")
+    rest = [word for word in call.args if " " in word.text]
+    for word in rest:
         call.script(word.text)
-    call.apply(found, "write log-file")
-    operands = found.operands
-    remote = [word for word in operands if re.match(r"([\w.@-]+:|rsync://)", word.text)]
-    dry = found.has("n dry-run list-only")
-    if remote and not dry:
-        call.find("network.send" if operands and operands[-1] in remote else "network.fetch")
-    for word in operands[:-1]:
-        if word not in remote:
-            call.read(word, deep=True)
-    if operands[1:] and operands[-1] not in remote and not dry:
-        call.write(operands[-1])
-        if any(flag.startswith("del") for flag in found.flags) or found.has("remove-source-files"):
-            call.delete(operands[-1], deep=True, force=True)
-    if found.has("remove-source-files") and not dry:
-        for word in operands[:-1]:
-            call.delete(word, deep=True, force=True)
+    if call.name == "screen":
+        operands = call.options("S c t s h e", permute=False).operands
+        if operands:
+            call.run(operands)
+
+
+def judge_editor(call: Call) -> None:
+    """vim, ed, ex, emacs: commands for the editor can run programs."""
+    found = call.options("c cmd S u U i w W T")
+    texts = [word.text for word in found.of("c cmd")]
+    texts += [word.text[1:] for word in found.operands if word.text.startswith("+")]
+    if call.stdin.text:
+        texts += call.stdin.text.splitlines()
+    texts += [part for text in texts for part in text.split("|")[1:]]
+    for text in texts:
+        if re.match(r"\s*:?\s*set?\s+sh(ell)?=", text):
+            call.find("unclear.command")
+        match = re.match(
+            r"\s*:?\s*[\d,.%$]*\s*(r\s*!|w\s*!|!|silent!?\s*!|term(?:inal)?\s|sh(?:ell)?\b|system\()(.*)",
+            text,
+        )
+        if match:
+            call.find("unclear.command")
+            call.script(match[2])
+        elif re.search(
+            r"system\(|:?py(thon|3)?x?\b|:?lua\b|:?perl\b|:?ruby\b|:?so(urce)?\b|execute|job_start|writefile"
+            r"|delete\(|os\.|libcall|!",
+            text,
+        ):
+            call.find("unclear.code", call.name)
+        elif target := re.match(r"\s*:?[\d,%.$]*\s*(?:w|wq|x|sav\w*|up\w*|f|e|r)!?\s+([^\s!]\S*)", text):
+            call.write(Word(target[1]))
+            call.read(Word(target[1]))
+    if found.has("S s u U"):
+        for word in [*found.of("S u U")]:
+            if word.text not in {"NONE", "NORC", "DEFAULTS"}:
+                call.find("unclear.code", call.name)
+    for word in found.operands:
+        if not word.text.startswith("+"):
+            call.read(word)
+            call.write(word)
+
+
+PROGRAMS: dict[str, Handler] = {
+    **dict.fromkeys(["sed", "gsed"], judge_sed),
+    **dict.fromkeys(["rename", "prename"], judge_rename),
+    "script": row("c command t T I O B E", Step(does="script c command"), Step("unknown.use")),
+    **dict.fromkeys("screen tmux".split(), judge_multiplexer),
+    **dict.fromkeys(
+        "vi vim nvim vimdiff nvimdiff gvimdiff ex view rvim gvim ed red nano pico micro joe jed "
+        "mcedit helix hx kak emacsclient".split(),
+        judge_editor,
+    ),
+    "man": row(
+        "P pager H html C M m L l s S R E p preprocessor",
+        Step("unclear.command", has="P pager H html C", does="script P pager H html"),
+        Step(does="read l"),
+    ),
+}

@@ -1,4 +1,4 @@
-"""Programs that tell something: echo, date, ps, env, history and their like."""
+"""Builtins of the shell and small programs that print: echo, printf, cd, read, set, date, ps."""
 
 import re
 
