@@ -20,14 +20,25 @@ async def judge(bus: Bus, command: str, workspace: str = "") -> "Ruling":
     """What the policy says of a shell command; anything but ``allow`` goes on record."""
     from shared import policy
 
-    ruling = await asyncio.to_thread(policy.judge, command, workspace=workspace)
+    return await _record(bus, await asyncio.to_thread(policy.judge, command, workspace=workspace))
+
+
+async def judge_read(bus: Bus, path: str, *, deep: bool = False, workspace: str = "") -> "Ruling":
+    """What the policy says of reading a file, or with ``deep`` of copying a folder; it records as judge()."""
+    from shared import policy
+
+    ruling = await asyncio.to_thread(policy.judge_read, path, deep=deep, workspace=workspace)
+    return await _record(bus, ruling)
+
+
+async def _record(bus: Bus, ruling: "Ruling") -> "Ruling":
     if ruling.verdict is not CommandVerdict.ALLOW:
         job = current_job.get()
         judged = CommandJudged(
             sender=bus.name,
             goal_id=job.task.goal_id if job else "",
             task_id=job.task.task_id if job else "",
-            command=command[:MAX_TOLD],
+            command=ruling.command[:MAX_TOLD],
             verdict=ruling.verdict,
             rule=ruling.rule,
             why=ruling.why,

@@ -16,7 +16,7 @@ from shared.delegation import Delegation
 from shared.errors import ActionError, ConfigError
 from shared.exchange import Exchange
 from shared.job import Job, current_job
-from shared.judging import judge
+from shared.judging import judge, judge_read
 from shared.log import logger
 from shared.memory import Memory
 from shared.micro.bounds import Caps
@@ -127,6 +127,10 @@ class Member:
     async def judge(self, command: str, workspace: str = "") -> "Ruling":
         """What the policy says of a shell command; anything but ``allow`` goes on record."""
         return await judge(self.bus, command, workspace)
+
+    async def judge_read(self, path: str, *, deep: bool = False, workspace: str = "") -> "Ruling":
+        """What the policy says of reading a file, or with ``deep`` of copying a folder to ``workspace``."""
+        return await judge_read(self.bus, path, deep=deep, workspace=workspace)
 
     # --- thinking --------------------------------------------------------------------------------
 

@@ -1,13 +1,16 @@
 """Judges a command as a whole: the strictest of what is found in it counts."""
 
 import re
+import shlex
+from collections.abc import Callable
 
 from shared.policy.interpreter import Interpreter
 from shared.policy.parser import LONGEST, Unreadable, narrow
 from shared.policy.paths import HOME, WORKSPACE, resolve
 from shared.policy.programs import PROGRAMS
 from shared.policy.rules import RULES, Ruling
-from shared.policy.scope import NOTHING, Scope
+from shared.policy.scope import NOTHING, Scope, Stream
+from shared.policy.words import Word
 
 _MISLEADING = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ue000-\ue0ff\ufeff]"
@@ -25,13 +28,32 @@ def judge(command: str, *, workspace: str = "") -> Ruling:
     plain = command.isascii() or len(command) > LONGEST
     text, back = (command, {}) if plain else narrow(command)
     folder = workspace.translate({ord(sign): chr(slot) for slot, sign in back.items()})
-    rule, what = _judge(text, folder) if not _MISLEADING.search(command) else _MISLED
-    what = what.translate(back)
+    if _MISLEADING.search(command):
+        return _ruling(command, *_MISLED)
+    rule, what = _judge(text, folder, lambda shell, scope: shell.script(text, scope))
+    return _ruling(command, rule, what.translate(back))
+
+
+def judge_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
+    """What the policy says of reading the file ``path``; ``deep``: of copying a folder into ``workspace``.
+
+    As of ``cat`` and ``cp -r``, of which no shell reads the words. Never raises.
+    """
+    words = ["cp", "-r", path, "copy"] if deep else ["cat", path]
+    command = shlex.join(words)
+    if _MISLEADING.search(command):
+        return _ruling(command, *_MISLED)
+    return _ruling(
+        command, *_judge(command, workspace, lambda shell, scope: shell.call([*map(Word, words)], scope))
+    )
+
+
+def _ruling(command: str, rule: str, what: str) -> Ruling:
     why = RULES[rule].why.format(_shorten(what) or "The command").replace("....", "...")
     return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=why)
 
 
-def _judge(command: str, workspace: str) -> tuple[str, str]:
+def _judge(command: str, workspace: str, run: Callable[[Interpreter, Scope], Stream]) -> tuple[str, str]:
     if len(command) > LONGEST:
         return "unclear.size", f"{len(command)} characters"
     if not command.strip():
@@ -39,7 +61,7 @@ def _judge(command: str, workspace: str) -> tuple[str, str]:
     shell = Interpreter((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, PROGRAMS)
     scope = Scope(shell.workspace, NOTHING)
     try:
-        output = shell.script(command, scope)
+        output = run(shell, scope)
     except Unreadable as error:
         shell.find(error.rule, error.what)
     except RecursionError:

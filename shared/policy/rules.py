@@ -23,7 +23,7 @@ RULES = {
     "unclear.fault": Rule(_ASK, "The policy itself failed on it."),
     "unclear.name": Rule(_ASK, "The name of the program is hidden in {}, so what runs is not known."),
     "unclear.spelling": Rule(_ASK, "{} is spelled so that it hides what is meant."),
-    "unclear.input": Rule(_DENY, "{} would run what it is fed, and that cannot be read beforehand."),
+    "unclear.input": Rule(_DENY, "{} executes its standard input, which is not known in advance."),
     "unclear.code": Rule(_ASK, "The code given to {} may do more than compute and print."),
     "unclear.eval": Rule(_DENY, "{} would run text that is put together only when it runs."),
     "unclear.command": Rule(_ASK, "{} would run a command that is known only when it runs."),
@@ -90,7 +90,7 @@ RULES = {
     "git.config": Rule(_ASK, "{} changes how git behaves beyond this repository, or leaves its checks out."),
     "git.remote": Rule(_ASK, "{} reaches a repository elsewhere or changes where this one goes."),
     # Other people's things
-    "container.escape": Rule(_DENY, "{} gives a container the run of the machine."),
+    "container.escape": Rule(_DENY, "{} gives a container access to the whole machine."),
     "container.change": Rule(_ASK, "{} starts, stops or removes containers."),
     "container.destroy": Rule(_DENY, "{} removes containers, images or volumes for good."),
     "cloud.change": Rule(_ASK, "{} may change a service that other people use."),

@@ -57,6 +57,9 @@ class Host(Protocol):
     async def judge(self, command: str, workspace: str = "") -> "Ruling":
         """What the policy says of a command; anything but allow is also told to the office."""
 
+    async def judge_read(self, path: str, *, deep: bool = False, workspace: str = "") -> "Ruling":
+        """What the policy says of reading a file, or with ``deep`` of copying a folder to ``workspace``."""
+
     async def ask_approval(self, what: str, *, rule: str = "", why: str = "") -> None:
         """Wait for a person to allow ``what``; raises NotApproved where one refuses, or none answers in time.
 

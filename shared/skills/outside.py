@@ -1,7 +1,6 @@
 """Folders and files outside the workspace that a task may copy or read."""
 
 import asyncio
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ async def require_source(host: Host, path: str) -> Path:
             f"{path[:200]} is no folder that can be copied",
             "Name a project's folder on the engineer's machine",
         )
-    ruling = await host.judge(f"cp -r {shlex.quote(str(folder))} copy", str(open_workspace(host)))
+    ruling = await host.judge_read(str(folder), deep=True, workspace=str(open_workspace(host)))
     await _require_allowed(host, ruling, f"copy {folder} into the workspace")
     return folder
 
@@ -50,7 +49,7 @@ async def require_readable(host: Host, folder: str, path: str) -> None:
     own, open_ones = (settings.state_dir, settings.keys), (settings.workspaces, settings.outputs)
     if _lies_in(file, own) and not _lies_in(file, open_ones):
         raise ActionError(f"{path[:200]} may not be read", "It is the office's own")
-    await _require_allowed(host, await host.judge(f"cat {shlex.quote(str(file))}"), f"read {file}")
+    await _require_allowed(host, await host.judge_read(str(file)), f"read {file}")
 
 
 def _lies_in(file: Path, folders: tuple[Path, ...]) -> bool:

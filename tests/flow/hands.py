@@ -50,11 +50,15 @@ class Hand:
         self.asked: list[str] = []
         self.verdict = CommandVerdict.ALLOW
         self.agent.judge = self._judge  # type: ignore[method-assign]
+        self.agent.judge_read = self._judge_read  # type: ignore[method-assign]
         self.agent.ask_approval = self._ask  # type: ignore[method-assign]
         self.journal = Journal()
 
     async def _judge(self, command: str, workspace: str = "") -> Ruling:
         return Ruling(command=command, verdict=self.verdict, rule="test-rule", why="The test says so.")
+
+    async def _judge_read(self, path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
+        return await self._judge(path, workspace)
 
     async def _ask(self, what: str, *, rule: str = "", why: str = "") -> None:
         self.asked.append(what)

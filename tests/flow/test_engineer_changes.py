@@ -40,12 +40,17 @@ async def allow(command: str, workspace: str = "") -> Ruling:
     return Ruling(command=command, verdict=CommandVerdict.ALLOW, rule="test", why="test")
 
 
+async def allow_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
+    return await allow(path, workspace)
+
+
 @pytest.fixture
 def engineer(tmp_path: Path) -> Engineer:
     settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
     made = compose(Engineer, PROFILE)(PROFILE, settings, SimpleNamespace())  # type: ignore[arg-type]
     assert isinstance(made, Engineer)
     made.judge = allow  # type: ignore[method-assign]
+    made.judge_read = allow_read  # type: ignore[method-assign]
     return made
 
 

@@ -4,13 +4,14 @@ import os
 import re
 import time
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.contracts import CommandVerdict
-from shared.policy import judge
+from shared.policy import judge, judge_read
 from shared.policy.parser import LONGEST
 from shared.policy.rules import RULES
 from tests.unit.policy_examples import EVERYDAY, STOPPED
@@ -66,6 +67,21 @@ def test_the_workspace_is_where_it_is_said_to_be() -> None:
     assert judge("cd src && rm ../a.txt", workspace="/srv/work/t1").verdict is ALLOW
     assert judge("cd src && rm ../../a.txt", workspace="/srv/work/t1").rule == "destroy.outside-workspace"
     assert judge("rm x", workspace="/srv/work/t1/").verdict is ALLOW
+
+
+def test_a_path_is_judged_as_the_command_that_reads_it() -> None:
+    for path in (
+        "/etc/passwd",
+        "/home/u/project",
+        "/srv/it's $(here)",
+        "/root/.ssh",
+        "/dev/zero",
+        "/srv/a\u202e",
+    ):
+        for workspace in ("", "/srv/work/t1"):
+            assert judge_read(path, workspace=workspace) == judge(f"cat {quote(path)}", workspace=workspace)
+            copied = judge_read(path, deep=True, workspace=workspace)
+            assert copied == judge(f"cp -r {quote(path)} copy", workspace=workspace)
 
 
 def test_words_used_as_data_are_no_commands() -> None:
