@@ -6,13 +6,13 @@ import msgspec
 
 from services.cortex.night import Job
 from shared import subjects
-from shared.actions import Outcome
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, CancelGoal, Task, TaskStatus, generate_id
 from shared.contracts.base import amended
 from shared.errors import ActionError
-from shared.waiting import Waiting
+from shared.messaging.pending import PendingReplies
+from shared.tasks.actions import Outcome
 
 
 class Goals:
@@ -20,7 +20,7 @@ class Goals:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._waiting: Waiting[str, AgentReport] = Waiting()
+        self._waiting: PendingReplies[str, AgentReport] = PendingReplies()
         self._open: set[str] = set()
 
     async def reach(self, task: Task, job: Job) -> Outcome:
@@ -70,7 +70,7 @@ class Goals:
         """Give the report of a goal to whoever waits for it; what is to be stored for those who will."""
         if report.sender != subjects.CONDUCTOR or not report.goal_id:
             return ()
-        self._waiting.give(report.goal_id, report)
+        self._waiting.resolve(report.goal_id, report)
         return [seal(self._subject(report.goal_id), amended(report, id=generate_id()))]
 
     async def _find(self, goal_id: str) -> AgentReport | None:

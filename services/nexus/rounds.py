@@ -16,14 +16,14 @@ from services.nexus.briefing import (
 from services.nexus.repeating import EVERY_DAY, Repeat, next_of
 from services.nexus.sources import Sources
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import Replies
+from shared.agent.base import Outbox
 from shared.bus import Bus
 from shared.clock import place
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError
-from shared.profile import Profile
 from shared.settings import Settings
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 BRIEF = "brief_"
 """How the names of a briefing's timer, action and task begin."""
@@ -55,8 +55,8 @@ class Rounds(Sources):
         day = now.astimezone(self.zone).date()
         sections = await gather_sections(self.sources(kind, day))
         page = compose_page(kind, day, now, sections, self.zone)
-        folder = self.settings.inbox / kind
-        async with self.effect(f"write the {kind} briefing of {day}", repeatable=True):
+        folder = self.context.settings.inbox / kind
+        async with self.context.effect(f"write the {kind} briefing of {day}", repeatable=True):
             try:
                 path = await asyncio.to_thread(save_page, page, folder, day)
             except OSError as error:
@@ -83,7 +83,7 @@ class Rounds(Sources):
                 for kind in KINDS:
                     await self._schedule(kind)
             except BusError as error:
-                self.log.warning("timers_not_set", reason=str(error))
+                self.context.log.warning("timers_not_set", reason=str(error))
                 await asyncio.sleep(TRY_AGAIN)
             else:
                 return
@@ -94,10 +94,12 @@ class Rounds(Sources):
             return
         moment = next_of(Repeat(weekdays=EVERY_DAY, clock=clock), datetime.now(UTC), self.zone)
         name = f"{BRIEF}{kind}_{moment.astimezone(self.zone).date()}"
-        due = ReminderDue(sender=self.profile.name, recipient=self.profile.name, reminder_id=name)
-        await set_timer(self.bus, name, due, moment)
+        due = ReminderDue(
+            sender=self.context.profile.name, recipient=self.context.profile.name, reminder_id=name
+        )
+        await set_timer(self.context.bus, name, due, moment)
 
-    async def begin_round(self, due: ReminderDue) -> Replies:
+    async def begin_round(self, due: ReminderDue) -> Outbox:
         """A briefing's time has come: it becomes one task of today, which is done once.
 
         A timer of an earlier day, from before the office was closed, stands for today's, if its time has come
@@ -111,10 +113,10 @@ class Rounds(Sources):
         now = datetime.now(UTC)
         today = now.astimezone(self.zone).date()
         if day != today.isoformat() and place(datetime.combine(today, clock), self.zone) > now:
-            self.log.info("briefing_skipped", kind=kind, day=day)
+            self.context.log.info("briefing_skipped", kind=kind, day=day)
             return ()
-        me, task_id = self.profile.name, f"{BRIEF}{kind}_{today}"
-        if await self.bus.last(subjects.OFFICE, subjects.state(me, me, task_id)):
+        me, task_id = self.context.profile.name, f"{BRIEF}{kind}_{today}"
+        if await self.context.bus.last(subjects.OFFICE, subjects.state(me, me, task_id)):
             return ()
         return [
             Task(
@@ -127,18 +129,18 @@ class Rounds(Sources):
             )
         ]
 
-    def deliver_round(self, result: TaskResult) -> Replies:
+    def deliver_round(self, result: TaskResult) -> Outbox:
         """The report that tells the person that a briefing is there, or why it is not."""
         kind = result.task_id.removeprefix(BRIEF).partition("_")[0]
         done = result.status is TaskStatus.COMPLETED
         where = f"The {kind} briefing is in {', '.join(result.output_paths)}."
         return [
             AgentReport(
-                sender=self.profile.name,
+                sender=self.context.profile.name,
                 recipient=subjects.USER,
                 cause=result.id,
                 report_id=result.task_id,
-                agent=self.profile.name,
+                agent=self.context.profile.name,
                 report_type=f"{kind}_briefing",
                 summary=where if done else f"The {kind} briefing was not written: {result.error_message}",
                 findings=tuple(
@@ -150,7 +152,7 @@ class Rounds(Sources):
             )
         ]
 
-    async def on_report(self, report: AgentReport) -> Replies:
+    async def on_report(self, report: AgentReport) -> Outbox:
         """Keep what cortex did at night for the next briefings."""
         if report.sender != "cortex" or report.report_type != "overnight_job":
             return ()

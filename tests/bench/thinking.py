@@ -11,18 +11,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from shared import subjects
-from shared.actions import register_action
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message, Thought, Tool, ToolCall, Usage
+from shared.agent.base import Agent
 from shared.bus import Entry
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Task, generate_id
-from shared.micro.bounds import Caps
-from shared.micro.micro_agent import MicroAgent
-from shared.micro.negotiation import Proposal
-from shared.micro.ports import Page
-from shared.micro.toolbox import Toolbox, bind
-from shared.profile import Profile
+from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
+from shared.reasoning.arguments import Proposal
+from shared.reasoning.limits import Caps
+from shared.reasoning.loop import AgentLoop
+from shared.reasoning.ports import Checkpoint
+from shared.reasoning.tools import Toolbox
+from shared.tasks.actions import ActionRegistry, Bound, register_action
+from shared.tasks.profile import Profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
 from tests.flow.team import Team, open_team
@@ -35,7 +35,13 @@ BARE = "the brain and the action called bare"
 COMMITS = "two bare commits"
 
 
-class Adder(BaseAgent):
+def bound(owner: object) -> dict[str, Bound]:
+    actions = ActionRegistry("test")
+    actions.register(owner)
+    return actions.select()
+
+
+class Adder(Agent):
     """Adds."""
 
     @register_action("Add two numbers", {"a": "The first", "b": "The second"})
@@ -59,7 +65,7 @@ class Scripted:
     def __init__(self, steps: int, words: bool) -> None:
         self.steps, self.words, self.said = steps, words, 0
 
-    async def think(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
         """The next call."""
         self.said += 1
         if self.said > self.steps:
@@ -69,7 +75,7 @@ class Scripted:
         arguments = json.dumps({"a": self.said, "b": 1})
         return _thought(ToolCall(id=f"c{self.said}", name="add", arguments=arguments))
 
-    async def propose(self, messages: Sequence[Message], kind: Any) -> tuple[Any, Usage]:
+    async def ask_small_model_for(self, messages: Sequence[Message], kind: Any) -> tuple[Any, Usage]:
         """The numbers of the last thought."""
         return Proposal(status="READY", params={"a": self.said, "b": 1}), Usage(calls=1)
 
@@ -80,7 +86,7 @@ class Nowhere:
     async def write(self, *_: Any) -> None:
         """Nothing."""
 
-    async def read(self) -> AsyncIterator[Page]:
+    async def read(self) -> AsyncIterator[Checkpoint]:
         """Nothing."""
         for page in ():
             yield page
@@ -105,7 +111,7 @@ async def measure(plan: Plan) -> list[Row]:
 
 
 async def _loop(steps: int, words: bool) -> float:
-    micro = MicroAgent(Scripted(steps, words), Toolbox(bind(Desk())), Caps(steps=steps + 1), Nowhere())
+    micro = AgentLoop(Scripted(steps, words), Toolbox(bound(Desk())), Caps(steps=steps + 1), Nowhere())
     return await _time(lambda: micro.run("Add"), steps)
 
 
@@ -114,7 +120,7 @@ async def _bare(steps: int, words: bool) -> float:
 
     async def call() -> None:
         for number in range(steps):
-            await brain.think((), ())
+            await brain.ask_model((), ())
             await desk.add(number, 1)
 
     return await _time(call, steps)
@@ -143,7 +149,7 @@ async def _stored(steps: int, rounds: int) -> Row:
 
 async def _task(team: Team, task_id: str) -> None:
     task = Task(task_id=task_id, text="Add", assignee="adder", requester=subjects.USER)
-    await team.user.commit(pending(task, subjects.USER))
+    await team.user.commit(submission_entries(task, subjects.USER))
     await team.result("adder", subjects.USER, task_id)
 
 

@@ -16,8 +16,7 @@ from services.conductor.course import ALLOWED, MAX_REVIEWS
 from services.conductor.planning import Planner
 from services.conductor.playbook import Playbook, Step
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -32,7 +31,8 @@ from shared.contracts import (
     Verdict,
 )
 from shared.errors import ActionError
-from shared.profile import Profile
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
@@ -53,7 +53,7 @@ class Planned(Conductor):
     async def on_start(self) -> None:
         await super().on_start()
         self._playbooks = {name: _playbook(name, tasks) for name, tasks in PLANS.items()}
-        self._planner = Planner(self._playbooks, self.memory)
+        self._planner = Planner(self._playbooks, self.context.memory)
 
 
 def _playbook(name: str, tasks: Mapping[str, tuple[str, ...]]) -> Playbook:
@@ -72,7 +72,7 @@ def _playbook(name: str, tasks: Mapping[str, tuple[str, ...]]) -> Playbook:
     return Playbook(name=name, description=name, examples=(name,), tasks=steps)
 
 
-class Worker(BaseAgent):
+class Worker(Agent):
     """Does what the test says for a task of that name; else it says that it is done."""
 
     async def on_start(self) -> None:
@@ -87,11 +87,11 @@ class Worker(BaseAgent):
         """The outcome the test chose."""
         await self.gate.wait()
         self.done.append(name)
-        self.contexts[name] = self.job.task.context
+        self.contexts[name] = self.context.task.context
         return self.ways.get(name, lambda: Outcome(output=f"{name} is done"))()
 
 
-class Judge(BaseAgent):
+class Judge(Agent):
     """A critic whose verdicts the test writes: the next one of the list, and approval after the last."""
 
     async def on_start(self) -> None:
@@ -468,7 +468,7 @@ async def test_a_conductor_that_comes_back_knows_what_goes_on(stage: Stage) -> N
     await posted(stage, lambda board: board.active)
     conductor = stage.team.offices[0].agent
     await stage.team.leave(conductor)
-    await stage.team.join(Planned, conductor.profile)
+    await stage.team.join(Planned, conductor.context.profile)
     board = await posted(stage, lambda board: board.sender)
     assert board.active == {"g1": OfficeState.EXECUTING}
     stage.worker.gate.set()

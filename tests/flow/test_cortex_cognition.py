@@ -15,7 +15,7 @@ import yaml
 
 from services.cortex.__main__ import Cortex
 from shared import subjects
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import (
     CognitiveMessage,
     MemoryWrite,
@@ -25,7 +25,7 @@ from shared.contracts import (
     TaskStatus,
     generate_task_id,
 )
-from shared.profile import Profile
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 from tests.flow.test_cortex_agent import CORTEX, HELPER, ROOT, Helper, archived
 
@@ -94,7 +94,7 @@ async def hand_out(team: Team, text: str, goal_id: str = "", **context: Any) -> 
         requester="user",
         context=context,
     )
-    await team.user.commit(pending(task, subjects.USER))
+    await team.user.commit(submission_entries(task, subjects.USER))
     return task
 
 

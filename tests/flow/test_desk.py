@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared import subjects, workbench
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, Replies
-from shared.brain.protocol import Usage
+from shared import subjects
+from shared.agent import executor as workbench
+from shared.agent.base import Agent, Outbox
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -25,13 +24,15 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import ActionError, Conflict, Refused, Reject, Retry
-from shared.profile import Profile
+from shared.llm.protocol import Usage
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 
 
-class Clerk(BaseAgent):
+class Clerk(Agent):
     """Does what the test puts into ``way``."""
 
     async def on_start(self) -> None:
@@ -45,12 +46,12 @@ class Clerk(BaseAgent):
         self.calls += 1
         return await self.way()
 
-    async def on_email(self, email: Email) -> Replies:
+    async def on_email(self, email: Email) -> Outbox:
         self.calls += 1
-        outcome: Replies = await self.way() or ()
+        outcome: Outbox = await self.way() or ()
         return outcome
 
-    async def on_result(self, result: TaskResult) -> Replies:
+    async def on_result(self, result: TaskResult) -> Outbox:
         self.results.append(result)
         return ()
 
@@ -149,7 +150,7 @@ async def test_a_race_that_an_action_lost_is_no_lost_claim(team: Team, clerk: Cl
 
 async def test_what_a_service_refused_fails_the_task_and_tells_what_it_took(team: Team, clerk: Clerk) -> None:
     async def think_and_be_refused() -> None:
-        clerk.job.count(Usage(input_tokens=7, calls=1))
+        clerk.context.current_task.count_usage(Usage(input_tokens=7, calls=1))
         raise Refused("too long a title")
 
     clerk.way = think_and_be_refused
@@ -193,11 +194,11 @@ async def test_a_task_taken_back_is_stopped(
     team: Team, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workbench, "WATCH_CLAIMS", 0.05)
-    team.offices[0].agent.spawn(team.offices[0]._workbench.watch_claims())
+    team.offices[0].agent.context.spawn(team.offices[0]._executor.watch_claims())
     stopped = asyncio.Event()
 
     async def way() -> None:
-        await take_back(team.user, clerk.job.task.task_id)
+        await take_back(team.user, clerk.context.current_task.task.task_id)
         try:
             await asyncio.sleep(60)
         finally:

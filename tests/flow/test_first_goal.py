@@ -68,16 +68,16 @@ SAMOVAR = {
 TEA = "teapot" if shutil.which("node") else "samovar"
 
 SLOPPY = '''"""An agent for tests: gives nothing at first."""
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
-from shared.process import run
+from shared.tasks.actions import Outcome, register_action
+from shared.agent.base import Agent
+from shared.agent.process import run
 
-class Sloppy(BaseAgent):
+class Sloppy(Agent):
     """Answers when it is told to do it again."""
 
     @register_action("Answer in the end", {})
     async def answer(self) -> Outcome:
-        told = self.job.task.context.get("feedback", ())
+        told = self.context.task.context.get("feedback", ())
         return Outcome(output=f"42, since I was told: {told[0]}" if told else "")
 
     @register_action("Never answer", {})

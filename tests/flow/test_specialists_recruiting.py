@@ -10,23 +10,23 @@ import pytest
 
 from services.conductor.recruiting import Recruiter
 from shared import settings
-from shared.brain import Brain, Message, ask_for
-from shared.brain.offline import OfflineBrain
-from shared.brain.scripted import ScriptedBrain
 from shared.errors import ActionError
+from shared.llm import LanguageModel, Message, ask_for
+from shared.llm.factory import OfflineModel
+from shared.llm.scripted import ScriptedModel
 from shared.settings import Settings
-from shared.specialists import Supervision, read_specialists, tell_supervision, write_profile
+from shared.tasks.specialists import Supervision, read_specialists, tell_supervision, write_profile
 
 T = TypeVar("T")
 SEARCH, SHELL, MAIL = (
-    f"shared.skills.{module}.{module.title()}SkillMixin" for module in ("search", "shell", "mail")
+    f"shared.skills.{module}.{module.title()}Skill" for module in ("search", "shell", "mail")
 )
 
 
 class Thinker:
     """An agent with this brain."""
 
-    def __init__(self, brain: Brain) -> None:
+    def __init__(self, brain: LanguageModel) -> None:
         self.brain = brain
 
     async def consider(
@@ -47,11 +47,11 @@ def recruiter(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> Rec
     async def skills_of(name: str) -> set[str]:
         return {SEARCH, MAIL} if name == "nexus" else set()
 
-    brain: Brain = OfflineBrain()
+    brain: LanguageModel = OfflineModel()
     if replies:
         path = tmp_path / "script.yaml"
         path.write_text(json.dumps([{"match": "", "replies": replies}]))
-        brain = ScriptedBrain(path)
+        brain = ScriptedModel(path)
     return Recruiter(config, None, Thinker(brain), skills_of)  # type: ignore[arg-type]
 
 
@@ -64,21 +64,21 @@ async def test_a_person_may_have_all_of_the_list_and_an_agent_what_it_has_itself
 ) -> None:
     words = "Searches, runs shell commands, writes mail"
     made = await recruiter(config, tmp_path)._make("Finding", words, "user")
-    assert {SEARCH, SHELL} < set(made.mixins)
-    assert MAIL not in made.mixins
+    assert {SEARCH, SHELL} < set(made.skills)
+    assert MAIL not in made.skills
     for asker, skills in {"nexus": (SEARCH,), "cortex": ()}.items():
         made = await recruiter(config, tmp_path)._make("Finding", words, asker)
-        assert made.mixins == skills
+        assert made.skills == skills
         assert read_specialists(config)[0][made.name] == made
 
 
 @pytest.mark.parametrize("wrong", [portrait("shell"), portrait("os.path.join"), portrait("mail")])
 async def test_a_model_cannot_give_it_more(config: Settings, tmp_path: Path, wrong: dict[str, Any]) -> None:
     made = await recruiter(config, tmp_path, wrong, portrait("search"))._make("Finding", "Finds", "nexus")
-    assert (made.mixins, made.description) == ((SEARCH,), "Finds.")
+    assert (made.skills, made.description) == ((SEARCH,), "Finds.")
     # one that insists is not asked any more
     made = await recruiter(config, tmp_path, wrong)._make("Finding", "Searches", "nexus")
-    assert (made.mixins, made.description) == ((SEARCH,), "Specialist for Finding.")
+    assert (made.skills, made.description) == ((SEARCH,), "Specialist for Finding.")
 
 
 async def test_nonsense_is_refused(config: Settings, tmp_path: Path) -> None:

@@ -1,0 +1,169 @@
+"""What every agent is: a context of parts to work with, and handlers for the messages that arrive."""
+
+import importlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from shared import subjects
+from shared.agent.context import AgentContext
+from shared.bus import Bus, Entry
+from shared.contracts import (
+    AgentReport,
+    CancelGoal,
+    Email,
+    Envelope,
+    GoalDue,
+    Question,
+    ReminderDue,
+    Task,
+    TaskResult,
+)
+from shared.errors import ActionError, ConfigError, Reject
+from shared.llm.protocol import Message
+from shared.messaging.threads import history_of, is_email_task
+from shared.reasoning.prompt import conclude, decline, frame_task
+from shared.settings import Settings
+from shared.tasks.actions import Outcome
+from shared.tasks.profile import Profile
+
+Outbox = Sequence[Envelope | Entry]
+"""What a handler returns: messages committed together before its own message is acknowledged."""
+
+
+class Agent:
+    """An agent: override the ``on_...`` handlers it needs, and mark its actions with @register_action.
+
+    A handler raises Reject for a message that can never be handled; after any other exception the message is
+    delivered again. ``context`` holds everything the agent works with, and is shared with its skills. Raises
+    ConfigError if a skill does not exist or an action has a reserved name.
+    """
+
+    def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
+        self.context = AgentContext(profile, settings, bus)
+        self.context.actions.register(self)
+        for skill in load_skills(self.context):
+            self.context.actions.register(skill)
+
+    async def on_start(self) -> None:
+        """Called once, connected, before any message is handled."""
+
+    async def on_stop(self) -> None:
+        """Called once, after the last message was handled."""
+
+    async def on_task(self, task: Task) -> Outcome:
+        """Do a task: run the action that its context names; otherwise work on its text in an agent loop."""
+        context = self.context
+        name = task.context.get("action")
+        if not name and context.models.model.available:
+            return await self._work_out(task)
+        if not name:
+            raise ActionError(
+                f"{context.profile.name} cannot work out what to do from words without a model",
+                "Name one of its actions in the task's context: "
+                f"{', '.join(context.actions) or 'it has none'}",
+            )
+        params = task.context.get("params", {})
+        if not isinstance(params, Mapping):
+            raise ActionError(f"{name}: params must be an object, not {type(params).__name__}")
+        return await context.actions.perform(str(name), params)
+
+    async def on_email(self, email: Email) -> Outbox:
+        """Answer an email in its thread, by an agent loop.
+
+        Without a model the answer says what is possible instead. An agent's answer to an email that nothing
+        waits for is only stored, or two agents might write to each other for ever.
+        """
+        if email.in_reply_to and email.sender != subjects.USER:
+            return ()
+        context = self.context
+        if context.models.model.available:
+            return await context.threads.open_email(email)
+        return [decline(email, context.profile.name, tuple(context.actions))]
+
+    async def on_question(self, question: Question) -> Outbox:
+        """Answer a question."""
+        raise Reject(f"{self.context.profile.name} does not answer questions; ask {subjects.NEXUS}")
+
+    async def on_result(self, result: TaskResult) -> Outbox:
+        """Take the result of a task this agent handed out, when nothing here waits for it."""
+        return ()
+
+    async def on_cancel(self, request: CancelGoal) -> Outbox:
+        """End a goal."""
+        raise Reject(f"{self.context.profile.name} runs no goals; write to {subjects.CONDUCTOR}")
+
+    async def on_report(self, report: AgentReport) -> Outbox:
+        """Take what another agent reports; by default it is read and filed: it stays on the audit trail."""
+        return ()
+
+    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
+        """A timer this agent set went off."""
+        return ()
+
+    async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
+        """Take what was published on tasks.submit; only the conductor gets these."""
+        raise Reject(f"{self.context.profile.name} takes no submissions")
+
+    def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
+        """What it answers by request and reply, as ``<name>.<endpoint>``; asked for after ``on_start``."""
+        return {}
+
+    def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
+        """What it does on behalf of whoever asks for ``<name>.<endpoint>``; that one's name comes along."""
+        return {}
+
+    async def _work_out(self, task: Task) -> Outcome:
+        """Do a task that names no action in an agent loop."""
+        context = self.context
+        known, scores = await context.models.recall(task.text)
+        if scores:
+            context.current_task.facts["context"] = scores
+        conclusion = await context.run_loop(
+            frame_task(task, known, context.models.context_characters // 3),
+            history=[_message(said) for said in history_of(task.context)],
+            may_rest=is_email_task(task),
+        )
+        return conclude(conclusion)
+
+
+def _message(said: Mapping[str, Any]) -> Message:
+    role: Literal["user", "assistant"] = "assistant" if said.get("role") == "assistant" else "user"
+    return Message(role=role, text=str(said.get("text", "")))
+
+
+CURE = "Correct 'skills' in its profile.yaml"
+
+
+def load_skills(context: AgentContext) -> list[object]:
+    """The skills that the agent's profile names.
+
+    Raises ConfigError for one that does not exist, is listed twice, or cannot be constructed from a context.
+    """
+    profile = context.profile
+    twice = [path for position, path in enumerate(profile.skills) if path in profile.skills[:position]]
+    if twice:
+        raise ConfigError(f"The profile of {profile.name!r} lists the skill {twice[0]!r} twice", CURE)
+    return [_make(path, context) for path in profile.skills]
+
+
+def _make(path: str, context: AgentContext) -> object:
+    try:
+        return _skill_class(path, context.profile)(context)
+    except TypeError as error:
+        raise ConfigError(
+            f"The profile of {context.profile.name!r} names {path!r}, which is no skill: {error}", CURE
+        ) from None
+
+
+def _skill_class(path: str, profile: Profile) -> type:
+    module_name, _, class_name = path.rpartition(".")
+    try:
+        skill = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"The profile of {profile.name!r} names the skill {path!r}, which does not exist: {error}",
+            f"{CURE}; the skills that come with Mailroom are in shared/skills",
+        ) from None
+    if not isinstance(skill, type):
+        raise ConfigError(f"The profile of {profile.name!r} names {path!r} as a skill, which is not a class")
+    return skill

@@ -1,0 +1,248 @@
+"""The life cycle of one agent process: settings, connection, presence, signals, shutdown."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from shared import log, settings, subjects
+from shared.agent.base import Agent
+from shared.agent.dispatcher import Dispatcher
+from shared.agent.executor import TaskExecutor
+from shared.bus import Bus
+from shared.bus.consumer import Consumer
+from shared.contracts import MemoryWrite, Node, Presence, Source, generate_iso_timestamp
+from shared.errors import BusError, BusUnavailable, MailroomError, StartError
+from shared.settings import Settings
+from shared.tasks.profile import Profile, load_profile
+
+DEFAULT_URL = "nats://127.0.0.1:4222"
+HEARTBEAT = subjects.PRESENCE_TTL / 3
+"""Seconds between signs of life in the yellow pages: two may get lost."""
+CONNECT_WAIT = 15.0
+"""Seconds a starting process waits for the server."""
+
+logger = log.logger(__name__)
+
+
+def run(agent_class: type[Agent], file: str) -> None:
+    """Run the agent of the profile.yaml beside ``file`` until SIGTERM or SIGINT; does not return."""
+    main(agent_class, Path(file).resolve().parent / "profile.yaml")
+
+
+def main(agent_class: type[Agent], profile_path: Path) -> None:
+    """Run one agent until SIGTERM or SIGINT; a MailroomError ends it with its sentence and exit code 1."""
+    try:
+        config = settings.load()
+        profile = load_profile(profile_path)
+        log.configure(profile.name, level=config.log_level, form=config.log_format)
+        _run_loop(_serve(agent_class, profile, config))
+    except MailroomError as error:
+        sys.exit(f"{profile_path.parent.name}: {error}")
+
+
+def _run_loop(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        uvloop.run(work)
+
+
+async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    working = asyncio.create_task(_work(agent_class, profile, config))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        logger.info("stopping")
+        working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+
+
+async def _work(agent_class: type[Agent], profile: Profile, config: Settings) -> None:
+    """Connect, open, and stay at work until cancelled; a stop is heard at any point of it."""
+    seed = config.keys / f"{profile.name}.nk"
+    bus = await Bus.connect(profile.name, config.nats_url or DEFAULT_URL, seed, wait=CONNECT_WAIT)
+    process = AgentProcess(agent_class(profile, config, bus), config)
+    try:
+        await process.open()
+        await bus.closed.wait()
+        raise BusUnavailable(
+            "The server ended the connection for good", "See its log; the key may be revoked"
+        )
+    finally:
+        await process.close()
+
+
+class AgentProcess:
+    """An agent at work on a connected bus: it consumes its messages and publishes its presence."""
+
+    def __init__(self, agent: Agent, config: Settings) -> None:
+        self.agent = agent
+        self._config = config
+        self._bus = agent.context.bus
+        self._consumers: list[Consumer] = []
+        self._executor = TaskExecutor(agent)
+        self._dispatcher = Dispatcher(agent, self._executor)
+        self._begun = False
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._alive = (
+            config.state_dir
+            / "run"
+            / f"{agent.context.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
+        )
+        self._started_at = generate_iso_timestamp()
+
+    @property
+    def load(self) -> int:
+        """How many messages are being handled."""
+        return sum(consumer.load for consumer in self._consumers)
+
+    async def open(self) -> None:
+        """Start the agent: its own preparations, its service, its mailbox, its presence."""
+        profile = self.agent.context.profile
+        if profile.name != subjects.MEMORY_DAEMON:
+            self.agent.context.models.prepare()
+        await self.agent.on_start()
+        self._begun = True
+        await self._bus.serve(
+            profile.name,
+            package_version(),
+            profile.description,
+            self.agent.endpoints(),
+            self.agent.signed_endpoints(),
+            {"instance": self._bus.instance, "actions": ",".join(self.agent.context.actions)},
+        )
+        await self._consume(subjects.OFFICE, profile.name)
+        if profile.name in subjects.TIMED:
+            await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
+        self.agent.context.spawn(self._executor.watch_claims())
+        if profile.name != subjects.MEMORY_DAEMON:
+            self.agent.context.spawn(self._introduce())
+        try:
+            await self._show()
+        except OSError as error:
+            raise StartError(
+                f"The state directory {self._config.state_dir} cannot be written: {error.strerror}",
+                "Make it writable, or set MAILROOM_STATE_DIR to another folder",
+            ) from None
+        self._heartbeat = asyncio.create_task(self._beat())
+        logger.info("ready", instance=self._bus.instance)
+
+    async def close(self) -> None:
+        """Drain: no new messages, a grace for running handlers, then off the yellow pages."""
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+        if self._bus.connected:
+            await self._bus.publish(self._presence_subject(), b"", headers={"KV-Operation": "DEL"})
+        for consumer in self._consumers:
+            await consumer.stop(self._config.drain_timeout)
+        await self.agent.context.stop_background()
+        if self._begun:
+            await self.agent.on_stop()
+        await self._bus.close()
+        with contextlib.suppress(OSError):
+            self._alive.unlink()
+
+    async def _introduce(self) -> None:
+        """Write the agent's own node to memory, which applies the same write once, by its id."""
+        write = introduction_of(self.agent.context.profile)
+        try:
+            await self._bus.store(
+                subjects.memory_write(write.sender), write.to_json(), headers={"Nats-Msg-Id": write.id}
+            )
+        except BusError as error:
+            logger.warning("not_introduced", reason=str(error))
+
+    async def _consume(self, stream: str, durable: str) -> None:
+        self._consumers.append(
+            await self._bus.consume(
+                stream,
+                durable,
+                self._dispatcher.handle,
+                self._dispatcher.dead_letter,
+                concurrency=self.agent.context.profile.concurrency,
+                ack_wait=self._config.task_ack_wait,
+                max_attempts=self._config.max_attempts,
+            )
+        )
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT)
+            try:
+                if self._bus.connected:
+                    await self._show()
+            except (BusError, OSError) as error:
+                logger.warning("presence_unsent", error=str(error))
+
+    async def _show(self) -> None:
+        await self._bus.store(self._presence_subject(), self._presence().to_json())
+        self._alive.parent.mkdir(parents=True, exist_ok=True)
+        self._alive.touch()
+
+    def _presence_subject(self) -> str:
+        return subjects.presence(self.agent.context.profile.name, self._bus.instance)
+
+    def _presence(self) -> Presence:
+        profile = self.agent.context.profile
+        return Presence(
+            sender=profile.name,
+            agent=profile.name,
+            instance=self._bus.instance,
+            version=package_version(),
+            description=profile.description,
+            instructions=profile.instructions,
+            skills=profile.skills,
+            actions={name: action.description for name, action in self.agent.context.actions.items()},
+            load=self.load,
+            concurrency=profile.concurrency,
+            handled=sum(consumer.handled for consumer in self._consumers),
+            failed=sum(consumer.failed for consumer in self._consumers),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            started_at=self._started_at,
+            schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
+        )
+
+
+def introduction_of(profile: Profile) -> MemoryWrite:
+    """The memory node ``agent-<name>`` that its briefing begins with; writing it again changes nothing."""
+    body = f"{profile.description}\n\n{profile.instructions}".strip()
+    digest = hashlib.sha256(f"{profile.name}\n{body}".encode()).hexdigest()[:32]
+    node = Node(
+        id=f"agent-{profile.name}",
+        kind="agent",
+        title=profile.name,
+        body=body,
+        tags=(profile.name,),
+        source=Source(agent=profile.name, channel="profile"),
+    )
+    return MemoryWrite(id=f"introduction-{digest}", sender=profile.name, nodes=(node,), insist=True)
+
+
+def package_version() -> str:
+    """The installed version of Mailroom."""
+    try:
+        return version("mailroom")
+    except PackageNotFoundError:
+        return "0.0.0"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m shared.agent.process PROFILE.yaml")
+    main(Agent, Path(sys.argv[1]))

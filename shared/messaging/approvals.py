@@ -1,0 +1,110 @@
+"""A person's approval: requested on the bus, valid for one goal, refused if no answer comes in time."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.consumer import yield_slot
+from shared.bus.entry import seal
+from shared.bus.records import read_record
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
+from shared.errors import BusUnavailable, Conflict, NotApproved
+from shared.log import logger
+from shared.tasks.context import TaskContext, require_current_task
+
+POLL = 0.5
+"""Seconds between two checks for an answer."""
+
+log = logger(__name__)
+
+
+class Approvals:
+    """The approvals that one agent requests from people."""
+
+    def __init__(self, bus: Bus, timeout: float) -> None:
+        self._bus = bus
+        self._timeout = timeout
+
+    async def require(self, what: str, *, rule: str = "", why: str = "") -> None:
+        """Wait until a person grants ``what`` for the goal of the current task.
+
+        Raises NotApproved if a person refuses it or the request expires. One request is made for a goal, and
+        its answer holds for this agent and the rest of the goal, if the conductor or a person submitted the
+        task. A task from another agent may name any goal, so there it holds for that task alone. An answer
+        stored after the request expired does not count. Request and answer survive a restart.
+        """
+        task = require_current_task()
+        approval_id = self._bus.derive_id("approval", *_scope(task.task), what)
+        request = await self._request(approval_id, task, what, rule, why)
+        expires = datetime.fromisoformat(request.expires_at)
+        answer = await self._answer(approval_id, expires)
+        if answer is None and datetime.now(UTC) < expires:
+            await task.progress(f"waits for approval {approval_id[:8]}: {_short(what)}")
+            async with yield_slot():
+                answer = await self._await(approval_id, expires)
+        if answer is None:
+            raise NotApproved(
+                f"Nobody approved it in time: {_short(what)}",
+                "Submit the goal again, and answer with 'mailroom approvals grant'",
+            )
+        if not answer.granted:
+            note = f" ({answer.note[:200]})" if answer.note else ""
+            raise NotApproved(f"A person refused it{note}: {_short(what)}")
+
+    async def _await(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
+        """The answer, or None once the request expired; while the server is away, it goes on waiting."""
+        while True:
+            over = datetime.now(UTC) >= expires
+            try:
+                if (answer := await self._answer(approval_id, expires)) is not None or over:
+                    return answer
+            except BusUnavailable as error:
+                log.info("waits_without_server", reason=str(error))
+            await asyncio.sleep(POLL)
+
+    async def _request(
+        self, approval_id: str, parent: TaskContext, what: str, rule: str, why: str
+    ) -> ApprovalRequest:
+        """The stored request; it is stored now if it was not before."""
+        subject = subjects.approval_asked(self._bus.name, approval_id)
+        request = ApprovalRequest(
+            sender=self._bus.name,
+            recipient=subjects.USER,
+            cause=parent.task.id,
+            goal_id=parent.task.goal_id,
+            approval_id=approval_id,
+            task_id=parent.task.task_id,
+            what=what,
+            rule=rule,
+            why=why,
+            expires_at=(datetime.now(UTC) + timedelta(seconds=self._timeout)).isoformat(),
+        )
+        try:
+            await self._bus.commit([seal(subject, request, expect=0)])
+        except Conflict:
+            record = await read_record(self._bus, subject, ApprovalRequest)
+            if record is None:
+                raise
+            return record.value
+        return request
+
+    async def _answer(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
+        subject = subjects.approval_answered(self._bus.name, approval_id)
+        try:
+            record = await read_record(self._bus, subject, ApprovalAnswer)
+        except ValueError:
+            return None
+        in_time = record is not None and datetime.fromisoformat(record.stored_at) <= expires
+        return record.value if record is not None and in_time else None
+
+
+def _scope(task: Task) -> tuple[str, ...]:
+    if task.goal_id and task.requester in (subjects.CONDUCTOR, subjects.USER):
+        return ("goal", task.goal_id)
+    return ("task", task.requester, task.task_id)
+
+
+def _short(what: str) -> str:
+    line = " ".join(what.split())
+    return line if len(line) <= 200 else f"{line[:199]}…"

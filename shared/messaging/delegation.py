@@ -1,0 +1,128 @@
+"""Tasks an agent hands to others while it works on its own, and their results."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from shared.bus import Bus
+from shared.bus.records import cancel_task, read_task, submission_entries
+from shared.contracts import Task, TaskResult, TaskStatus
+from shared.errors import ActionError, BusError, Conflict
+from shared.log import logger
+from shared.messaging.pending import PendingReplies
+from shared.tasks.context import TaskContext, require_current_task
+
+MAX_TASK_ID = 120
+"""Characters of a subtask's id; a longer one ends in a digest instead."""
+UNDONE = (TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
+
+log = logger(__name__)
+
+
+class Delegation:
+    """The subtasks that one agent's process submitted and waits for."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._pending: PendingReplies[tuple[str, str], TaskResult] = PendingReplies()
+        self._open: dict[str, dict[str, Task]] = {}
+
+    async def run(
+        self,
+        assignee: str,
+        text: str,
+        action: str = "",
+        params: Mapping[str, Any] | None = None,
+        *,
+        key: str = "",
+    ) -> TaskResult:
+        """Submit a subtask of the current task to another agent and wait for its result.
+
+        The consumer slot is free meanwhile. A second attempt at the current task finds the subtasks of the
+        first one instead of submitting them again: by ``key``, else by their order, so subtasks that run
+        side by side need a key. Raises ActionError if the arguments make no valid task.
+        """
+        parent = require_current_task()
+        name = parent.own_key(key) if key else parent.next_key()
+        context: dict[str, Any] = {"hops": parent.hops + 1}
+        if action:
+            context |= {"action": action, "params": dict(params or {})}
+        task = self._subtask(parent, assignee, text, context, name)
+        # If another task's id begins like the parent's, a subtask of that one may have the id already.
+        fallback = msgspec.structs.replace(
+            task, task_id=f"{parent.task.task_id[:80]}-{self._bus.derive_id(task.cause, name)}"
+        )
+        for candidate in (task, fallback):
+            if (result := await self._submit_and_wait(parent, candidate)) is not None:
+                return result
+        raise ActionError(f"The task for {assignee} cannot be named: {fallback.task_id!r} is taken")
+
+    async def close(self, task: Task) -> None:
+        """If ``task`` ended without being done, cancel its subtasks that are still open.
+
+        If it did not end, the next attempt at it needs them.
+        """
+        try:
+            record = await read_task(self._bus, task) if self._open.get(task.id) else None
+            if record is not None and not record.value.task.status.final:
+                return
+            subtasks = self._open.pop(task.id, {}).values()
+            if record is None or record.value.task.status not in UNDONE:
+                return
+            for subtask in subtasks:
+                await cancel_task(
+                    self._bus, subtask, f"the task it was for ended as {record.value.task.status}"
+                )
+        except (BusError, Conflict) as error:
+            log.warning("subtasks_not_cancelled", task_id=task.task_id, reason=str(error))
+
+    async def accept_result(self, result: TaskResult) -> tuple[()] | None:
+        """Give ``result`` to the handler that waits for it; None if none does in this process."""
+        return () if self._pending.resolve((result.agent, result.task_id), result) else None
+
+    async def _submit_and_wait(self, parent: TaskContext, task: Task) -> TaskResult | None:
+        """The result of ``task``; None if its id is taken by another task's subtask."""
+        self._open.setdefault(parent.task.id, {})[task.task_id] = task
+        result = await self._pending.wait(
+            (task.assignee, task.task_id), lambda: self._submit(task), lambda: self._result(task)
+        )
+        self._open.get(parent.task.id, {}).pop(task.task_id, None)
+        return result
+
+    def _subtask(
+        self, parent: TaskContext, assignee: str, text: str, context: dict[str, Any], name: str
+    ) -> Task:
+        task_id = f"{parent.task.task_id[:90]}-{name}"
+        if len(task_id) > MAX_TASK_ID:
+            task_id = f"{parent.task.task_id[:80]}-{self._bus.derive_id('task', parent.task.id, name)}"
+        try:
+            return Task(
+                task_id=task_id,
+                parent_goal_id=parent.task.parent_goal_id,
+                goal_id=parent.task.goal_id,
+                cause=parent.task.id,
+                text=text,
+                assignee=assignee,
+                requester=self._bus.name,
+                priority=parent.task.priority,
+                context=context,
+                deadline=parent.task.deadline,
+            )
+        except ValueError as error:
+            raise ActionError(f"That is no task for {assignee[:64]!r}: {error}") from None
+
+    async def _submit(self, task: Task) -> bool:
+        """Store the task, or find it stored by an earlier attempt; False if another task has its id."""
+        try:
+            await self._bus.commit(submission_entries(task, self._bus.name))
+        except Conflict:
+            record = await read_task(self._bus, task)
+            if record is not None and record.value.task.cause != task.cause:
+                return False
+            log.info("delegated_before", task_id=task.task_id)
+        return True
+
+    async def _result(self, task: Task) -> TaskResult | None:
+        record = await read_task(self._bus, task)
+        return record.value.result if record else None

@@ -1,0 +1,79 @@
+"""Checkpoints of an agent loop, stored as records so that another attempt at a task resumes from them."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.entry import seal
+from shared.bus.records import read_record
+from shared.contracts import Thinking
+from shared.errors import Reject
+from shared.llm.protocol import Message, Usage
+from shared.reasoning.ports import Checkpoint
+from shared.tasks.context import TaskContext
+
+
+class Checkpoints:
+    """The checkpoints of one agent loop of a task, each a record of its own."""
+
+    def __init__(self, bus: Bus, task: TaskContext, key: str) -> None:
+        self._bus = bus
+        self._task = task
+        self._key = key
+        self._count = 0
+
+    async def write(self, note: str, checkpoint: Checkpoint) -> None:
+        """Store the next checkpoint together with a progress note; raises Conflict if the claim is lost."""
+        stored = Thinking(
+            sender=self._bus.name,
+            goal_id=self._task.task.goal_id,
+            task_id=self._task.task.task_id,
+            steps=checkpoint.steps,
+            messages=tuple(msgspec.to_builtins(message) for message in checkpoint.messages),
+            usage=msgspec.to_builtins(checkpoint.usage),
+            spent=msgspec.to_builtins(self._task.usage),
+            evidence_refs=checkpoint.evidence_refs,
+            output_paths=checkpoint.output_paths,
+            doubts=checkpoint.doubts,
+        )
+        await self._task.progress(note, [seal(self._subject(self._count), stored, expect=0)])
+        self._count += 1
+
+    async def read(self) -> AsyncIterator[Checkpoint]:
+        """The checkpoints of earlier attempts; the usage they report counts for the task."""
+        while self._task.attempt > 1:
+            record = await read_record(self._bus, self._subject(self._count), Thinking)
+            if record is None:
+                return
+            self._count += 1
+            checkpoint = record.value
+            self._task.restore_usage(msgspec.convert(checkpoint.spent, Usage))
+            self._task.add_uncertain(*checkpoint.doubts)
+            yield Checkpoint(
+                messages=tuple(msgspec.convert(message, Message) for message in checkpoint.messages),
+                steps=checkpoint.steps,
+                usage=msgspec.convert(checkpoint.usage, Usage),
+                evidence_refs=checkpoint.evidence_refs,
+                output_paths=checkpoint.output_paths,
+                doubts=checkpoint.doubts,
+            )
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Derive the ids of what an action does from the step's name, so that a repeat finds it; see scope.
+
+        A Reject that passes through is noted in the task as an effect that may have happened.
+        """
+        with self._task.scope(f"{self._key}-{name}"):
+            try:
+                yield
+            except Reject as doubt:
+                self._task.add_uncertain(str(doubt))
+                raise
+
+    def _subject(self, number: int) -> str:
+        loop = self._bus.derive_id("thinking", self._task.task.task_id, self._task.task.id, self._key)
+        return subjects.record(self._bus.name, "thinking", f"{loop}-{number}")
