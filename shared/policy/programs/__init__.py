@@ -15,6 +15,7 @@ from shared.policy.programs import (
     network,
     packages,
     python,
+    readers,
     search,
     shell_builtins,
     shells,
@@ -26,6 +27,7 @@ from shared.policy.programs.read_only import showing
 
 PROGRAMS = showing(
     {
+        **readers.PROGRAMS,
         **text.PROGRAMS,
         **tools.PROGRAMS,
         **machine.PROGRAMS,

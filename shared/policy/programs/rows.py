@@ -174,8 +174,8 @@ class Reads(msgspec.Struct, frozen=True, gc=False):
 
     ``skip``: operands at the front that are no files; ``deep``: options that read folders; ``inplace``:
     options that write the operands; ``refuse``: options whose effect is not known; ``last``: the operand from
-    which on files are written (-1: none); ``passes``: what comes in goes out, endless where it was; ``ends``:
-    it stops by itself, ``bounds``: with one of these options; ``names_only``: it looks at no content;
+    which on files are written (-1: none); ``passes``: what comes in goes out, endless if it was;
+    ``bounds``: it ends with one of these options; ``names_only``: it looks at no content;
     ``queries``: it shows parts of what it reads.
     """
 
@@ -189,7 +189,6 @@ class Reads(msgspec.Struct, frozen=True, gc=False):
     refuse: str = ""
     last: int = -1
     passes: bool = False
-    ends: bool = False
     bounds: str = ""
     names_only: bool = False
     queries: bool = False
@@ -222,7 +221,7 @@ def reader_of(spec: Reads) -> Handler:
             files = files[: spec.last]
         recursive = found.has(spec.deep)
         endless = spec.passes and not files and call.stdin.endless
-        if call.stdin.endless and not (files or spec.passes or spec.ends or spec.skip):
+        if call.stdin.endless and not (files or spec.passes or spec.skip):
             call.find("exhaust.endless")
         for word in files:
             if spec.names_only:
@@ -235,7 +234,7 @@ def reader_of(spec: Reads) -> Handler:
                 call.read(word, recursive)
             if call.is_endless(word):
                 endless = True
-                if not spec.passes and not spec.ends:
+                if not spec.passes:
                     call.find("exhaust.endless")
         if found.has(spec.inplace):
             for word in files:

@@ -5,8 +5,7 @@ import re
 from shared.policy import secrets
 from shared.policy.call import Call, Handler
 from shared.policy.paths import is_table
-from shared.policy.programs.readers import LS, SPECS
-from shared.policy.programs.rows import reader_of
+from shared.policy.programs.readers import LS
 from shared.policy.scope import NOTHING, Stream
 
 
@@ -174,7 +173,6 @@ def judge_nothing(call: Call) -> Stream | None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    **{name: reader_of(spec) for name, spec in SPECS.items()},
     **dict.fromkeys([":", "true", "false"], judge_nothing),
     **dict.fromkeys(["ls", "gls"], judge_ls),
     "cat": judge_cat,
