@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from shared.policy import effects
 from shared.policy.checks import (
+    is_dry_run,
     is_help,
     is_listing,
-    is_rehearsal,
-    judge_listing,
-    judge_mentions,
-    judge_outputs,
+    judge_listing_use,
+    judge_named_secrets,
+    judge_output_options,
     judge_unknown,
 )
 from shared.policy.environment import judge_variable
-from shared.policy.executables import judge_located
+from shared.policy.executables import judge_path_call
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place, place, resolve
@@ -97,13 +97,13 @@ class Call:
         for name, value in self.assigned.items():
             self.judge_variable(name, value)
         word = self.words[0]
-        if word.hidden or word.odd or word.glob or word.spliced or not word.known:
+        if word.hidden or word.obfuscated or word.glob or word.spliced or not word.known:
             self.find("unclear.name", word.text.replace(UNKNOWN, "..."))
             if not word.known:
                 self.judge_unknown_arguments()
                 return UNREAD
         if "/" in self.name:
-            return judge_located(self)
+            return judge_path_call(self)
         if self.name in self.scope.aliases and f"alias {self.name}" not in self.scope.active:
             return self._judge_alias()
         if self.name in self.scope.functions:
@@ -113,33 +113,28 @@ class Call:
     def judge_program(self) -> Stream:
         """Judge a program of the system by its name."""
         handler = self.handler
-        if is_help(self, handler is not None) or is_rehearsal(self):
-            judge_mentions(self)
+        if is_help(self, handler is not None) or is_dry_run(self):
+            judge_named_secrets(self)
             return UNREAD
         if self.name in _BUILDERS:
             self.shell.rebuild()
-            if self._is_fetched():
+            if self.scope.is_fetched(self.scope.cwd or ""):
                 self.find("run.download")
         named = self.name != "printf" or (self.args and self.args[0].text == "-v")
         if named and self.name in _EVALUATES and any(holds_subscript(word.text) for word in self.args):
             self.find("unclear.spelling")
-        passed = is_listing(self.stdin) and judge_listing(self)
+        passed = is_listing(self.stdin) and judge_listing_use(self)
         if handler is None:
             judge_unknown(self)
             return UNREAD
         output = handler(self) or UNREAD
-        judge_mentions(self)
-        judge_outputs(self)
+        judge_named_secrets(self)
+        judge_output_options(self)
         return self.stdin if passed else output
 
     def is_program(self, name: str) -> bool:
         """Whether the policy knows a program of that name."""
         return name in self.shell.programs
-
-    def _is_fetched(self) -> bool:
-        """Whether it works in a folder that the script itself fetched."""
-        cwd = self.scope.cwd or ""
-        return any(cwd == folder or cwd.startswith(folder + "/") for folder in self.scope.fetched)
 
     def judge_unknown_arguments(self) -> None:
         """Whatever paths are among the arguments may be read."""
@@ -187,10 +182,10 @@ class Call:
             for word in _selected(selectors, found):
                 judge(self, word)
 
-    def run_text(self, word: Word) -> None:
-        """A command is run that another one hides in a word."""
+    def run_hidden(self, text: str) -> Stream:
+        """A command is run that an option or a text of another one holds."""
         self.find("unclear.command")
-        self.script(word.text)
+        return self.script(text)
 
     def is_endless(self, word: Word) -> bool:
         """Whether reading the path never ends."""
@@ -204,13 +199,13 @@ class Call:
         """Some lines or columns of it are read; whether it is a table of the system's."""
         return effects.query(self.shell, self.scope, word)
 
-    def look(self, word: Word) -> None:
+    def stat(self, word: Word) -> None:
         """The path is looked at, not its content."""
-        effects.look(self.shell, self.scope, word)
+        effects.stat(self.shell, self.scope, word)
 
-    def write(self, word: Word, gently: bool = False, output: Stream = UNREAD) -> None:
+    def write(self, word: Word, create: bool = False, output: Stream = UNREAD) -> None:
         """The path is written."""
-        effects.write(self.shell, self.scope, word, gently)
+        effects.write(self.shell, self.scope, word, create)
         self.shell.written(word, self.scope, output)
 
     def delete(self, word: Word, deep: bool = False, force: bool = False) -> None:
@@ -230,14 +225,14 @@ _VERBS: Mapping[str, Callable[[Call, Word], object]] = {
     "read": Call.read,
     "read-deep": lambda call, word: call.read(word, deep=True),
     "query": Call.query,
-    "look": Call.look,
+    "stat": Call.stat,
     "write": Call.write,
-    "make": lambda call, word: call.write(word, gently=True),
+    "create": lambda call, word: call.write(word, create=True),
     "delete": Call.delete,
     "delete-deep": lambda call, word: call.delete(word, deep=True),
     "wipe": lambda call, word: call.delete(word, deep=True, force=True),
     "script": lambda call, word: call.script(word.text),
-    "runs": Call.run_text,
+    "runs": lambda call, word: call.run_hidden(word.text),
 }
 
 

@@ -37,7 +37,7 @@ _RUNNERS = {"run", "exec", "x", "tool"}
 def is_help(call: "Call", known: bool) -> bool:
     """Whether a program is asked for its help or version, and for nothing else."""
     words = [word.text for word in call.args]
-    if not words or any(word.hidden or word.odd for word in call.args):
+    if not words or any(word.hidden or word.obfuscated for word in call.args):
         return False
     if len(words) == 1:
         if not known:
@@ -63,13 +63,13 @@ _DRY_RUN_OPTIONS = {
     "zypper": {"--dry-run", "-D"},
     "logrotate": {"-d", "--debug"},
 }
-_REHEARSES = {name: options for names, options in _DRY_RUN_OPTIONS.items() for name in names.split()}
+_DRY_RUNS = {name: options for names, options in _DRY_RUN_OPTIONS.items() for name in names.split()}
 """Programs that hold to it, by the options; pip does not: it may run what it fetches."""
 
 
-def is_rehearsal(call: "Call") -> bool:
+def is_dry_run(call: "Call") -> bool:
     """Whether a program is only to say what it would do."""
-    options = _REHEARSES.get(call.name)
+    options = _DRY_RUNS.get(call.name)
     if options is None:
         return False
     texts = [word.text for word in call.args]
@@ -89,7 +89,7 @@ def is_listing(stream: Stream) -> bool:
     return stream.source in {"environment", "history"} or stream.source.startswith("/")
 
 
-def judge_listing(call: "Call") -> bool:
+def judge_listing_use(call: "Call") -> bool:
     """Judge what takes a listing; whether it is still a listing afterwards."""
     source = call.stdin.source
     if call.name in _WHOLE:
@@ -126,7 +126,7 @@ _CHOOSES = frozenset("df findmnt lsblk ps systemctl journalctl".split())
 _PATH_LIKE = re.compile(r"(?:~[\w-]*|\.\.)?/[^\s=@,:{}()\"'|;<>]+")
 
 
-def judge_mentions(call: "Call") -> None:
+def judge_named_secrets(call: "Call") -> None:
     """A program that is given a file of credentials is not to have it, whatever it does with it."""
     if call.name in _TEXTUAL:
         return
@@ -138,7 +138,7 @@ def judge_mentions(call: "Call") -> None:
                     call.find("secret.file", path)
 
 
-def judge_outputs(call: "Call") -> None:
+def judge_output_options(call: "Call") -> None:
     """An option that names an output is one, whatever else is known of the program."""
     if call.name in _CHOOSES or (call.name in _TEXTUAL and call.name != "git"):
         return
@@ -183,7 +183,7 @@ def judge_unknown(call: "Call") -> None:
     words = [word.text for word in call.args]
     plain = all(_PLAIN_WORD(text) and not _ACTS.search(text) for text in [call.name, *words]) and bool(words)
     nobody = bool(_STANDS_FOR_ANY(call.name)) and not words
-    if not (plain or nobody) or any(word.hidden or word.odd for word in call.args):
+    if not (plain or nobody) or any(word.hidden or word.obfuscated for word in call.args):
         call.find("unknown.program", call.name)
     position = next((at for at, word in enumerate(call.args) if call.is_program(word.text)), None)
     if position is not None:
@@ -191,7 +191,7 @@ def judge_unknown(call: "Call") -> None:
         call.run(call.args[position:])
     for word in call.args:
         text = word.text.partition("=")[2] if word.text.startswith("-") and "=" in word.text else word.text
-        call.read(Word(text, word.glob, word.odd))
+        call.read(Word(text, word.glob, word.obfuscated))
         if text.startswith(("/dev/tcp", "/dev/udp")):
             call.find("network.shell")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from shared.policy import effects
 from shared.policy.call import Call
 from shared.policy.expansion import UNKNOWN, holds_subscript
-from shared.policy.parser import lost_word, touch
+from shared.policy.parser import are_adjacent, dropped_dash
 from shared.policy.scope import NOTHING, UNREAD, Scope, Stream
-from shared.policy.words import Spelling, Word
+from shared.policy.words import Expander, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -42,10 +42,10 @@ class Redirects:
         if kind == "file_redirect":
             self._file(node)
         elif kind == "herestring_redirect":
-            spelling = Spelling(self.scope, self.shell)
+            expander = Expander(self.scope, self.shell)
             named = [child for child in node.children if child.is_named]
-            text = spelling.text(named[-1]) if named else ""
-            self.stdin = Stream(text if "\0" not in text else None, source="" if "\0" not in text else "made")
+            text = expander.text(named[-1]) if named else ""
+            self.stdin = Stream(source="computed") if UNKNOWN in text else Stream(text)
         elif kind == "heredoc_redirect":
             self._document(node)
 
@@ -54,9 +54,9 @@ class Redirects:
         named = [child for child in shown if child.is_named]
         operator = next((child.type for child in shown if not child.is_named), "")
         count = 1
-        while count < len(named) and touch(named[count - 1], named[count]):
+        while count < len(named) and are_adjacent(named[count - 1], named[count]):
             count += 1
-        words = Spelling(self.scope, self.shell).line(named[:count])
+        words = Expander(self.scope, self.shell).line(named[:count])
         if not words or "-" in operator:
             return
         target = words[0]
@@ -100,10 +100,10 @@ class Redirects:
                 # The grammar leaves a body as it is whose lines begin with tabs.
                 lines = "\n".join(line.lstrip("\t") for line in raw.split("\n"))
                 self.shell.script(f": <<{_END}\n{lines}\n{_END}\n", self.scope.branch())
-            text = raw if quoted else Spelling(self.scope, self.shell).body(body)
+            text = raw if quoted else Expander(self.scope, self.shell).body(body)
             for match in _BACKQUOTED.finditer(raw if not quoted else ""):
                 self.shell.script(match[1], self.scope.branch())
-        self.stdin = Stream(text, source="made" if "\0" in text else "")
+        self.stdin = Stream(text, source="computed" if "\0" in text else "")
 
     def finish(self, output: Stream) -> Stream:
         """What is left of ``output`` for the next in line, once files and what follows took theirs."""
@@ -139,7 +139,7 @@ def judge_command(shell: "Interpreter", node: "Node", scope: Scope, extra: Seque
 
 
 def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence["Node"]) -> Stream:
-    spelling = Spelling(scope, shell)
+    expander = Expander(scope, shell)
     parts: list[Node] = []
     assigned: dict[str, str] = {}
     for child in node.children:
@@ -147,7 +147,7 @@ def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequenc
         if kind == "variable_assignment":
             name, value = _read_assignment(shell, child, scope)
             assigned[name] = value
-            if child.next_sibling is not None and touch(child, child.next_sibling):
+            if child.next_sibling is not None and are_adjacent(child, child.next_sibling):
                 shell.find("unclear.spelling", f"The value of {name}")
         elif kind in _REDIRECTS:
             redirects = Redirects(shell, scope)
@@ -159,11 +159,11 @@ def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequenc
             shell.walk(child, scope)
         elif child.is_named or parts:
             parts.append(child)
-    words = spelling.line(parts)
-    if shell.documents and (lost := lost_word(node)):
+    words = expander.line(parts)
+    if shell.documents and (lost := dropped_dash(node)):
         words.append(Word(lost))
-    words.extend(spelling.line(extra))
-    if spelling.too_many:
+    words.extend(expander.line(extra))
+    if expander.too_many:
         shell.find("exhaust.large", "A range of words")
     return shell.call(words, scope, assigned)
 
@@ -184,12 +184,12 @@ def _read_assignment(shell: "Interpreter", node: "Node", scope: Scope) -> tuple[
 
 def _read_value(shell: "Interpreter", node: "Node", scope: Scope) -> str:
     if node.type != "array":
-        return Spelling(scope, shell).text(node)
+        return Expander(scope, shell).text(node)
     return " ".join(word.text for word in _words(shell, node.children, scope))
 
 
 def _words(shell: "Interpreter", nodes: Sequence["Node"], scope: Scope) -> list[Word]:
-    return Spelling(scope, shell).line([child for child in nodes if child.is_named])
+    return Expander(scope, shell).line([child for child in nodes if child.is_named])
 
 
 def judge_assignment(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:

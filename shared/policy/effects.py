@@ -50,7 +50,7 @@ def read(shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False)
     text = word.text
     if text == "-" or not text or _ADDRESS.match(text):
         return
-    if word.odd:
+    if word.obfuscated:
         shell.find("unclear.spelling", text)
     path = resolve(text, scope.cwd)
     shown = _within(path or text, shell.workspace)
@@ -74,7 +74,7 @@ def read(shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False)
 def query(shell: "Interpreter", scope: "Scope", word: "Word") -> bool:
     """Some lines or columns of it are read; whether it is a table of the system's, open to that alone."""
     path = resolve(word.text, scope.cwd) or ""
-    if is_table(path) and "../.." not in word.text and not (word.hidden or word.odd or word.glob):
+    if is_table(path) and "../.." not in word.text and not (word.hidden or word.obfuscated or word.glob):
         return True
     read(shell, scope, word)
     return False
@@ -89,7 +89,7 @@ def _is_shut(where: Place, path: str, hidden: bool) -> bool:
     return False
 
 
-def look(shell: "Interpreter", scope: "Scope", word: "Word") -> None:
+def stat(shell: "Interpreter", scope: "Scope", word: "Word") -> None:
     """Its name, size and dates are looked at."""
     path = resolve(word.text, scope.cwd)
     shown = path or word.text
@@ -102,15 +102,15 @@ def is_endless(scope: "Scope", word: "Word", workspace: str) -> bool:
     return word.text.startswith("/dev/") and place(resolve(word.text, scope.cwd), workspace) is Place.ENDLESS
 
 
-def write(shell: "Interpreter", scope: "Scope", word: "Word", gently: bool = False) -> None:
-    """Its content is written or it is made; ``gently``: nothing that is there is lost (mkdir, touch)."""
+def write(shell: "Interpreter", scope: "Scope", word: "Word", create: bool = False) -> None:
+    """Its content is written or it is made; ``create``: nothing that is there is lost (mkdir, touch)."""
     text = word.text
     if _ADDRESS.match(text):
         return
     if _SOCKET.match(text):
         shell.find("network.shell", text)
         return
-    if word.odd:
+    if word.obfuscated:
         shell.find("unclear.spelling", text)
     path = resolve(text, scope.cwd)
     shown = path or text
@@ -124,28 +124,28 @@ def write(shell: "Interpreter", scope: "Scope", word: "Word", gently: bool = Fal
         shell.find("persist.startup", shown)
     if not inside and secrets.is_private(shown):
         shell.find("secret.file", shown)
-    _judge_written(shell, where, shown, gently)
+    _judge_written(shell, where, shown, create)
 
 
-def _judge_written(shell: "Interpreter", where: Place, shown: str, gently: bool) -> None:
+def _judge_written(shell: "Interpreter", where: Place, shown: str, create: bool) -> None:
     if where is Place.WORKSPACE:
         if shell.is_guarded(shown):
             shell.find("guard.tamper", shown)
         elif secrets.is_repository(_within(shown, shell.workspace)):
             shell.find("write.repository", shown)
-        elif secrets.may_guard(shown) and not gently:
+        elif secrets.may_guard(shown) and not create:
             shell.find("guard.file", shown)
     elif where is Place.DEVICE:
         shell.find("destroy.device", f"Writing to {shown}")
     elif where in {Place.KERNEL, Place.SYSTEM} or shown.startswith("/root"):
         shell.find("guard.tamper" if secrets.guards(shown) else "write.system", shown)
     elif where is Place.UNKNOWN:
-        if not gently:
+        if not create:
             shell.find("write.unknown", shown)
     elif where is Place.HOME and secrets.may_guard(shown):
         shell.find("guard.tamper", shown)
-    elif (where is Place.HOME and not (gently and not is_hidden_home(shown))) or (
-        where is Place.ELSEWHERE and not gently
+    elif (where is Place.HOME and not (create and not is_hidden_home(shown))) or (
+        where is Place.ELSEWHERE and not create
     ):
         shell.find("write.outside-workspace", shown)
 
@@ -154,7 +154,7 @@ def delete(
     shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False, force: bool = False
 ) -> None:
     """It is deleted, ``deep``: with everything beneath it, ``force``: without a question."""
-    if word.odd:
+    if word.obfuscated:
         shell.find("unclear.spelling", word.text)
     path = resolve(word.text, scope.cwd)
     where = place(path, shell.workspace)

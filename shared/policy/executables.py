@@ -16,7 +16,7 @@ _BINARIES = re.compile(r"/(usr/)?(local/)?s?bin/[^/]+$|/opt/homebrew/bin/[^/]+$"
 _NOT_OURS = {Place.SYSTEM, Place.HOME, Place.DEVICE, Place.KERNEL}
 
 
-def judge_located(call: "Call") -> Stream:
+def judge_path_call(call: "Call") -> Stream:
     """Judge a program by where it lies: the system's by its name, the workspace's by its arguments."""
     path = resolve(call.name, call.scope.cwd)
     if path is None:
@@ -37,7 +37,7 @@ def judge_located(call: "Call") -> Stream:
 
 def _judge_own_program(call: "Call", path: str) -> Stream:
     """A program of the workspace: as it is called where that is known, else by its arguments."""
-    if any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
+    if call.scope.is_fetched(path):
         call.find("run.download")
     call.name = path.rsplit("/", 1)[-1]
     handler = call.handler
@@ -55,7 +55,7 @@ def judge_program_arguments(call: "Call") -> None:
         text = word.text
         if text.startswith("-") and "=" in text:
             text = text.partition("=")[2]
-        value = Word(text, word.glob, word.odd, word.hidden)
+        value = Word(text, word.glob, word.obfuscated, word.hidden)
         call.read(value)
         path = resolve(text, call.scope.cwd) if "/" in text or text.startswith("~") else None
         if path and place(path, call.shell.workspace) in _NOT_OURS:

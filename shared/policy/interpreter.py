@@ -91,10 +91,10 @@ class Interpreter:
             if node.is_named:
                 # What runs in the background sets nothing here.
                 outputs.append(self.walk(node, scope.branch() if after and after.type == "&" else scope))
-                self.settle(outputs[-1])
+                self.judge_printed(outputs[-1])
         return concatenate(outputs)
 
-    def settle(self, output: Stream) -> None:
+    def judge_printed(self, output: Stream) -> None:
         """What no other program takes is seen by whoever asked: the environment, a file of the system."""
         if output.source == "environment":
             self.find("secret.environment", "It")
@@ -167,7 +167,7 @@ class Interpreter:
                 output = redirects.stdin or NOTHING
             elif child.is_named:
                 output = self.walk(child, inner)
-        self.settle(output)
+        self.judge_printed(output)
         self.fetched |= output.source == "network"
         if output.endless:
             self.find("exhaust.endless", (node.text or b"").decode(errors="replace"))
@@ -188,7 +188,7 @@ class Interpreter:
             if output.text == "" and path not in scope.files:
                 effects.empty(self, path)
             scope.files[path] = output
-            self.settle(output)
+            self.judge_printed(output)
             if output.endless:
                 self.find("exhaust.endless", f"What is written to {path}")
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable
 
 from shared.policy.interpreter import Interpreter
-from shared.policy.parser import LONGEST, Unreadable, narrow
+from shared.policy.parser import LONGEST, Unreadable, to_latin1
 from shared.policy.paths import HOME, WORKSPACE, resolve
 from shared.policy.programs import PROGRAMS
 from shared.policy.rules import RULES, Ruling
@@ -26,7 +26,7 @@ def judge(command: str, *, workspace: str = "") -> Ruling:
     Never raises, and decides in bounded time: what is too long or too deep is not allowed.
     """
     plain = command.isascii() or len(command) > LONGEST
-    text, back = (command, {}) if plain else narrow(command)
+    text, back = (command, {}) if plain else to_latin1(command)
     folder = workspace.translate({ord(sign): chr(slot) for slot, sign in back.items()})
     if _MISLEADING.search(command):
         return _ruling(command, *_MISLED)
@@ -70,7 +70,7 @@ def _judge(command: str, workspace: str, run: Callable[[Interpreter, Scope], Str
         # A fault of the policy itself must let nothing through.
         shell.find("unclear.fault")
     else:
-        shell.settle(output)
+        shell.judge_printed(output)
         if shell.dropped:
             shell.find("destroy.workspace", shell.dropped)
         if output.endless:

@@ -97,4 +97,4 @@ def _full(name: str, takes: Collection[str]) -> str:
 
 
 def _value(word: Word, text: str) -> Word:
-    return Word(text, word.glob, word.odd, word.hidden)
+    return Word(text, word.glob, word.obfuscated, word.hidden)

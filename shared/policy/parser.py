@@ -45,7 +45,7 @@ def _parser() -> "Parser":
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def narrow(text: str) -> tuple[str, dict[int, str]]:
+def to_latin1(text: str) -> tuple[str, dict[int, str]]:
     """``text`` with one sign of Latin-1 for each beyond it, and the table that puts them back.
 
     The grammar's scanner looks signs up in C tables that end at 255: a sign beyond them may end the process.
@@ -97,7 +97,7 @@ QUOTED = {"string", "raw_string", "ansi_c_string", "translated_string"}
 _ESCAPED = re.compile(r"(?:\\.)+", re.DOTALL).fullmatch
 
 
-def without_signs(nodes: Sequence["Node"]) -> list["Node"]:
+def without_dollar_signs(nodes: Sequence["Node"]) -> list["Node"]:
     """The grammar takes the sign of ``$"text"`` for a word of its own; it means a translation."""
     following = [*nodes[1:], None]
     return [
@@ -111,7 +111,7 @@ def _first_kind(node: "Node") -> str:
     return node.children[0].type if node.children else ""
 
 
-def touch(node: "Node", after: "Node") -> bool:
+def are_adjacent(node: "Node", after: "Node") -> bool:
     """Whether nothing but an escaped sign is between two nodes."""
     gap = after.start_byte - node.end_byte
     return gap == 0 or (gap > 1 and _ESCAPED(gap_between(node, after)) is not None)
@@ -127,7 +127,7 @@ def gap_between(node: "Node", after: "Node") -> str:
     return between.decode(errors="replace")
 
 
-def lost_word(node: "Node") -> str:
+def dropped_dash(node: "Node") -> str:
     """The ``-`` of ``cat - <<END``: the grammar leaves it out."""
     last = node
     while last.next_sibling is None and last.parent is not None and last.parent.end_byte == node.end_byte:

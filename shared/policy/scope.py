@@ -23,11 +23,11 @@ _ENVIRONMENT = {
 
 
 class Stream(msgspec.Struct, frozen=True, gc=False):
-    """What a program is fed: ``text`` where it is known, ``paths`` where it lists files.
+    """What a program is fed: ``text`` if it is known, ``paths`` if it lists files.
 
-    ``source`` is "network" where it was fetched, "made" where it was decoded or computed, "environment" or
-    "history" where it lists these, a path where it is all of that file of the system, "" otherwise;
-    ``endless`` where it does not end.
+    ``source``: "network" if it was fetched, "computed" if it was decoded or computed, "environment" or
+    "history" if it lists these, a path if it is all of that file of the system, "" otherwise;
+    ``endless``: it never ends.
     """
 
     text: str | None = None
@@ -88,6 +88,10 @@ class Scope:
     def is_set(self, name: str) -> bool:
         """Whether the script itself gave the variable its value."""
         return name in self.variables
+
+    def is_fetched(self, path: str) -> bool:
+        """Whether the path lies in a folder that the script itself fetched."""
+        return any(path == folder or path.startswith(f"{folder}/") for folder in self.fetched)
 
     def assign(self, name: str, value: str) -> None:
         """Give a variable its one value."""

@@ -13,7 +13,7 @@ from shared.policy.commands import (
 )
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, concatenate
-from shared.policy.words import Spelling
+from shared.policy.words import Expander
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -60,9 +60,9 @@ def _bind(shell: "Interpreter", node: "Node", scope: Scope) -> None:
     named = [child for child in node.children if child.is_named and child.type not in bodies]
     if not named:
         return
-    spelling = Spelling(scope, shell)
-    values = tuple(word.text for word in spelling.line(named[1:]))
-    if spelling.too_many:
+    expander = Expander(scope, shell)
+    values = tuple(word.text for word in expander.line(named[1:]))
+    if expander.too_many:
         shell.find("exhaust.large", "A range of words")
     scope.offer((named[0].text or b"").decode(errors="replace"), values)
 
@@ -143,7 +143,7 @@ def _chain(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
     outputs = [shell.walk(first, scope)]
     maybe = scope.branch()
     for part in rest:
-        shell.settle(outputs[-1])
+        shell.judge_printed(outputs[-1])
         outputs.append(shell.walk(part, maybe))
     if sign == "&&":
         scope.cwd = maybe.cwd
@@ -217,7 +217,7 @@ def _redirected_part(shell: "Interpreter", body: "Node | None", scope: Scope) ->
         first, *_, last = _named(body) or [body]
         if first.id == last.id:
             break
-        shell.settle(shell.walk(first, scope))
+        shell.judge_printed(shell.walk(first, scope))
         body = last
     return body
 
@@ -254,7 +254,7 @@ def _if(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
             branches.append(scope.branch())
             shell.sequence(child.children, branches[-1])
         elif child.is_named:
-            shell.settle(shell.walk(child, branches[0]))
+            shell.judge_printed(shell.walk(child, branches[0]))
     return _merge(scope, branches, complete)
 
 

@@ -20,7 +20,7 @@ from shared.policy.expansion import (
     unescape_document,
     unescape_string,
 )
-from shared.policy.parser import QUOTED, gap_between, is_quoted, text_of, touch, without_signs
+from shared.policy.parser import QUOTED, are_adjacent, gap_between, is_quoted, text_of, without_dollar_signs
 from shared.policy.secrets import is_secret_variable
 
 if TYPE_CHECKING:
@@ -40,17 +40,17 @@ _JOINED = {"concatenation", "command_name", "array", "subscript"}
 class Word(msgspec.Struct, frozen=True, gc=False):
     """``text`` with UNKNOWN for what is not known; ``glob``: it has wildcards.
 
-    ``odd``: something in it is looked up in a way that only hides what is meant; ``hidden``: it is made of
-    variables, substitutions or braces; ``spliced``: it is quoted or escaped in the middle; ``made``: what is
-    not known of it is what a command of the script prints, not what the environment holds.
+    ``obfuscated``: it is written in a way that only hides what is meant; ``hidden``: it is made of variables,
+    substitutions or braces; ``spliced``: it is quoted or escaped in the middle; ``computed``: what is not
+    known of it is what a command of the script prints, not what the environment holds.
     """
 
     text: str
     glob: bool = False
-    odd: bool = False
+    obfuscated: bool = False
     hidden: bool = False
     spliced: bool = False
-    made: bool = False
+    computed: bool = False
 
     @property
     def known(self) -> bool:
@@ -74,12 +74,12 @@ class Runner(Protocol):
         """Judge whatever commands are found beneath ``node``."""
 
 
-class Spelling:
+class Expander:
     """Puts words together from their nodes; ``run`` judges what a substitution holds and tells its output."""
 
     def __init__(self, scope: "Scope", run: Runner) -> None:
         self.scope, self.run = scope, run
-        self.odd = self.hidden = self.spliced = self.made = False
+        self.obfuscated = self.hidden = self.spliced = self.computed = False
         self.too_many = self.guessed = False
 
     def words(self, node: "Node") -> list[Word]:
@@ -95,17 +95,17 @@ class Spelling:
         words: list[Word] = []
         start = 0
         for end, node in enumerate(nodes, 1):
-            if end < len(nodes) and touch(node, nodes[end]):
+            if end < len(nodes) and are_adjacent(node, nodes[end]):
                 continue
             words.extend(self.words(node) if end - start == 1 else self._joined(nodes[start:end]))
             start = end
         return words
 
     def _joined(self, nodes: Sequence["Node"]) -> list[Word]:
-        self.odd = self.hidden = self.made = False
+        self.obfuscated = self.hidden = self.computed = False
         self.spliced = len(nodes) > 1
         parts, before = [], None
-        for node in without_signs(nodes):
+        for node in without_dollar_signs(nodes):
             parts.append(unescape_bare(gap_between(before, node))[0] if before is not None else "")
             parts.append(self._raw(node, quoted=False))
             before = node
@@ -115,7 +115,7 @@ class Spelling:
 
     def text(self, node: "Node") -> str:
         """The one text that ``node`` becomes where nothing is split: an assigned value, a here-string."""
-        self.odd = self.hidden = self.spliced = self.made = False
+        self.obfuscated = self.hidden = self.spliced = self.computed = False
         return self._finish(self._raw(node, quoted=False)).text
 
     def body(self, node: "Node") -> str:
@@ -129,7 +129,7 @@ class Spelling:
         glob = any(sign in raw for sign in "*?[")
         if raw.startswith("~"):
             raw = self._home(raw)
-        return Word(reveal(raw), glob, self.odd, self.hidden, self.spliced, self.made)
+        return Word(reveal(raw), glob, self.obfuscated, self.hidden, self.spliced, self.computed)
 
     def _home(self, raw: str) -> str:
         user, slash, rest = raw[1:].partition("/")
@@ -166,18 +166,18 @@ class Spelling:
         if kind == "brace_expression":
             return text_of(node)
         if kind in _JOINED:
-            children = without_signs(node.children)
+            children = without_dollar_signs(node.children)
             if kind == "concatenation":
                 self.spliced |= any(child.type in QUOTED for child in children)
                 # Braces come first: $a{b,c} is $ab and $ac.
-                self.odd |= any(
+                self.obfuscated |= any(
                     child.type == "simple_expansion" and text_of(after).startswith("{")
                     for child, after in pairwise(children)
                 )
             return "".join(self._raw(child, quoted) for child in children)
         if node.child_count:
             self.run.visit(node, self.scope)
-            self.odd = True
+            self.obfuscated = True
             return UNKNOWN
         return self._bare(node)
 
@@ -203,7 +203,7 @@ class Spelling:
         self.hidden = True
         if node.type == "command_substitution":
             output = self.run.substitute(node, self.scope)
-            self.made |= UNKNOWN in output
+            self.computed |= UNKNOWN in output
             return protect(output) if quoted else self._separate(output)
         if node.type == "process_substitution":
             return self.run.process(node, self.scope)
@@ -233,7 +233,7 @@ class Spelling:
         if node.type == "simple_expansion":
             name = text_of(node)[1:]
             value = self.scope.value(name)
-            self.made |= UNKNOWN in value and self.scope.is_set(name)
+            self.computed |= UNKNOWN in value and self.scope.is_set(name)
             self._reveal(name)
         else:
             value = self._expansion(node)
@@ -263,20 +263,20 @@ class Spelling:
             elif not child.is_named and not operator:
                 operator = kind
                 if kind in {"#", "!"} and not name:
-                    self.odd |= kind == "!"
+                    self.obfuscated |= kind == "!"
                     self.run.visit(node, self.scope)
                     return self._length(node) if kind == "#" else UNKNOWN
             else:
                 rest.append(child)
         value = self.scope.value(name.partition("[")[0])
-        self.made |= UNKNOWN in value and self.scope.is_set(name.partition("[")[0])
+        self.computed |= UNKNOWN in value and self.scope.is_set(name.partition("[")[0])
         self._reveal(name)
         self.guessed = False
         arguments = [reveal(self._raw(child, quoted=False)) for child in rest if child.is_named]
         result, odd = expand(value, operator, arguments, self.scope.is_set(name))
         if operator == ":" and self.guessed and result != UNKNOWN:
             result, odd = UNKNOWN, True  # where a value is cut it does
-        self.odd |= odd
+        self.obfuscated |= odd
         if operator == "@" and rest and text_of(rest[0]) in {"P", "E"}:
             self.run.find("unclear.eval", f"${{{name}@{text_of(rest[0])}}}")
         return result

@@ -37,14 +37,14 @@ def judge_tar(call: Call) -> Stream | None:
         for word in archives:
             if word.text != "-":
                 call.read(word)
-        call.write(Word("."), gently=True)
+        call.write(Word("."), create=True)
         if call.place(Word(".")) is Place.SYSTEM:
             call.find("write.system")
         if _is_fetched(call, archives, scope):
             call.scope.fetched.add(call.path(Word(".")) or "")
     elif "t" not in letters and not found.has("list"):
         _judge_packed(call, found, archives, scope)
-    return Stream(None, None, "made")
+    return Stream(None, None, "computed")
 
 
 def _is_fetched(call: Call, archives: list[Word], scope: Scope) -> bool:
@@ -71,13 +71,11 @@ def _judge_packed(call: Call, found: Options, archives: list[Word], scope: Scope
 def _judge_runs(call: Call, found: Options) -> None:
     for word in found.of("I use-compress-program"):
         if word.text.split(" ", 1)[0].rsplit("/", 1)[-1] not in _COMPRESSORS:
-            call.find("unclear.command")
-            call.script(word.text)
+            call.run_hidden(word.text)
     call.apply(found, "runs to-command F info-script new-volume-script rsh-command rmt-command")
     for word in found.of("checkpoint-action"):
         if word.text.startswith("exec"):
-            call.find("unclear.command")
-            call.script(word.text.partition("=")[2])
+            call.run_hidden(word.text.partition("=")[2])
 
 
 def _old_style(args: list[Word]) -> Options:
@@ -117,15 +115,15 @@ def judge_unzip(call: Call) -> Stream | None:
     call.apply(found, "read :1")
     if not found.has("l t p v Z z c"):
         for word in found.of("d") or [Word(".")]:
-            call.write(word, gently=True)
+            call.write(word, create=True)
             if _is_fetched(call, found.operands[:1], call.scope):
                 call.scope.fetched.add(call.path(word) or "")
     if found.has(":"):
         call.find("write.unpack")
-    return Stream(None, None, "made")
+    return Stream(None, None, "computed")
 
 
-def judge_packer(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
+def judge_archiver(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
     """7z, rar, ar, cpio: reading, writing, in the folder they are in."""
     found = call.options("F I O D E H R") if call.name in {"cpio", "pax"} else call.options("")
     if call.name == "cpio":
@@ -140,7 +138,7 @@ def judge_packer(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a k
         if call.stdin.paths:
             for path in call.stdin.paths:
                 call.read(Word(path), deep=True)
-        return Stream(None, None, "made")
+        return Stream(None, None, "computed")
     words = found.operands
     if call.name in {"7z", "7za", "7zr", "7zz", "rar", "unrar"} and words:
         action = words[0].text
@@ -150,7 +148,7 @@ def judge_packer(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a k
             call.read(word, deep=True)
         for word in call.args:
             if word.text.startswith("-o") and len(word.text) > 2:
-                call.write(Word(word.text[2:]), gently=True)
+                call.write(Word(word.text[2:]), create=True)
             elif word.text in {"-sdel", "-df", "-dw"}:
                 call.find("destroy.workspace")
         return None
@@ -170,7 +168,7 @@ def judge_compressor(call: Call) -> Stream | None:
         if not found.has("c stdout l list t test k keep dc cd to-stdout"):
             call.write(word)
     call.apply(found, "write o")
-    return Stream(None, None, call.stdin.source or "made", call.stdin.endless and not found.operands)
+    return Stream(None, None, call.stdin.source or "computed", call.stdin.endless and not found.operands)
 
 
 PROGRAMS: dict[str, Handler] = {
@@ -178,7 +176,8 @@ PROGRAMS: dict[str, Handler] = {
     "zip": judge_zip,
     "unzip": judge_unzip,
     **dict.fromkeys(
-        "7z 7za 7zr 7zz rar unrar ar cpio pax mksquashfs unsquashfs genisoimage mkisofs".split(), judge_packer
+        "7z 7za 7zr 7zz rar unrar ar cpio pax mksquashfs unsquashfs genisoimage mkisofs".split(),
+        judge_archiver,
     ),
     **dict.fromkeys(
         "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress "

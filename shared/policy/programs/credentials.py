@@ -35,7 +35,7 @@ def judge_openssl(call: Call) -> Stream | None:
     _judge_files(call, words, shows)
     if name not in _EVERYDAY and not shows:
         call.find("unknown.use")
-    return Stream(source="made")
+    return Stream(source="computed")
 
 
 def _judge_connection(call: Call, name: str, words: Sequence[Word]) -> Stream:
@@ -55,7 +55,7 @@ def _judge_files(call: Call, words: Sequence[Word], shows: bool) -> None:
         if previous in _WRITES:
             call.write(word)
         elif previous in _READS and shows and previous != "-inkey":
-            call.look(word)
+            call.stat(word)
         elif previous in _READS or (not shows and not word.text.startswith("-")):
             call.read(word)
         previous = word.text

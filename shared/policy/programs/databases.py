@@ -64,8 +64,7 @@ def judge_sql_text(call: Call, text: str, local: bool) -> None:
         call.find("database.change")
         command, rest = match[1].lstrip("\\."), match[2]
         if command.startswith(("shell", "system", "sys", "!", "sh")):
-            call.find("unclear.command")
-            call.script(rest or command[1:])
+            call.run_hidden(rest or command[1:])
         else:
             for word in rest.split():
                 call.read(Word(word.strip("'\"|")))

@@ -48,7 +48,7 @@ def judge_sed(call: Call) -> Stream | None:
         else:
             call.query(word)
     quits = any(re.search(r"\d\s*[qQ]|[;{]\s*[qQ]", script) for script in scripts)
-    return Stream(None, None, "made", call.stdin.endless and not files and not quits)
+    return Stream(None, None, "computed", call.stdin.endless and not files and not quits)
 
 
 def _judge_sed_script(call: Call, script: str) -> None:
@@ -116,8 +116,7 @@ def judge_editor(call: Call) -> None:
             text,
         )
         if match:
-            call.find("unclear.command")
-            call.script(match[2])
+            call.run_hidden(match[2])
         elif re.search(
             r"system\(|:?py(thon|3)?x?\b|:?lua\b|:?perl\b|:?ruby\b|:?so(urce)?\b|execute|job_start|writefile"
             r"|delete\(|os\.|libcall|!",

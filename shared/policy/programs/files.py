@@ -82,7 +82,7 @@ def judge_cp(call: Call) -> None:
         call.find("privilege.raise")
     if call.name == "install" and flags & {"d", "directory"}:
         for word in [*sources, *targets]:
-            call.write(word, gently=True)
+            call.write(word, create=True)
         return
     for word in sources:
         if call.is_endless(word):
@@ -168,7 +168,7 @@ def judge_dd(call: Call) -> Stream | None:
         call.find("exhaust.large")
     if target:
         call.write(Word(target), output=Stream("") if source == "/dev/null" else UNREAD)
-    return Stream(source="made")
+    return Stream(source="computed")
 
 
 def _amount(text: str) -> int:
@@ -229,7 +229,7 @@ def judge_chown(call: Call) -> None:
         call.find("privilege.account")
 
 
-_MADE = row("m mode d t r date reference time Z context", Step(does="make 0:; look r reference"))
+_MADE = row("m mode d t r date reference time Z context", Step(does="create 0:; stat r reference"))
 PROGRAMS: dict[str, Handler] = {
     "rm": judge_rm,
     "grm": judge_rm,

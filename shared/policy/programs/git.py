@@ -30,7 +30,7 @@ def judge_git(call: Call) -> None:
     if found.has("exec-path") and found.of("exec-path"):
         call.find("git.executes")
     for word in [*found.of("C"), *found.of("git-dir"), *found.of("work-tree")]:
-        call.look(word)
+        call.stat(word)
     for word in found.of("git-dir"):
         if call.place(word) is not Place.WORKSPACE:
             call.find("git.executes")
@@ -79,12 +79,12 @@ def _judge_general(call: Call, name: str, words: list[Word]) -> None:
             call.find("git.executes")
         path = value if value and option.startswith("-") else text
         if path.startswith(("/", "~", "..")) and name not in {"clone", "init", "worktree", "check-ignore"}:
-            call.read(Word(path, word.glob, word.odd, word.hidden))
+            call.read(Word(path, word.glob, word.obfuscated, word.hidden))
     if name in {"archive", "format-patch", "bundle"}:
         found = parse_options(words, "o output output-directory remote format prefix")
         created = found.operands[1:2] if name == "bundle" else []
         for word in [*found.of("o output output-directory"), *created]:
-            call.write(word, gently=name == "format-patch")
+            call.write(word, create=name == "format-patch")
 
 
 _OTHER = row(

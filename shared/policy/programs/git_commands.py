@@ -93,7 +93,7 @@ def judge_clone(call: Call, words: Sequence[Word]) -> None:
         if len(found.operands) > 1
         else Word(re.sub(r"\.git/?$|/$", "", source).rsplit("/", 1)[-1])
     )
-    call.write(folder, gently=True)
+    call.write(folder, create=True)
     if re.match(_ADDRESS, source):
         if source.startswith("https://"):
             judge_address(call, found.operands[0])
@@ -212,14 +212,14 @@ COMMANDS: dict[str, Row | Judge] = {
     "worktree": row(
         "b B reason",
         Step("git.discard", line="remove", has="f force"),
-        Step(line="add|move", does="make 1:2"),
+        Step(line="add|move", does="create 1:2"),
     ),
     "commit": row(
         "m message F file C c reuse-message author date t template u S",
         Step("git.config", has="n"),
         Step(does="read F file t template"),
     ),
-    "init": row("b initial-branch template object-format shared", Step(does="make 0:")),
+    "init": row("b initial-branch template object-format shared", Step(does="create 0:")),
     "interpret-trailers": row("trailer where if-exists if-missing", Step(has="in-place", does="write 0:")),
     "maintenance": row("", Step("persist.schedule", line="start|register")),
     "rebase": row(

@@ -77,8 +77,7 @@ def judge_system_packages(call: Call) -> None:
     found = call.options("t o c target-release option a")
     for word in found.of("o option c"):
         if re.search(r"invoke|exec|cmd|hook|dpkg::", word.text, re.IGNORECASE):
-            call.find("unclear.command")
-            call.script(word.text.partition("=")[2])
+            call.run_hidden(word.text.partition("=")[2])
     action = found.operands[0].text if found.operands else ""
     pacman = call.name in {"pacman", "yay", "paru", "dpkg", "rpm", "emerge", "dpkg-query", "xbps-query"}
     if pacman:

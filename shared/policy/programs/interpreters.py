@@ -107,7 +107,7 @@ def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branc
             call.read(word)
             if inplace:
                 call.write(word)
-        return Stream(source="made")
+        return Stream(source="computed")
     if operands and operands[0].text != "-":
         return run_file(call, operands[0])
     if language.name in {"R", "octave", "gnuplot", "elisp"} and not operands and call.stdin.text == "":
@@ -139,7 +139,7 @@ def judge_fed(call: Call, judge: Callable[[str], None]) -> Stream | None:
         call.find("unclear.input", call.name)
     elif stream.text.strip():
         judge(stream.text)
-    return Stream(source="made")
+    return Stream(source="computed")
 
 
 PROGRAMS: dict[str, Handler] = dict.fromkeys(_LANGUAGES, judge_interpreter)

@@ -148,8 +148,7 @@ def judge_debugger(call: Call) -> None:
     for word in told:
         text = re.sub(r"^\s*(!|shell\s|python\s)", "", word.text)
         if text != word.text:
-            call.find("unclear.command")
-            call.script(text)
+            call.run_hidden(text)
 
 
 _SYSTEMCTL = by_words(

@@ -9,7 +9,7 @@ from shared.policy.scope import Stream
 from shared.policy.words import Word
 
 
-def judge_fetch(call: Call) -> Stream | None:
+def judge_other_fetcher(call: Call) -> Stream | None:
     """Other programs that fetch: asked after, and what they bring is never run."""
     found = call.options("o O d out dir output")
     call.find("network.fetch")
@@ -32,7 +32,7 @@ def judge_fetch(call: Call) -> Stream | None:
     return FETCHED
 
 
-def judge_raw(call: Call) -> Stream | None:
+def judge_connection(call: Call) -> Stream | None:
     """nc, socat, telnet and their like: a connection of any kind."""
     found = call.options("p s w e c i I O P q x X T g G")
     if (
@@ -61,8 +61,7 @@ def judge_ssh(call: Call) -> Stream | None:
     call.find("network.remote")
     for word in found.of("o"):
         if re.search(r"proxycommand|localcommand|knownhostscommand|proxyusefdpass", word.text, re.IGNORECASE):
-            call.find("unclear.command")
-            call.script(word.text.partition("=")[2])
+            call.run_hidden(word.text.partition("=")[2])
     if found.has("R D L w W"):
         call.find("network.listen")
     call.apply(found, "read i F")
@@ -95,7 +94,7 @@ def judge_scp(call: Call) -> None:
 def judge_lookup(call: Call) -> None:
     """Names and routes: what is asked may carry what must not leave."""
     found = call.options("c i W w t p s S I m b f k x q W l M Q")
-    if any(word.made or word.odd for word in found.operands):
+    if any(word.computed or word.obfuscated for word in found.operands):
         call.find("network.send")
     if call.name == "whois" and found.has("h p host port"):
         call.find("network.send")
@@ -106,7 +105,7 @@ def judge_lookup(call: Call) -> None:
         call.find("network.send")
 
 
-def judge_accounts(call: Call) -> None:
+def judge_getent(call: Call) -> None:
     """getent: of its databases, those with passwords are not shown."""
     if any("shadow" in word.text for word in call.args):
         call.find("secret.file", "/etc/shadow")
@@ -165,14 +164,14 @@ PROGRAMS: dict[str, Handler] = {
         "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp "
         "yt-dlp youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe "
         "ipfs magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli".split(),
-        judge_fetch,
+        judge_other_fetcher,
     ),
     **dict.fromkeys(
         "nc ncat netcat nc.openbsd nc.traditional socat telnet rlogin rsh rexec cryptcat pwncat sbd "
         "dnscat dnscat2 iodine chisel ngrok frpc frps cloudflared bore localtunnel lt gost autossh "
         "sshuttle msfconsole msfvenom evil-winrm weevely websocat wscat grpcurl mosquitto_pub mqtt "
         "smbclient ldapsearch rpcclient".split(),
-        judge_raw,
+        judge_connection,
     ),
     "ssh": judge_ssh,
     "mosh": judge_ssh,
@@ -186,7 +185,7 @@ PROGRAMS: dict[str, Handler] = {
         "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig".split(),
         judge_lookup,
     ),
-    "getent": judge_accounts,
+    "getent": judge_getent,
     "finger": row("", Step("network.fetch", argument=".*@.*")),
     **dict.fromkeys(
         "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap gobuster "

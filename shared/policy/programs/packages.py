@@ -67,7 +67,7 @@ def judge_pip(call: Call) -> None:
         "i index-url extra-index-url f find-links trusted-host proxy global-option build-option"
     ):
         call.find("package.foreign")
-    call.apply(found, "make t target prefix root d dest w wheel-dir log report src")
+    call.apply(found, "create t target prefix root d dest w wheel-dir log report src")
     if action in {"install", "download", "wheel", "add"}:
         _judge_installed(
             call,

@@ -78,7 +78,7 @@ def _judge_given(call: Call, letter: str, words: list[Word]) -> Stream:
         judge_python(call, first.text)
         for word in words[1:]:
             call.read(word)
-    return Stream(source="made")
+    return Stream(source="computed")
 
 
 def _judge_file(call: Call, words: Sequence[Word]) -> Stream | None:
@@ -120,7 +120,7 @@ def _judge_module(call: Call, module: Word, words: Sequence[Word]) -> None:
     elif name == "venv":
         for word in words:
             if not word.text.startswith("-"):
-                call.write(word, gently=True)
+                call.write(word, create=True)
     else:
         _judge_other(call, name, words)
 

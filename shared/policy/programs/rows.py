@@ -210,8 +210,7 @@ def reader_of(spec: Reads) -> Handler:
         for word in found.of(spec.writes):
             call.write(word)
         for word in found.of(spec.runs):
-            call.find("unclear.command")
-            call.script(word.text)
+            call.run_hidden(word.text)
         if found.has(spec.refuse):
             call.find("unknown.use")
         files = found.operands[spec.skip :]
@@ -226,7 +225,7 @@ def reader_of(spec: Reads) -> Handler:
         for word in files:
             if spec.names_only:
                 if call.name not in {"basename", "dirname", "pathchk"}:
-                    call.look(word)
+                    call.stat(word)
                 continue
             if spec.queries and not recursive:
                 call.query(word)
@@ -240,6 +239,8 @@ def reader_of(spec: Reads) -> Handler:
             for word in files:
                 call.write(word)
         endless = endless and not found.has(spec.bounds)
-        return Stream(None, None, "made" if spec.passes else "", endless) if endless or spec.passes else None
+        return (
+            Stream(None, None, "computed" if spec.passes else "", endless) if endless or spec.passes else None
+        )
 
     return judge

@@ -59,7 +59,7 @@ def judge_find(call: Call) -> Stream | None:
         elif text == "-files0-from":
             call.read(value)
     for root in roots:
-        call.look(root)
+        call.stat(root)
     return Stream(None, tuple(word.text for word in found))
 
 
@@ -94,7 +94,7 @@ def _run(call: Call, rest: list[Word], found: list[Word], tests: list[Word]) -> 
     for one in found[:4]:
         call.run(
             [
-                Word(word.text.replace("{}", one.text), "{}" in word.text or word.glob, word.odd)
+                Word(word.text.replace("{}", one.text), "{}" in word.text or word.glob, word.obfuscated)
                 for word in words
             ],
             Stream(),
@@ -120,7 +120,7 @@ def judge_fd(call: Call) -> Stream | None:
             call.run(words, Stream())
             return None
     for word in call.options("e t d E S o c j type extension max-depth exclude").operands[1:]:
-        call.look(word)
+        call.stat(word)
     return Stream(None, ("./found*",))
 
 
@@ -171,7 +171,7 @@ def judge_awk(call: Call) -> Stream | None:
             call.write(word) if inplace else call.query(word)
             if call.is_endless(word):
                 call.find("exhaust.endless")
-    return Stream(None, None, "made", call.stdin.endless and not files)
+    return Stream(None, None, "computed", call.stdin.endless and not files)
 
 
 PROGRAMS: dict[str, Handler] = {

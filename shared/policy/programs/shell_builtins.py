@@ -44,7 +44,7 @@ def judge_echo(call: Call) -> Stream | None:
         decode |= "e" in words.pop(0).text
     for word in words:
         if word.glob:
-            call.look(word)
+            call.stat(word)
     text = " ".join(word.text for word in words)
     return _stream(_decode(text) if decode else text)
 
@@ -65,7 +65,7 @@ def judge_printf(call: Call) -> Stream | None:
     rest = words[1:]
     if "%" in text:
         if not re.fullmatch(r"([^%]|%%|%[sb]|%[dq])*", text):
-            return Stream(source="made")
+            return Stream(source="computed")
         slots = len(re.findall(r"%[sbdq]", text))
         lines = [rest[start : start + slots] for start in range(0, max(len(rest), 1), slots or 1)][:64]
         text = "".join(_fill(text, line) for line in lines)
@@ -86,7 +86,7 @@ def _fill(text: str, values: list[str]) -> str:
 
 def _stream(text: str) -> Stream:
     return (
-        Stream(None, None, "made")
+        Stream(None, None, "computed")
         if UNKNOWN in text
         else Stream(text + "\n" if not text.endswith("\n") else text)
     )
@@ -172,7 +172,7 @@ def judge_mktemp(call: Call) -> Stream | None:
     """A new file or folder beneath /tmp, or where it is told."""
     found = call.options("p t tmpdir suffix")
     for word in [*found.of("p tmpdir"), *found.operands]:
-        call.write(word, gently=True)
+        call.write(word, create=True)
     return Stream("/tmp/new\n") if not found.operands else _stream(found.operands[0].text)  # noqa: S108 - a made-up name
 
 

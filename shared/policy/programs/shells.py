@@ -30,8 +30,7 @@ def judge_shell(call: Call) -> Stream | None:
     if found.has("version help n"):
         return None
     if call.name in {"pwsh", "powershell"} and found.operands and "." not in found.operands[0].text:
-        call.find("unclear.command")
-        return call.script(" ".join(word.text for word in found.operands))
+        return call.run_hidden(" ".join(word.text for word in found.operands))
     if found.operands and not found.has("s"):
         return run_file(call, found.operands[0])
     return _run_input(call)
@@ -56,7 +55,7 @@ def run_file(call: Call, word: Word) -> Stream | None:
         return _run_input(call)
     if path is None or where is Place.UNKNOWN or UNKNOWN in path:
         call.find("unclear.command")
-    elif any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
+    elif call.scope.is_fetched(path):
         call.find("run.download")
     elif where is not Place.WORKSPACE:
         call.find("run.outside", path)

@@ -69,7 +69,7 @@ def judge_grep(call: Call) -> Stream | None:
         if listed
         else None
     )
-    return Stream(None, paths or None, "made", call.stdin.endless and not operands)
+    return Stream(None, paths or None, "computed", call.stdin.endless and not operands)
 
 
 def judge_head(call: Call) -> Stream | None:
@@ -87,7 +87,9 @@ def judge_head(call: Call) -> Stream | None:
         if not found.operands and call.stdin.text and "\n" not in call.stdin.text.strip("\n")
         else None
     )
-    return Stream(text if not found.has("c bytes") else None, call.stdin.paths, call.stdin.source or "made")
+    return Stream(
+        text if not found.has("c bytes") else None, call.stdin.paths, call.stdin.source or "computed"
+    )
 
 
 def is_large(size: str) -> bool:
@@ -108,7 +110,7 @@ def judge_decoder(call: Call) -> Stream | None:
     if call.name in {"xxd", "uuencode", "uudecode"}:
         call.apply(found, "write 1:")
     call.apply(found, "write o output")
-    source = "network" if call.stdin.source == "network" else "made"
+    source = "network" if call.stdin.source == "network" else "computed"
     return Stream(None, None, source, call.stdin.endless and not found.operands)
 
 
@@ -128,7 +130,7 @@ def judge_sort(call: Call) -> Stream | None:
         call.query(word)
         if call.is_endless(word):
             call.find("exhaust.endless")
-    return Stream(None, None, "made")
+    return Stream(None, None, "computed")
 
 
 def judge_split(call: Call) -> None:
@@ -145,15 +147,14 @@ def judge_split(call: Call) -> None:
         call.write(word)
 
 
-def judge_shown(call: Call) -> Stream | None:
+def judge_pager(call: Call) -> Stream | None:
     """A pager: it runs other programs when it is told to."""
     found = call.options("o O k T p x y z P t b h j log-file LOG-FILE tag pattern prompt")
     for word in [*found.of("o O log-file LOG-FILE")]:
         call.write(word)
     for word in found.operands:
         if word.text.startswith("+!") or word.text.startswith("+|"):
-            call.find("unclear.command")
-            call.script(word.text[2:])
+            call.run_hidden(word.text[2:])
         elif not word.text.startswith("+"):
             call.read(word)
     return call.stdin if not found.operands else None
@@ -162,7 +163,7 @@ def judge_shown(call: Call) -> Stream | None:
 def judge_ls(call: Call) -> Stream | None:
     """It lists names: those asked for, or those of the folder it is in."""
     found = call.options(LS.options)
-    call.apply(found, "look 0:")
+    call.apply(found, "stat 0:")
     names = [word.text for word in found.operands if word.glob]
     return Stream(None, tuple(names) or ("*",))
 
@@ -186,5 +187,5 @@ PROGRAMS: dict[str, Handler] = {
     **dict.fromkeys(["sort", "gsort"], judge_sort),
     "split": judge_split,
     "csplit": judge_split,
-    **dict.fromkeys("less more most pg".split(), judge_shown),
+    **dict.fromkeys("less more most pg".split(), judge_pager),
 }

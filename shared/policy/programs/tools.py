@@ -116,10 +116,10 @@ def _judge_paths(call: Call) -> None:
         elif call.name in _REWRITE and "/" in text and call.place(word) is Place.SYSTEM:
             call.write(word)
         attached = re.match(r"-[IoLC](.+)", text)
-        value = Word(attached[1] if attached else text, word.glob, word.odd)
+        value = Word(attached[1] if attached else text, word.glob, word.obfuscated)
         where = call.place(value) if "/" in value.text or value.text.startswith("~") else Place.WORKSPACE
         if previous in _OUTPUTS:
-            effects.write(call.shell, call.scope, value, gently=True)
+            effects.write(call.shell, call.scope, value, create=True)
         elif previous in _TAKES_RULES and where not in {Place.WORKSPACE, Place.UNKNOWN}:
             call.find("run.outside", value.text)
         elif where is not Place.SYSTEM or not re.match(r"/(usr|opt)/", value.text):
@@ -244,7 +244,7 @@ def judge_make(call: Call) -> None:  # noqa: PLR0912 - one branch a kind
             call.find("run.outside", word.text)
     for word in found.of("C directory"):
         path = call.path(word) or ""
-        if any(path == folder or path.startswith(folder + "/") for folder in call.scope.fetched):
+        if call.scope.is_fetched(path):
             call.find("run.download")
         elif call.place(word) not in {Place.WORKSPACE, Place.UNKNOWN}:
             call.find("run.outside", word.text)
@@ -254,10 +254,9 @@ def judge_make(call: Call) -> None:  # noqa: PLR0912 - one branch a kind
         if equals and name in {"SHELL", "MAKEFLAGS", ".SHELLFLAGS"}:
             call.find("run.preload")
         elif equals and re.search(r"[;|&`]|\$\(", value):
-            call.find("unclear.command")
-            call.script(value)
+            call.run_hidden(value)
         elif equals and name in {"DESTDIR", "PREFIX", "prefix"}:
-            call.write(Word(value), gently=True)
+            call.write(Word(value), create=True)
         elif word.text in {"install", "uninstall"} and not any(
             one.text.startswith(("DESTDIR=", "PREFIX=", "prefix=")) for one in found.operands
         ):
@@ -266,21 +265,11 @@ def judge_make(call: Call) -> None:  # noqa: PLR0912 - one branch a kind
             call.find("task.effect")
     if rehearsed and any("=" in word.text for word in found.operands):
         call.find("unknown.use")
-    _judge_cloned(call)
-    _judge_makefile(call)
-
-
-def _judge_makefile(call: Call) -> None:
-    """A Makefile that this very script wrote."""
+    if call.scope.is_fetched(call.scope.cwd or ""):
+        call.find("run.download")
     for name in ("GNUmakefile", "makefile", "Makefile"):
         if call.path(Word(name)) in call.scope.files:
             call.find("run.written", name)
-
-
-def _judge_cloned(call: Call) -> None:
-    cwd = call.scope.cwd or ""
-    if any(cwd == folder or cwd.startswith(folder + "/") for folder in call.scope.fetched):
-        call.find("run.download")
 
 
 _CONVERTERS = (

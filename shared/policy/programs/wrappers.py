@@ -36,7 +36,7 @@ def judge_wrapped(call: Call) -> Stream | None:
     if call.name in _TAKES_FIRST:
         words = words[1:]
     if call.name == "flock" and words:
-        call.write(words[0], gently=True)
+        call.write(words[0], create=True)
         words = words[1:]
         for word in [*found.of("c command"), *(words[1:2] if words and words[0].text == "-c" else ())]:
             return call.script(word.text)
@@ -116,7 +116,7 @@ def judge_entr(call: Call) -> Stream | None:
 
 
 _RUNNERS = frozenset("sh bash dash zsh ksh eval env sudo python python3 perl ruby node xargs".split())
-_FED = Word(UNKNOWN, made=True)
+_FED = Word(UNKNOWN, computed=True)
 
 
 def judge_xargs(call: Call) -> Stream | None:
@@ -143,14 +143,14 @@ def judge_xargs(call: Call) -> Stream | None:
     else:
         full = [*words, *fed]
     if call.stdin.source == "network" or (
-        call.stdin.source == "made" and words[0].text.rsplit("/", 1)[-1] in _RUNNERS
+        call.stdin.source == "computed" and words[0].text.rsplit("/", 1)[-1] in _RUNNERS
     ):
         call.find("unclear.input", call.name)
     return call.run(full, stdin=Stream())
 
 
 def _fill(word: Word, mark: str, fed: Word) -> Word:
-    return Word(word.text.replace(mark, fed.text), True, word.odd) if mark in word.text else word
+    return Word(word.text.replace(mark, fed.text), True, word.obfuscated) if mark in word.text else word
 
 
 def _fed_words(call: Call) -> list[Word]:
