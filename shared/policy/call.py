@@ -174,7 +174,7 @@ class Call:
         return self.shell.call(words, scope)
 
     def apply(self, found: Options, does: str) -> None:
-        """Judge effects, separated by semicolons: a verb of _VERBS, then what it applies to.
+        """Judge effects, separated by semicolons: a verb of VERBS, then what it applies to.
 
         That is the values of options by their names, or operands by a slice: ``read f file; write 1:``.
         """
@@ -221,7 +221,7 @@ class Call:
         return place(self.path(word), self.shell.workspace)
 
 
-_VERBS: Mapping[str, Callable[[Call, Word], object]] = {
+VERBS: Mapping[str, Callable[[Call, Word], object]] = {
     "read": Call.read,
     "read-deep": lambda call, word: call.read(word, deep=True),
     "query": Call.query,
@@ -239,7 +239,7 @@ _VERBS: Mapping[str, Callable[[Call, Word], object]] = {
 @cache
 def _effects(text: str) -> tuple[tuple[Callable[["Call", Word], object], str], ...]:
     parts = (part.split(None, 1) for part in text.split(";"))
-    return tuple((_VERBS[verb], selectors) for verb, selectors in parts)
+    return tuple((VERBS[verb], selectors) for verb, selectors in parts)
 
 
 def _selected(selectors: str, found: Options) -> Sequence[Word]:

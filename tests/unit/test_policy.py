@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from shared.contracts import CommandVerdict
 from shared.policy import judge, judge_read
+from shared.policy.call import VERBS
 from shared.policy.parser import LONGEST
+from shared.policy.programs import PROGRAMS
+from shared.policy.programs.git_commands import COMMANDS
+from shared.policy.programs.rows import Row
 from shared.policy.rules import RULES
 from tests.unit.policy_examples import EVERYDAY, STOPPED
 
@@ -191,6 +195,18 @@ def test_every_rule_is_explained() -> None:
     text = DOCUMENT.read_text()
     assert [rule for rule in RULES if f"`{rule}`" not in text] == []
     assert set(re.findall(r"^\| `([\w.-]+)` \|", text, re.MULTILINE)) == set(RULES)
+
+
+def test_every_row_names_rules_effects_and_patterns_that_exist() -> None:
+    rows = [row for row in (*PROGRAMS.values(), *COMMANDS.values()) if isinstance(row, Row)]
+    steps = [step for row in rows for step in row.steps]
+    assert len(steps) > 100
+    assert {step.rule for step in steps} <= {*RULES, ""}
+    effects = [effect for step in steps for effect in step.does.split(";") if effect]
+    assert {effect.split()[0] for effect in effects} <= set(VERBS)
+    for step in steps:
+        for pattern in (step.words, step.operand, step.argument, step.line):
+            re.compile(pattern or "")
 
 
 def test_every_rule_has_an_example() -> None:

@@ -58,6 +58,16 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     permute: bool = True
     output: Stream | None = None
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All of its steps, whatever part they are in."""
+        return tuple(
+            step
+            for part in self.parts
+            if isinstance(part, Step | First)
+            for step in (part.steps if isinstance(part, First) else (part,))
+        )
+
     def __call__(self, call: Call) -> Stream | None:
         """Judge a call of the program."""
         return self.judge(call, call.args)
