@@ -5,12 +5,15 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from services.critic.claims import Claims
 from services.critic.docket import Docket, last_line
 from shared.contracts import CommandVerdict
-from shared.policy import Ruling
 from shared.sandbox import CommandResult
+
+if TYPE_CHECKING:
+    from shared.policy import Ruling
 
 SLACK = 60.0
 """Seconds beyond twice what the tests took before that they may take again."""
@@ -18,7 +21,7 @@ NOT_RUN = (4, 5, 126, 127)
 """Exit codes of commands that ran no test: pytest's usage error and nothing found, a shell's not found."""
 LACKING = re.compile(r"No module named '?([\w.]+)")
 
-Judge = Callable[[str], Awaitable[Ruling]]
+Judge = Callable[[str], Awaitable["Ruling"]]
 """What the policy says of a command."""
 
 
