@@ -172,16 +172,10 @@ def judge_compressor(call: Call) -> Stream | None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys("tar gtar bsdtar star".split(), judge_tar),
+    "tar gtar bsdtar star": judge_tar,
     "zip": judge_zip,
     "unzip": judge_unzip,
-    **dict.fromkeys(
-        "7z 7za 7zr 7zz rar unrar ar cpio pax mksquashfs unsquashfs genisoimage mkisofs".split(),
-        judge_archiver,
-    ),
-    **dict.fromkeys(
-        "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress "
-        "uncompress lzip lzop brotli".split(),
-        judge_compressor,
-    ),
+    "7z 7za 7zr 7zz rar unrar ar cpio pax mksquashfs unsquashfs genisoimage mkisofs": judge_archiver,
+    "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress uncompress "
+    "lzip lzop brotli": judge_compressor,
 }

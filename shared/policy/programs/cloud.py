@@ -132,27 +132,16 @@ _MAILROOM = row(
 _FLEET = row("", first(Step(argument="--(syntax-check|list-(tasks|hosts|tags))"), Step("network.remote")))
 """ansible and its like work on other machines, unless they only read what they would do."""
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(
-        "aws gcloud az bq doctl linode-cli ibmcloud oci aliyun heroku fly flyctl vercel netlify wrangler "
-        "firebase supabase railway render cf eb sam serverless sls amplify hcloud scw exo openstack civo "
-        "planetscale pscale databricks snowsql snow stripe twilio sentry-cli datadog newrelic okta "
-        "shopify akamai fastly".split(),
-        _CLOUD,
-    ),
-    **dict.fromkeys(
-        "terraform tofu terragrunt pulumi cdk cdktf crossplane packer nomad consul waypoint".split(),
-        judge_infrastructure,
-    ),
-    **dict.fromkeys(
-        "ansible ansible-playbook salt salt-call puppet chef-client knife fab cap capistrano "
-        "ansible-vault pssh pdsh clush dsh".split(),
-        _FLEET,
-    ),
-    **dict.fromkeys("gh glab hub".split(), _GH),
-    **dict.fromkeys(
-        "nats nats-server nsc nk rabbitmqctl rabbitmqadmin kafka-topics kafka-topics.sh "
-        "kafka-consumer-groups pulsar-admin".split(),
-        _BUS,
-    ),
+    "aws gcloud az bq doctl linode-cli ibmcloud oci aliyun heroku fly flyctl vercel netlify wrangler "
+    "firebase supabase railway render cf eb sam serverless sls amplify hcloud scw exo openstack civo "
+    "planetscale pscale databricks snowsql snow stripe twilio sentry-cli datadog newrelic okta shopify "
+    "akamai fastly": _CLOUD,
+    "terraform tofu terragrunt pulumi cdk cdktf crossplane packer "
+    "nomad consul waypoint": judge_infrastructure,
+    "ansible ansible-playbook salt salt-call puppet chef-client knife fab cap capistrano ansible-vault pssh "
+    "pdsh clush dsh": _FLEET,
+    "gh glab hub": _GH,
+    "nats nats-server nsc nk rabbitmqctl rabbitmqadmin kafka-topics kafka-topics.sh kafka-consumer-groups "
+    "pulsar-admin": _BUS,
     "mailroom": _MAILROOM,
 }

@@ -136,11 +136,8 @@ _CLUSTER = row(
 )
 """kubectl and the like: showing is everyday, but not of secrets."""
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys("docker podman nerdctl docker-compose podman-compose buildah".split(), judge_container),
-    **dict.fromkeys("ctr crictl runc crun lxc lxd incus skopeo".split(), always("container.escape")),
-    **dict.fromkeys(
-        "kubectl oc helm k3s k9s istioctl kustomize flux argocd linkerd kubeadm minikube kind k3d stern "
-        "velero eksctl".split(),
-        _CLUSTER,
-    ),
+    "docker podman nerdctl docker-compose podman-compose buildah": judge_container,
+    "ctr crictl runc crun lxc lxd incus skopeo": always("container.escape"),
+    "kubectl oc helm k3s k9s istioctl kustomize flux argocd linkerd kubeadm minikube kind k3d stern velero "
+    "eksctl": _CLUSTER,
 }

@@ -170,17 +170,11 @@ _CONDA = by_words(
 PROGRAMS: dict[str, Handler] = {
     "cargo": judge_cargo,
     "go": judge_go,
-    **dict.fromkeys(
-        "apt apt-get apt-cache aptitude dnf yum zypper apk brew snap flatpak port pkg emerge pacman yay "
-        "paru dpkg dpkg-query rpm nix-env nix guix xbps-install xbps-query opkg tdnf microdnf choco "
-        "winget scoop swupd eopkg".split(),
-        judge_system_packages,
-    ),
-    **dict.fromkeys(
-        "easy_install cpan cpanm pecl pear luarocks opam rustup nvm fnm pyenv rbenv asdf sdk volta ghcup "
-        "mise conan vcpkg gem bundle bundler composer mix pod dart flutter dotnet nuget stack cabal "
-        "rebar3 lein sdkmanager tlmgr helmfile swift carthage".split(),
-        judge_gem,
-    ),
-    **dict.fromkeys("conda mamba micromamba".split(), _CONDA),
+    "apt apt-get apt-cache aptitude dnf yum zypper apk brew snap flatpak port pkg emerge pacman yay paru "
+    "dpkg dpkg-query rpm nix-env nix guix xbps-install xbps-query opkg tdnf microdnf choco winget scoop "
+    "swupd eopkg": judge_system_packages,
+    "easy_install cpan cpanm pecl pear luarocks opam rustup nvm fnm pyenv rbenv asdf sdk volta ghcup mise "
+    "conan vcpkg gem bundle bundler composer mix pod dart flutter dotnet nuget stack cabal rebar3 lein "
+    "sdkmanager tlmgr helmfile swift carthage": judge_gem,
+    "conda mamba micromamba": _CONDA,
 }

@@ -189,20 +189,19 @@ _UMASK = r"[0-7]{0,3}[0145]|a[+=].*w.*|o[+=].*w.*"
 
 
 PROGRAMS: dict[str, Handler] = {
-    **{name: always(rule) for rule, names in _ALWAYS.items() for name in names.split()},
-    **dict.fromkeys("sudo doas su runuser sudoedit pkexec gksudo kdesudo".split(), judge_sudo),
-    **dict.fromkeys(
-        "mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mkfs.f2fs mkfs.exfat "
-        "mkfs.minix mkfs.jfs mknod".split(),
-        always("destroy.device"),
-    ),
+    **{names: always(rule) for rule, names in _ALWAYS.items()},
+    "sudo doas su runuser sudoedit pkexec gksudo kdesudo": judge_sudo,
+    "mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mkfs.f2fs mkfs.exfat "
+    "mkfs.minix mkfs.jfs mknod": always("destroy.device"),
     "crontab": row("", first(Step(line="-l $"), Step("persist.schedule"))),
     "getcap": row("", Step("secret.search", has="r")),
     "umask": row("", Step("write.permissions", argument=_UMASK)),
     "mount": judge_mount,
-    **dict.fromkeys("ip ifconfig route arp hostname bridge".split(), judge_ip),
+    "ip ifconfig route arp hostname bridge": judge_ip,
     "sysctl": row(
-        "p load", Step("system.change", has="w p load system write"), Step("system.change", operand=".*=.*")
+        "p load",
+        Step("system.change", has="w p load system write"),
+        Step("system.change", operand=".*=.*"),
     ),
     "dmesg": row("l f n", Step("guard.tamper", has="C c clear read-clear D n")),
     "journalctl": row(
@@ -212,21 +211,20 @@ PROGRAMS: dict[str, Handler] = {
     "ssh-keyscan": always("network.remote"),
     "systemctl": _SYSTEMCTL,
     "timedatectl": by_words("guard.tamper", {"": "status,show,timesync-status,list-timezones"}),
-    **dict.fromkeys(
-        ["hostnamectl", "localectl"],
-        by_words("system.change", {"": "status,show,list-locales,list-keymaps,hostname"}),
+    "hostnamectl localectl": by_words(
+        "system.change", {"": "status,show,list-locales,list-keymaps,hostname"}
     ),
     "loginctl": by_words(
         "unknown.use", {"": "list-sessions,list-users,list-seats,session-status,user-status,show-session"}
     ),
-    **dict.fromkeys("reg wmic rundll32 regsvr32 mshta certutil bitsadmin".split(), always("system.change")),
+    "reg wmic rundll32 regsvr32 mshta certutil bitsadmin": always("system.change"),
     "service": row("", first(Step(line="(?:.* )?(status|--status-all) $"), Step("system.service"))),
-    **dict.fromkeys("last lastb lastlog".split(), HARMLESS),
+    "last lastb lastlog": HARMLESS,
     "complete": row("C F", Step("unclear.command", has="C")),
     "bind": row("x f", Step("run.preload", has="x f")),
     "kill": judge_kill,
-    **dict.fromkeys("pkill killall killall5 skill snice xkill fuser".split(), judge_pkill),
-    **dict.fromkeys(["gdb", "lldb"], judge_debugger),
+    "pkill killall killall5 skill snice xkill fuser": judge_pkill,
+    "gdb lldb": judge_debugger,
     "renice": always("process.kill"),
     "reptyr": always("process.inspect"),
 }

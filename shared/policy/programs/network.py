@@ -158,54 +158,33 @@ def judge_rsync(call: Call) -> None:
 
 PROGRAMS: dict[str, Handler] = {
     "curl": judge_curl,
-    "wget": judge_wget,
-    "wget2": judge_wget,
-    **dict.fromkeys(
-        "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp "
-        "yt-dlp youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe "
-        "ipfs magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli".split(),
-        judge_other_fetcher,
-    ),
-    **dict.fromkeys(
-        "nc ncat netcat nc.openbsd nc.traditional socat telnet rlogin rsh rexec cryptcat pwncat sbd "
-        "dnscat dnscat2 iodine chisel ngrok frpc frps cloudflared bore localtunnel lt gost autossh "
-        "sshuttle msfconsole msfvenom evil-winrm weevely websocat wscat grpcurl mosquitto_pub mqtt "
-        "smbclient ldapsearch rpcclient".split(),
-        judge_connection,
-    ),
-    "ssh": judge_ssh,
-    "mosh": judge_ssh,
+    "wget wget2": judge_wget,
+    "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp yt-dlp "
+    "youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe ipfs "
+    "magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli": judge_other_fetcher,
+    "nc ncat netcat nc.openbsd nc.traditional socat telnet rlogin rsh rexec cryptcat pwncat sbd dnscat "
+    "dnscat2 iodine chisel ngrok frpc frps cloudflared bore localtunnel lt gost autossh sshuttle msfconsole "
+    "msfvenom evil-winrm weevely websocat wscat grpcurl mosquitto_pub mqtt "
+    "smbclient ldapsearch rpcclient": judge_connection,
+    "ssh mosh": judge_ssh,
     "rsync": judge_rsync,
-    **dict.fromkeys("scp rcp pscp".split(), judge_scp),
-    **dict.fromkeys(
-        "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc".split(),
-        _STORAGE,
-    ),
-    **dict.fromkeys(
-        "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig".split(),
-        judge_lookup,
-    ),
+    "scp rcp pscp": judge_scp,
+    "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc": _STORAGE,
+    "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig": judge_lookup,
     "getent": judge_getent,
     "finger": row("", Step("network.fetch", argument=".*@.*")),
-    **dict.fromkeys(
-        "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap gobuster "
-        "dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow netdiscover arp-scan "
-        "wfuzz nuclei amass subfinder linpeas linpeas.sh pspy mimikatz crackmapexec".split(),
-        row(
-            "",
-            Step("network.remote"),
-            Step("unclear.command", argument="(--script|--interactive).*"),
-            output=FETCHED,
-        ),
+    "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap gobuster dirb "
+    "ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow netdiscover arp-scan wfuzz "
+    "nuclei amass subfinder linpeas linpeas.sh pspy mimikatz crackmapexec": row(
+        "",
+        Step("network.remote"),
+        Step("unclear.command", argument="(--script|--interactive).*"),
+        output=FETCHED,
     ),
-    **dict.fromkeys(
-        "http-server serve live-server php-fpm vsftpd sshd dropbear in.tftpd dnsmasq smbd nfsd webfsd "
-        "darkhttpd updog ttyd gotty shellinabox wetty tmate x11vnc vncserver twistd".split(),
-        always("network.listen"),
-    ),
-    **dict.fromkeys(["ss", "netstat"], row("A f F D", Step("system.network", has="K kill D"))),
-    **dict.fromkeys(
-        "mail mailx sendmail mutt msmtp swaks ssmtp exim telegram-send wall write slackcat".split(),
-        row("a A s r S c b f", Step("network.send"), Step(does="read a A")),
+    "http-server serve live-server php-fpm vsftpd sshd dropbear in.tftpd dnsmasq smbd nfsd webfsd darkhttpd "
+    "updog ttyd gotty shellinabox wetty tmate x11vnc vncserver twistd": always("network.listen"),
+    "ss netstat": row("A f F D", Step("system.network", has="K kill D")),
+    "mail mailx sendmail mutt msmtp swaks ssmtp exim telegram-send wall write slackcat": row(
+        "a A s r S c b f", Step("network.send"), Step(does="read a A")
     ),
 }

@@ -247,8 +247,8 @@ def judge_uv(call: Call) -> Stream | None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys("pip pip2 pip3".split(), judge_pip),
-    **dict.fromkeys("npm yarn pnpm cnpm tnpm bower".split(), judge_npm),
-    **dict.fromkeys("npx bunx uvx pipx pnpx dlx".split(), judge_runner),
-    **dict.fromkeys("uv poetry pdm pipenv hatch rye pixi flit".split(), judge_uv),
+    "pip pip2 pip3": judge_pip,
+    "npm yarn pnpm cnpm tnpm bower": judge_npm,
+    "npx bunx uvx pipx pnpx dlx": judge_runner,
+    "uv poetry pdm pipenv hatch rye pixi flit": judge_uv,
 }

@@ -119,6 +119,4 @@ _TABLE = {
     "sar": Reads("o f", writes="o", skip=9),
     "nvidia-smi": Reads("i q d l", skip=9, refuse="r gpu-reset pl pm"),
 }
-PROGRAMS: dict[str, Handler] = {}
-for _names, _spec in _TABLE.items():
-    PROGRAMS |= dict.fromkeys(_names.split(), reader_of(_spec))
+PROGRAMS: dict[str, Handler] = {names: reader_of(spec) for names, spec in _TABLE.items()}

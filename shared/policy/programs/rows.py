@@ -110,6 +110,14 @@ HARMLESS = row("")
 """The row of a program that can do no harm."""
 
 
+def by_name(tables: Iterable[Mapping[str, Handler]]) -> dict[str, Handler]:
+    """Every handler by the name of its program: the keys of the tables are names, separated by spaces.
+
+    Of two with the same name the later counts.
+    """
+    return {name: handler for table in tables for names, handler in table.items() for name in names.split()}
+
+
 def _holds(step: Step, call: Call, found: Options, arguments: Sequence[Word]) -> bool:
     if step.has and not found.has(step.has):
         return False

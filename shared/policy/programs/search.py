@@ -175,10 +175,8 @@ def judge_awk(call: Call) -> Stream | None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    "find": judge_find,
-    "gfind": judge_find,
-    "fd": judge_fd,
-    "fdfind": judge_fd,
-    **dict.fromkeys("locate mlocate plocate slocate mdfind".split(), judge_locate),
-    **dict.fromkeys("awk gawk mawk nawk goawk".split(), judge_awk),
+    "find gfind": judge_find,
+    "fd fdfind": judge_fd,
+    "locate mlocate plocate slocate mdfind": judge_locate,
+    "awk gawk mawk nawk goawk": judge_awk,
 }

@@ -10,7 +10,7 @@ from shared.policy.paths import Place
 from shared.policy.scope import NOTHING, Stream
 from shared.policy.words import Word
 
-_SHELLS = "sh bash dash zsh ksh mksh ash csh tcsh fish rbash pwsh powershell elvish nu oksh yash posh".split()
+_SHELLS = "sh bash dash zsh ksh mksh ash csh tcsh fish rbash pwsh powershell elvish nu oksh yash posh"
 
 _SHORT = {"ls", "cd", "rm", "cp", "mv", "sh", "ps", "id", "su", "df", "du", "ln", "vi", "dd", "nc"}
 """Names of two letters that everybody takes for the program, not for an abbreviation."""
@@ -73,7 +73,7 @@ def _run_input(call: Call) -> Stream | None:
         call.find("run.download")
     elif stream.text is None:
         call.find("unclear.input", call.name)
-    elif stream is NOTHING and call.name in _SHELLS:
+    elif stream is NOTHING and call.name in _SHELLS.split():
         # Nothing feeds it: it waits for what somebody types.
         call.find("unclear.command", call.name)
     else:
@@ -136,16 +136,12 @@ def judge_enable(call: Call) -> None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(_SHELLS, judge_shell),
+    _SHELLS: judge_shell,
     "eval": judge_eval,
-    "source": judge_source,
-    ".": judge_source,
+    "source .": judge_source,
     "trap": judge_trap,
     "alias": judge_alias,
     "unalias": lambda call: None,
-    "command": judge_builtin,
-    "builtin": judge_builtin,
-    "exec": judge_builtin,
-    "coproc": judge_builtin,
+    "command builtin exec coproc": judge_builtin,
     "enable": judge_enable,
 }

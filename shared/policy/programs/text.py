@@ -174,18 +174,14 @@ def judge_nothing(call: Call) -> Stream | None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys([":", "true", "false"], judge_nothing),
-    **dict.fromkeys(["ls", "gls"], judge_ls),
+    ": true false": judge_nothing,
+    "ls gls": judge_ls,
     "cat": judge_cat,
     "tee": judge_tee,
-    **dict.fromkeys(
-        "grep ggrep egrep fgrep rgrep rg ag ack zgrep bzgrep xzgrep zegrep zfgrep pcregrep".split(),
-        judge_grep,
-    ),
+    "grep ggrep egrep fgrep rgrep rg ag ack zgrep bzgrep xzgrep zegrep zfgrep pcregrep": judge_grep,
     "head": judge_head,
-    **dict.fromkeys("base64 base32 basenc xxd uuencode uudecode base58 basez".split(), judge_decoder),
-    **dict.fromkeys(["sort", "gsort"], judge_sort),
-    "split": judge_split,
-    "csplit": judge_split,
-    **dict.fromkeys("less more most pg".split(), judge_pager),
+    "base64 base32 basenc xxd uuencode uudecode base58 basez": judge_decoder,
+    "sort gsort": judge_sort,
+    "split csplit": judge_split,
+    "less more most pg": judge_pager,
 }

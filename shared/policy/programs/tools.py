@@ -51,7 +51,7 @@ _TOOLS = (
     "rescript nimble shards zls odin gleam perlcritic rubyfmt standardrb sorbet srb brakeman reek haml erb "
     "slim phpmd phpcbf pest pint rector infection kotlin kotlinc kotlinc-jvm scala-cli sbtn bloop cljfmt upx "
     "xdelta3 pprof cargo-nextest web-ext procs tokei dive gdu"
-).split()
+)
 
 
 _TESTERS = frozenset("pytest py.test jest vitest mocha rspec phpunit bats behave ctest".split())
@@ -278,15 +278,15 @@ _CONVERTERS = (
     "dwebp rsvg-convert img2pdf wkhtmltopdf ps2pdf pdfunite pdfseparate pdftoppm pdfcrop epstopdf ps2eps "
     "exiv2 jhead jpegtran gifsicle pngcrush pngcheck advpng flac lame oggenc opusenc mp3info id3v2 mkvmerge "
     "mkvinfo mp4box chafa qrencode tesseract dvips dvipdfm convert-im6 mogrify-im6"
-).split()
+)
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(_TOOLS, judge_tool),
-    **dict.fromkeys("gcc g++ cc c++ clang clang++ cpp ld rustc tcc gfortran".split(), judge_compiler),
-    **dict.fromkeys(_CONVERTERS, judge_converter),
+    _TOOLS: judge_tool,
+    "gcc g++ cc c++ clang clang++ cpp ld rustc tcc gfortran": judge_compiler,
+    _CONVERTERS: judge_converter,
     "java": judge_java,
-    **dict.fromkeys("rake rails".split(), judge_rake),
-    **dict.fromkeys("bc dc".split(), judge_calculator),
+    "rake rails": judge_rake,
+    "bc dc": judge_calculator,
     "asciinema": HARMLESS,
-    **dict.fromkeys("make gmake bmake".split(), judge_make),
+    "make gmake bmake": judge_make,
     "cmake": judge_cmake,
 }
