@@ -8,6 +8,7 @@ from shared.policy.call import Call
 from shared.policy.checks import names_effect
 from shared.policy.expansion import UNKNOWN
 from shared.policy.options import Options
+from shared.policy.programs.rows import Step, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -178,25 +179,7 @@ def _is_private(host: str) -> bool:
         return True
 
 
-def judge_wget(call: Call) -> Stream | None:
-    """As curl, into a file of the address's name where none is given."""
-    found = call.options(
-        "O P o a i U e t T Q l A R D B w output-document directory-prefix output-file append-output "
-        "input-file user-agent execute tries timeout header post-data post-file body-data body-file method "
-        "referer load-cookies save-cookies user password http-user http-password use-askpass proxy-user "
-        "level accept reject domains base wait limit-rate"
-    )
-    call.apply(found, "write o a output-file append-output save-cookies")
-    for word in found.of("i input-file load-cookies"):
-        call.read(word)
-        call.find("network.fetch")
-    for word in found.of("post-data body-data post-file body-file"):
-        call.find("network.send")
-        call.read(word)
-    if found.has("use-askpass e execute"):
-        call.find("unclear.command")
-    if found.has("r m mirror recursive user password header method no-check-certificate"):
-        call.find("network.fetch")
+def _judge_wget_saved(call: Call, found: Options) -> None:
     for word in found.of("O output-document"):
         if word.text not in {"-", "/dev/stdout"}:
             _judge_saved(call, word)
@@ -204,7 +187,25 @@ def judge_wget(call: Call) -> Stream | None:
     for word in found.operands:
         judge_address(call, word)
         if not found.has("O output-document spider"):
-            _judge_saved(
-                call, Word(folder + (word.text.split("?")[0].rstrip("/").rsplit("/", 1)[-1] or "index.html"))
-            )
-    return FETCHED
+            name = word.text.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
+            _judge_saved(call, Word(folder + (name or "index.html")))
+
+
+WGET = row(
+    "O P o a i U e t T Q l A R D B w output-document directory-prefix output-file append-output input-file "
+    "user-agent execute tries timeout header post-data post-file body-data body-file method referer "
+    "load-cookies save-cookies user password http-user http-password use-askpass proxy-user level accept "
+    "reject domains base wait limit-rate",
+    Step(does="write o a output-file append-output save-cookies; read i input-file load-cookies"),
+    Step("network.fetch", given="i input-file load-cookies"),
+    Step(
+        "network.send",
+        given="post-data body-data post-file body-file",
+        does="read post-data body-data post-file body-file",
+    ),
+    Step("unclear.command", has="use-askpass e execute"),
+    Step("network.fetch", has="r m mirror recursive user password header method no-check-certificate"),
+    _judge_wget_saved,
+    output=FETCHED,
+)
+"""As curl, into a file of the address's name if none is given."""

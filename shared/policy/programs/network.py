@@ -3,7 +3,7 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.programs.fetching import FETCHED, judge_address, judge_curl, judge_wget
+from shared.policy.programs.fetching import FETCHED, WGET, judge_address, judge_curl
 from shared.policy.programs.rows import Step, always, first, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
@@ -158,7 +158,7 @@ def judge_rsync(call: Call) -> None:
 
 PROGRAMS: dict[str, Handler] = {
     "curl": judge_curl,
-    "wget wget2": judge_wget,
+    "wget wget2": WGET,
     "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp yt-dlp "
     "youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe ipfs "
     "magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli": judge_other_fetcher,

@@ -4,9 +4,9 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.checks import judge_tasks
-from shared.policy.options import parse_options
+from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place
-from shared.policy.programs.rows import by_words
+from shared.policy.programs.rows import Step, by_words, first, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -17,12 +17,6 @@ FOREIGN = re.compile(
 )
 LOCAL = re.compile(
     r"^(\.{1,2}(/[\w./-]*)?(\[[\w,-]*\])?|(\./)?[\w.-]+/([\w./*-]*)|[\w./-]*\.whl|\.\[[\w,-]+\])$"
-)
-_PIP = (
-    "r requirement c constraint e editable i index-url extra-index-url f find-links t target d dest prefix "
-    "root src python platform log cache-dir no-binary only-binary proxy trusted-host cert client-cert "
-    "upgrade-strategy w wheel-dir config-settings report format path timeout retries build-option "
-    "global-option exists-action abi implementation python-version"
 )
 _NPM_FINE = (
     "ci,test,t,tst,run,run-script,start,stop,restart,ls,list,ll,la,outdated,audit,view,info,show,"
@@ -56,41 +50,6 @@ _TOOLS = frozenset(
 )
 
 
-def judge_pip(call: Call) -> None:
-    """pip and its like: requirements of the workspace and the workspace itself may be installed."""
-    found = call.options(_PIP)
-    words = list(found.operands)
-    if call.name == "uv" and words and words[0].text == "pip":
-        words = words[1:]
-    action = words[0].text if words else ""
-    if action not in {"show", "list", "freeze", "check"} and found.has(
-        "i index-url extra-index-url f find-links trusted-host proxy global-option build-option"
-    ):
-        call.find("package.foreign")
-    call.apply(found, "create t target prefix root d dest w wheel-dir log report src")
-    if action in {"install", "download", "wheel", "add"}:
-        _judge_installed(
-            call,
-            words[1:],
-            [*found.of("r requirement c constraint e editable")],
-            found.has("r requirement e editable"),
-        )
-        if found.has("user break-system-packages"):
-            call.find("package.install")
-    elif action == "uninstall":
-        call.find("package.install")
-    elif action == "config" and len(words) > 1 and words[1].text in {"set", "edit", "unset"}:
-        call.find("git.config")
-    elif action == "cache" and len(words) > 1 and words[1].text in {"purge", "remove"}:
-        call.find("package.install")
-    elif action not in [
-        "",
-        *"list show freeze check help search index inspect debug hash config cache completion "
-        "compile tree sync wheel lock venv version --version".split(),
-    ]:
-        call.find("unknown.use")
-
-
 def _judge_installed(call: Call, packages: list[Word], files: list[Word], named: bool) -> None:
     for word in files:
         if FOREIGN.search(word.text) and not LOCAL.match(word.text):
@@ -112,6 +71,39 @@ def _judge_installed(call: Call, packages: list[Word], files: list[Word], named:
             call.find("package.install")
     if not packages and not named and not files:
         call.find("unknown.use")
+
+
+def _judge_pip_install(call: Call, found: Options) -> None:
+    if found.operands and found.operands[0].text in {"install", "download", "wheel", "add"}:
+        files = found.of("r requirement c constraint e editable")
+        _judge_installed(call, found.operands[1:], files, found.has("r requirement e editable"))
+        if found.has("user break-system-packages"):
+            call.find("package.install")
+
+
+PIP = row(
+    "r requirement c constraint e editable i index-url extra-index-url f find-links t target d dest prefix "
+    "root src python platform log cache-dir no-binary only-binary proxy trusted-host cert client-cert "
+    "upgrade-strategy w wheel-dir config-settings report format path timeout retries build-option "
+    "global-option exists-action abi implementation python-version",
+    Step(
+        "package.foreign",
+        has="i index-url extra-index-url f find-links trusted-host proxy global-option build-option",
+        words="(?!(show|list|freeze|check) ).*",
+    ),
+    Step(does="create t target prefix root d dest w wheel-dir log report src"),
+    _judge_pip_install,
+    first(
+        Step("package.install", words="uninstall|cache (purge|remove)"),
+        Step("git.config", words="config (set|edit|unset)"),
+        Step(
+            words="|install|download|wheel|add|list|show|freeze|check|help|search|index|inspect|debug|hash|config"
+            "|cache|completion|compile|tree|sync|lock|venv|version|--version"
+        ),
+        Step("unknown.use"),
+    ),
+)
+"""pip and its like: requirements of the workspace and the workspace itself may be installed."""
 
 
 def judge_npm(call: Call) -> Stream | None:
@@ -223,7 +215,7 @@ def judge_uv(call: Call) -> Stream | None:
         return call.run(inner.operands) if inner.operands else None
     if action == "pip":
         call.args = call.args[list(call.args).index(words[0]) + 1 :]
-        judge_pip(call)
+        PIP(call)
         return None
     if action in {"tool", "x"} and words[1:] and words[1].text == "run":
         _judge_tool(call, words[2:])
@@ -247,7 +239,7 @@ def judge_uv(call: Call) -> Stream | None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    "pip pip2 pip3": judge_pip,
+    "pip pip2 pip3": PIP,
     "npm yarn pnpm cnpm tnpm bower": judge_npm,
     "npx bunx uvx pipx pnpx dlx": judge_runner,
     "uv poetry pdm pipenv hatch rye pixi flit": judge_uv,

@@ -7,6 +7,7 @@ from shared.policy.checks import judge_script_name, judge_tasks
 from shared.policy.executables import run_written
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
+from shared.policy.programs.rows import HARMLESS, Step, row
 from shared.policy.scope import NOTHING, Stream
 from shared.policy.words import Word
 
@@ -129,19 +130,13 @@ def judge_builtin(call: Call) -> Stream | None:
     return call.run(found.operands) if found.operands else None
 
 
-def judge_enable(call: Call) -> None:
-    """enable -f loads foreign code into the shell, -n takes a builtin away."""
-    if call.options("f").has("f n d"):
-        call.find("run.preload")
-
-
 PROGRAMS: dict[str, Handler] = {
     _SHELLS: judge_shell,
     "eval": judge_eval,
     "source .": judge_source,
     "trap": judge_trap,
     "alias": judge_alias,
-    "unalias": lambda call: None,
+    "unalias": HARMLESS,
     "command builtin exec coproc": judge_builtin,
-    "enable": judge_enable,
+    "enable": row("f", Step("run.preload", has="f n d")),
 }

@@ -4,8 +4,10 @@ import re
 
 from shared.policy import secrets
 from shared.policy.call import Call, Handler
+from shared.policy.options import Options
 from shared.policy.paths import is_table
 from shared.policy.programs.readers import LS
+from shared.policy.programs.rows import Step, row
 from shared.policy.scope import NOTHING, Stream
 
 
@@ -103,36 +105,6 @@ def is_large(size: str) -> bool:
         return False
 
 
-def judge_decoder(call: Call) -> Stream | None:
-    """base64, xxd and the like: what comes out was not readable before."""
-    found = call.options("w wrap i o c l s g cols len seek input output")
-    call.apply(found, "read :1")
-    if call.name in {"xxd", "uuencode", "uudecode"}:
-        call.apply(found, "write 1:")
-    call.apply(found, "write o output")
-    source = "network" if call.stdin.source == "network" else "computed"
-    return Stream(None, None, source, call.stdin.endless and not found.operands)
-
-
-def judge_sort(call: Call) -> Stream | None:
-    """sort reads and writes files, and runs what compresses its temporary ones."""
-    found = call.options(
-        "k t S T o output key field-separator buffer-size temporary-directory compress-program parallel "
-        "batch-size files0-from random-source sort"
-    )
-    if call.stdin.endless and not found.operands:
-        call.find("exhaust.endless")
-    for word in found.of("compress-program"):
-        call.find("unclear.command")
-        call.run([word])
-    call.apply(found, "write o output")
-    for word in [*found.operands, *found.of("files0-from random-source")]:
-        call.query(word)
-        if call.is_endless(word):
-            call.find("exhaust.endless")
-    return Stream(None, None, "computed")
-
-
 def judge_split(call: Call) -> None:
     """split writes pieces; ``--filter`` runs a command for each."""
     found = call.options(
@@ -168,20 +140,43 @@ def judge_ls(call: Call) -> Stream | None:
     return Stream(None, tuple(names) or ("*",))
 
 
-def judge_nothing(call: Call) -> Stream | None:
-    """It does nothing, and prints nothing."""
-    return NOTHING
+def _decode(call: Call, found: Options) -> Stream:
+    source = "network" if call.stdin.source == "network" else "computed"
+    return Stream(None, None, source, call.stdin.endless and not found.operands)
 
 
+_DECODER = row(
+    "w wrap i o c l s g cols len seek input output",
+    Step(does="read :1"),
+    Step(program="xxd uuencode uudecode", does="write 1:"),
+    Step(does="write o output"),
+    output=_decode,
+)
+"""base64, xxd and the like: what comes out was not readable before."""
+
+
+def _judge_endless_input(call: Call, found: Options) -> None:
+    if call.stdin.endless and not found.operands:
+        call.find("exhaust.endless")
+
+
+_SORT = row(
+    "k t S T o output key field-separator buffer-size temporary-directory compress-program parallel "
+    "batch-size files0-from random-source sort",
+    _judge_endless_input,
+    Step("unclear.command", given="compress-program", does="run compress-program"),
+    Step(does="write o output; query+ends 0:; query+ends files0-from random-source"),
+    output=Stream(source="computed"),
+)
 PROGRAMS: dict[str, Handler] = {
-    ": true false": judge_nothing,
+    ": true false": row("", output=NOTHING),
     "ls gls": judge_ls,
     "cat": judge_cat,
     "tee": judge_tee,
     "grep ggrep egrep fgrep rgrep rg ag ack zgrep bzgrep xzgrep zegrep zfgrep pcregrep": judge_grep,
     "head": judge_head,
-    "base64 base32 basenc xxd uuencode uudecode base58 basez": judge_decoder,
-    "sort gsort": judge_sort,
+    "base64 base32 basenc xxd uuencode uudecode base58 basez": _DECODER,
+    "sort gsort": _SORT,
     "split csplit": judge_split,
     "less more most pg": judge_pager,
 }
