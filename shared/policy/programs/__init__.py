@@ -2,8 +2,6 @@
 
 from shared.policy.programs import (
     archives,
-    cloud,
-    containers,
     credentials,
     databases,
     editors,
@@ -15,19 +13,19 @@ from shared.policy.programs import (
     network,
     packages,
     python,
-    readers,
     search,
+    services,
     shell_builtins,
     shells,
     text,
     tools,
     wrappers,
 )
-from shared.policy.programs.read_only import showing
+from shared.policy.programs.machine import showing
 from shared.policy.programs.rows import by_name
 
 _MODULES = (
-    readers, text, tools, machine, editors, credentials, containers, cloud, databases, packages, installers,
+    text, tools, machine, editors, credentials, services, databases, packages, installers,
     network, archives, interpreters, python, files, search, git, shell_builtins, wrappers, shells,
 )  # fmt: skip
 """Of two rows for the same program the one of the later module counts."""

@@ -33,10 +33,10 @@ _CARGO = row(
         Step("package.publish", words=r"(\+[^ ]* )*(publish|yank)"),
         Step(words=rf"(\+[^ ]* )*({'|'.join(sorted(_CARGO_INSTALLS))})"),
         Step(
-            words=r"(\+[^ ]* )*( ?$|build|b|test|t|check|c|run|r|fmt|clippy|doc|d|clean|bench|tree|metadata|search"
-            r"|info|update|fetch|vendor|new|init|version|help|nextest|audit|deny|outdated|expand|fix"
-            r"|generate-lockfile|locate-project|package|pkgid|rustc|rustdoc|llvm-cov|watch|machete|udeps|miri|insta|criterion"
-            r"|semver-checks)"
+            words=r"(\+[^ ]* )*( ?$|build|b|test|t|check|c|run|r|fmt|clippy|doc|d|clean|bench|tree|metadata"
+            r"|search|info|update|fetch|vendor|new|init|version|help|nextest|audit|deny|outdated|expand|fix"
+            r"|generate-lockfile|locate-project|package|pkgid|rustc|rustdoc|llvm-cov|watch|machete|udeps|miri"
+            r"|insta|criterion|semver-checks)"
         ),
         Step("unknown.use"),
     ),

@@ -1,10 +1,12 @@
 """Programs that change the machine, its users, its network or its processes, or run things later."""
 
 import re
+from collections.abc import Callable
 
 from shared.policy.call import Call, Handler
 from shared.policy.options import Options
 from shared.policy.programs.rows import HARMLESS, Step, always, by_words, first, row
+from shared.policy.scope import Stream
 from shared.policy.secrets import guards_by_name
 
 _ALWAYS = {
@@ -186,6 +188,88 @@ def _judge_journal(call: Call, found: Options) -> None:
 
 _UMASK = r"[0-7]{0,3}[0145]|a[+=].*w.*|o[+=].*w.*"
 """Everybody may write what is made from now on."""
+
+
+_NAMED = r"[\w./:@-]+"
+_SHOWN = {
+    "fdisk": rf"(-[lxu]+|--list)( {_NAMED})*",
+    "sfdisk": rf"(-[lJFV]|--list|--json|--list-free)( {_NAMED})*",
+    "parted": rf"(-[lsm]+|--list)|(-s )?/dev/{_NAMED} (unit \w+ )?print( free)?",
+    "gdisk sgdisk": rf"(-[lp]|--print)( {_NAMED})*",
+    "mdadm": rf"(-D|-Q|-E|--detail|--query|--examine|--detail --scan|-Ds)( {_NAMED})*",
+    "zpool": rf"(status|list|iostat|history|get)( {_NAMED})*",
+    "zfs": rf"(list|get)( {_NAMED})*",
+    "btrfs": rf"(filesystem|fi|subvolume|device) (show|df|usage|list|stats)( {_NAMED})*",
+    "nvme": rf"(list|smart-log|id-ctrl)( {_NAMED})*",
+    "mysqladmin": r"(-\w+( \w+)? )*(status|ping|version|processlist|extended-status|variables)",
+    "visudo": r"-c|--check",
+    "dmsetup": r"(ls|info|status|table)( [\w-]+)*",
+    "hdparm": rf"-[IitTg]+( {_NAMED})*",
+    "swapon": r"(-s|--show|--summary)",
+    "losetup": r"(-a|-l|--all|--list)",
+    "iptables ip6tables": r"(-t \w+ )?-[nvx]*[LS][nvx]*( [A-Z]\w*)?( (-[nvx]+|--line-numbers|-t \w+))*",
+    "nft": r"(-a )?list (ruleset|tables?|chains?|sets?)( \w+)*",
+    "ufw": r"status( verbose| numbered)?|version|app list",
+    "firewall-cmd": r"(--list-[\w-]+|--state|--get-[\w-]+|--zone=\w+ --list-all)",
+    "nmcli": r"(-[tfpg]( [\w,-]+)? )?(d|dev|device|c|con|connection|g|general|radio)"
+    r"( (status|show|list|wifi|wifi list)( [\w -]+)?)?",
+    "tc": rf"(-s )?(qdisc|class|filter)( show)?( dev {_NAMED})?",
+    "brctl": r"show( \w+)?",
+    "iw iwconfig": r"|dev( \w+ (info|link))?|list|phy",
+    "ethtool": r"(-[iSkgca] )?[a-z]\w+",
+    "rfkill": r"list( \w+)?|",
+    "hwclock": r"|-r|--show|--verbose",
+    "chronyc": r"(-n )?(tracking|sources|sourcestats|activity)( -v)?",
+    "auditctl": r"-[ls]",
+    "update-alternatives": r"--(list|display|query|get-selections)( [\w.-]+)?",
+    "chkconfig": r"(--list)?( [\w-]+)?",
+    "supervisorctl": r"status( [\w:*-]+)*|version|avail",
+    "pm2": r"(list|ls|status|l|jlist|prettylist|show|describe|logs|monit)( [\w-]+)*( --\w+( \d+)?)*",
+    "monit": r"(status|summary)( \w+)?",
+    "fail2ban-client": r"status( [\w-]+)?|ping|version",
+    "ldconfig": r"-[pvN]+",
+    "modprobe": r"(-n|--show-depends|-D|--dry-run)( -v)?( \w+)?",
+    "udevadm": rf"info( {_NAMED}| --[\w=/-]+)*",
+    "efibootmgr bootctl": r"(-v|status|list)?",
+    "chage": r"(-l|--list)( \w+)?",
+    "passwd": r"(-S|--status)( \w+)?",
+    "at": r"-l|-V",
+    "rc-service": r"[\w-]+ status|-l|--list",
+    "sv": r"status( [\w/-]+)*",
+    "initctl": r"(list|status)( [\w-]+)?",
+    "launchctl": r"(list|print)( [\w./]+)?",
+    "spctl csrutil": r"(--)?status",
+    "pmset": r"-g( \w+)?",
+    "virsh": r"(list|dominfo|domstate|version|net-list|pool-list)( --all| [\w-]+)*",
+    "vagrant": r"(status|global-status|version|validate|box list|plugin list)",
+    "qemu-img": rf"info( {_NAMED})+",
+    "keytool": r"-list -keystore [\w.-]+|-printcert -file [\w.-]+",
+    "lxc incus": r"(list|ls|info|image list|version)( [\w-]+)*",
+    "busctl": r"(list|tree|status|introspect)( [\w./-]+)*",
+    "locale-gen": r"--list",
+}
+_IS_SHOWN: dict[str, Callable[[str], object]] = {
+    name: re.compile(pattern).fullmatch for names, pattern in _SHOWN.items() for name in names.split()
+}
+
+
+def showing(programs: dict[str, Handler]) -> dict[str, Handler]:
+    """``programs`` with those passed over that are asked only to show."""
+    return {name: _unless_showing(name, handler) for name, handler in programs.items()}
+
+
+def _unless_showing(name: str, handler: Handler) -> Handler:
+    looks = _IS_SHOWN.get(name)
+    if looks is None:
+        return handler
+
+    def judge(call: Call) -> Stream | None:
+        words = call.args
+        if all(word.known and not word.hidden for word in words) and looks(" ".join(w.text for w in words)):
+            return None
+        return handler(call)
+
+    return judge
 
 
 PROGRAMS: dict[str, Handler] = {
