@@ -10,9 +10,9 @@ from shared.policy.scope import Stream
 from shared.policy.secrets import guards_by_name
 
 _ALWAYS = {
-    "privilege.raise": "pkexec nsenter chroot bwrap capsh setcap runuser gosu su-exec sg newgrp dzdo please "
+    "privilege.raise": "nsenter chroot bwrap capsh setcap gosu su-exec sg newgrp dzdo please "
     "machinectl "
-    "systemd-nspawn lxc-attach firejail unshare setpriv runcon proot dlopen gdb lldb gcore frida ",
+    "systemd-nspawn lxc-attach firejail unshare setpriv runcon proot dlopen gcore frida ",
     "privilege.account": "useradd adduser userdel deluser usermod groupadd addgroup groupdel delgroup "
     "groupmod gpasswd "
     "passwd chpasswd chage chsh chfn visudo vipw vigr pwconv grpconv newusers faillock pam_tally2 "
@@ -21,7 +21,7 @@ _ALWAYS = {
     "system.change": "umount swapon swapoff insmod rmmod modprobe depmod losetup update-alternatives "
     "update-rc.d "
     "chkconfig grub-install update-grub grub-mkconfig update-initramfs dracut mkinitcpio bootctl "
-    "efibootmgr ldconfig hostnamectl localectl setenforce sysrq udevadm loadkeys kmod "
+    "efibootmgr ldconfig setenforce sysrq udevadm loadkeys kmod "
     "dpkg-reconfigure debconf-set-selections fsfreeze quotaon quotaoff setquota edquota locale-gen "
     "tune2fs resize2fs xfs_growfs fsck e2fsck xfs_repair zramctl nvram launchctl pmset systemsetup "
     "csrutil spctl bpftool bpftrace systemtap stap usermount fusermount swaplabel kldload vbetool "
@@ -38,9 +38,9 @@ _ALWAYS = {
     "wg-quick openvpn ipvsadm ethtool rfkill netplan vtysh ovs-vsctl macchanger dhcpcd resolvconf",
     "system.service": "rc-service openrc supervisorctl initctl sv svc s6-svc monit pm2 invoke-rc.d svcadm sc "
     "systemd-tmpfiles",
-    "guard.tamper": "timedatectl hwclock ntpdate chronyc ntpd auditctl auditd logrotate utmpdump aa-disable "
+    "guard.tamper": "hwclock ntpdate chronyc ntpd auditctl auditd logrotate utmpdump aa-disable "
     "aa-teardown aa-complain semodule setsebool fail2ban-client rsyslogd tripwire aide rkhunter "
-    "chkrootkit nsc augenrules bleachbit",
+    "chkrootkit augenrules bleachbit",
     "persist.schedule": "at batch atrm anacron incrontab systemd-run schtasks fcrontab ",
     "exhaust.large": "stress stress-ng sysbench ab wrk siege hey vegeta locust jmeter iperf iperf3 fio "
     "bonnie++ "
@@ -48,7 +48,7 @@ _ALWAYS = {
     "burnP6 thc-ssl-dos goldeneye",
     "secret.store": "security secret-tool pass gopass kwallet-query keyctl gnome-keyring-daemon bw op "
     "lpass vault "
-    "keepassxc-cli gpg gpg2 gpg-agent ssh-add ssh-agent ssh-keygen ssh-copy-id ykman pass-otp "
+    "keepassxc-cli gpg-agent ssh-agent ssh-copy-id ykman pass-otp "
     "chamber sops age age-keygen rbw 1password mokutil keytool pk12util tpm2_unseal cmdkey wincred "
     "truffleHog trufflehog gitleaks lazagne hashdump secretsdump.py gpgconf klist",
     "network.send": "xclip xsel pbpaste wl-paste pastebinit pastebin termbin transfer gist sprunge ix "
@@ -56,9 +56,9 @@ _ALWAYS = {
     "unknown.use": "dosbox wine qemu qemu-system-x86_64 qemu-img virt-install virsh vboxmanage vagrant "
     "multipass "
     "limactl colima xdg-open open start gnome-open sensible-browser firefox chromium google-chrome "
-    "xterm gnome-terminal xdotool wmctrl scrot gs screen tmux dtach abduco zellij byobu dialog "
+    "xterm gnome-terminal xdotool wmctrl scrot gs dtach abduco zellij byobu dialog "
     "whiptail zenity gimp blender busctl dbus-send gdbus qdbus notify-send crash ltrace3 lp lpr lpadmin "
-    "cupsctl cancel cupsfilter eject mkbootimg tic mcopy setfont ex loginctl",
+    "cupsctl cancel cupsfilter eject mkbootimg tic mcopy setfont",
 }
 
 

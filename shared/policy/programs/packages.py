@@ -1,6 +1,7 @@
 """Package managers: what the workspace names may be installed, anything else is asked after."""
 
 import re
+from collections.abc import Sequence
 
 from shared.policy.call import Call, Handler
 from shared.policy.checks import judge_tasks
@@ -125,10 +126,8 @@ def judge_npm(call: Call) -> Stream | None:
         return None
     if action in {"install", "i", "add", "isntall", "in"}:
         for word in words[1:]:
-            if FOREIGN.search(word.text) and not word.text.startswith("@"):
-                call.find("package.foreign")
-            else:
-                call.find("package.install")
+            foreign = FOREIGN.search(word.text) and not word.text.startswith("@")
+            call.find("package.foreign" if foreign else "package.install")
         return None
     if action in {"config", "get", "c"} and any(
         re.search(r"_auth|_password|token", word.text, re.IGNORECASE) for word in words[1:]
@@ -144,7 +143,7 @@ def judge_npm(call: Call) -> Stream | None:
 _NPM = by_words("unknown.use", _NPM_RULES, "w workspace prefix C cwd filter")
 
 
-def _judge_tool(call: Call, words: list[Word]) -> None:
+def _judge_tool(call: Call, words: Sequence[Word]) -> None:
     if not words:
         return
     name = words[0].text
@@ -157,87 +156,77 @@ def _judge_tool(call: Call, words: list[Word]) -> None:
         call.read(word)
 
 
-def judge_runner(call: Call) -> Stream | None:
+def _judge_sources(call: Call, words: Sequence[Word], otherwise: str = "") -> None:
+    """Packages by where they come from; ``otherwise`` is the rule if that is a registry."""
+    for word in words:
+        if rule := "package.foreign" if FOREIGN.search(word.text) else otherwise:
+            call.find(rule)
+
+
+def judge_runner(call: Call) -> None:
     """npx, uvx, pipx run: tools of everyday are known, others may be anybody's."""
     found = parse_options(call.args, "p package c call from with python index-url spec", permute=False)
     call.apply(found, "script c call")
-    for word in [*found.of("from with spec p package")]:
-        call.find("package.foreign" if FOREIGN.search(word.text) else "package.install")
+    _judge_sources(call, found.of("from with spec p package"), "package.install")
     words = found.operands
     if call.name == "pipx" and words:
-        if words[0].text in {"list", "environment", "completions"}:
-            return None
-        if words[0].text != "run":
-            call.find("package.install")
-            for word in words[1:]:
-                if FOREIGN.search(word.text):
-                    call.find("package.foreign")
-            return None
-        words = words[1:]
-    if (
-        call.name in {"npx", "bunx"}
-        and found.has("y yes")
-        and words
-        and words[0].text.partition("@")[0] not in _TOOLS
-    ):
+        action, words = words[0].text, words[1:]
+        if action != "run":
+            if action not in {"list", "environment", "completions"}:
+                call.find("package.install")
+                _judge_sources(call, words)
+            return
+    unasked = call.name in {"npx", "bunx"} and found.has("y yes") and words
+    if unasked and words[0].text.partition("@")[0] not in _TOOLS:
         call.find("package.install")
     _judge_tool(call, words)
-    return None
 
 
 def judge_uv(call: Call) -> Stream | None:
     """uv, poetry, pdm, pipenv, hatch, rye: run runs a program, add installs one."""
-    found = parse_options(
-        call.args,
-        "project directory C with p python extra group only-group config-file index index-url "
-        "default-index env-file",
-        permute=False,
-    )
-    words = found.operands
-    action = words[0].text if words else ""
+    found = parse_options(call.args, _UV, permute=False)
+    action, words = (found.operands[0].text, found.operands[1:]) if found.operands else ("", [])
     if found.has("index index-url default-index"):
         call.find("package.foreign")
     if action == "run":
-        inner = parse_options(
-            words[1:],
-            "with p python extra group only-group m module env-file project directory "
-            "with-requirements index",
-            permute=False,
-        )
-        for word in inner.of("with"):
-            call.find("package.foreign" if FOREIGN.search(word.text) else "package.install")
-        if inner.has("index"):
-            call.find("package.foreign")
-        if inner.of("m module"):
-            return call.run([Word("python3"), Word("-m"), *inner.of("m module"), *inner.operands])
-        if inner.operands and inner.operands[0].text.endswith(".py"):
-            return call.run([Word("python3"), *inner.operands])
-        return call.run(inner.operands) if inner.operands else None
+        return _judge_uv_run(call, words)
     if action == "pip":
-        call.args = call.args[list(call.args).index(words[0]) + 1 :]
+        call.args = call.args[list(call.args).index(found.operands[0]) + 1 :]
         PIP(call)
-        return None
-    if action in {"tool", "x"} and words[1:] and words[1].text == "run":
-        _judge_tool(call, words[2:])
-        return None
-    if (
-        action
-        in "add tool self publish remove uninstall config source cache python plugin shell upload".split()
-    ):
+    elif action in {"tool", "x"} and words and words[0].text == "run":
+        _judge_tool(call, words[1:])
+    elif action in _UV_INSTALLS:
         call.find("package.publish" if action in {"publish", "upload"} else "package.install")
-        for word in words[1:]:
-            if FOREIGN.search(word.text):
-                call.find("package.foreign")
-    elif action not in [
-        "",
-        *"sync lock install build check show tree export version venv init list graph verify "
-        "env search outdated fmt format lint test help about --version info update dep clean "
-        "status new debug requirements".split(),
-    ]:
+        _judge_sources(call, words)
+    elif action and action not in _UV_FINE:
         call.find("unknown.use")
     return None
 
 
+def _judge_uv_run(call: Call, words: Sequence[Word]) -> Stream | None:
+    found = parse_options(words, _UV_RUN, permute=False)
+    _judge_sources(call, found.of("with"), "package.install")
+    if found.has("index"):
+        call.find("package.foreign")
+    if modules := found.of("m module"):
+        return call.run([Word("python3"), Word("-m"), *modules, *found.operands])
+    if found.operands and found.operands[0].text.endswith(".py"):
+        return call.run([Word("python3"), *found.operands])
+    return call.run(found.operands) if found.operands else None
+
+
+_UV = (
+    "project directory C with p python extra group only-group config-file index index-url default-index "
+    "env-file"
+)
+_UV_RUN = "with p python extra group only-group m module env-file project directory with-requirements index"
+_UV_INSTALLS = frozenset(
+    "add tool self publish remove uninstall config source cache python plugin shell upload".split()
+)
+_UV_FINE = frozenset(
+    "sync lock install build check show tree export version venv init list graph verify env search outdated "
+    "fmt format lint test help about --version info update dep clean status new debug requirements".split()
+)
 PROGRAMS: dict[str, Handler] = {
     "pip pip2 pip3": PIP,
     "npm yarn pnpm cnpm tnpm bower": judge_npm,

@@ -14,13 +14,13 @@ LS = Reads(
     "block-size"
 )
 _TABLE = {
-    "blkid btop duf getcap glances gprof gstat hwinfo lpstat lshw lsmod mdls modinfo pwdx quota sync sw_vers "
+    "blkid btop duf glances gprof gstat hwinfo lpstat lshw lsmod mdls modinfo pwdx quota sync sw_vers "
     "system_profiler vm_stat iotop iftop nethogs suspend cmatrix sl primes random clinfo fastfetch inxi nmon "
     "dstat atop nload vnstat pfetch screenfetch upower tzselect atq sestatus aa-status getenforce test [ [[ "
     "mountpoint findmnt lsblk locale getconf uname arch nproc tty whoami id groups users logname hostid "
-    "uptime free vmstat lscpu lsusb lspci cal ncal pwd sleep true false : expr factor numfmt units tput "
-    "clear reset stty seq jot getopt getopts shift return exit break continue wait let local readonly "
-    "declare typeset export jobs bg fg logout fzf disown shopt times popd dirs tabs setterm figlet toilet "
+    "uptime free vmstat lscpu lsusb lspci cal ncal sleep expr factor numfmt units tput "
+    "clear reset stty jot getopt getopts shift return exit break continue wait let "
+    "jobs bg fg logout fzf disown shopt times dirs tabs setterm figlet toilet "
     "cowsay fortune banner lolcat caller apropos whatis whereis which tldr cheat type help uuidgen": Reads(
         skip=99
     ),
@@ -78,7 +78,7 @@ _TABLE = {
     "zcat bzcat xzcat lzcat zstdcat gzcat lz4cat b64": Reads(passes=True),
     "file": Reads("m f F e P", reads="f m files-from magic-file", refuse="C", names_only=True),
     "stat": Reads("c f printf format t", names_only=True),
-    "dir vdir exa eza lsd readlink realpath basename dirname pathchk namei getfacl lsattr": Reads(
+    "dir vdir exa eza lsd readlink realpath dirname pathchk namei getfacl lsattr": Reads(
         "s suffix relative-to relative-base z", names_only=True
     ),
     "tree": Reads(
@@ -92,8 +92,8 @@ _TABLE = {
     "df": Reads("t x B type exclude-type block-size output", names_only=True),
     "dust": Reads("d n X", names_only=True),
     "ncdu": Reads("o f", writes="o", names_only=True),
-    "cloc sloccount tokei scc wordcount onefetch pygmentize highlight glow mdcat aspell hunspell pdftotext "
-    "pdfinfo pdfgrep identify mediainfo ffprobe soxi sqlformat shellcheck hadolint yamllint jsonlint xmlwf "
+    "cloc sloccount scc wordcount pygmentize highlight glow mdcat aspell hunspell pdftotext "
+    "pdfinfo pdfgrep mediainfo soxi sqlformat shellcheck yamllint jsonlint xmlwf "
     "markdownlint mdl vale write-good proselint codespell actionlint checkbashisms nm readelf size c++filt "
     "addr2line lsb_release 7z2": Reads("x l o c f s d e", writes="output"),
     "dot": Reads("T K G N E", writes="o"),
@@ -113,7 +113,6 @@ _TABLE = {
         writes="o output r d directory",
         inplace="never",
     ),
-    "csplit": Reads("f b n prefix suffix-format digits", writes="f prefix"),
     "ts": Reads(skip=99, passes=True),
     "mcookie pwgen ascii unicode pidof pstree w who iostat mpstat sensors acpi neofetch lsns ipcs": Reads(
         skip=9
