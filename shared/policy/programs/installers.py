@@ -145,9 +145,10 @@ _GEM = row(
 
 def judge_bundle(call: Call) -> Stream | None:
     """bundle exec runs a program; else it is as gem is."""
-    operands = call.options("v version source g gemfile path d working-dir").operands
-    if not operands or operands[0].text != "exec":
+    found = call.options("v version source g gemfile path d working-dir")
+    if not found.operands or found.operands[0].text != "exec":
         return _GEM(call)
+    _judge_sources(call, found)
     return call.run([word for word in call.args if word.text != "exec"])
 
 
