@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,9 +12,7 @@ from services.memory.ingest.frontmatter import Matter, find_tags, read_matter, t
 from services.memory.ingest.piece import Document, Piece, hash_text, join_title
 from services.memory.ingest.splitting import split_text
 from services.memory.ingest.wikilinks import find_links
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
+from shared.text.markdown import Block, read_blocks
 
 OUTLINE_IMPORTANCE = 0.2
 """Of a note that begins with nothing but headings: it joins its sections, and has nothing to say in a
@@ -72,44 +68,32 @@ def read_note(path: str, text: str) -> Document:
     return Document(pieces=pieces, note=name, links=find_links(prose), properties=matter.properties)
 
 
-@cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").disable("inline")
-
-
 def _sections(text: str, skipped: int) -> list[Section]:
     """The sections in their order; the first is what stands before the first heading, mostly nothing."""
     lines = text.split("\n")
     lines[:skipped] = [""] * skipped
     prose = list(lines)
-    starts: list[tuple[int, int, int, str]] = [
-        (0, skipped, 0, "")
-    ]  # its line, its text's line, level, heading
-    tokens = _parser().parse("\n".join(lines))
-    for token, inner in zip(tokens, [*tokens[1:], None], strict=True):
-        if token.map is None:
-            continue
-        first, after = token.map
-        if token.type in ("fence", "code_block"):
-            prose[first:after] = [""] * (after - first)
-        elif token.type == "heading_open" and token.level == 0 and inner is not None:
-            prose[first:after] = [""] * (after - first)
-            starts.append((first, after, int(token.tag[1:]), _clean(inner.content)))
-    return list(_cut(lines, prose, starts))
-
-
-def _cut(lines: list[str], prose: list[str], starts: list[tuple[int, int, int, str]]) -> Iterator[Section]:
-    path: list[tuple[int, str]] = []
-    ends = [first for first, _, _, _ in starts[1:]] + [len(lines)]
-    for (_, begin, level, heading), end in zip(starts, ends, strict=True):
-        while path and path[-1][0] >= level:
-            path.pop()
-        if level:
-            path.append((level, heading))
-        names = tuple(name for _, name in path)
-        yield Section(names, level, begin + 1, "\n".join(lines[begin:end]), "\n".join(prose[begin:end]))
+    headings: list[Block] = []
+    for block in read_blocks("\n".join(lines), tables=False, inline=False):
+        is_heading = block.kind == "heading" and not block.nested
+        if is_heading or block.kind == "code":
+            prose[block.start : block.end] = [""] * (block.end - block.start)
+        if is_heading:
+            headings.append(block)
+    ends = [block.start for block in headings] + [len(lines)]
+    first = Section(
+        (), 0, skipped + 1, "\n".join(lines[skipped : ends[0]]), "\n".join(prose[skipped : ends[0]])
+    )
+    return [first] + [
+        Section(
+            path=tuple(map(_clean, block.path)),
+            level=block.level,
+            line=block.end + 1,
+            text="\n".join(lines[block.end : end]),
+            prose="\n".join(prose[block.end : end]),
+        )
+        for block, end in zip(headings, ends[1:], strict=True)
+    ]
 
 
 def _clean(heading: str) -> str:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from services.memory.retrieval.keywords import split_words
+from shared.text import words
 
 MAX_CHARACTERS = 8_000
 """Longer texts are not compared word by word, only as a whole: the model has read but a third of that."""
@@ -12,18 +13,16 @@ MAX_CHARACTERS = 8_000
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*|\w+(?:['’.-]\w+)*|[:=\n]|[.!?;](?=\s|$)")
 _POSSESSIVE = re.compile(r"['’]s$")
 
-STOP_WORDS = frozenset(
+STOP_WORDS = words.STOP_WORDS | frozenset(
     """
-    a an the this that these those it its he she they them his her their we our us i my me you your one
-    is are was were be been being am do does did done has have had having will would shall should can could
-    may might must to of in on at by for from with into as and or but so than then there here very also just
-    about when while if which who whom whose what now
+    those these us one being am done having shall should can could may might must into so than then there here
+    very also just about while if whom whose now
     not no never cannot without isn't aren't wasn't weren't don't doesn't didn't won't can't couldn't
     shouldn't wouldn't hasn't haven't hadn't mustn't neither nor
     """.split()
 )
-"""Words that tell two statements apart by their grammar at most: articles, pronouns, auxiliaries,
-prepositions, and negation, which is judged by itself."""
+"""Words that tell two statements apart by their grammar at most: with more auxiliaries and prepositions, and
+negation, which is judged by itself."""
 
 _COMMON_VERBS = {
     verb: verbs.split()[0]

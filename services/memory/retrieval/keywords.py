@@ -1,11 +1,9 @@
 """Words in RAM: what counts as one, and an inverted index of where each stands."""
 
 import re
-import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 
 from services.memory.retrieval.growing import Growing, roomy
 from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, Stored
+from shared.text import words
 
 K1 = 0.9
 B = 0.4
@@ -21,9 +20,6 @@ B = 0.4
 
 MAX_WORD = 64
 """Longer words are cut: nobody searches for more of them."""
-
-MAX_STEMMED = 20
-"""Longer words, and those with a digit, are names of things: they stay as they are."""
 
 REMEMBERED = 300_000
 """Words as they are written that are kept with what they are reduced to: working that out takes 30 us."""
@@ -39,15 +35,12 @@ class _Reduced(dict[str, tuple[str, ...]]):
 
     def __missing__(self, raw: str) -> tuple[str, ...]:
         parts = [part for part in raw.split("_") if part] if "_" in raw else []
-        with _stemming:
-            if len(self) >= REMEMBERED:
-                self.clear()
-            reduced = self[raw] = tuple(_stem(word[:MAX_WORD]) for word in (raw, *parts))
+        if len(self) >= REMEMBERED:
+            self.clear()
+        reduced = self[raw] = tuple(words.stem(word[:MAX_WORD]) for word in (raw, *parts))
         return reduced
 
 
-_stemming = threading.Lock()
-"""Held while a word is stemmed: the stemmer keeps the word it works on in itself."""
 _reduced = _Reduced()
 
 
@@ -68,34 +61,16 @@ def plain_words(text: str) -> set[str]:
 
 def query_words(text: str) -> set[str]:
     """What a text is searched for: its words without those that say nothing, unless it has no others."""
-    words = set(split_words(text))
-    return words - STOP_WORDS or words
+    found = set(split_words(text))
+    return found - STOP_WORDS or found
 
 
-def _stem(word: str) -> str:
-    if len(word) > MAX_STEMMED or any(map(str.isdigit, word)):
-        return word
-    return _stemmer()(word)
+PLAIN_STOP_WORDS = words.STOP_WORDS | frozenset("him how where why s t d ll re ve m".split())
+"""With more question words, and what contractions such as it's or I'd leave behind."""
 
-
-@cache
-def _stemmer() -> Callable[[str], str]:
-    import snowballstemmer
-
-    stem: Callable[[str], str] = snowballstemmer.stemmer("english").stemWord
-    return stem
-
-
-PLAIN_STOP_WORDS = frozenset(
-    """
-a an and are as at be been but by did do does for from had has have he her his how i in is it its me my of on
-or our she that the their them they this to was we were what when where which who why will with would you your
-s t d ll re ve m
-""".split()
-)
 STOP_WORDS = frozenset(chain.from_iterable(map(split_words, PLAIN_STOP_WORDS)))
 """Left out of a query that has other words: they say nothing about what is sought. Words alone found 58.7 %
-of the evidence in conversations without them, 55.1 % with them. The last are the rests of it's or I'd."""
+of the evidence in conversations without them, 55.1 % with them."""
 
 
 class Keywords:
@@ -174,7 +149,7 @@ def _encode(texts: Iterable[str], terms: Codes) -> tuple[NDArray[np.int64], NDAr
     """How many words each text has, and the numbers of all these words."""
     lengths, codes = [], array("q")
     for text in texts:
-        words = split_words(text)
-        lengths.append(len(words))
-        codes.extend(map(terms.__getitem__, words))
+        found = split_words(text)
+        lengths.append(len(found))
+        codes.extend(map(terms.__getitem__, found))
     return np.array(lengths, np.int64), np.array(codes, np.int64)

@@ -1,0 +1,1 @@
+"""Text: stop words and stems, Markdown by its blocks, shortening."""
