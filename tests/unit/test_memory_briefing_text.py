@@ -8,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from services.memory.briefing.compact import render_compact
-from services.memory.briefing.fitting import Text
-from services.memory.briefing.markdown import render_markdown
 from services.memory.briefing.page import CHARACTERS, Item, Page, Section, Unit, limit, share
+from services.memory.briefing.rendering import Text, escape, render_compact, render_markdown
 from services.memory.briefing.sections import ORDER
-from services.memory.briefing.text import clip, escape, flatten
 from shared.contracts import Node
+from shared.text.shorten import flatten, shorten
 
 MARKDOWN = MarkdownIt("commonmark").enable("table").enable("strikethrough")
 HOSTILE = (
@@ -150,7 +148,7 @@ def test_a_character_of_several_parts_is_not_cut() -> None:
     family, accent, flag, hand = "👩\u200d👩\u200d👧", "e\u0301", "🇩🇪", "👍🏽"
     for whole in (family, accent, flag, hand):
         for limit_ in range(2, 40):
-            cut = clip(whole * 40, limit_).removesuffix("…")
+            cut = shorten(whole * 40, limit_).removesuffix("…")
             assert cut == whole * (len(cut) // len(whole)), (whole, limit_)
 
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.briefing.choosing import Choice, choose
-from services.memory.briefing.compact import render_compact
 from services.memory.briefing.disputes import find_disputes
 from services.memory.briefing.evidence import add_evidence
-from services.memory.briefing.markdown import render_markdown
 from services.memory.briefing.page import Item, Page, Section, Unit, limit
+from services.memory.briefing.rendering import escape, render_compact, render_markdown
 from services.memory.briefing.scope import Scope, survey
 from services.memory.briefing.sections import ORDER, PATTERNS, UNRESOLVED
-from services.memory.briefing.text import escape, flatten
 from shared.contracts import Briefing, BriefingSection, Node
+from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

@@ -1,15 +1,29 @@
-"""Making a page's text: as much of every item as there is room for, and a fair share of it for every
-section.
-"""
+"""A briefing's text: Markdown within a limit of characters, which the sections share fairly."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import accumulate
 
 import msgspec
 
 from services.memory.briefing.page import CHARACTERS, Item, Page, Section, Unit, share
-from services.memory.briefing.text import escape
+from shared.text.shorten import flatten
+
+LENGTHS = ((256, 400), (256, 200), (160, 120), (120, 80))
+"""The most characters of a title and of a body, the roomiest first: a fuller memory gets shorter extracts
+before it gets fewer items."""
+
+TITLE = 100
+"""The most characters of a title."""
+
+_STARTS = re.compile(r"^(\d{0,9})([-#>+=.)])")
+"""What at the start of a line makes a heading, a list or a quotation of it."""
+
+_MARKUP = re.compile(r"[\\`*\[|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
+"""What means something within a line of Markdown: an underscore inside a word does not, nor a "<" before a
+blank."""
 
 Line = Callable[[Item], str]
 """Writes an item as one line."""
@@ -28,7 +42,40 @@ class Text(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...]
 
 
-def fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> Text:
+def render_markdown(page: Page, characters: int = CHARACTERS) -> Text:
+    """The page as Markdown of at most ``characters``: a heading a section, ``- **title** (kind): body`` an
+    item.
+    """
+    lines: list[Callable[[Item], str]] = [partial(_format_item, title, body) for title, body in LENGTHS]
+    return _fit(page, lines, characters)
+
+
+def _format_item(title_limit: int, body_limit: int, item: Item) -> str:
+    node = item.node
+    title = escape(flatten(node.title, title_limit)) or "untitled"
+    about = f"{node.kind}; {item.note}" if item.note else node.kind
+    body = escape(flatten(node.body, body_limit))
+    return f"- **{title}** ({escape(about)})" + (f": {body}\n" if body else "\n")
+
+
+def render_compact(page: Page, characters: int = CHARACTERS) -> Text:
+    """The page as Markdown of at most ``characters``: a heading a section, ``- title`` an item."""
+    return _fit(page, [_format_title], characters)
+
+
+def _format_title(item: Item) -> str:
+    title = _STARTS.sub(r"\1\\\2", escape(flatten(item.node.title, TITLE))) or "untitled"
+    return f"- {title} ({escape(item.note)})\n" if item.note else f"- {title}\n"
+
+
+def escape(line: str) -> str:
+    """A line as Markdown that shows it as it is: no emphasis, code, link, HTML, entity or table comes of
+    it.
+    """
+    return _MARKUP.sub(lambda match: "\\" + match[0], line)
+
+
+def _fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> Text:
     """The page as text of at most ``characters``.
 
     ``forms`` are ways to write an item, the longest first: the first that gets everything in is taken.
