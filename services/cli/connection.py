@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from services.cli.lock import is_held
-from shared import address, settings, subjects
-from shared.address import RunningOffice, find_office
+from shared import settings, subjects
+from shared.bus import discovery as address
+from shared.bus.discovery import RunningOffice, find_office
 from shared.errors import StartError
 from shared.settings import Settings
 

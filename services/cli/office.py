@@ -146,11 +146,11 @@ def _load(state_dir: Path | None, port: int | None = None) -> Settings:
 
 def _require_usable(config: Settings) -> None:
     """Raise the one sentence that every agent would end with, over and over."""
-    from shared.brain import make_brain, make_cerebellum
     from shared.clock import read_zone
+    from shared.llm import make_model, make_small_model
 
-    make_brain(config)
-    make_cerebellum(config)
+    make_model(config)
+    make_small_model(config)
     read_zone(config.time_zone)
 
 

@@ -22,7 +22,7 @@ from services.cli.server import choose_port
 from services.cli.specialists import SpecialistWatch
 from shared.contracts import generate_iso_timestamp
 from shared.settings import Settings
-from shared.specialists import PREFIX
+from shared.tasks.specialists import PREFIX
 
 MARGIN = 3.0
 """Seconds a process gets to end on top of the settings' drain_timeout."""
@@ -135,7 +135,7 @@ class Supervisor:
             for folder in (run, config.logs, config.outputs, config.workspaces):
                 folder.mkdir(parents=True, exist_ok=True)
             # Two servers on one store would spoil it.
-            marks = (f"{SERVICES.name}.", "shared.process", str(config.state_dir))
+            marks = (f"{SERVICES.name}.", "shared.agent.process", str(config.state_dir))
             end_leftovers(config.state_dir, marks, self._grace)
             for log in config.logs.glob("*.log"):
                 rotate(log)

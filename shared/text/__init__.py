@@ -1,1 +1,1 @@
-"""Text: stop words and stems, Markdown by its blocks, shortening."""
+"""Text: Markdown by its blocks, words and stems, titles, excerpts, shortening."""

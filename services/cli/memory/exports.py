@@ -15,7 +15,7 @@ from services.cli.memory.records import dump_edge, dump_node
 from services.cli.memory.session import ask, at_option
 from services.cli.screen import json_option, open_console, print_json
 from shared.contracts import Edge, EdgesQuery, ListQuery
-from shared.contracts.recall import MAX_PAGE
+from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import msgspec
 
 from shared.contracts import Edge, Node
 from shared.contracts.base import amended
-from shared.title import split_title
+from shared.text.title import split_title
 
 BATCH_RECORDS = 200
 """The most records of one write."""
