@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from services.memory.briefs import Briefs
+from services.memory.briefing.service import BriefingService
 from services.memory.daemon import MemoryDaemon
 from services.memory.ingest.folder import Folder
 from services.memory.paging import fit_page
@@ -53,9 +53,9 @@ class MemoryService(Agent):
         await self._lease.acquire(self._stand_by)
         self.spawn(self._stop_when_lost())
         self._daemon = await MemoryDaemon.open(self.settings)
-        self._briefs = Briefs(self._daemon, self.settings)
+        self._briefings = BriefingService(self._daemon, self.settings)
         self._intake = Intake(self._daemon, self.bus)
-        self._upkeep = Upkeep(self._daemon, self._briefs, self._intake.submit, self.settings)
+        self._upkeep = Upkeep(self._daemon, self._briefings, self._intake.submit, self.settings)
         await self._intake.open()
         self.spawn(self._intake.run())
         self.spawn(self._intake.announce())
@@ -116,7 +116,7 @@ class MemoryService(Agent):
         return {"add": storing(parse_add), "link": storing(parse_link)}
 
     async def _brief(self, data: bytes) -> bytes:
-        return await self._briefs.answer(_decode(data, BriefQuery))
+        return await self._briefings.answer(_decode(data, BriefQuery))
 
     async def _list(self, query: ListQuery) -> NodePage:
         return fit_page(await self._daemon.list_nodes(query))
@@ -126,7 +126,7 @@ class MemoryService(Agent):
         return self._daemon.health()
 
     async def _stats(self) -> dict[str, object]:
-        return {**self._daemon.stats(), "briefings": self._briefs.stats()}
+        return {**self._daemon.stats(), "briefings": self._briefings.stats()}
 
     async def _health(self) -> dict[str, object]:
         behind = self._intake.behind

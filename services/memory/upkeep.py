@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from services.memory.briefs import Briefs
+from services.memory.briefing.service import BriefingService
 from services.memory.daemon import MemoryDaemon
 from services.memory.linking.cycle import Cycle, link_cycle
 from services.memory.linking.pruning import decay_pass
@@ -40,9 +40,11 @@ Submit = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
 class Upkeep:
     """The daemon's own work on memory; all it changes goes through the log like anybody's writes."""
 
-    def __init__(self, daemon: MemoryDaemon, briefs: Briefs, submit: Submit, settings: Settings) -> None:
+    def __init__(
+        self, daemon: MemoryDaemon, briefings: BriefingService, submit: Submit, settings: Settings
+    ) -> None:
         self._daemon = daemon
-        self._briefs = briefs
+        self._briefings = briefings
         self._submit = submit
         self._interval = settings.linker_interval
         self._linking = asyncio.Lock()
@@ -55,7 +57,7 @@ class Upkeep:
         """Work until cancelled; what fails is told and tried again the next time."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._persist(self._daemon.embed_missing))
-            group.create_task(self._persist(self._briefs.keep_ready))
+            group.create_task(self._persist(self._briefings.keep_ready))
             group.create_task(self._persist(lambda: self._repeat(self._interval, self._link)))
             group.create_task(self._persist(lambda: self._repeat(DECAY_EVERY, self._forget)))
             group.create_task(self._persist(lambda: self._repeat(SWEEP_EVERY, self._sweep)))
@@ -143,7 +145,7 @@ class Upkeep:
             await read(ledger.note, SWEEP, found.after)
 
     async def _count_accesses(self) -> None:
-        write = await self._briefs.accesses()
+        write = await self._briefings.take_accesses()
         if write is not None:
             await self._write(write)
 

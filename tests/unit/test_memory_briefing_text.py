@@ -8,8 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from services.memory.briefing.page import CHARACTERS, Item, Page, Section, Unit, limit, share
-from services.memory.briefing.rendering import Text, escape, render_compact, render_markdown
+from services.memory.briefing.page import (
+    CHARACTERS,
+    Item,
+    Page,
+    Section,
+    Text,
+    Unit,
+    escape,
+    limit,
+    render_compact,
+    render_markdown,
+    share,
+)
 from services.memory.briefing.sections import ORDER
 from shared.contracts import Node
 from shared.text.shorten import flatten, shorten

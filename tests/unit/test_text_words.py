@@ -5,9 +5,7 @@ import pytest
 from shared.text.words import STOP_WORDS, stem
 
 
-@pytest.mark.parametrize(
-    "forms", ["deploy deploys deployed deploying", "memory memories", "run running"]
-)
+@pytest.mark.parametrize("forms", ["deploy deploys deployed deploying", "memory memories", "run running"])
 def test_forms_of_a_word_share_a_stem(forms: str) -> None:
     assert len({stem(word) for word in forms.split()}) == 1
 

@@ -126,24 +126,19 @@ def find_superseded(view: "View", ids: Iterable[str], moment: float) -> set[str]
     return {link.node for link in _look(view, ids, "in", (Relation.SUPERSEDES,), 0.0, moment, ())}
 
 
-def tie(links: Iterable[Link], hubs: Mapping[str, float], agent: str) -> dict[str, Tie]:
-    """How the nodes of ``links`` hang together with those of ``hubs``, whose weights count as factors."""
+def find_ties(view: "View", hubs: Mapping[str, float], agent: str, moment: float) -> dict[str, Tie]:
+    """How nodes are joined with the ``hubs`` (what an agent acts through), whose weights count as factors."""
     ties: dict[str, Tie] = {}
-    for link in links:
-        if link.other not in hubs or link.node in hubs:
+    for link in find_links(view, hubs, moment, floor=MIN_WEIGHT):
+        if link.other in hubs:
             continue
-        weight = link.weight * hubs[link.other]
-        old = ties.get(link.node, Tie(0.0, "", 0.0))
-        applies = weight if link.relation is Relation.APPLIES_TO and not link.incoming else 0.0
-        phrase = PHRASES[link.relation][link.incoming].format(agent)
+        weight = link.weight * hubs[link.node]
+        old = ties.get(link.other, Tie(0.0, "", 0.0))
+        applies = weight if link.relation is Relation.APPLIES_TO and link.incoming else 0.0
+        phrase = PHRASES[link.relation][not link.incoming].format(agent)
         best = max((weight, phrase), (old.weight, old.note))
-        ties[link.node] = Tie(*best, max(applies, old.applies))
+        ties[link.other] = Tie(*best, max(applies, old.applies))
     return ties
-
-
-def turned(link: Link) -> Link:
-    """The same edge seen from its other end."""
-    return Link(link.other, link.node, link.relation, not link.incoming, link.weight)
 
 
 def reach(view: "View", starts: Iterable[str], depth: int, moment: float) -> dict[str, int]:

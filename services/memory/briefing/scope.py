@@ -1,4 +1,4 @@
-"""Where an agent stands in memory: its node, what is tied to it, what is near, what it has been doing."""
+"""What of memory concerns an agent: its node, what is tied to it, what is near, what it has been doing."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from services.memory.briefing.links import Tie, find_links, reach, tie, turned
+from services.memory.briefing.links import Tie, find_links, find_ties, reach
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
 from services.memory.embedding.embedder import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
@@ -49,48 +49,43 @@ _DEEDS = frozenset("decision event episodic goal observation pattern task".split
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """What of memory concerns ``agent`` at ``moment``.
 
-    ``node`` is the agent's own, ``hubs`` what it acts through (itself, its instances, what it is an
-    instance of) with a factor, ``ties`` the nodes joined with one of those, ``near`` the steps from its
-    node, ``anchors`` its latest nodes, ``work`` the steps from those and its node, ``mean`` the direction
-    of their vectors. ``suspects`` are the nodes whose metadata may bring them under Unresolved.
-    ``unknown``: memory has neither a node of it nor one by it.
+    ``node`` is the agent's own node. ``ties`` are the nodes joined with it, with its instances or with what
+    it is an instance of. ``near`` has the number of steps from its node. ``anchors`` are its latest nodes,
+    ``work`` the steps from those and its node, ``direction`` the mean of their vectors. ``suspects`` are the
+    nodes whose metadata may put them under Unresolved. ``unknown`` is set if memory has
+    neither a node of the agent nor one by it.
     """
 
     agent: str
     moment: float
     node: Node | None
-    hubs: Mapping[str, float]
     ties: Mapping[str, Tie]
     near: Mapping[str, int]
     anchors: tuple[str, ...]
     work: Mapping[str, int]
     direction: Vectors | None
-    since: float
     suspects: frozenset[str]
     unknown: bool
 
 
 def survey(view: "View", agent: str, moment: float) -> Scope:
-    """Look at memory from where ``agent`` stands."""
+    """The scope of ``agent`` at ``moment``."""
     node = find_agent(view, agent, moment)
     own = [node.id] if node else []
     hubs = _find_hubs(view, own, moment)
-    joined = find_links(view, hubs, moment, floor=MIN_WEIGHT)
-    ties = tie(map(turned, joined), hubs, agent)
+    ties = find_ties(view, hubs, agent, moment)
     latest = view.select(agent=agent, min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
-    anchors, since = _find_anchors(view, latest[: ANCHORS + SPARE], moment)
+    anchors = _find_anchors(view, latest[: ANCHORS + SPARE], moment)
     heaviest = sorted(ties, key=lambda node_id: (-ties[node_id].weight, node_id))[:SUSPECTS]
     return Scope(
         agent=agent,
         moment=moment,
         node=node,
-        hubs=hubs,
         ties=ties,
         near=reach(view, own, NEAR, moment),
         anchors=anchors,
         work=reach(view, (*anchors, *own), WORK, moment),
         direction=_mean(view, anchors or own),
-        since=since,
         suspects=frozenset((*latest, *heaviest)),
         unknown=not (node or anchors),
     )
@@ -125,32 +120,6 @@ def is_named(node: Node, agent: str) -> bool:
     return _plain(agent) in map(_plain, names)
 
 
-def is_candidate(node: Node, scope: Scope) -> bool:
-    """Whether ``find_agent`` might now find this node, and not the one it found."""
-    if is_named(node, scope.agent):
-        return True
-    if (scope.node and is_named(scope.node, scope.agent)) or node.kind in _DEEDS:
-        return False
-    return scope.agent in node.tags or _plain(node.title) == _plain(scope.agent)
-
-
-def is_anchor(node: Node, scope: Scope) -> bool:
-    """Whether a node, if it holds, is one of those the agent's present work is made out from."""
-    own = node.source.agent == scope.agent and node.importance >= MIN_IMPORTANCE
-    return own and changed_at(node) >= scope.since
-
-
-def recount(view: "View", scope: Scope, moment: float) -> Scope:
-    """The scope with its steps counted anew."""
-    own = [scope.node.id] if scope.node else []
-    return msgspec.structs.replace(
-        scope,
-        moment=moment,
-        near=reach(view, own, NEAR, moment),
-        work=reach(view, (*scope.anchors, *own), WORK, moment),
-    )
-
-
 def is_own(node: Node, agent: str) -> bool:
     """Whether the agent wrote the node, or the node is tagged with its name."""
     return node.source.agent == agent or agent in node.tags
@@ -165,17 +134,12 @@ def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:
     return hubs
 
 
-def _find_anchors(view: "View", latest: list[str], moment: float) -> tuple[tuple[str, ...], float]:
-    """Those of its latest nodes that are of the last 48 hours, or all where none are; and since when others
-    would count.
-    """
+def _find_anchors(view: "View", latest: list[str], moment: float) -> tuple[str, ...]:
+    """Those of its latest nodes that were written in the last 48 hours, or all if none were."""
     nodes = sorted(view.nodes(latest), key=lambda node: (-changed_at(node), node.id))
     current = [node for node in nodes if is_current(node, moment)]
     recent = [node for node in current if changed_at(node) >= moment - RECENT]
-    chosen = (recent or current)[:ANCHORS]
-    if len(chosen) == ANCHORS:
-        return tuple(node.id for node in chosen), changed_at(chosen[-1])
-    return tuple(node.id for node in chosen), moment - RECENT if recent else 0.0
+    return tuple(node.id for node in (recent or current)[:ANCHORS])
 
 
 def _mean(view: "View", ids: Iterable[str]) -> Vectors | None:

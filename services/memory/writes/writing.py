@@ -28,7 +28,7 @@ COMPARED = 5
 
 log = logger(__name__)
 
-Watcher = Callable[["View", Change], None]
+Watcher = Callable[[Change], None]
 """Told of each change once the view has it and before it is answered; in the writer's thread, so briefly."""
 
 
@@ -191,7 +191,7 @@ class Writer:
         with self.still:
             self.view.put(change, ids, vectors)
         for watch in self.watchers:
-            watch(self.view, change)
+            watch(change)
         return self._describe(change)
 
     def _embed(self, change: Change) -> "tuple[list[str], Vectors]":

@@ -44,7 +44,7 @@ def choose(view: "View", scope: Scope) -> Choice:
     """Read candidates in the order of their rank, those with a contradiction in any case, and place them."""
     listed = shortlist(view, scope)
     everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
-    links = find_contradictions(view, scope, everything)
+    links = _find_contradictions(view, scope, everything)
     contested = {link.node for link in links}
     nodes: dict[str, Node] = {}
     places: dict[str, Placement] = {}
@@ -59,26 +59,26 @@ def choose(view: "View", scope: Scope) -> Choice:
             break
         new = view.nodes(key for key in dict.fromkeys(wanted) if key not in nodes)
         nodes.update((node.id, node) for node in new)
-        places.update(place_all(view, scope, new))
+        places.update(_place_all(view, scope, new))
         wanted = []
     return Choice(
         nodes=nodes,
         places=places,
-        contradictions=[link for link in links if link.node in places or is_local(link.node, scope)],
+        contradictions=[link for link in links if link.node in places or _is_local(link.node, scope)],
         left={title: sum(key not in nodes for key in ids) for title, ids in listed.ids.items()},
         open=listed.open,
         consulted=len(nodes.keys() | everything.keys()),
     )
 
 
-def is_local(node_id: str, scope: Scope) -> bool:
+def _is_local(node_id: str, scope: Scope) -> bool:
     """Whether a node's contradictions concern the agent, though the node itself has no place in the
     briefing.
     """
     return scope.unknown or node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
 
 
-def find_contradictions(view: "View", scope: Scope, candidates: Iterable[str]) -> list[Link]:
+def _find_contradictions(view: "View", scope: Scope, candidates: Iterable[str]) -> list[Link]:
     """The contradictions of candidates and of what is in the agent's neighbourhood and scope."""
     starts = dict.fromkeys((*candidates, *scope.ties, *scope.near, *scope.anchors))
     if scope.unknown:
@@ -88,16 +88,16 @@ def find_contradictions(view: "View", scope: Scope, candidates: Iterable[str]) -
     return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT, oriented=False)
 
 
-def place_all(view: "View", scope: Scope, nodes: Iterable[Node]) -> dict[str, Placement]:
+def _place_all(view: "View", scope: Scope, nodes: Iterable[Node]) -> dict[str, Placement]:
     """The places of those nodes that have one, by id."""
     nodes = list(nodes)
-    standing = stand(view, scope, nodes)
+    standing = _stand(view, scope, nodes)
     cosines = view.measure([node.id for node in nodes], scope.direction)[2].tolist()
     spots = (place(node, scope, standing, cosine) for node, cosine in zip(nodes, cosines, strict=True))
     return {node.id: spot for node, spot in zip(nodes, spots, strict=True) if spot}
 
 
-def stand(view: "View", scope: Scope, nodes: list[Node]) -> Standing:
+def _stand(view: "View", scope: Scope, nodes: list[Node]) -> Standing:
     """What the edges say of these nodes."""
     shared = [node.id for node in nodes if node.kind in SHARED]
     return Standing(
