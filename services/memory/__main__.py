@@ -1,4 +1,4 @@
-"""The memory daemon on the bus: writes from its log in batches, questions as a micro service."""
+"""The memory daemon on the bus: writes from its log in batches, queries as a micro service."""
 
 import os
 import signal
@@ -8,11 +8,11 @@ from typing import TypeVar
 import msgspec
 
 from services.memory.briefing.service import BriefingService
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import Folder
+from services.memory.maintenance import Maintenance
 from services.memory.paging import fit_page
-from services.memory.upkeep import Upkeep
-from services.memory.writes.intake import Intake
+from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
@@ -33,10 +33,10 @@ from shared.errors import ActionError
 from shared.memory import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
 
 WRITES_AT_ONCE = 1_000
-"""Writes in hand at most: what arrives while one batch is stored makes the next one."""
+"""The most writes delivered and not yet answered: what arrives while one batch is stored makes the next."""
 
 BYTES_AT_ONCE = 64 * 1024 * 1024
-"""The bytes of writes in hand at most: a single write may have 8 MiB."""
+"""The most bytes of such writes: a single one may have 8 MiB."""
 
 CATCH_UP_WAIT = 30.0
 """Seconds a start waits for the store to catch up with its log; reads are refused until it has."""
@@ -45,31 +45,31 @@ Query = TypeVar("Query")
 
 
 class MemoryService(Agent):
-    """Keeps the office's memory: stores what agents remember, finds what they look for."""
+    """The team's memory: stores what agents remember, and answers their queries."""
 
     async def on_start(self) -> None:
-        """Take the lease, open the store, catch up with the log, and begin to take writes."""
+        """Acquire the lease, open the store, catch up with the log, and start to consume writes."""
         self._lease = Lease(self.bus, self.profile.name, Holder.this(self.bus.instance))
         await self._lease.acquire(self._stand_by)
         self.spawn(self._stop_when_lost())
-        self._daemon = await MemoryDaemon.open(self.settings)
-        self._briefings = BriefingService(self._daemon, self.settings)
-        self._intake = Intake(self._daemon, self.bus)
-        self._upkeep = Upkeep(self._daemon, self._briefings, self._intake.submit, self.settings)
-        await self._intake.open()
-        self.spawn(self._intake.run())
-        self.spawn(self._intake.announce())
-        await self._intake.caught_up(CATCH_UP_WAIT)
+        self._engine = await MemoryEngine.open(self.settings)
+        self._briefings = BriefingService(self._engine, self.settings)
+        self._follower = LogFollower(self._engine, self.bus)
+        self._maintenance = Maintenance(self._engine, self._briefings, self._follower.submit, self.settings)
+        await self._follower.open()
+        self.spawn(self._follower.run())
+        self.spawn(self._follower.announce())
+        await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
         self._folder = Folder(
-            self.settings.ingest, self._intake.submit, self._daemon.get, self._daemon.list_nodes
+            self.settings.ingest, self._follower.submit, self._engine.get, self._engine.list_nodes
         )
-        self.spawn(self._upkeep.run())
+        self.spawn(self._maintenance.run())
         self.spawn(self._folder.run())
         await self.bus.consume(
             subjects.MEMORY,
             self.profile.name,
-            self._intake.take,
-            self._intake.bury,
+            self._follower.take,
+            self._follower.dead_letter,
             concurrency=WRITES_AT_ONCE,
             ack_wait=self.settings.task_ack_wait,
             max_attempts=self.settings.max_attempts,
@@ -77,39 +77,39 @@ class MemoryService(Agent):
         )
 
     async def on_stop(self) -> None:
-        """Close the store, and let another daemon have the lease."""
-        await self._daemon.close()
+        """Close the store and release the lease."""
+        await self._engine.close()
         await self._lease.release()
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        """What memory answers, as ``memory.<verb>``."""
-        daemon, intake, upkeep = self._daemon, self._intake, self._upkeep
+        """The queries that memory answers, as ``memory.<verb>``."""
+        engine, follower, maintenance = self._engine, self._follower, self._maintenance
         reads: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
-            "search": _answering(MemoryQuery, daemon.search),
-            "get": _answering(GetQuery, lambda query: daemon.get(query.ids, query.at)),
+            "search": _answering(MemoryQuery, engine.search),
+            "get": _answering(GetQuery, lambda query: engine.get(query.ids, query.at)),
             "list": _answering(ListQuery, self._list),
-            "edges": _answering(EdgesQuery, daemon.list_edges),
-            "traverse": _answering(TraverseQuery, daemon.traverse),
-            "paths": _answering(PathsQuery, daemon.paths),
+            "edges": _answering(EdgesQuery, engine.list_edges),
+            "traverse": _answering(TraverseQuery, engine.traverse),
+            "paths": _answering(PathsQuery, engine.paths),
             "brief": self._brief,
         }
         return {
             **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},
-            "written": _answering(WrittenQuery, lambda query: intake.answer(query.id, query.seq)),
-            "embed": _answering(EmbedQuery, lambda query: daemon.embed(query.texts)),
-            "linker": _answering(LinkerQuery, lambda query: upkeep.answer(query.action)),
+            "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
+            "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
+            "linker": _answering(LinkerQuery, lambda query: maintenance.answer(query.action)),
             "reindex": _answering(_Nothing, lambda _: self._reindex()),
-            "rebuild": _answering(RebuildQuery, lambda query: intake.rebuild(force=query.force)),
+            "rebuild": _answering(RebuildQuery, lambda query: follower.rebuild(force=query.force)),
             "stats": _answering(_Nothing, lambda _: self._stats()),
             "health": _answering(_Nothing, lambda _: self._health()),
         }
 
     def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
-        """What any NATS client can have stored without knowing our envelopes."""
+        """The requests by which any NATS client can store something without knowing our envelopes."""
 
         def storing(parse: Callable[[bytes, str], MemoryWrite]) -> Callable[[bytes, str], Awaitable[bytes]]:
             async def store(data: bytes, asker: str) -> bytes:
-                return msgspec.json.encode(await self._intake.submit(parse(data, asker)))
+                return msgspec.json.encode(await self._follower.submit(parse(data, asker)))
 
             return store
 
@@ -119,18 +119,18 @@ class MemoryService(Agent):
         return await self._briefings.answer(_decode(data, BriefQuery))
 
     async def _list(self, query: ListQuery) -> NodePage:
-        return fit_page(await self._daemon.list_nodes(query))
+        return fit_page(await self._engine.list_nodes(query))
 
     async def _reindex(self) -> dict[str, object]:
-        await self._daemon.reindex()
-        return self._daemon.health()
+        await self._engine.reindex()
+        return self._engine.health()
 
     async def _stats(self) -> dict[str, object]:
-        return {**self._daemon.stats(), "briefings": self._briefings.stats()}
+        return {**self._engine.stats(), "briefings": self._briefings.stats()}
 
     async def _health(self) -> dict[str, object]:
-        behind = self._intake.behind
-        health = {**self._daemon.health(), **self._upkeep.health(), "ingest": self._folder.status()}
+        behind = self._follower.behind
+        health = {**self._engine.health(), **self._maintenance.health(), "ingest": self._folder.status()}
         if behind:
             health |= {"status": "catching up", "done": behind.done, "total": behind.total}
         return health
@@ -139,7 +139,7 @@ class MemoryService(Agent):
         self, answer: Callable[[bytes], Awaitable[bytes]]
     ) -> Callable[[bytes], Awaitable[bytes]]:
         async def respond(data: bytes) -> bytes:
-            if behind := self._intake.behind:
+            if behind := self._follower.behind:
                 raise ActionError(
                     f"Memory is being made anew from its log ({behind.done:,} of {behind.total:,} writes)",
                     "Ask again later; 'mailroom memory health' shows how far it is",
@@ -156,14 +156,14 @@ class MemoryService(Agent):
         )
 
     async def _stop_when_lost(self) -> None:
-        """End when another daemon has taken over meanwhile: two writers are worse than none."""
+        """Stop if another daemon has taken over: two writers are worse than none."""
         await self._lease.lost.wait()
         self.log.error("lease_lost", reason="another memory daemon has taken over")
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 class _Nothing(msgspec.Struct, frozen=True):
-    """A question without parameters."""
+    """A query without parameters."""
 
 
 def _decode(data: bytes, kind: type[Query]) -> Query:

@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from services.memory.briefing.service import BriefingService
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
 from services.memory.writes.change import Entry
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
@@ -21,7 +21,7 @@ from shared.settings import Settings, load
 class Office:
     """A memory that is written to with the sequence numbers that the stream would give."""
 
-    def __init__(self, daemon: MemoryDaemon, settings: Settings) -> None:
+    def __init__(self, daemon: MemoryEngine, settings: Settings) -> None:
         self.daemon = daemon
         self.briefings = BriefingService(daemon, settings)
         self._versions = itertools.count(daemon.version + 1)
@@ -43,7 +43,7 @@ class Office:
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     models = fetch(load().models, lambda line: None)
     settings = Settings(state_dir=tmp_path / "state", model_dir=models, briefed_agents=("scout",))
-    daemon = await MemoryDaemon.open(settings)
+    daemon = await MemoryEngine.open(settings)
     yield Office(daemon, settings)
     await daemon.close()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.ingest import folder as folder_module
 from services.memory.ingest import memory as ingest_memory
 from services.memory.ingest.drafting import OPEN_LINKS
@@ -32,7 +32,7 @@ SETTLE = 0.1
 class Office:
     """The memory daemon without the bus: what comes at the same time is one batch, numbered in order."""
 
-    def __init__(self, daemon: MemoryDaemon) -> None:
+    def __init__(self, daemon: MemoryEngine) -> None:
         self.daemon = daemon
         self.writes: list[MemoryWrite] = []
         self._line: list[tuple[MemoryWrite, asyncio.Future[MemoryWritten]]] = []
@@ -75,7 +75,7 @@ class Office:
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     fetch(settings.load().models, lambda line: None)
-    daemon = await MemoryDaemon.open(
+    daemon = await MemoryEngine.open(
         settings.load({**os.environ, "MAILROOM_STATE_DIR": str(tmp_path / "state")})
     )
     yield Office(daemon)

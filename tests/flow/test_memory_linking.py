@@ -13,15 +13,14 @@ from services.memory.linking.pruning import decay_pass
 from services.memory.linking.sweep import dedup_pass
 from services.memory.model import fetch
 from services.memory.retrieval.view import View
-from services.memory.storage.rows import write_edges, write_nodes
-from services.memory.storage.tables import Tables, Vectors
+from services.memory.storage.rows import Tables, Vectors, write_edges, write_nodes
 from services.memory.writes.gate import judge
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused
 from shared.memory import Memory
 from shared.settings import load
 from tests.flow.conftest import Office
-from tests.unit.linking_world import DIMENSIONS, NOW, World, at, note
+from tests.support.memory import DIMENSIONS, NOW, World, at, note
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +33,13 @@ def embedder() -> Iterator[Embedder]:
 
 @pytest.fixture
 def world(embedder: Embedder) -> World:
-    return World(embedder.embed)
+    return World(embed=embedder.embed)
 
 
 def relate(world: World, older: str, newer: str, kind: str = "fact", hours: float = 1) -> str:
     """What the linker makes of two sentences: a relation, "one" where they are merged, or nothing."""
-    world.add(note("older", older, kind=kind))
-    world.add(note("newer", newer, 60 * hours, kind=kind))
+    world.write(note("older", older, kind=kind))
+    world.write(note("newer", newer, 60 * hours, kind=kind))
     world.settle()
     if not (world.view.is_live("older") and world.view.is_live("newer")):
         return "one"
@@ -129,8 +128,8 @@ def test_supersession(world: World, older: str, newer: str, relation: str) -> No
 
 
 def test_what_is_said_later_of_earlier_does_not_supersede(world: World) -> None:
-    world.add(note("now", "The port of the broker is 4333", 60))
-    world.add(note("then", "The port of the broker is 4222", 120, valid_from=at(0)))
+    world.write(note("now", "The port of the broker is 4333", 60))
+    world.write(note("then", "The port of the broker is 4222", 120, valid_from=at(0)))
     world.settle()
     assert list(world.edges("now")) == [("now", "supersedes", "then")]
     assert world.node("then").valid_to == at(60)
@@ -149,8 +148,8 @@ SHORT = "The copies are kept in a {} box in the cellar"
 def test_a_changed_word_in_a_long_text_supersedes_by_likeness_alone(
     world: World, text: str, relation: str
 ) -> None:
-    world.add(note("older", "Releases", body=text.format("wooden")))
-    world.add(note("newer", "Releases", 60, body=text.format("metal")))
+    world.write(note("older", "Releases", body=text.format("wooden")))
+    world.write(note("newer", "Releases", 60, body=text.format("metal")))
     world.settle()
     (edge,) = world.edges("older").values()
     assert edge.relation.value == relation

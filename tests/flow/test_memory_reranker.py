@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
 from services.memory.retrieval.reranker import AROUND, PASSAGES, SHARE, Reranker, make_passages
 from services.memory.writes.change import Entry
@@ -153,7 +153,7 @@ def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
 
 
 async def test_a_deep_search_of_memory(tmp_path: Path, models: Path) -> None:
-    memory = await MemoryDaemon.open(Settings(state_dir=tmp_path / "state", model_dir=models))
+    memory = await MemoryEngine.open(Settings(state_dir=tmp_path / "state", model_dir=models))
     try:
         nodes = tuple(
             Node(

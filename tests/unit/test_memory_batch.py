@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.memory.writes.batch import Change, EdgeTuple, Entry, Known, answer, embedded_text, fold
+from services.memory.writes.change import Change, EdgeTuple, Entry, Known, embedded_text
+from services.memory.writes.staging import fold
+from services.memory.writes.writer import answer
 from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node, Relation
 
 AT = 1_800_000_000.0

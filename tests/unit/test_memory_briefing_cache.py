@@ -13,7 +13,7 @@ from services.memory.briefing.composing import compose, draft
 from services.memory.briefing.service import MAX_LISTS, AccessCounts, BriefingCache, Ready
 from services.memory.writes.change import Change
 from shared.contracts import Briefing, Edge, Relation
-from tests.unit.memory_world import DAY, NOW, World, direction, edge, ids, node, stamp
+from tests.support.memory import DAY, NOW, World, direction, edge, ids, node, stamp
 
 TTL = 300.0
 AGENTS = ("scout", "critic", "writer", "nobody")

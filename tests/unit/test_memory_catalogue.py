@@ -11,7 +11,7 @@ from services.memory.retrieval.node_table import parse_time, read_times
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.storage.rows import write_nodes
 from shared.contracts import Node, Source
-from tests.unit.memory_views import node
+from tests.support.memory import note
 
 
 def catalogue(*nodes: Node) -> Catalogue:
@@ -43,11 +43,11 @@ def test_a_time_without_a_zone_is_utc() -> None:
 
 def test_columns_are_the_same_for_what_is_loaded_and_what_is_put() -> None:
     nodes = [
-        node(
+        note(
             "a", "one", body="two", tags=("x", "y"), source=Source(agent="scout", session="s"), importance=0.3
         ),
-        node("b", "ümläut", kind="goal", updated_at="2026-04-01T00:00:00+00:00", version=5),
-        node("c", "gone", retired_version=7),
+        note("b", "ümläut", kind="goal", updated_at="2026-04-01T00:00:00+00:00", version=5),
+        note("c", "gone", retired_version=7),
     ]
     loaded, grown = catalogue(*nodes), catalogue()
     put(grown, *nodes)
@@ -62,8 +62,8 @@ def test_columns_are_the_same_for_what_is_loaded_and_what_is_put() -> None:
 
 
 def test_a_staged_node_is_not_there_before_it_is_published() -> None:
-    some = catalogue(node("a", "one", tags=("x",)))
-    some.stage([node("b", "two", tags=("x",)), node("a", "three")])
+    some = catalogue(note("a", "one", tags=("x",)))
+    some.stage([note("b", "two", tags=("x",)), note("a", "three")])
     assert some.size == 1
     assert some.find("b") is None
     assert some.admit(some.column("live"), tags=("x",)).tolist() == [True]
@@ -74,8 +74,8 @@ def test_a_staged_node_is_not_there_before_it_is_published() -> None:
 
 
 def test_only_what_is_asked_for_is_kept() -> None:
-    some = catalogue(*[node(f"n{i}", f"title {i}", tags=(f"t{i}",)) for i in range(4)])
-    put(some, node("n1", "again", tags=("t9",)), node("n4", "more", tags=("t0",)))
+    some = catalogue(*[note(f"n{i}", f"title {i}", tags=(f"t{i}",)) for i in range(4)])
+    put(some, note("n1", "again", tags=("t9",)), note("n4", "more", tags=("t0",)))
     kept = some.keep(np.flatnonzero(some.column("current")))
     assert [entry.title for entry in kept.read(range(kept.size))] == [
         *("title 0", "title 2", "title 3"),
@@ -86,13 +86,13 @@ def test_only_what_is_asked_for_is_kept() -> None:
     assert kept.admit(kept.column("live"), tags=("t0",)).tolist() == [True, False, False, False, True]
     for page in (kept.page_of_many, kept.page_of_few):
         assert page(kept.column("live"), "n1", 2) == [1, 2]
-    put(kept, node("n5", "later"))
+    put(kept, note("n5", "later"))
     assert kept.read([5])[0].title == "later"
 
 
 def talk(number: int, session: str, minute: int, **fields: object) -> Node:
     created = f"2026-03-01T{minute // 60:02}:{minute % 60:02}:00+00:00"
-    return node(f"n{number:03}", "t", created_at=created, source=Source(session=session), **fields)
+    return note(f"n{number:03}", "t", created_at=created, source=Source(session=session), **fields)
 
 
 def stands_beside(some: Catalogue) -> dict[str, list[str]]:

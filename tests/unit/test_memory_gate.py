@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from services.memory.writes.gate import judge
 from shared.contracts import KINDS, Node, Rejection
-from tests.unit.linking_world import at, note
+from tests.support.memory import at, note
 
 PORT = "The port of the broker is 4222"
 JUST_OVER = 1e-6

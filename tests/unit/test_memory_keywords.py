@@ -13,7 +13,7 @@ from services.memory.retrieval.search import Search, State
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import write_nodes
 from shared.contracts import MemoryQuery, Node
-from tests.unit.memory_views import NOW, find, node, put, tables, vector
+from tests.support.memory import NOW, make_tables, note, put, search_ids, vector
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def catalogue(*nodes: Node) -> Catalogue:
     return Catalogue(write_nodes(nodes))
 
 
-FOUR = tuple(node(f"n{i}", text[:250], body=text, tags=("x",)) for i, text in enumerate(TEXTS))
+FOUR = tuple(note(f"n{i}", text[:250], body=text, tags=("x",)) for i, text in enumerate(TEXTS))
 
 
 def keep(folder: Path, *nodes: Node) -> None:
@@ -110,12 +110,12 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     "nodes",
     [
         (FOUR[2], FOUR[0], FOUR[3], FOUR[1]),
-        (*FOUR, node("new", "a zebra of the broker")),
-        (node("new", "a zebra of the broker"), *FOUR),
+        (*FOUR, note("new", "a zebra of the broker")),
+        (note("new", "a zebra of the broker"), *FOUR),
         (FOUR[0], FOUR[1], FOUR[3]),
-        (FOUR[0], node("n1", "another lease", version=2), FOUR[2], FOUR[3]),
-        (FOUR[0], node("n1", "of the same version, and longer"), FOUR[2], FOUR[3]),
-        (FOUR[0], node("n1", "liam", body="liam", tags=("x",), version=2), FOUR[2], FOUR[3]),
+        (FOUR[0], note("n1", "another lease", version=2), FOUR[2], FOUR[3]),
+        (FOUR[0], note("n1", "of the same version, and longer"), FOUR[2], FOUR[3]),
+        (FOUR[0], note("n1", "liam", body="liam", tags=("x",), version=2), FOUR[2], FOUR[3]),
     ],
 )
 def test_what_changed_since_is_read_anew(tmp_path: Path, nodes: tuple[Node, ...]) -> None:
@@ -128,18 +128,18 @@ def test_what_changed_since_is_read_anew(tmp_path: Path, nodes: tuple[Node, ...]
 
 
 def test_what_was_put_since_the_start_is_kept_too(tmp_path: Path) -> None:
-    view = View.build(tables([(entry, None) for entry in FOUR[:2]]))
+    view = View.build(make_tables([(entry, None) for entry in FOUR[:2]]))
     put(view, *FOUR[2:])
-    put(view, node("n0", "a zebra now", version=3))
+    put(view, note("n0", "a zebra now", version=3))
     assert view.unsaved == 5
     view.save(tmp_path)
-    entries = [(entry, None) for entry in (*FOUR[1:], node("n0", "a zebra now", version=3))]
-    again = View.build(tables(entries), tmp_path)
+    entries = [(entry, None) for entry in (*FOUR[1:], note("n0", "a zebra now", version=3))]
+    again = View.build(make_tables(entries), tmp_path)
     assert view.unsaved == again.unsaved == 0
     for text in ("zebra", "lease of mail", "broker", "restarts"):
         query = MemoryQuery(text=text)
         assert again.search(query, vector(1), NOW) == view.search(query, vector(1), NOW)
-    assert find(again, "zebra") == ["n0"]
+    assert search_ids(again, "zebra") == ["n0"]
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped", "text", "foreign", "misfit"])
@@ -147,8 +147,8 @@ def test_a_damaged_or_foreign_file_means_reading_anew(tmp_path: Path, damage: st
     keep(tmp_path, *FOUR)
     spoil(tmp_path / snapshot.FILE, damage)
     assert snapshot.restore(tmp_path, catalogue(*FOUR)) is None
-    view = View.build(tables([(entry, None) for entry in FOUR]), tmp_path)
-    assert find(view, "restarts") == ["n0"]
+    view = View.build(make_tables([(entry, None) for entry in FOUR]), tmp_path)
+    assert search_ids(view, "restarts") == ["n0"]
 
 
 def spoil(path: Path, damage: str) -> None:
@@ -168,7 +168,7 @@ def spoil(path: Path, damage: str) -> None:
 
 def test_a_file_of_other_nodes_is_left_alone(tmp_path: Path) -> None:
     keep(tmp_path, *FOUR)
-    others = [node(f"m{i}", "other texts") for i in range(4)]
+    others = [note(f"m{i}", "other texts") for i in range(4)]
     assert snapshot.restore(tmp_path, catalogue(*others, FOUR[0])) is None
     assert snapshot.restore(tmp_path, catalogue()) is not None
 

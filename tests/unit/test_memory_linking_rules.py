@@ -12,7 +12,7 @@ from services.memory.linking.similarity import is_generic, link_similar
 from services.memory.linking.structural import instantiate, lead_to, relate_by_tags, relate_in_time
 from services.memory.linking.supersession import end, find_supersession
 from shared.contracts import Edge, Node, Relation
-from tests.unit.linking_world import NOW, at, note
+from tests.support.memory import NOW, at, note
 
 JUST_UNDER = 1e-6
 

@@ -11,7 +11,7 @@ import msgspec
 
 from services.memory.briefing.composing import compose, draft, render
 from services.memory.briefing.page import Page
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.graph import decay
 from services.memory.writes.change import Change
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite
@@ -153,12 +153,12 @@ class AccessCounts:
 class BriefingService:
     """Answers requests for briefings, and records when each was made so that it can be reproduced exactly."""
 
-    def __init__(self, daemon: MemoryDaemon, settings: Settings) -> None:
-        self._daemon = daemon
+    def __init__(self, engine: MemoryEngine, settings: Settings) -> None:
+        self._engine = engine
         self._kept_ready = settings.briefed_agents
         self._cache = BriefingCache(settings.briefing_ttl)
         self._counts = {"served": 0, "made": 0}
-        daemon.watch(self._cache.apply)
+        engine.watch(self._cache.apply)
 
     async def answer(self, query: BriefQuery) -> bytes:
         """The briefing as JSON; see ``composing.compose``."""
@@ -173,7 +173,7 @@ class BriefingService:
 
     async def take_accesses(self) -> MemoryWrite | None:
         """The accesses since the last call, as a write for the log; None if there were none."""
-        return await self._daemon.run_in_reader(self._cache.accesses.take, self._daemon.view, time.time())
+        return await self._engine.run_in_reader(self._cache.accesses.take, self._engine.view, time.time())
 
     async def keep_ready(self) -> None:
         """Make the briefings of the agents in ``settings.briefed_agents`` ahead, until cancelled."""
@@ -190,35 +190,32 @@ class BriefingService:
         def make() -> Ready:
             return self._cache.make(agent, time.time(), lambda: self._draft(agent), compact=compact)
 
-        ready = await self._daemon.run_in_reader(make)
+        ready = await self._engine.run_in_reader(make)
         self._counts["made"] += 1
-        ledger = self._daemon.ledger
-        await self._daemon.run_in_reader(ledger.note_briefing, agent, ready.version, ready.moment)
+        await self._engine.record_briefing(agent, ready.version, ready.moment)
         return ready
 
     def _draft(self, agent: str) -> Page:
         """Compose from a view that nobody writes to meanwhile, if possible without holding up the writer."""
         for _ in range(FREE_ATTEMPTS):
-            view = self._daemon.view
+            view = self._engine.view
             version = view.version
             made = draft(view, agent, time.time())
             if view.version == version:
                 return made
-        with self._daemon.still:
-            return draft(self._daemon.view, agent, time.time())
+        with self._engine.lock:
+            return draft(self._engine.view, agent, time.time())
 
     async def _as_of(self, query: BriefQuery) -> Briefing:
         """The briefing that was served at that version; if none was, the one of the time it was reached."""
-        ledger, read = self._daemon.ledger, self._daemon.run_in_reader
-        view = await self._daemon.at(query.at)
-        served = await read(ledger.briefing_moment, query.agent, query.at)
-        moment = served if served is not None else await read(ledger.moment_of, query.at)
-        return await read(self._compose, view, query, moment)
+        view = await self._engine.at(query.at)
+        moment = await self._engine.briefing_moment(query.agent, query.at)
+        return await self._engine.run_in_reader(self._compose, view, query, moment)
 
     def _compose(self, view: "View", query: BriefQuery, moment: float) -> Briefing:
-        if view is not self._daemon.view:
+        if view is not self._engine.view:
             return compose(view, query.agent, moment, compact=query.compact)
-        with self._daemon.still:
+        with self._engine.lock:
             return compose(view, query.agent, moment, compact=query.compact)
 
 

@@ -22,8 +22,8 @@ from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended
 
 if TYPE_CHECKING:
-    from services.memory.storage.tables import Tables
-    from services.memory.writes.batch import Change
+    from services.memory.storage.rows import Tables
+    from services.memory.writes.change import Change
 
 LEAST_WASTED = 1_000
 """Outdated slots that are left alone, however few nodes there are."""

@@ -1,17 +1,35 @@
-"""What goes into a batch, what comes out of it, and what it must know."""
+"""What goes into a batch of writes, what comes out of it, and the states that nodes and edges get by it."""
 
 from collections.abc import Callable, Collection, Iterable
+from operator import attrgetter
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.contracts import Direction, Edge, MemoryWrite, Node
+from shared.contracts.base import amended
 
 EdgeTuple = tuple[str, str, str]
 """from, to, relation."""
 
 Vectors = NDArray[np.float32]
+
+MAX_TAG = 128
+"""The longest tag, in characters."""
+
+MAX_COUNT = 2**63 - 1
+"""The largest count that a table holds."""
+
+_content = attrgetter(
+    *"kind title body tags metadata source importance valid_from valid_to retired_version".split()
+)
+"""What tells one state of a node from another; the rest says when it was written and read."""
+
+UNIT_TOLERANCE = 0.01
+"""How far from 1 the length of a given embedding may be: float32 and rounded JSON stay well within."""
+
+_LEAST, _MOST = (1 - UNIT_TOLERANCE) ** 2, (1 + UNIT_TOLERANCE) ** 2
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,3 +97,93 @@ def embedded_text(node: Node) -> str:
 def join_text(title: str, body: str) -> str:
     """The text of a node with this title and body."""
     return f"{title}\n{body}" if body else title
+
+
+def check_node(node: Node) -> None:
+    """Raise ValueError naming the field where a table could not hold what the contract admits."""
+    if node.access_count > MAX_COUNT:
+        raise ValueError(f"access_count must be at most {MAX_COUNT}, not {node.access_count}")
+    for tag in node.tags:
+        if len(tag) > MAX_TAG or not tag.strip():
+            raise ValueError(f"tags must be 1 to {MAX_TAG} characters each, not {tag[:40]!r}")
+
+
+def merge_node(
+    node: Node, old: Node | None, version: int, written_at: str, seen: tuple[int, str] = (0, "")
+) -> Node:
+    """A node as it is stored: without embedding, and with what the ``old`` one keeps.
+
+    ``seen`` is how often that was shown so far, and when last.
+    """
+    if old is None:
+        return amended(node, created_version=version, version=version, retired_version=0, embedding=())
+    return amended(
+        node,
+        created_at=old.created_at,
+        updated_at=node.updated_at or written_at,
+        created_version=old.created_version,
+        version=version,
+        retired_version=0,
+        embedding=(),
+        access_count=max(node.access_count, seen[0]),
+        last_accessed_at=max(node.last_accessed_at, seen[1]),
+    )
+
+
+def is_same(node: Node, old: Node) -> bool:
+    """Whether they say the same."""
+    return bool(_content(node) == _content(old))
+
+
+def merge_edge(edge: Edge, old: Edge | None, version: int, stamp: str) -> Edge:
+    """An edge as it is stored, with what the ``old`` one keeps; ``stamp`` is when it is written."""
+    return amended(
+        edge,
+        created_at=old.created_at if old else edge.created_at or stamp,
+        touched_at=edge.touched_at or stamp,
+        created_version=old.created_version if old else version,
+        version=version,
+        retired_version=0,
+    )
+
+
+def is_same_edge(edge: Edge, old: Edge) -> bool:
+    """Whether writing ``edge`` over ``old`` changes nothing."""
+    if edge.touched_at and edge.touched_at != old.touched_at:
+        return False
+    return edge.weight == old.weight and edge.provenance == old.provenance
+
+
+def read_vectors(write: MemoryWrite, dimensions: int) -> dict[int, Vectors]:
+    """The vectors that came with a write, by the place of their node; raises ValueError for a bad one."""
+    if write.vectors:
+        if len(write.vectors) != 4 * dimensions * len(write.nodes):
+            raise ValueError(
+                f"vectors holds {len(write.vectors):,} bytes; {len(write.nodes)} vectors of this memory's "
+                f"model ({dimensions} numbers each) take {4 * dimensions * len(write.nodes):,}"
+            )
+        rows = np.frombuffer(write.vectors, "<f4").astype(np.float32, copy=False).reshape(-1, dimensions)
+        _require_units(rows)
+        return dict(enumerate(rows))
+    places = [place for place, node in enumerate(write.nodes) if node.embedding]
+    for place in places:
+        if len(write.nodes[place].embedding) != dimensions:
+            count = len(write.nodes[place].embedding)
+            raise ValueError(f"embedding has {count} numbers; this memory's model has {dimensions}")
+    if not places:
+        return {}
+    with np.errstate(over="ignore"):
+        rows = np.array([write.nodes[place].embedding for place in places], np.float32)
+    _require_units(rows)
+    return dict(zip(places, rows, strict=True))
+
+
+def _require_units(rows: Vectors) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.vecdot(rows, rows)
+        if squares.min() >= _LEAST and squares.max() <= _MOST:  # neither where one is not a number
+            return
+        lengths = np.sqrt(squares)
+        bad = np.flatnonzero(~(np.abs(lengths - 1) <= UNIT_TOLERANCE))  # also where it is not a number
+    if len(bad):
+        raise ValueError(f"embedding must be a unit vector; its length is {lengths[bad[0]]:.4g}")

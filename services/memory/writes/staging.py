@@ -1,25 +1,62 @@
-"""The states that the writes of a batch make, each taken in whole or not at all."""
+"""A batch of writes folded into one change of the graph, each taken whole or not at all."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from services.memory.writes.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
-from services.memory.writes.merging import (
+from services.memory.writes.change import (
     MAX_COUNT,
+    Change,
+    EdgeTuple,
+    Entry,
+    Known,
+    Text,
+    Vectors,
     check_node,
+    embedded_text,
     is_same,
     is_same_edge,
     merge_edge,
     merge_node,
+    read_vectors,
 )
 from shared import subjects
 from shared.contracts import Direction, Edge, MemoryWrite, Node, Relation
 from shared.contracts.base import amended
 
 _encoder = msgspec.json.Encoder()
+
+
+def fold(entries: Sequence[Entry], known: Known, dimensions: int) -> tuple[Change, list[str]]:
+    """The change that writes make in their order, and for each its error ("" where it is taken).
+
+    Nothing of a write with an error is in the change. What a write says is applied in this order:
+
+    - nodes: one that is there already is replaced, keeping its created_at, its created_version and the
+      higher access_count; a retired one comes back; the same content again changes nothing;
+    - edges: they join live nodes, of this write or earlier ones; one that is there gets the new weight,
+      provenance and touched_at, and the same again changes nothing; supersedes makes no cycle;
+    - unlink and retire: tombstones, marked with the version; a node takes its edges along, and doing it twice
+      changes nothing;
+    - accessed: counted, without a new state.
+
+    A vector counts where the text is new; the daemon's own writes (sender "memory") may name what is gone
+    meanwhile: that part of them is passed over.
+    """
+    staging = Staging(known)
+    errors = []
+    for entry in entries:
+        try:
+            staging.take(entry, read_vectors(entry.write, dimensions))
+        except ValueError as error:
+            staging.undo()
+            errors.append(str(error))
+        else:
+            errors.append("")
+    return staging.change(), errors
 
 
 class Staging:

@@ -1,4 +1,4 @@
-"""The ledger: which writes were applied, and which state of the tables is the committed one; in SQLite."""
+"""The commit table, in SQLite: which writes were applied, and which state of the tables is committed."""
 
 import json
 import sqlite3
@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.memory.storage.tail import Piece
+from services.memory.storage.disk import Disk
+from services.memory.storage.wal import Segment
 from shared.errors import StartError
 
 KEPT_WRITES = 1_000_000
-"""So many writes are recognised when they are sent again; the bus redelivers within minutes."""
+"""So many writes are recognised when they are delivered again; the bus redelivers within minutes."""
 
 KEPT_BRIEFINGS = 10_000
-"""So many briefings can be made again with the moment at which they were made first."""
+"""So many briefings can be reproduced with the moment at which they were made."""
 
 _SCHEMA = """
 create table if not exists state (name text primary key, value integer not null) without rowid;
@@ -33,7 +34,7 @@ create table if not exists briefings (agent text not null, version integer not n
 class Commit(NamedTuple):
     """What becomes true at once: ``tables`` are the committed Lance versions, by name.
 
-    ``writes`` are ids and versions, ``moments`` the time of each; ``accessed`` has new totals; ``tail`` are
+    ``writes`` are ids and versions, ``moments`` the time of each; ``accessed`` has new totals; ``wal`` are
     rows that go into the tables later; ``flushed`` says that all earlier ones are in them; ``counts`` are
     further numbers to keep.
     """
@@ -43,22 +44,23 @@ class Commit(NamedTuple):
     writes: Sequence[tuple[str, int]] = ()
     moments: Sequence[float] = ()
     accessed: Mapping[str, tuple[int, str]] = {}
-    tail: Sequence[Piece] = ()
+    wal: Sequence[Segment] = ()
     flushed: bool = False
     counts: Mapping[str, int] = {}
 
 
-class Ledger:
-    """What makes a commit of several tables one: it counts when it stands here, and else it did not happen.
+class CommitTable:
+    """Makes one commit of changes to several tables: it happened if it is recorded here, and else it did not.
 
-    LanceDB commits table by table and syncs nothing; a row here is written, synced, after the tables are. The
-    file is locked while it is open, so a second daemon on the same folder is refused. Raises StartError where
-    it is locked, of a later version, or no database. Safe in any thread; a change is on disk when its method
-    returns, and raises sqlite3.Error where it cannot be.
+    LanceDB commits table by table and syncs nothing; a row here is written and synced after the tables are.
+    The file is locked while it is open, so a second daemon on the same folder is refused. Raises StartError
+    if it is locked, of a later version, or no database. Safe in any thread. A change is on disk when its
+    method returns; it raises sqlite3.Error if it cannot be written.
     """
 
-    def __init__(self, path: Path, schema: int) -> None:
+    def __init__(self, path: Path, schema: int, disk: Disk | None = None) -> None:
         self._path = path
+        self._disk = disk or Disk(path.parent)
         self._lock = threading.RLock()
         self._database = sqlite3.connect(path, timeout=0, check_same_thread=False, isolation_level=None)
         try:
@@ -98,7 +100,7 @@ class Ledger:
         return dict(self._read("select name, value from state"))
 
     def find(self, write_id: str) -> int | None:
-        """The graph version at which a write was applied; None where it was not."""
+        """The graph version at which a write was applied; None if it was not."""
         rows = self._read("select version from writes where id = ?", write_id)
         return int(rows[0][0]) if rows else None
 
@@ -109,6 +111,9 @@ class Ledger:
 
     def commit(self, commit: Commit) -> None:
         """Make this the committed state, whole or not at all."""
+        self._disk.run("commit", self._commit, commit)
+
+    def _commit(self, commit: Commit) -> None:
         state = {"version": commit.version, **commit.tables, **commit.counts}
         versions = [version for _, version in commit.writes]
         with self._transaction():
@@ -119,16 +124,16 @@ class Ledger:
             self._many("insert or replace into access values (?, ?, ?)", accessed)
             if commit.flushed:
                 self._database.execute("delete from tail")
-            self._many("insert into tail values (?, ?, ?)", commit.tail)
+            self._many("insert into tail values (?, ?, ?)", commit.wal)
 
     def forget(self, names: Sequence[str]) -> None:
         """Drop tables from the state: they are no more."""
         with self._transaction():
             self._many("delete from state where name = ?", [(name,) for name in names])
 
-    def tail(self) -> list[Piece]:
+    def wal(self) -> list[Segment]:
         """The rows that are not in the tables yet, in the order of writing."""
-        return [Piece(*row) for row in self._read("select name, start, size from tail order by rowid")]
+        return [Segment(*row) for row in self._read("select name, start, size from tail order by rowid")]
 
     def access(self) -> dict[str, tuple[int, str]]:
         """How often each node was shown, and when last."""
@@ -136,34 +141,34 @@ class Ledger:
         return {node_id: (count, last_at) for node_id, count, last_at in rows}
 
     def moment_of(self, version: int) -> float:
-        """When a version was reached: the time of the last write up to it; 0 where there was none."""
+        """When a version was reached: the time of the last write up to it; 0 if there was none."""
         query = "select moment from moments where version <= ? order by version desc limit 1"
         rows = self._read(query, version)
         return float(rows[0][0]) if rows else 0.0
 
-    def mark(self, version: int, moment: float) -> None:
-        """Remember when a version was reached whose writes are not told of."""
+    def record_moment(self, version: int, moment: float) -> None:
+        """Record when a version was reached whose writes are not recorded."""
         with self._transaction():
             self._many("insert or ignore into moments values (?, ?)", [(version, moment)])
 
-    def note(self, name: str, value: str) -> None:
-        """Remember a text under a name."""
+    def write_note(self, name: str, value: str) -> None:
+        """Record a text under a name."""
         with self._transaction():
             self._many("insert or replace into notes values (?, ?)", [(name, value)])
 
-    def noted(self, name: str) -> str:
-        """The text that was remembered under a name; empty where there is none."""
+    def read_note(self, name: str) -> str:
+        """The text that was recorded under a name; empty if there is none."""
         rows = self._read("select value from notes where name = ?", name)
         return str(rows[0][0]) if rows else ""
 
-    def note_briefing(self, agent: str, version: int, moment: float) -> None:
-        """Remember when a briefing was made; of several at one version the newest counts."""
+    def record_briefing(self, agent: str, version: int, moment: float) -> None:
+        """Record when a briefing was made; of several at one version the newest counts."""
         with self._transaction():
             self._many("insert or replace into briefings values (?, ?, ?)", [(agent, version, moment)])
             self._trim("briefings", KEPT_BRIEFINGS)
 
     def briefing_moment(self, agent: str, version: int) -> float | None:
-        """When a briefing was last made at a version; None where that is not known."""
+        """When a briefing was last made at a version; None if that is not known."""
         query = "select moment from briefings where agent = ? and version = ?"
         rows = self._read(query, agent, version)
         return float(rows[0][0]) if rows else None
@@ -174,7 +179,7 @@ class Ledger:
             self._trim("writes", KEPT_WRITES)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         with self._lock:
             self._database.close()
 

@@ -1,83 +1,27 @@
-"""The tables on disk: their schemas, the version of these, the way up from older ones, and their upkeep."""
+"""The tables in LanceDB: their schemas, their migration from older versions, and what is done to them."""
 
-from collections.abc import Callable, Iterator, Mapping
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from services.memory.storage import states
-from services.memory.storage.lance import import_lancedb
-
-Vectors = NDArray[np.float32]
+from services.memory.storage import rows
+from services.memory.storage.disk import Disk
+from services.memory.storage.rows import EDGES, NODES, vector_schema
 
 SCHEMA_VERSION = 2
-"""Of all tables below and of the ledger; a store of a later one is not opened."""
+"""Of all tables below and of the commit table; a store of a later one is not opened."""
 
 _NEVER = timedelta(days=36_500)
 _AT_ONCE = timedelta(milliseconds=1)
 _BATCH = 16_384
 """Rows read at a time: with 1,024, which is the default, half a million edges took three times as long."""
-
-NODES = pa.schema(
-    {
-        "id": pa.string(),
-        "kind": pa.string(),
-        "title": pa.string(),
-        "body": pa.string(),
-        "tags": pa.list_(pa.string()),
-        "metadata": pa.string(),
-        "source_agent": pa.string(),
-        "source_session": pa.string(),
-        "source_channel": pa.string(),
-        "importance": pa.float64(),
-        "access_count": pa.int64(),
-        "last_accessed_at": pa.string(),
-        "created_at": pa.string(),
-        "updated_at": pa.string(),
-        "valid_from": pa.string(),
-        "valid_to": pa.string(),
-        "created_version": pa.int64(),
-        "version": pa.int64(),
-        "retired_version": pa.int64(),
-    }
-)
-"""A row is one state of a node, which held from graph version ``version`` on; ``metadata`` is JSON text."""
-
-EDGES = pa.schema(
-    {
-        "from_id": pa.string(),
-        "to_id": pa.string(),
-        "relation": pa.string(),
-        "weight": pa.float64(),
-        "provenance": pa.string(),
-        "created_at": pa.string(),
-        "touched_at": pa.string(),
-        "created_version": pa.int64(),
-        "version": pa.int64(),
-        "retired_version": pa.int64(),
-    }
-)
-"""A row is one state of an edge, as for NODES; ``provenance`` is JSON text."""
-
-
-class Tables(NamedTuple):
-    """Memory at one version, as it is read from disk.
-
-    ``nodes`` (as NODES, tombstones included) has one row an id, ``edges`` (as EDGES) one a live edge;
-    ``access`` gives how often a node was shown and when last, as of now at whatever version. ``vectors`` has
-    a row for each of ``vector_ids``: the current one's model alone, so an id may be missing.
-    """
-
-    nodes: pa.Table
-    edges: pa.Table
-    access: dict[str, tuple[int, str]]
-    vector_ids: list[str]
-    vectors: Vectors
-    version: int
 
 
 class Layout(NamedTuple):
@@ -86,12 +30,6 @@ class Layout(NamedTuple):
     schema: pa.Schema
     keys: tuple[str, ...]
     history: str
-
-
-def vector_schema(dimensions: int) -> pa.Schema:
-    """A row is the vector of the text that a node had from graph version ``version`` on."""
-    embedding = pa.list_(pa.float32(), dimensions)
-    return pa.schema({"id": pa.string(), "version": pa.int64(), "embedding": embedding})
 
 
 def vector_table(model: str) -> str:
@@ -103,7 +41,7 @@ def lay_out(model: str, dimensions: int) -> dict[str, Layout]:
     """The tables of a memory with this embedding model, by name; each has its history beside it.
 
     Rows are only ever added, one a state, the newest of a key counts; so a commit costs what its size is, and
-    never a look at what is there. ``Shelf.split`` moves old states into the history when they are many.
+    never a look at what is there. ``LanceTables.split`` moves old states into the history when they are many.
     """
     return {
         "nodes": Layout(NODES, ("id",), "node_history"),
@@ -112,20 +50,21 @@ def lay_out(model: str, dimensions: int) -> dict[str, Layout]:
     }
 
 
-class Shelf:
-    """The Lance tables of a memory in the folder ``path``, with one layout each and its history.
+class LanceTables:
+    """The Lance tables of a memory in the folder of ``disk``, with one layout each and its history.
 
-    What is done to them counts once ``versions`` is in the ledger. They have no indices: search and graph are
-    in RAM, and what is looked up here is read whole.
+    A change of them counts once ``versions`` is in the commit table. They have no indices: search and graph
+    are in RAM, and what is read here is read whole.
     """
 
-    def __init__(self, path: Path, layouts: Mapping[str, Layout]) -> None:
-        self._database = import_lancedb().connect(str(path))
+    def __init__(self, disk: Disk, layouts: Mapping[str, Layout]) -> None:
+        self._disk = disk
+        self._database = import_lancedb().connect(str(disk.path))
         self._layouts = layouts
         self._tables: dict[str, Any] = {}
 
     def open(self, committed: Mapping[str, int]) -> None:
-        """Open the tables that are committed, make the others; raises ValueError for one that is not so."""
+        """Open the committed tables, create the others; raises ValueError if one is not as committed."""
         for layout_name, layout in self._layouts.items():
             for name in (layout_name, layout.history):
                 if name not in committed:
@@ -144,10 +83,10 @@ class Shelf:
         """All rows of a table that has no layout here."""
         return self._database.open_table(name).to_arrow()
 
-    def replace(self, name: str, data: pa.Table, *, there: bool) -> None:
-        """Put ``data`` in place of a table that is there, whatever it was, or make one of it."""
-        mode = "overwrite" if there else "create"
-        self._tables[name] = self._database.create_table(name, data, mode=mode)
+    def replace(self, name: str, data: pa.Table, *, exists: bool) -> None:
+        """Put ``data`` in place of an existing table, whatever its columns, or create one."""
+        create, mode = self._database.create_table, "overwrite" if exists else "create"
+        self._tables[name] = self._disk.run("replace", create, name, data, mode=mode)
 
     def versions(self) -> dict[str, int]:
         """The Lance version of each table."""
@@ -155,12 +94,12 @@ class Shelf:
 
     def read(self, name: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows of a table, or some columns of them, in batches."""
-        rows = self._tables[name].search()
-        return iter((rows.select(columns) if columns else rows).to_batches(_BATCH))
+        found = self._tables[name].search()
+        return iter((found.select(columns) if columns else found).to_batches(_BATCH))
 
     def add(self, name: str, data: pa.Table) -> None:
         """Append rows."""
-        self._tables[name].add(data)
+        self._disk.run("add", self._tables[name].add, data)
 
     def count(self, name: str) -> int:
         """How many rows a table has."""
@@ -170,19 +109,19 @@ class Shelf:
         """Move a table's old states, and the tombstones of edges, into its history."""
         layout = self._layouts[name]
         table = pa.Table.from_batches(self.read(name), layout.schema)
-        current, old = states.split(table, layout.keys, tombstones="from_id" not in layout.keys)
+        current, old = rows.split(table, layout.keys, tombstones="from_id" not in layout.keys)
         self.add(layout.history, old)
-        self._tables[name].add(current, mode="overwrite")
+        self._disk.run("split", self._tables[name].add, current, mode="overwrite")
 
     def compact(self) -> None:
         """Merge small files; the old ones stay until ``clean``."""
         for table in self._tables.values():
-            table.optimize(cleanup_older_than=_NEVER)
+            self._disk.run("compact", table.optimize, cleanup_older_than=_NEVER)
 
     def clean(self) -> None:
         """Remove the files that the newest states of the tables do not need."""
         for table in self._tables.values():
-            table.optimize(cleanup_older_than=_AT_ONCE, delete_unverified=True)
+            self._disk.run("clean", table.optimize, cleanup_older_than=_AT_ONCE, delete_unverified=True)
 
 
 def migrate(
@@ -227,3 +166,43 @@ def _to_2(tables: dict[str, pa.Table], model: str, dimensions: int, stamp: str) 
 _Step = Callable[[dict[str, pa.Table], str, int, str], dict[str, pa.Table]]
 _STEPS: tuple[_Step, ...] = (_to_2,)
 """From schema 1 on, each to the next."""
+
+
+UNUSED = "lance_namespace_urllib3_client.api."
+"""The generated classes of the REST client of remote namespaces: 1.0 of the 2.6 s of the import of lancedb
+0.40, which has no option to leave them out. Where one is used after all it fails at once, since the stand-ins
+take no arguments; that they are still imported is tested."""
+
+
+class _Unused(ModuleType):
+    """A module in which every class is there and empty."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds the modules under UNUSED before they are read from disk."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname.startswith(UNUSED) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Unused(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def import_lancedb() -> Any:
+    """The lancedb package; REST namespaces cannot be connected to in a process that imported it here."""
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        return importlib.import_module("lancedb")
+    finally:
+        sys.meta_path.remove(finder)

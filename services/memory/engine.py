@@ -1,4 +1,4 @@
-"""The memory itself: opened, written to in batches, read from; it knows nothing of the bus."""
+"""The memory engine: opened, written to in batches, read from; it does not know the bus."""
 
 import asyncio
 import shutil
@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from services.memory.opening import load_view, open_embedder, open_reranker, open_store, save_view
+from services.memory.loading import load_view, open_embedder, open_reranker, open_store, save_view
 from services.memory.writes.change import Entry
-from services.memory.writes.writing import Watcher, Writer, Written
+from services.memory.writes.writer import Watcher, Writer, Written
 from shared.contracts import (
     EdgePage,
     EdgesQuery,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from services.memory.embedding.registry import AnyEmbedder
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
-    from services.memory.storage.ledger import Ledger
     from services.memory.storage.store import Store
 
 READERS = 4
@@ -47,33 +47,34 @@ EMBEDDED_AT_ONCE = 64
 SWITCH = 0.001
 """Seconds a thread computes while others wait: a fifth of the usual, so that searches need not wait long."""
 
-BASE_NOTE = "base"
-"""Under which the ledger has the version that comes before the first message of the log."""
-
+P = ParamSpec("P")
 T = TypeVar("T")
 log = logger(__name__)
 
 
-class MemoryDaemon:
-    """The team's memory in the folder ``memory`` of the state directory.
+class MemoryEngine:
+    """The team's memory in the folder ``memory`` of the state directory. Made by ``open``.
 
-    Everything takes place in threads, so that an event loop that awaits it stays free: one thread writes, a
-    few read. What was answered to a write is on disk and is found from then on. Made by ``open``.
+    Everything runs in threads, so that an event loop that awaits it stays free: one thread writes, a few
+    read. A write that was answered is on disk and is found from then on.
     """
 
     def __init__(
         self, path: Path, store: "Store", view: "View", embedder: "AnyEmbedder", reranker: "Reranker"
     ) -> None:
+        self.lock = threading.Lock()
+        """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
         self._path = path
         self._embedder = embedder
         self._reranker = reranker
-        self._writing = Writer(store, view, embedder)
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
-        self._upkeep: asyncio.Task[None] | None = None
+        self._watchers: list[Watcher] = []
+        self._past: View | None = None
+        self._use(store, view)
+        self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
+        self._reading_threads = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
+        self._tidying: asyncio.Task[None] | None = None
         self._unembedded = 0
         self._closed = False
-        self._past: View | None = None
         self._started = time.monotonic()
         self._counts = {"writes": 0, "refused": 0, "searches": 0}
 
@@ -98,7 +99,7 @@ class MemoryDaemon:
     @property
     def version(self) -> int:
         """The graph version: that of the last write that was applied."""
-        return self._writing.store.version
+        return self._store.version
 
     @property
     def unembedded(self) -> int:
@@ -106,50 +107,49 @@ class MemoryDaemon:
         return self._unembedded
 
     @property
-    def ledger(self) -> "Ledger":
-        """What is remembered besides nodes and edges; each call of it may wait for the disk."""
-        return self._writing.store.ledger
-
-    @property
-    def still(self) -> threading.Lock:
-        """Held while the view changes; whoever reads much of it at one version holds it too, briefly."""
-        return self._writing.still
-
-    @property
     def view(self) -> "View":
         """Memory as it is."""
-        return self._writing.view
+        return self._view
 
-    async def find_base(self) -> int:
-        """The graph version that comes before the first message of the log."""
-        return int(await self._in(self._readers, self.ledger.noted, BASE_NOTE) or 0)
+    async def moment_of(self, version: int) -> float:
+        """When a version was reached, in seconds since 1970; 0 if nothing was stored."""
+        return await self.run_in_reader(self._store.commits.moment_of, version)
 
-    async def set_base(self, version: int) -> None:
-        """Remember it; durable when this returns."""
-        await self._in(self._writer, self.ledger.note, BASE_NOTE, str(version))
+    async def read_note(self, name: str) -> str:
+        """The text that was recorded under a name; empty if there is none."""
+        return await self.run_in_reader(self._store.commits.read_note, name)
 
-    async def find_moment(self, version: int) -> float:
-        """When a version was reached, in seconds since 1970; 0 where nothing was stored."""
-        return await self._in(self._readers, self.ledger.moment_of, version)
+    async def write_note(self, name: str, value: str) -> None:
+        """Record a text under a name; durable when this returns."""
+        await self.run_in_reader(self._store.commits.write_note, name, value)
+
+    async def record_briefing(self, agent: str, version: int, moment: float) -> None:
+        """Record when a briefing was made, so that it can be reproduced."""
+        await self.run_in_reader(self._store.commits.record_briefing, agent, version, moment)
+
+    async def briefing_moment(self, agent: str, version: int) -> float:
+        """When a briefing was last made at a version; if that is not known, when the version was reached."""
+        made = await self.run_in_reader(self._store.commits.briefing_moment, agent, version)
+        return await self.moment_of(version) if made is None else made
 
     async def write(self, entries: Sequence[Entry]) -> Written:
         """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
         stored.
 
         A write that was applied before, by its id, is answered again and not applied again. A node's text,
-        its title and then its body, is embedded unless the write brings a vector or the text is as it was.
-        When the disk cannot take it, all are answered with that reason, and reading goes on.
+        its title and then its body, is embedded unless the write brings a vector or the text is unchanged.
+        If it cannot be stored, all are answered with the reason, and reading goes on.
         """
-        written = await self._in(self._writer, self._writing.write, list(entries))
+        written = await self._run_in_writer(lambda: self._writer.write(list(entries)))
         self._counts["writes"] += len(entries)
         self._counts["refused"] += sum(bool(answer.error) for answer in written.answers)
-        if self._writing.store.untidy and (self._upkeep is None or self._upkeep.done()):
-            self._upkeep = asyncio.create_task(self._in(self._writer, self._tidy))
+        if self._store.is_untidy and (self._tidying is None or self._tidying.done()):
+            self._tidying = asyncio.create_task(self._run_in_writer(self._tidy))
         return written
 
-    async def written(self, write_id: str) -> MemoryWritten | None:
-        """The answer to a write that was applied, at whatever time; None where it was not."""
-        version = await self._in(self._readers, self.ledger.find, write_id)
+    async def find_answer(self, write_id: str) -> MemoryWritten | None:
+        """The answer to a write that was applied at any time; None if it was not."""
+        version = await self.run_in_reader(self._store.commits.find, write_id)
         return None if version is None else MemoryWritten(cause=write_id, version=version)
 
     async def get(self, ids: Sequence[str], at: int = 0) -> list[Node]:
@@ -159,41 +159,41 @@ class MemoryDaemon:
         Unknown ids are left out.
         """
         view = await self.at(at)
-        return await self._in(self._readers, view.nodes, list(ids))
+        return await self.run_in_reader(view.nodes, list(ids))
 
     async def list_nodes(self, query: ListQuery) -> NodePage:
         """A page of nodes."""
         view = await self.at(query.at)
-        return await self._in(self._readers, view.list, query)
+        return await self.run_in_reader(view.list, query)
 
     async def list_edges(self, query: EdgesQuery) -> EdgePage:
         """A page of edges."""
         view = await self.at(query.at)
-        return await self._in(self._readers, view.graph.page, query, view.version)
+        return await self.run_in_reader(view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
         """The live nodes that fit a query best; ``retrieval.ranking`` tells how they are scored."""
         self._counts["searches"] += 1
         view = await self.at(query.at)
-        return await self._in(self._readers, self._search, view, query)
+        return await self.run_in_reader(self._search, view, query)
 
     async def traverse(self, query: TraverseQuery) -> Traversal:
         """Walk the graph."""
         from services.memory.graph.walk import traverse
 
         view = await self.at(query.at)
-        return await self._in(self._readers, traverse, view, query, await self._moment(query.at))
+        return await self.run_in_reader(traverse, view, query, await self._moment(query.at))
 
     async def paths(self, query: PathsQuery) -> list[GraphPath]:
         """The best ways from one node to another."""
         from services.memory.graph.paths import find_paths
 
         view = await self.at(query.at)
-        return await self._in(self._readers, find_paths, view, query, await self._moment(query.at))
+        return await self.run_in_reader(find_paths, view, query, await self._moment(query.at))
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """A unit vector of each text, as nodes have them."""
-        vectors = await self._in(self._readers, self._embedder.embed, [*texts])
+        vectors = await self.run_in_reader(self._embedder.embed, [*texts])
         result: list[list[float]] = vectors.tolist()
         return result
 
@@ -208,33 +208,33 @@ class MemoryDaemon:
         if version > self.view.version:
             raise ActionError(f"There is no graph version {version} yet", f"Memory is at {self.view.version}")
         if self._past is None or self._past.version != version:
-            self._past = await self._in(self._writer, load_view, self._writing.store, None, version)
+            self._past = await self._run_in_writer(lambda: load_view(self._store, None, version))
         return self._past
 
     async def embed_missing(self) -> None:
         """Embed what has no vector of the model in use yet, step by step, until nothing is left."""
-        told = False
+        logged = False
         while True:
-            embedded, self._unembedded = await self._in(
-                self._writer, self._writing.embed_missing, EMBEDDED_AT_ONCE
+            embedded, self._unembedded = await self._run_in_writer(
+                lambda: self._writer.embed_missing(EMBEDDED_AT_ONCE)
             )
             if not embedded:
                 return
-            if not told:
+            if not logged:
                 log.info("embedding_anew", texts=self._unembedded, model=self._embedder.model_name)
-            told = True
+            logged = True
 
     def watch(self, watcher: Watcher) -> None:
-        """Have somebody told of each change from now on."""
-        self._writing.watchers.append(watcher)
+        """Have ``watcher`` called with each change from now on."""
+        self._watchers.append(watcher)
 
     async def clear(self) -> None:
-        """Begin anew with nothing stored: the folder's content is removed."""
-        await self._in(self._writer, self._clear)
+        """Start over with nothing stored: the folder's content is removed."""
+        await self._run_in_writer(self._clear)
 
     async def reindex(self) -> None:
-        """Compact the tables, and make all that search needs anew from them."""
-        await self._in(self._writer, self._reindex)
+        """Compact the tables, and rebuild from them all that search needs."""
+        await self._run_in_writer(self._reindex)
 
     def stats(self) -> dict[str, Any]:
         """Counts: version, nodes and edges there are, nodes by kind, and what was done since the start."""
@@ -251,7 +251,7 @@ class MemoryDaemon:
 
     def health(self) -> dict[str, Any]:
         """``status`` ok or degraded; ``problem`` is why the last write could not be stored, if so."""
-        problem = self._writing.problem
+        problem = self._writer.problem
         return {
             "status": "degraded" if problem else "ok",
             "problem": problem,
@@ -260,29 +260,30 @@ class MemoryDaemon:
         }
 
     async def close(self) -> None:
-        """Finish what is being written and let the folder go."""
+        """Finish what is being written and close the store."""
         if self._closed:
             return
         self._closed = True
-        if self._upkeep is not None:
-            await self._upkeep
-        await self._in(self._writer, lambda: save_view(self.view, self._path, least=0))
-        for pool in (self._writer, self._readers):
+        if self._tidying is not None:
+            await self._tidying
+        await self._run_in_writer(lambda: save_view(self.view, self._path, least=0))
+        for pool in (self._writing_thread, self._reading_threads):
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
         self._reranker.close()
-        self._writing.store.close()
+        self._store.close()
 
-    async def run_in_reader(self, work: Callable[..., T], *args: object) -> T:
-        """Do something that reads, away from the event loop."""
-        return await self._in(self._readers, work, *args)
+    async def run_in_reader(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do something that reads in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reading_threads, partial(work, *args, **kwargs))
 
-    async def _in(self, pool: ThreadPoolExecutor, work: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(pool, work, *args)
+    async def _run_in_writer(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writing_thread, work)
 
     async def _moment(self, at: int) -> float:
         """The time that a version stands for: now for the last one, else when it was written."""
-        return time.time() if at in (0, self.version) else await self.find_moment(at)
+        return time.time() if at in (0, self.version) else await self.moment_of(at)
 
     def _search(self, view: "View", query: MemoryQuery) -> list[Hit]:
         import numpy as np
@@ -295,23 +296,24 @@ class MemoryDaemon:
 
     def _tidy(self) -> None:
         try:
-            self._writing.store.tidy()
+            self._store.tidy()
             save_view(self.view, self._path)
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
 
     def _reindex(self) -> None:
-        self._writing.store.tidy()
-        self._show(load_view(self._writing.store))
+        self._store.tidy()
+        self._use(self._store, load_view(self._store))
 
     def _clear(self) -> None:
-        self._writing.store.close()
+        self._store.close()
         for entry in self._path.iterdir():  # the folder itself may be a mount
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        self._writing.store = open_store(self._path, self._embedder)
-        self._show(load_view(self._writing.store))
+        store = open_store(self._path, self._embedder)
+        self._use(store, load_view(store))
 
-    def _show(self, view: "View") -> None:
-        with self._writing.still:
-            self._writing.view = view
+    def _use(self, store: "Store", view: "View") -> None:
+        with self.lock:
+            self._store, self._view = store, view
+        self._writer = Writer(store, view, self._embedder, self.lock, self._watchers)
         self._past = None

@@ -1,4 +1,4 @@
-"""What the writer's thread does: judge writes, embed their texts, store them, show them to the readers."""
+"""The writer: judges writes, embeds their texts, stores them, and shows them to the readers."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.writes.batch import answer, fold
 from services.memory.writes.change import Change, Entry, Known, embedded_text
 from services.memory.writes.gate import judge
+from services.memory.writes.staging import fold
 from shared import subjects
 from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, Node, Rejection
+from shared.contracts.base import amended, generate_id, generate_iso_timestamp
 from shared.errors import ActionError
 from shared.log import logger
 
 if TYPE_CHECKING:
     from services.memory.embedding.registry import AnyEmbedder
     from services.memory.retrieval.view import View
+    from services.memory.storage.rows import Vectors
     from services.memory.storage.store import Store
-    from services.memory.storage.tables import Vectors
 
 MAX_EVENT_IDS = 1_000
 """The most ids a version event names; whoever needs more asks what changed since."""
@@ -26,10 +27,12 @@ MAX_EVENT_IDS = 1_000
 COMPARED = 5
 """The nodes that a new one is held against: the nearest may be an event, and hide a fact."""
 
+_ANSWER = MemoryWritten(cause="blank")
+
 log = logger(__name__)
 
 Watcher = Callable[[Change], None]
-"""Told of each change once the view has it and before it is answered; in the writer's thread, so briefly."""
+"""Called with each change after the view has it and before it is answered, in the writer's thread."""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,22 +57,30 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 class Writer:
     """Applies batches of writes to the store and to the live view; for one thread.
 
-    ``still`` is held while the view changes: whoever reads much of it at one version holds it too.
+    ``lock`` is held while the view changes. ``watchers`` are called with each change. ``problem`` is why the
+    last write could not be stored, if so.
     """
 
-    def __init__(self, store: "Store", view: "View", embedder: "AnyEmbedder") -> None:
-        self.store = store
-        self.view = view
-        self.still = threading.Lock()
+    def __init__(
+        self,
+        store: "Store",
+        view: "View",
+        embedder: "AnyEmbedder",
+        lock: threading.Lock,
+        watchers: Sequence[Watcher],
+    ) -> None:
         self.problem = ""
-        self.watchers: list[Watcher] = []
+        self._store = store
+        self._view = view
         self._embedder = embedder
+        self._lock = lock
+        self._watchers = watchers
         self._made: dict[str, Vectors] = {}
 
     def write(self, entries: Sequence[Entry]) -> Written:
-        """Apply writes in their order as one commit; see MemoryDaemon.write."""
+        """Apply writes in their order as one commit; see MemoryEngine.write."""
         self._made.clear()
-        earlier = self.store.ledger.find_all([entry.write.id for entry in entries])
+        earlier = self._store.commits.find_all([entry.write.id for entry in entries])
         fresh: dict[str, Entry] = {}
         for entry in entries:
             if entry.write.id not in earlier:
@@ -106,17 +117,17 @@ class Writer:
 
     def embed_missing(self, limit: int) -> tuple[int, int]:
         """Embed up to ``limit`` texts that lack a vector: how many these were, and how many are left."""
-        missing = self.store.missing_vectors(limit)
+        missing = self._store.missing_vectors(limit)
         if missing:
             vectors = self._embedder.embed([text for _, _, text in missing])
-            self.store.add_vectors([(node_id, version) for node_id, version, _ in missing], vectors)
+            self._store.add_vectors([(node_id, version) for node_id, version, _ in missing], vectors)
             current = [row for row, (node_id, _, text) in enumerate(missing) if self._says(node_id, text)]
-            with self.still:
-                self.view.put_vectors([missing[row][0] for row in current], vectors[current])
-        return len(missing), self.store.count_missing()
+            with self._lock:
+                self._view.put_vectors([missing[row][0] for row in current], vectors[current])
+        return len(missing), self._store.count_missing()
 
     def _says(self, node_id: str, text: str) -> bool:
-        node = self.view.node(node_id)
+        node = self._view.node(node_id)
         return node is not None and embedded_text(node) == text
 
     def _settle(self, entries: list[Entry]) -> tuple[Change, dict[str, Refusal]]:
@@ -147,7 +158,7 @@ class Writer:
         for entry in entries:
             if entry.write.insist:
                 continue
-            new = [node for node in entry.write.nodes if self.view.node(node.id) is None]
+            new = [node for node in entry.write.nodes if self._view.node(node.id) is None]
             vectors = self._vectors_of(new, change)
             for node, vector in zip(new, vectors, strict=True):
                 if rejection := self._reject(node, self._find_nearest(vector, passed)):
@@ -180,17 +191,17 @@ class Writer:
     ) -> list[tuple[Node, float]]:
         """The live nodes, and those of this batch, whose texts are nearest in meaning, nearest first."""
         found = [(node, float(vector @ other)) for node, other in passed]
-        for node_id, cosine in self.view.similar(vector, COMPARED):
-            if (node := self.view.node(node_id)) is not None:
+        for node_id, cosine in self._view.similar(vector, COMPARED):
+            if (node := self._view.node(node_id)) is not None:
                 found.append((node, cosine))
         return sorted(found, key=lambda pair: -pair[1])[:COMPARED]
 
     def _apply(self, change: Change) -> GraphVersion:
         ids, vectors = self._embed(change)
-        self._store(change, ids, vectors)
-        with self.still:
-            self.view.put(change, ids, vectors)
-        for watch in self.watchers:
+        self._store_change(change, ids, vectors)
+        with self._lock:
+            self._view.put(change, ids, vectors)
+        for watch in self._watchers:
             watch(change)
         return self._describe(change)
 
@@ -204,7 +215,7 @@ class Writer:
             vectors[row] = vector
         return ids, vectors
 
-    def _store(self, change: Change, ids: list[str], vectors: "Vectors") -> None:
+    def _store_change(self, change: Change, ids: list[str], vectors: "Vectors") -> None:
         """Store a change, with the vectors of texts that it replaced again: only the past shows them."""
         import numpy as np
 
@@ -213,16 +224,18 @@ class Writer:
             ids, versions = [*ids, text.id], [*versions, text.version]
             made = self._embedder.embed([text.text]) if text.vector is None else text.vector[np.newaxis]
             vectors = np.concatenate([vectors, made])
-        self.store.apply(change, ids, vectors, versions)
+        self._store.apply(change, ids, vectors, versions)
 
     def _known(self) -> Known:
-        graph = self.view.graph
-        return Known(node=self.view.node, edge=graph.edge, edges_of=graph.edges_of, is_live=self.view.is_live)
+        graph = self._view.graph
+        return Known(
+            node=self._view.node, edge=graph.edge, edges_of=graph.edges_of, is_live=self._view.is_live
+        )
 
     def _describe(self, change: Change) -> GraphVersion:
         ends = (end for edge in change.edges.values() for end in (edge.from_id, edge.to_id))
         others = [end for end in dict.fromkeys(ends) if end not in change.nodes][:MAX_EVENT_IDS]
-        touched = [*change.nodes.values(), *self.view.nodes(others)]
+        touched = [*change.nodes.values(), *self._view.nodes(others)]
         return GraphVersion(
             version=change.version,
             kinds=tuple(sorted({node.kind for node in touched})),
@@ -235,3 +248,20 @@ class Writer:
         if refusal is None:
             return answer(write, "", version)
         return answer(write, refusal.error, version, refusal.rejection)
+
+
+def answer(write: MemoryWrite, error: str, version: int, rejection: Rejection | None = None) -> MemoryWritten:
+    """What is sent back: the ids of its nodes and the version, or why nothing of it was stored."""
+    ids = tuple(dict.fromkeys((*(node.id for node in write.nodes), *write.retire)))
+    return amended(
+        _ANSWER,
+        id=generate_id(),
+        created_at=generate_iso_timestamp(),
+        recipient=write.sender,
+        cause=write.id,
+        goal_id=write.goal_id,
+        ids=() if error else ids,
+        version=0 if error else version,
+        error=error,
+        rejection=rejection,
+    )

@@ -1,4 +1,4 @@
-"""What memory does by itself, from time to time: link, forget, count what was read, keep briefings ready."""
+"""Maintenance: what memory does periodically by itself, such as linking, merging, and counting accesses."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from services.memory.briefing.service import BriefingService
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.linking.cycle import Cycle, link_cycle
 from services.memory.linking.pruning import decay_pass
 from services.memory.linking.sweep import Sweep, dedup_pass
@@ -16,34 +16,34 @@ from shared.log import logger
 from shared.settings import Settings
 
 DECAY_EVERY = 3_600.0
-"""Seconds between two looks for edges that have faded; how fast they fade does not depend on it."""
+"""Seconds between two passes over faded edges; how fast edges fade does not depend on it."""
 SWEEP_EVERY = 600.0
-"""Seconds between two looks for duplicates among SWEPT_AT_ONCE nodes."""
+"""Seconds between two passes that compare SWEPT_AT_ONCE nodes with all others for duplicates."""
 SWEPT_AT_ONCE = 500
-"""The nodes of one such look: each is held against all, which takes a second in all at 100,000."""
+"""The nodes of one such pass: it takes a second at 100,000 nodes."""
 ACCESS_EVERY = 30.0
-"""Seconds between two writes of what was shown in briefings."""
+"""Seconds between two writes of the accesses by briefings."""
 PAUSE = 5.0
 """Seconds after a failure until it is tried again."""
 MOST_ROUNDS = 20
-"""Rounds of the linker in a row: what is left then waits for the next time."""
+"""Cycles of the linker in a row; the rest is done the next time."""
 CURSOR = "linker"
-"""Under which the ledger has how far the linker is."""
+"""The name of the note that says how far the linker is."""
 SWEEP = "sweep"
-"""Under which it has the id of the last node that was held against all others."""
+"""The name of the note with the id of the last node that was compared with all others."""
 
 log = logger(__name__)
 
 Submit = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
 
 
-class Upkeep:
-    """The daemon's own work on memory; all it changes goes through the log like anybody's writes."""
+class Maintenance:
+    """The daemon's own work on memory; all it changes goes through the log like the writes of agents."""
 
     def __init__(
-        self, daemon: MemoryDaemon, briefings: BriefingService, submit: Submit, settings: Settings
+        self, engine: MemoryEngine, briefings: BriefingService, submit: Submit, settings: Settings
     ) -> None:
-        self._daemon = daemon
+        self._engine = engine
         self._briefings = briefings
         self._submit = submit
         self._interval = settings.linker_interval
@@ -54,17 +54,17 @@ class Upkeep:
         self._problem = ""
 
     async def run(self) -> None:
-        """Work until cancelled; what fails is told and tried again the next time."""
+        """Work until cancelled; what fails is logged and tried again the next time."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._persist(self._daemon.embed_missing))
-            group.create_task(self._persist(self._briefings.keep_ready))
-            group.create_task(self._persist(lambda: self._repeat(self._interval, self._link)))
-            group.create_task(self._persist(lambda: self._repeat(DECAY_EVERY, self._forget)))
-            group.create_task(self._persist(lambda: self._repeat(SWEEP_EVERY, self._sweep)))
-            group.create_task(self._persist(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
+            group.create_task(self._keep_trying(self._engine.embed_missing))
+            group.create_task(self._keep_trying(self._briefings.keep_ready))
+            group.create_task(self._keep_trying(lambda: self._repeat(self._interval, self._link)))
+            group.create_task(self._keep_trying(lambda: self._repeat(DECAY_EVERY, self._remove_faded_edges)))
+            group.create_task(self._keep_trying(lambda: self._repeat(SWEEP_EVERY, self._merge_duplicates)))
+            group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
 
     async def answer(self, action: str) -> dict[str, Any]:
-        """``status`` tells what the linker did, ``trigger`` has it do a round first."""
+        """The linker's status; ``trigger`` makes it do a round first."""
         if action not in ("status", "trigger"):
             raise ActionError(f"The linker has no action {action[:40]!r}", "It has status and trigger")
         if action == "trigger":
@@ -72,7 +72,7 @@ class Upkeep:
         return self.status()
 
     def status(self) -> dict[str, Any]:
-        """What the linker has done since the start, and when it last looked."""
+        """What the linker has done since the start, and when it ran last."""
         return {
             "rounds": self._rounds,
             "seconds_since": round(time.monotonic() - self._last_round, 1) if self._rounds else None,
@@ -82,11 +82,11 @@ class Upkeep:
         }
 
     def health(self) -> dict[str, Any]:
-        """What is worth knowing besides the store's own health."""
-        return {"linker": self.status(), "not_embedded": self._daemon.unembedded}
+        """What belongs to memory's health besides the engine's own."""
+        return {"linker": self.status(), "not_embedded": self._engine.unembedded}
 
-    async def _persist(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something until it is done, begun anew after a pause where it fails."""
+    async def _keep_trying(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something until it is done; if it fails, start it again after a pause."""
         while True:
             try:
                 return await work()
@@ -112,11 +112,10 @@ class Upkeep:
                     break
 
     async def _link_once(self) -> bool:
-        """One bounded round; whether there may be more to do."""
-        ledger = self._daemon.ledger
-        version, _, after = (await self._daemon.run_in_reader(ledger.noted, CURSOR)).partition(" ")
-        cycle: Cycle = await self._daemon.run_in_reader(
-            link_cycle, self._daemon.view, int(version or 0), time.time(), after
+        """One cycle; whether there may be more to do."""
+        version, _, after = (await self._engine.read_note(CURSOR)).partition(" ")
+        cycle: Cycle = await self._engine.run_in_reader(
+            link_cycle, self._engine.view, int(version or 0), time.time(), after
         )
         self._rounds += 1
         self._last_round = time.monotonic()
@@ -126,23 +125,22 @@ class Upkeep:
             self._counts[name] = self._counts.get(name, 0) + count
         if not cycle.nodes:
             return False
-        await self._daemon.run_in_reader(ledger.note, CURSOR, f"{cycle.cursor} {cycle.after}")
+        await self._engine.write_note(CURSOR, f"{cycle.cursor} {cycle.after}")
         return True
 
-    async def _forget(self) -> None:
-        while write := await self._daemon.run_in_reader(decay_pass, self._daemon.view, time.time()):
+    async def _remove_faded_edges(self) -> None:
+        while write := await self._engine.run_in_reader(decay_pass, self._engine.view, time.time()):
             await self._write(write)
 
-    async def _sweep(self) -> None:
-        """Look for duplicates of the next nodes: of what was embedded late, the linker saw no vector."""
-        ledger, read = self._daemon.ledger, self._daemon.run_in_reader
-        after = await read(ledger.noted, SWEEP)
-        found: Sweep = await read(dedup_pass, self._daemon.view, after, SWEPT_AT_ONCE)
+    async def _merge_duplicates(self) -> None:
+        """Merge duplicates of the next nodes: those embedded late had no vector when they were linked."""
+        after = await self._engine.read_note(SWEEP)
+        found: Sweep = await self._engine.run_in_reader(dedup_pass, self._engine.view, after, SWEPT_AT_ONCE)
         if found.write is not None:
             await self._write(found.write)
         self._counts["merged"] = self._counts.get("merged", 0) + found.merged
         if found.after != after:
-            await read(ledger.note, SWEEP, found.after)
+            await self._engine.write_note(SWEEP, found.after)
 
     async def _count_accesses(self) -> None:
         write = await self._briefings.take_accesses()
