@@ -49,30 +49,30 @@ class MemoryService(Agent):
 
     async def on_start(self) -> None:
         """Acquire the lease, open the store, catch up with the log, and start to consume writes."""
-        self._lease = Lease(self.bus, self.profile.name, Holder.this(self.bus.instance))
+        self._lease = Lease(self.context.bus, self.context.profile.name, Holder.this(self.context.bus.instance))
         await self._lease.acquire(self._stand_by)
-        self.spawn(self._stop_when_lost())
-        self._engine = await MemoryEngine.open(self.settings)
-        self._briefings = BriefingService(self._engine, self.settings)
-        self._follower = LogFollower(self._engine, self.bus)
-        self._maintenance = Maintenance(self._engine, self._briefings, self._follower.submit, self.settings)
+        self.context.spawn(self._stop_when_lost())
+        self._engine = await MemoryEngine.open(self.context.settings)
+        self._briefings = BriefingService(self._engine, self.context.settings)
+        self._follower = LogFollower(self._engine, self.context.bus)
+        self._maintenance = Maintenance(self._engine, self._briefings, self._follower.submit, self.context.settings)
         await self._follower.open()
-        self.spawn(self._follower.run())
-        self.spawn(self._follower.announce())
+        self.context.spawn(self._follower.run())
+        self.context.spawn(self._follower.announce())
         await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
         self._folder = Folder(
-            self.settings.ingest, self._follower.submit, self._engine.get, self._engine.list_nodes
+            self.context.settings.ingest, self._follower.submit, self._engine.get, self._engine.list_nodes
         )
-        self.spawn(self._maintenance.run())
-        self.spawn(self._folder.run())
-        await self.bus.consume(
+        self.context.spawn(self._maintenance.run())
+        self.context.spawn(self._folder.run())
+        await self.context.bus.consume(
             subjects.MEMORY,
-            self.profile.name,
+            self.context.profile.name,
             self._follower.take,
             self._follower.dead_letter,
             concurrency=WRITES_AT_ONCE,
-            ack_wait=self.settings.task_ack_wait,
-            max_attempts=self.settings.max_attempts,
+            ack_wait=self.context.settings.task_ack_wait,
+            max_attempts=self.context.settings.max_attempts,
             max_bytes=BYTES_AT_ONCE,
         )
 
@@ -149,7 +149,7 @@ class MemoryService(Agent):
         return respond
 
     async def _stand_by(self, holder: Holder) -> None:
-        self.log.warning(
+        self.context.log.warning(
             "refused_to_start",
             reason=f"another memory daemon has the lease: {holder}",
             next="standing by, to take over when it ends",
@@ -158,7 +158,7 @@ class MemoryService(Agent):
     async def _stop_when_lost(self) -> None:
         """Stop if another daemon has taken over: two writers are worse than none."""
         await self._lease.lost.wait()
-        self.log.error("lease_lost", reason="another memory daemon has taken over")
+        self.context.log.error("lease_lost", reason="another memory daemon has taken over")
         os.kill(os.getpid(), signal.SIGTERM)
 
 

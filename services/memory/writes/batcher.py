@@ -9,7 +9,8 @@ from services.memory.writes.write_log import Logged, WriteLog
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, decode
+from shared.bus.records import read_record
+from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten
 from shared.errors import BusError
 from shared.log import logger
 
@@ -51,12 +52,11 @@ class Announcer:
 
     async def _last(self) -> int:
         try:
-            stored = await self._bus.last(subjects.OFFICE, subjects.GRAPH_VERSION)
-            event = None if stored is None else decode(stored.data)
+            record = await read_record(self._bus, subjects.GRAPH_VERSION, GraphVersion)
         except (BusError, ValueError) as error:
             log.warning("announcements_unread", reason=str(error))
             return 0
-        return event.version if isinstance(event, GraphVersion) else 0
+        return record.value.version if record else 0
 
     async def _announce(self, event: GraphVersion) -> None:
         while True:
