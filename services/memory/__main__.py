@@ -11,7 +11,6 @@ from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import Folder
 from services.memory.maintenance import Maintenance
-from services.memory.paging import fit_page
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
@@ -41,6 +40,9 @@ BYTES_AT_ONCE = 64 * 1024 * 1024
 CATCH_UP_WAIT = 30.0
 """Seconds a start waits for the store to catch up with its log; reads are refused until it has."""
 
+PAGE_BYTES = subjects.MAX_PAYLOAD // 2
+"""The bytes after which a page is full: the largest node has half of a message."""
+
 Query = TypeVar("Query")
 
 
@@ -49,13 +51,17 @@ class MemoryService(Agent):
 
     async def on_start(self) -> None:
         """Acquire the lease, open the store, catch up with the log, and start to consume writes."""
-        self._lease = Lease(self.context.bus, self.context.profile.name, Holder.this(self.context.bus.instance))
+        self._lease = Lease(
+            self.context.bus, self.context.profile.name, Holder.this(self.context.bus.instance)
+        )
         await self._lease.acquire(self._stand_by)
         self.context.spawn(self._stop_when_lost())
         self._engine = await MemoryEngine.open(self.context.settings)
         self._briefings = BriefingService(self._engine, self.context.settings)
         self._follower = LogFollower(self._engine, self.context.bus)
-        self._maintenance = Maintenance(self._engine, self._briefings, self._follower.submit, self.context.settings)
+        self._maintenance = Maintenance(
+            self._engine, self._briefings, self._follower.submit, self.context.settings
+        )
         await self._follower.open()
         self.context.spawn(self._follower.run())
         self.context.spawn(self._follower.announce())
@@ -98,10 +104,10 @@ class MemoryService(Agent):
             "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
             "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
             "linker": _answering(LinkerQuery, lambda query: maintenance.answer(query.action)),
-            "reindex": _answering(_Nothing, lambda _: self._reindex()),
+            "reindex": _answering(_NoParameters, lambda _: self._reindex()),
             "rebuild": _answering(RebuildQuery, lambda query: follower.rebuild(force=query.force)),
-            "stats": _answering(_Nothing, lambda _: self._stats()),
-            "health": _answering(_Nothing, lambda _: self._health()),
+            "stats": _answering(_NoParameters, lambda _: self._stats()),
+            "health": _answering(_NoParameters, lambda _: self._health()),
         }
 
     def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
@@ -162,7 +168,20 @@ class MemoryService(Agent):
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-class _Nothing(msgspec.Struct, frozen=True):
+def fit_page(page: NodePage, most: int = PAGE_BYTES) -> NodePage:
+    """The page, or as much of its beginning as ``most`` bytes of JSON hold, at least one node.
+
+    Its ``next`` leads to the rest.
+    """
+    size = 0
+    for place, node in enumerate(page.nodes):
+        size += len(msgspec.json.encode(node))
+        if size > most and place:
+            return NodePage(nodes=page.nodes[:place], next=page.nodes[place - 1].id, version=page.version)
+    return page
+
+
+class _NoParameters(msgspec.Struct, frozen=True):
     """A query without parameters."""
 
 

@@ -33,7 +33,7 @@ from shared.log import logger
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.embedding.registry import AnyEmbedder
+    from services.memory.embedding import AnyEmbedder
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.store import Store

@@ -11,7 +11,7 @@ from shared.log import logger
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.embedding.registry import AnyEmbedder
+    from services.memory.embedding import AnyEmbedder
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.store import Store
@@ -27,9 +27,9 @@ log = logger(__name__)
 
 def open_embedder(settings: Settings) -> "AnyEmbedder":
     """The embedder that the settings name; raises StartError with the cure."""
-    from services.memory.embedding import registry
+    from services.memory import embedding
 
-    return registry.open_embedder(settings)
+    return embedding.open_embedder(settings)
 
 
 def open_reranker(settings: Settings) -> "Reranker":

@@ -7,9 +7,7 @@ from typing import Any
 
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
-from services.memory.linking.cycle import Cycle, link_cycle
-from services.memory.linking.pruning import decay_pass
-from services.memory.linking.sweep import Sweep, dedup_pass
+from services.memory.linking.linker import Cycle, Sweep, decay_pass, dedup_pass, link_cycle
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError
 from shared.log import logger

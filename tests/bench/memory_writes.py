@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import Embedder
 from services.memory.writes.change import embedded_text
 from shared.contracts import MemoryQuery
 from tests.bench.memory_corpus import Corpus

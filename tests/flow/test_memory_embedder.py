@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import Embedder
 from services.memory.model import fetch
 from shared.errors import StartError
 from shared.settings import load

@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.embedding.embedder import Embedder
-from services.memory.linking.cycle import link_cycle
-from services.memory.linking.pruning import decay_pass
-from services.memory.linking.sweep import dedup_pass
+from services.memory.linking.linker import decay_pass, dedup_pass, link_cycle
+from services.memory.local_embedder import Embedder
 from services.memory.model import fetch
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import Tables, Vectors, write_edges, write_nodes

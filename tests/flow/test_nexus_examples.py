@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import Embedder
 from services.nexus.nearest import NEAR_ENOUGH, Examples, candidates, load_examples
 from services.nexus.routing import route_request
 from services.nexus.tools import read_tools

@@ -6,7 +6,7 @@ import pytest
 
 from services.conductor.planning import Planner
 from services.conductor.playbook import load_playbooks
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import Embedder
 from shared import settings
 from shared.contracts import Goal
 from shared.errors import ActionError

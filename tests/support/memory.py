@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from services.memory.linking.cycle import Cycle, link_cycle
+from services.memory.linking.linker import Cycle, link_cycle
 from services.memory.retrieval.view import View
 from services.memory.storage import rows
 from services.memory.storage.disk import Disk

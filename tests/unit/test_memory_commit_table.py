@@ -8,7 +8,7 @@ import pytest
 
 from services.memory.storage import commit_table as module
 from services.memory.storage.commit_table import Commit, CommitTable
-from services.memory.storage.wal import Segment
+from services.memory.storage.disk import Segment
 from shared.errors import StartError
 
 

@@ -2,13 +2,18 @@
 
 import pytest
 
-from services.memory.ingest.classification import classify
-from services.memory.ingest.dates import find_date, find_leading_date, find_named_date, parse_date
-from services.memory.ingest.frontmatter import find_tags, read_matter
+from services.memory.ingest.drafting import candidate_ids, find_links, is_meant, name_id, path_id
+from services.memory.ingest.fields import (
+    find_date,
+    find_leading_date,
+    find_named_date,
+    find_tags,
+    parse_date,
+    read_matter,
+)
 from services.memory.ingest.markdown import read_note
-from services.memory.ingest.piece import MAX_BODY, Link
+from services.memory.ingest.pieces import MAX_BODY, Link, classify
 from services.memory.ingest.splitting import split_text
-from services.memory.ingest.wikilinks import candidate_ids, find_links, is_meant, name_id, path_id
 
 NOTE = """\
 ---

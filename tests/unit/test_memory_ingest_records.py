@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.memory.ingest.drafting import draft_nodes
-from services.memory.ingest.piece import Document, Piece, Unfit, join_title
-from services.memory.ingest.reading import MAX_BYTES, read_document
+from services.memory.ingest.files import MAX_BYTES, read_document
+from services.memory.ingest.pieces import Document, Piece, Unfit, join_title
 from services.memory.ingest.records import read_json, read_table, read_yaml
 from services.memory.ingest.splitting import LOG_LINES, read_log, read_text
 

@@ -1,14 +1,15 @@
 """Words: what counts as one, where each stands, and that it is kept and found again."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from services.memory.retrieval import snapshot
-from services.memory.retrieval.catalogue import Catalogue
-from services.memory.retrieval.keywords import K1, B, Keywords, count_words, plain_words, query_words
+from services.memory.retrieval import keywords as module
+from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words, split_words
+from services.memory.retrieval.node_index import Catalogue
 from services.memory.retrieval.search import Search, State
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import write_nodes
@@ -28,11 +29,11 @@ from tests.support.memory import NOW, make_tables, note, put, search_ids, vector
     ],
 )
 def test_words(text: str, words: dict[str, int]) -> None:
-    assert count_words(text) == words
+    assert Counter(split_words(text)) == words
 
 
 def test_a_word_of_a_million_letters_is_cut() -> None:
-    assert [len(word) for word in count_words("x" * 1_000_000)] == [64]
+    assert [len(word) for word in split_words("x" * 1_000_000)] == [64]
 
 
 def test_stop_words_count_only_when_there_is_nothing_else() -> None:
@@ -84,11 +85,11 @@ FOUR = tuple(note(f"n{i}", text[:250], body=text, tags=("x",)) for i, text in en
 
 def keep(folder: Path, *nodes: Node) -> None:
     first = catalogue(*nodes)
-    snapshot.save(folder, first, Keywords.build(first.texts()))
+    module.save_keywords(folder, first, Keywords.build(first.texts()))
 
 
 def same(one: Keywords, other: Keywords, count: int) -> bool:
-    words = {word for text in TEXTS for word in count_words(text)} | {"zebra", "liam", "x"}
+    words = {word for text in TEXTS for word in split_words(text)} | {"zebra", "liam", "x"}
     return one.lengths(count).tolist() == other.lengths(count).tolist() and all(
         places(one, word) == places(other, word) for word in words
     )
@@ -98,8 +99,8 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     keep(tmp_path, *FOUR)
     loaded = catalogue(*FOUR)
     fresh = Keywords.build(loaded.texts())
-    monkeypatch.setattr("services.memory.retrieval.keywords.split_words", None)  # nothing is read again
-    kept = snapshot.restore(tmp_path, loaded)
+    monkeypatch.setattr(Catalogue, "text", None)  # nothing is read again
+    kept = module.load_keywords(tmp_path, loaded)
     assert kept is not None
     monkeypatch.undo()
     assert same(kept[0], fresh, 4)
@@ -121,7 +122,7 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_changed_since_is_read_anew(tmp_path: Path, nodes: tuple[Node, ...]) -> None:
     keep(tmp_path, *FOUR)
     loaded = catalogue(*nodes)
-    kept = snapshot.restore(tmp_path, loaded)
+    kept = module.load_keywords(tmp_path, loaded)
     assert kept is not None
     assert same(kept[0], Keywords.build(loaded.texts()), len(nodes))
     assert kept[1] == sum(entry not in FOUR for entry in nodes)
@@ -145,8 +146,8 @@ def test_what_was_put_since_the_start_is_kept_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped", "text", "foreign", "misfit"])
 def test_a_damaged_or_foreign_file_means_reading_anew(tmp_path: Path, damage: str) -> None:
     keep(tmp_path, *FOUR)
-    spoil(tmp_path / snapshot.FILE, damage)
-    assert snapshot.restore(tmp_path, catalogue(*FOUR)) is None
+    spoil(tmp_path / module.FILE, damage)
+    assert module.load_keywords(tmp_path, catalogue(*FOUR)) is None
     view = View.build(make_tables([(entry, None) for entry in FOUR]), tmp_path)
     assert search_ids(view, "restarts") == ["n0"]
 
@@ -169,13 +170,13 @@ def spoil(path: Path, damage: str) -> None:
 def test_a_file_of_other_nodes_is_left_alone(tmp_path: Path) -> None:
     keep(tmp_path, *FOUR)
     others = [note(f"m{i}", "other texts") for i in range(4)]
-    assert snapshot.restore(tmp_path, catalogue(*others, FOUR[0])) is None
-    assert snapshot.restore(tmp_path, catalogue()) is not None
+    assert module.load_keywords(tmp_path, catalogue(*others, FOUR[0])) is None
+    assert module.load_keywords(tmp_path, catalogue()) is not None
 
 
 def test_an_empty_memory_is_kept_too(tmp_path: Path) -> None:
     keep(tmp_path)
-    assert snapshot.restore(tmp_path, catalogue()) is not None
+    assert module.load_keywords(tmp_path, catalogue()) is not None
 
 
 def test_counts_by_slot_are_those_that_were_found_whatever_came_since() -> None:

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory.linking.cycle import MAX_EDGES, MAX_NODES
+from services.memory.linking.linker import MAX_EDGES, MAX_NODES, decay_pass, dedup_pass
 from services.memory.linking.plan import MAX_AUTOMATIC, is_automatic
-from services.memory.linking.pruning import decay_pass
-from services.memory.linking.sweep import dedup_pass
 from shared.contracts import Edge, MemoryWrite, Node, Relation
 from tests.support.memory import DIMENSIONS, NOW, World, at, beside, direction, note
 

@@ -6,11 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.linking.contradiction import find_contradiction
-from services.memory.linking.duplicates import are_duplicates, choose, merge, move_edges
-from services.memory.linking.similarity import is_generic, link_similar
-from services.memory.linking.structural import instantiate, lead_to, relate_by_tags, relate_in_time
-from services.memory.linking.supersession import end, find_supersession
+from services.memory.linking.rules import (
+    are_duplicates,
+    choose,
+    end,
+    find_contradiction,
+    find_supersession,
+    instantiate,
+    is_generic,
+    lead_to,
+    link_similar,
+    merge,
+    move_edges,
+    relate_by_tags,
+    relate_in_time,
+)
 from shared.contracts import Edge, Node, Relation
 from tests.support.memory import NOW, at, note
 

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.linking.negation import is_negated, opposed
-from services.memory.linking.news import find_news
-from services.memory.linking.values import find_value
-from services.memory.linking.wording import read, stem
+from services.memory.linking.new_values import find_value
+from services.memory.linking.text_comparison import find_news, is_negated, opposed, read, stem
 
 
 @pytest.mark.parametrize(

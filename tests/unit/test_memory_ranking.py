@@ -8,9 +8,17 @@ import pytest
 from numpy.typing import NDArray
 
 from services.memory.retrieval import ranking
-from services.memory.retrieval.dates import find_spans
 from services.memory.retrieval.keywords import split_words
-from services.memory.retrieval.ranking import DATE, MEANING, NAME, WORDS, Evidence, add_neighbours, score
+from services.memory.retrieval.ranking import (
+    DATE,
+    MEANING,
+    NAME,
+    WORDS,
+    Evidence,
+    add_neighbours,
+    find_spans,
+    score,
+)
 from services.memory.retrieval.sessions import OFFSETS
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC).timestamp()

@@ -10,7 +10,7 @@ import numpy as np
 
 from services.memory.briefing.links import Tie, find_links, find_ties, reach
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
-from services.memory.embedding.embedder import Vectors
+from services.memory.local_embedder import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
 
 if TYPE_CHECKING:

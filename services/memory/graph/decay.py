@@ -64,16 +64,6 @@ def effective_weights(
     return np.where(exempt, weights, faded)
 
 
-def is_hidden(edge: Edge, importance: float, moment: float) -> bool:
-    """Whether an edge is too weak to be walked and shown."""
-    return effective(edge, importance, moment) < HIDDEN
-
-
-def is_deleted(edge: Edge, importance: float, moment: float) -> bool:
-    """Whether an edge is too weak to be kept."""
-    return effective(edge, importance, moment) < DELETED
-
-
 def reinforce(edge: Edge, importance: float, moment: float) -> Edge | None:
     """The edge after it proved useful, or None where that changes nothing.
 

@@ -79,12 +79,6 @@ class Graph:
                 rows[pass_relations(relations)[self._network.rows.array["relation"][rows]]]
             )
 
-    def degree(self, node_id: str) -> int:
-        """How many nodes a node has an edge with, whatever their direction and number."""
-        with self._lock:
-            place = self._network.places.get(node_id)
-            return 0 if place is None else len(self._network.net.neighbors_undirected(place))
-
     def hops(self, anchors: Iterable[str], depth: int = 3) -> dict[str, int]:
         """How many edges of any direction and weight lie between nodes and the nearest anchor.
 

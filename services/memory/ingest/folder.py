@@ -7,14 +7,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from services.memory.ingest.client import Desk, Find, Pages, Unstored, Write
 from services.memory.ingest.drafting import Drafts, draft_nodes
-from services.memory.ingest.filing import file_as_failed, file_away, prepare_folder
-from services.memory.ingest.linking import Linking
-from services.memory.ingest.memory import Desk, Find, Pages, Unstored, Write
-from services.memory.ingest.piece import Document, Unfit
-from services.memory.ingest.reading import read_document
-from services.memory.ingest.settling import SETTLE, Settling, State, is_ignored
-from services.memory.ingest.storing import Outcome, Storing
+from services.memory.ingest.file_import import Linking, Outcome, Storing
+from services.memory.ingest.files import (
+    SETTLE,
+    Settling,
+    State,
+    file_as_failed,
+    file_away,
+    is_ignored,
+    prepare_folder,
+    read_document,
+)
+from services.memory.ingest.pieces import Document, Unfit
 from shared.errors import MailroomError
 from shared.log import logger
 

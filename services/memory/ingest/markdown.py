@@ -6,12 +6,18 @@ from itertools import pairwise
 
 import msgspec
 
-from services.memory.ingest.classification import classify
-from services.memory.ingest.dates import find_date, find_leading_date, find_named_date
-from services.memory.ingest.frontmatter import Matter, find_tags, read_matter, tidy_tags
-from services.memory.ingest.piece import Document, Piece, hash_text, join_title
+from services.memory.ingest.drafting import find_links
+from services.memory.ingest.fields import (
+    Matter,
+    find_date,
+    find_leading_date,
+    find_named_date,
+    find_tags,
+    read_matter,
+    tidy_tags,
+)
+from services.memory.ingest.pieces import Document, Piece, classify, hash_text, join_title
 from services.memory.ingest.splitting import split_text
-from services.memory.ingest.wikilinks import find_links
 from shared.text.markdown import Block, read_blocks
 
 OUTLINE_IMPORTANCE = 0.2

@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from services.memory.ingest.classification import known_kind
-from services.memory.ingest.dates import parse_date
-from services.memory.ingest.frontmatter import read_importance, read_name, read_tags
-from services.memory.ingest.piece import MAX_BODY, Piece, Unfit, join_title
+from services.memory.ingest.fields import parse_date, read_importance, read_name, read_tags
+from services.memory.ingest.pieces import MAX_BODY, Piece, Unfit, join_title, known_kind
 from services.memory.ingest.splitting import first_words, split_text
 
 MAX_VALUES = 2_000_000

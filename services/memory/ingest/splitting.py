@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from services.memory.ingest.dates import LEADING, find_leading_date
-from services.memory.ingest.frontmatter import find_tags
-from services.memory.ingest.piece import MAX_BODY, Piece, join_title
+from services.memory.ingest.fields import LEADING, find_leading_date, find_tags
+from services.memory.ingest.pieces import MAX_BODY, Piece, join_title
 
 LOG_LINES = 40
 """The most lines of a log in one piece."""

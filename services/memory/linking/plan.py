@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.linking.duplicates import choose, merge, move_edges
+from services.memory.linking.rules import choose, merge, move_edges
 from services.memory.writes.change import EdgeTuple
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.retrieval import ranking
-from services.memory.retrieval.catalogue import Catalogue, Mask
 from services.memory.retrieval.keywords import K1, B, Keywords, query_words
+from services.memory.retrieval.node_index import Catalogue, Mask
 from services.memory.retrieval.node_table import parse_time
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.growing import Growing, roomy
+from services.memory.retrieval.arrays import Growing, roomy
 
 Vectors = NDArray[np.float32]
 Slots = NDArray[np.integer[Any]]

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.graph import Graph
-from services.memory.retrieval import snapshot
-from services.memory.retrieval.catalogue import Catalogue, Mask
-from services.memory.retrieval.keywords import Keywords
+from services.memory.retrieval.arrays import first_places
+from services.memory.retrieval.keywords import Keywords, load_keywords, save_keywords
+from services.memory.retrieval.node_index import Catalogue, Mask
 from services.memory.retrieval.node_table import words_of
-from services.memory.retrieval.ordering import first_places
 from services.memory.retrieval.postings import renumber
 from services.memory.retrieval.search import Search, State, admit
 from services.memory.retrieval.vectors import Vectors, build_vectors
@@ -65,7 +64,7 @@ class View:
         del raw, vector_ids
         with ThreadPoolExecutor(1) as pool:
             graph = pool.submit(Graph.load, edges, nodes)
-            kept = snapshot.restore(folder, catalogue) if folder else None
+            kept = load_keywords(folder, catalogue) if folder else None
             keywords, unsaved = kept or (Keywords.build(catalogue.texts()), catalogue.size)
         view = cls(State(catalogue, keywords, vectors, {}), graph.result(), version, dict(access))
         view.unsaved = unsaved
@@ -78,7 +77,7 @@ class View:
 
     def save(self, folder: Path) -> None:
         """Keep in ``folder`` what ``build`` takes long for; not while another thread puts. Raises OSError."""
-        snapshot.save(folder, self._state.catalogue, self._state.keywords)
+        save_keywords(folder, self._state.catalogue, self._state.keywords)
         self.unsaved = 0
 
     def put(self, change: "Change", vector_ids: Sequence[str], vectors: Vectors) -> None:

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.memory.storage.disk import Disk
-from services.memory.storage.wal import Segment
+from services.memory.storage.disk import Disk, Segment
 from shared.errors import StartError
 
 KEPT_WRITES = 1_000_000

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from services.memory.storage import rows
 from services.memory.storage.commit_table import Commit, CommitTable
-from services.memory.storage.disk import Disk, first_line
+from services.memory.storage.disk import Disk, Wal, first_line
 from services.memory.storage.lance_tables import (
     SCHEMA_VERSION,
     LanceTables,
@@ -22,7 +22,6 @@ from services.memory.storage.lance_tables import (
     vector_table,
 )
 from services.memory.storage.rows import Tables, Vectors
-from services.memory.storage.wal import Wal
 from services.memory.writes.change import Change, join_text
 from shared.contracts import Edge, Node
 from shared.errors import StartError

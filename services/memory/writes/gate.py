@@ -2,8 +2,8 @@
 
 import re
 
-from services.memory.linking.claims import claims, text_of
-from services.memory.linking.news import find_news
+from services.memory.linking.rules import claims, text_of
+from services.memory.linking.text_comparison import find_news
 from shared.contracts import Node, Rejection
 
 MIN_CHARACTERS = 15

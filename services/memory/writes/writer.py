@@ -16,7 +16,7 @@ from shared.errors import ActionError
 from shared.log import logger
 
 if TYPE_CHECKING:
-    from services.memory.embedding.registry import AnyEmbedder
+    from services.memory.embedding import AnyEmbedder
     from services.memory.retrieval.view import View
     from services.memory.storage.rows import Vectors
     from services.memory.storage.store import Store

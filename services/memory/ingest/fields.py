@@ -1,16 +1,23 @@
-"""What a note says about itself: the YAML between two lines of dashes at its beginning."""
+"""The fields of notes and records: front matter, tags, importance, and the dates that files contain."""
 
 import re
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
 import yaml
 
-from services.memory.ingest.classification import known_kind
-from services.memory.ingest.dates import parse_date
+from services.memory.ingest.pieces import known_kind
 from shared.contracts import NAME
+
+_DAY = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+_TIME = r"[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?:Z|[+-](?:0\d|1[0-4]):?[0-5]\d)?"
+ISO = re.compile(rf"(?<![\w-])({_DAY})({_TIME})?(?![\d-])")
+"""A day, and the time if one stands there."""
+NAMED_DAY = re.compile(rf"(?<!\d)({_DAY})(?!\d)")
+LEADING = re.compile(rf"^[\s>*+\-\[({{\"'#`xX\]]*{ISO.pattern}")
+"""A date at the start of a line, behind bullets, brackets and check boxes."""
 
 MAX_PROPERTIES = 20
 MAX_VALUE = 200
@@ -28,6 +35,54 @@ OWN = frozenset(
 BLOCK = re.compile(r"---[ \t]*\n(.{0,50000}?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 TAG = re.compile(r"(?<![\w/#&\[!])(?<!\]\()#([^\W\d_][\w/-]*|\d[\w/-]*[^\W\d_][\w/-]*)")
 """A tag in a text: something in it is a letter, so that "#12" stays the number of an issue."""
+
+
+def parse_date(value: Any) -> str:
+    """A date, a time, or a text that begins with one in ISO form, as ISO 8601 in UTC; "" for anything else.
+
+    What names no zone is taken as UTC; a day is its first moment.
+    """
+    if isinstance(value, datetime):
+        return _stamp(value)
+    if isinstance(value, date):
+        return _stamp(datetime(value.year, value.month, value.day, tzinfo=UTC))
+    match = ISO.match(value.strip()) if isinstance(value, str) else None
+    return _read(match[1], match[2]) if match else ""
+
+
+def find_leading_date(text: str) -> str:
+    """The date that the first line of ``text`` begins with, or ""."""
+    line = text.lstrip().partition("\n")[0][:200]
+    match = LEADING.match(line)
+    return _read(match[1], match[2]) if match else ""
+
+
+def find_date(text: str) -> str:
+    """The first date anywhere in a heading, or ""."""
+    match = ISO.search(text)
+    return _read(match[1], match[2]) if match else ""
+
+
+def find_named_date(path: str) -> str:
+    """The day in a file's name, as in ``memory/2026-01-31.md``, or ""."""
+    match = NAMED_DAY.search(path.rpartition("/")[2])
+    return _read(match[1], None) if match else ""
+
+
+def _read(day: str, time: str | None) -> str:
+    text = day + (time or "").replace(",", ".").replace(" ", "T")
+    try:
+        return _stamp(datetime.fromisoformat(text))
+    except ValueError:  # 31 June
+        return ""
+
+
+def _stamp(moment: datetime) -> str:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return aware.astimezone(UTC).isoformat(timespec="microseconds")
+    except OverflowError:
+        return ""
 
 
 class Matter(msgspec.Struct, frozen=True, kw_only=True):

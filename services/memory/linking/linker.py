@@ -1,18 +1,32 @@
-"""A cycle of the auto-linker: what was written since the last one finds its place in memory."""
+"""The auto-linker: cycles over what was written since the last one, and passes over all of memory."""
 
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.linking.claims import claims, start_of
-from services.memory.linking.contradiction import find_contradiction
-from services.memory.linking.duplicates import DUPLICATE, are_duplicates
+from services.memory.graph.decay import DELETED
 from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, Plan
-from services.memory.linking.similarity import FLAG, LINK, is_flagged, is_generic, link_similar
-from services.memory.linking.structural import PATTERN, instantiate, lead_to, relate_by_tags, relate_in_time
-from services.memory.linking.supersession import end, find_supersession
-from services.memory.linking.surroundings import Surroundings
-from shared.contracts import Edge, MemoryWrite, Node
+from services.memory.linking.proximity import Surroundings
+from services.memory.linking.rules import (
+    DUPLICATE,
+    FLAG,
+    LINK,
+    PATTERN,
+    are_duplicates,
+    claims,
+    end,
+    find_contradiction,
+    find_supersession,
+    instantiate,
+    is_flagged,
+    is_generic,
+    lead_to,
+    link_similar,
+    relate_by_tags,
+    relate_in_time,
+    start_of,
+)
+from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -28,6 +42,15 @@ MAX_INSTANCES = 10
 """Patterns of an observation, or observations of a pattern, that are linked in one cycle."""
 
 Neighbours = list[tuple[str, float]]
+
+MAX_UNLINKED = 5_000
+"""Edges that one pass removes: so many keys are a message of less than a megabyte."""
+
+CLOSEST = 16
+"""The nodes that one is held against at most: more of them say the same only where the linker never was."""
+
+MAX_MERGES = 500
+"""Merges of one pass; the next finds the rest."""
 
 
 class Cycle(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,3 +242,56 @@ def _rewrite(node: Node, metadata: dict[str, object], plan: Plan) -> Node:
     changed = msgspec.structs.replace(node, metadata=metadata, updated_at=node.updated_at or node.created_at)
     plan.rewrite(changed)
     return changed
+
+
+def decay_pass(view: "View", moment: float) -> MemoryWrite | None:
+    """The write that removes edges which weigh less than .05 at ``moment``, the lightest first, at most
+    5,000.
+
+    None where there are none. Edges drawn by hand or imported keep their weight and stay. To be repeated
+    until None; when and how often does not matter.
+    """
+    faded = view.graph.faded(DELETED, moment, MAX_UNLINKED)
+    if not faded:
+        return None
+    keys = tuple(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation) for edge in faded)
+    return MemoryWrite(sender="memory", unlink=keys)
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pass found: the ``write`` that merges it, None for nothing, and how many nodes were ``merged``.
+
+    ``after`` is the id where the next pass goes on; empty where all was looked at.
+    """
+
+    write: MemoryWrite | None
+    after: str = ""
+    merged: int = 0
+
+
+def dedup_pass(view: "View", after: str = "", limit: int = 10_000) -> Sweep:
+    """Merge what says the same among all live nodes: the next ``limit`` of them, in the order of their ids,
+    are held against everything. The rules are those of a cycle, which finds the duplicates of what is
+    written.
+    """
+    plan = Plan(view)
+    ids = sorted(node_id for node_id in view.select() if node_id > after)
+    for node_id in ids[:limit]:
+        vector = view.vector(node_id)
+        near = [] if vector is None else view.similar(vector, CLOSEST, DUPLICATE)
+        for other, cosine in near:
+            if other > node_id:
+                _merge(plan, node_id, other, cosine)
+        after = node_id
+        if plan.counts["merged"] >= MAX_MERGES or plan.is_long:
+            break
+    done = not ids or after == ids[-1]
+    return Sweep(write=plan.make_write(), after="" if done else after, merged=plan.counts["merged"])
+
+
+def _merge(plan: Plan, one: str, other: str, cosine: float) -> None:
+    pair = plan.load([one, other])
+    if len(pair) < 2 or not are_duplicates(pair[0], pair[1], cosine):
+        return
+    if not any(edge.relation in STATEMENTS for edge in plan.between(one, other)):
+        plan.merge(pair[0], pair[1])

@@ -1,14 +1,22 @@
-"""Which files lie in the folder, and which of them nobody is still writing."""
+"""The files in the folder: which of them are complete, what they contain, and where they are moved."""
 
+import itertools
 import os
+import shutil
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+
+from services.memory.ingest.fields import find_named_date
+from services.memory.ingest.markdown import read_note
+from services.memory.ingest.pieces import Document, Piece, Unfit
+from services.memory.ingest.records import read_json, read_table, read_yaml
+from services.memory.ingest.splitting import read_log, read_text
 
 PROCESSED = "processed"
 FAILED = "failed"
@@ -24,6 +32,27 @@ EMPTY_WAIT = 30.0
 
 MAX_DEPTH = 30
 """Folders in folders that are looked into."""
+
+MAX_BYTES = 10_000_000
+"""The largest file that is taken in: what is larger is a data set, not something to remember."""
+
+READERS: dict[str, Callable[[str, str], tuple[Piece, ...]]] = {
+    ".txt": read_text,
+    ".text": read_text,
+    ".log": read_log,
+    ".json": read_json,
+    ".jsonl": read_json,
+    ".ndjson": read_json,
+    ".yaml": read_yaml,
+    ".yml": read_yaml,
+    ".csv": read_table,
+    ".tsv": read_table,
+}
+NOTES = (".md", ".markdown")
+
+REASON = ".reason.txt"
+MAX_NAME = 200
+"""The longest name made here, in bytes: file systems take 255, and a number may have to fit in."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -150,3 +179,92 @@ def _read_state(status: os.stat_result) -> State:
         stat.S_ISLNK(status.st_mode),
         stat.S_ISREG(status.st_mode),
     )
+
+
+def read_document(root: Path, path: str) -> Document:
+    """The file ``path`` beneath ``root`` taken apart; raises Unfit with the reason where it cannot be."""
+    ending = os.path.splitext(path)[1].lower()  # noqa: PTH122 - of a text
+    if ending not in READERS and ending not in NOTES:
+        raise Unfit(
+            f"memory reads {', '.join(kind[1:] for kind in (*NOTES, *READERS))}, not {ending or 'this'}"
+        )
+    text = read_file(root, path)
+    if ending in NOTES:
+        return read_note(path, text)
+    pieces = READERS[ending](path.rpartition("/")[2].rpartition(".")[0], text)
+    if not pieces:
+        raise Unfit("there is nothing in it to remember")
+    day = find_named_date(path)
+    dated = (msgspec.structs.replace(piece, date=piece.date or day) for piece in pieces)
+    return Document(pieces=tuple(dated))
+
+
+def read_file(root: Path, path: str) -> str:
+    """The text of a file, with line feeds at the ends of its lines; raises Unfit with the reason."""
+    data = _read_bytes(root, path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Unfit(f"it is not UTF-8: byte {error.start:,} cannot be read (save it as UTF-8)") from None
+    if "\0" in text:
+        raise Unfit("it is not text: it holds zero bytes")
+    if not text.strip():
+        raise Unfit("it is empty")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read_bytes(root: Path, path: str) -> bytes:
+    if not (root / path).parent.resolve().is_relative_to(root.resolve()):
+        raise Unfit("its path leads out of the folder")
+    try:
+        handle = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Unfit(f"it cannot be read: {error.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unfit("it is no ordinary file")
+        if status.st_size > MAX_BYTES:
+            raise Unfit(f"it has {status.st_size:,} bytes; the limit is {MAX_BYTES:,} (split it)")
+        try:
+            return file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise Unfit(f"it cannot be read: {error.strerror}") from None
+
+
+def prepare_folder(root: Path) -> None:
+    """Have the folder and the two that files go to; raises OSError where that cannot be."""
+    for folder in (root, root / PROCESSED, root / FAILED):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def file_away(root: Path, path: str) -> Path:
+    """Move a file to ``processed/``, where it keeps its folders; raises OSError where it cannot be moved."""
+    return _move(root, path, PROCESSED)
+
+
+def file_as_failed(root: Path, path: str, reason: str) -> Path:
+    """Move a file to ``failed/`` and write the reason beside it, as ``<its name>.reason.txt``."""
+    target = _move(root, path, FAILED)
+    note = target.with_name(_cut(target.name, MAX_NAME) + REASON)
+    note.write_text(f"{path} was not taken into memory: {reason}.\n", "utf-8")
+    return target
+
+
+def _move(root: Path, path: str, folder: str) -> Path:
+    target = root / folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    free = next(each for each in _names(target) if not each.exists() and not each.is_symlink())
+    shutil.move(root / path, free)
+    return free
+
+
+def _names(target: Path) -> "itertools.chain[Path]":
+    """The name itself, then with a number before its ending: nothing is overwritten."""
+    stem = _cut(target.stem, MAX_NAME)
+    numbered = (target.with_name(f"{stem}-{number}{target.suffix}") for number in itertools.count(2))
+    return itertools.chain([target], numbered)
+
+
+def _cut(name: str, limit: int) -> str:
+    return name.encode("utf-8", "surrogateescape")[:limit].decode("utf-8", "ignore")

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from services.memory.retrieval.catalogue import Catalogue
+from services.memory.retrieval.node_index import Catalogue
 from services.memory.retrieval.node_table import parse_time, read_times
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.storage.rows import write_nodes

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.retrieval.growing import Growing
+from services.memory.retrieval.arrays import Growing
 from services.memory.retrieval.node_table import Rows, measure, parse_time, read_tags, read_times
 from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.sessions import Sessions

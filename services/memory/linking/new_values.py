@@ -1,6 +1,6 @@
 """Whether one text gives a new value for what another is about: "the port is 4222", "the port is 4333"."""
 
-from services.memory.linking.wording import STOP_WORDS, Token, bare, read, stem
+from services.memory.linking.text_comparison import STOP_WORDS, Token, bare, read, stem
 
 MAX_VALUE = 3
 """The most words a value has, so that a whole sentence in place of another is no value."""
