@@ -9,7 +9,7 @@ import msgspec
 
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
-from services.memory.ingest.folder import Folder
+from services.memory.ingest.folder import IngestFolder
 from services.memory.maintenance import Maintenance
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.submission import parse_add, parse_link
@@ -66,7 +66,7 @@ class MemoryService(Agent):
         self.context.spawn(self._follower.run())
         self.context.spawn(self._follower.announce())
         await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
-        self._folder = Folder(
+        self._folder = IngestFolder(
             self.context.settings.ingest, self._follower.submit, self._engine.get, self._engine.list_nodes
         )
         self.context.spawn(self._maintenance.run())
@@ -74,7 +74,7 @@ class MemoryService(Agent):
         await self.context.bus.consume(
             subjects.MEMORY,
             self.context.profile.name,
-            self._follower.take,
+            self._follower.handle,
             self._follower.dead_letter,
             concurrency=WRITES_AT_ONCE,
             ack_wait=self.context.settings.task_ack_wait,

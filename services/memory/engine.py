@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from services.memory.loading import load_view, open_embedder, open_reranker, open_store, save_view
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import Watcher, Writer, Written
 from shared.contracts import (
     EdgePage,
@@ -72,7 +72,7 @@ class MemoryEngine:
         self._use(store, view)
         self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
         self._reading_threads = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
-        self._tidying: asyncio.Task[None] | None = None
+        self._compacting: asyncio.Task[None] | None = None
         self._unembedded = 0
         self._closed = False
         self._started = time.monotonic()
@@ -132,7 +132,7 @@ class MemoryEngine:
         made = await self.run_in_reader(self._store.commits.briefing_moment, agent, version)
         return await self.moment_of(version) if made is None else made
 
-    async def write(self, entries: Sequence[Entry]) -> Written:
+    async def write(self, entries: Sequence[LoggedWrite]) -> Written:
         """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
         stored.
 
@@ -143,8 +143,8 @@ class MemoryEngine:
         written = await self._run_in_writer(lambda: self._writer.write(list(entries)))
         self._counts["writes"] += len(entries)
         self._counts["refused"] += sum(bool(answer.error) for answer in written.answers)
-        if self._store.is_untidy and (self._tidying is None or self._tidying.done()):
-            self._tidying = asyncio.create_task(self._run_in_writer(self._tidy))
+        if self._store.needs_compaction and (self._compacting is None or self._compacting.done()):
+            self._compacting = asyncio.create_task(self._run_in_writer(self._compact))
         return written
 
     async def find_answer(self, write_id: str) -> MemoryWritten | None:
@@ -158,37 +158,37 @@ class MemoryEngine:
 
         Unknown ids are left out.
         """
-        view = await self.at(at)
+        view = await self.view_at(at)
         return await self.run_in_reader(view.nodes, list(ids))
 
     async def list_nodes(self, query: ListQuery) -> NodePage:
         """A page of nodes."""
-        view = await self.at(query.at)
+        view = await self.view_at(query.at)
         return await self.run_in_reader(view.list, query)
 
     async def list_edges(self, query: EdgesQuery) -> EdgePage:
         """A page of edges."""
-        view = await self.at(query.at)
+        view = await self.view_at(query.at)
         return await self.run_in_reader(view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
         """The live nodes that fit a query best; ``retrieval.ranking`` tells how they are scored."""
         self._counts["searches"] += 1
-        view = await self.at(query.at)
+        view = await self.view_at(query.at)
         return await self.run_in_reader(self._search, view, query)
 
     async def traverse(self, query: TraverseQuery) -> Traversal:
         """Walk the graph."""
         from services.memory.graph.walk import traverse
 
-        view = await self.at(query.at)
+        view = await self.view_at(query.at)
         return await self.run_in_reader(traverse, view, query, await self._moment(query.at))
 
     async def paths(self, query: PathsQuery) -> list[GraphPath]:
         """The best ways from one node to another."""
         from services.memory.graph.paths import find_paths
 
-        view = await self.at(query.at)
+        view = await self.view_at(query.at)
         return await self.run_in_reader(find_paths, view, query, await self._moment(query.at))
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
@@ -197,7 +197,7 @@ class MemoryEngine:
         result: list[list[float]] = vectors.tolist()
         return result
 
-    async def at(self, version: int) -> "View":
+    async def view_at(self, version: int) -> "View":
         """Memory at a graph version; 0 is as it is now. An older one is read from disk, and kept until
         another is asked for.
 
@@ -264,8 +264,8 @@ class MemoryEngine:
         if self._closed:
             return
         self._closed = True
-        if self._tidying is not None:
-            await self._tidying
+        if self._compacting is not None:
+            await self._compacting
         await self._run_in_writer(lambda: save_view(self.view, self._path, least=0))
         for pool in (self._writing_thread, self._reading_threads):
             await asyncio.to_thread(pool.shutdown)
@@ -294,15 +294,15 @@ class MemoryEngine:
             return self._reranker.search(view, query, vector, time.time())
         return view.search(query, vector, time.time())
 
-    def _tidy(self) -> None:
+    def _compact(self) -> None:
         try:
-            self._store.tidy()
+            self._store.compact()
             save_view(self.view, self._path)
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
 
     def _reindex(self) -> None:
-        self._store.tidy()
+        self._store.compact()
         self._use(self._store, load_view(self._store))
 
     def _clear(self) -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
-from services.memory.linking.linker import Cycle, Sweep, decay_pass, dedup_pass, link_cycle
+from services.memory.linking.linker import (
+    CycleResult,
+    DedupResult,
+    link_cycle,
+    merge_duplicates,
+    remove_faded_edges,
+)
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError
 from shared.log import logger
@@ -112,7 +118,7 @@ class Maintenance:
     async def _link_once(self) -> bool:
         """One cycle; whether there may be more to do."""
         version, _, after = (await self._engine.read_note(CURSOR)).partition(" ")
-        cycle: Cycle = await self._engine.run_in_reader(
+        cycle: CycleResult = await self._engine.run_in_reader(
             link_cycle, self._engine.view, int(version or 0), time.time(), after
         )
         self._rounds += 1
@@ -127,13 +133,15 @@ class Maintenance:
         return True
 
     async def _remove_faded_edges(self) -> None:
-        while write := await self._engine.run_in_reader(decay_pass, self._engine.view, time.time()):
+        while write := await self._engine.run_in_reader(remove_faded_edges, self._engine.view, time.time()):
             await self._write(write)
 
     async def _merge_duplicates(self) -> None:
         """Merge duplicates of the next nodes: those embedded late had no vector when they were linked."""
         after = await self._engine.read_note(SWEEP)
-        found: Sweep = await self._engine.run_in_reader(dedup_pass, self._engine.view, after, SWEPT_AT_ONCE)
+        found: DedupResult = await self._engine.run_in_reader(
+            merge_duplicates, self._engine.view, after, SWEPT_AT_ONCE
+        )
         if found.write is not None:
             await self._write(found.write)
         self._counts["merged"] = self._counts.get("merged", 0) + found.merged

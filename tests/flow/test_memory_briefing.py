@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
 from shared.settings import Settings, load
 
@@ -29,7 +29,7 @@ class Office:
     async def write(self, *nodes: Node, edges: Iterable[Edge] = (), **fields: object) -> int:
         write = MemoryWrite(sender="nexus", nodes=nodes, edges=tuple(edges), insist=True, **fields)  # type: ignore[arg-type]
         version = next(self._versions)
-        written = await self.daemon.write([Entry(version=version, stored_at=time.time(), write=write)])
+        written = await self.daemon.write([LoggedWrite(version=version, stored_at=time.time(), write=write)])
         assert written.answers[0].error == ""
         return version
 

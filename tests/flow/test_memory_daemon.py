@@ -11,7 +11,7 @@ import pytest
 from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
 from services.memory.retrieval.ranking import MEANING
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import Written
 from shared.contracts import Edge, EdgesQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node, Source
 from shared.settings import Settings, load
@@ -39,7 +39,8 @@ async def store(memory: MemoryEngine, *writes: MemoryWrite) -> Written:
     """Store writes as the log would bring them: each with the next version."""
     start = memory.version + 1
     entries = [
-        Entry(version=start + place, stored_at=time.time(), write=write) for place, write in enumerate(writes)
+        LoggedWrite(version=start + place, stored_at=time.time(), write=write)
+        for place, write in enumerate(writes)
     ]
     return await memory.write(entries)
 

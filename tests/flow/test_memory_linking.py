@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.linking.linker import decay_pass, dedup_pass, link_cycle
+from services.memory.linking.linker import link_cycle, merge_duplicates, remove_faded_edges
 from services.memory.local_embedder import Embedder
 from services.memory.model import fetch
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import Tables, Vectors, write_edges, write_nodes
-from services.memory.writes.gate import judge
+from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused
 from shared.memory import Memory
@@ -179,7 +179,7 @@ def test_a_changed_word_in_a_long_text_supersedes_by_likeness_alone(
 )
 def test_the_gate(embedder: Embedder, old: str, new: str, kind: str, check: str) -> None:
     vectors = embedder.embed([old, new])
-    rejection = judge(note("new", new, kind=kind), note("old", old), float(vectors[0] @ vectors[1]))
+    rejection = find_rejection(note("new", new, kind=kind), note("old", old), float(vectors[0] @ vectors[1]))
     assert (rejection.check if rejection else "") == check
 
 
@@ -242,7 +242,7 @@ def test_dedup_of_10000_takes_less_than_10_seconds() -> None:
     vectors = scatter(9_900)
     world = loaded(entries(9_900) + entries(100, "t"), np.concatenate((vectors, vectors[:100])))
     begin = time.thread_time()  # others may be at work here too
-    sweep = dedup_pass(world.view)
+    sweep = merge_duplicates(world.view)
     assert time.thread_time() - begin < 10
     assert (sweep.merged, sweep.after) == (100, "")
 
@@ -250,7 +250,7 @@ def test_dedup_of_10000_takes_less_than_10_seconds() -> None:
 def test_decay_of_100000_edges_takes_less_than_2_seconds() -> None:
     world = loaded(entries(10_000), scatter(10_000), each=10)
     begin = time.thread_time()  # others may be at work here too
-    write = decay_pass(world.view, NOW + 400 * 86_400)
+    write = remove_faded_edges(world.view, NOW + 400 * 86_400)
     assert time.thread_time() - begin < 2
     assert write is not None
     assert len(write.unlink) == 5_000

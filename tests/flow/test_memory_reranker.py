@@ -9,7 +9,7 @@ import pytest
 from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
 from services.memory.retrieval.reranker import AROUND, PASSAGES, SHARE, Reranker, make_passages
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from shared.contracts import Hit, MemoryQuery, MemoryWrite, Node, Source
 from shared.errors import StartError
 from shared.settings import Settings, load
@@ -165,7 +165,7 @@ async def test_a_deep_search_of_memory(tmp_path: Path, models: Path) -> None:
             )
             for place, text in enumerate(CHAT)
         )
-        entry = Entry(version=1, stored_at=0.0, write=MemoryWrite(nodes=nodes, insist=True))
+        entry = LoggedWrite(version=1, stored_at=0.0, write=MemoryWrite(nodes=nodes, insist=True))
         assert [answer.error for answer in (await memory.write([entry])).answers] == [""]
         fast = await memory.search(MemoryQuery(text=QUESTION, limit=2))
         deep = await memory.search(MemoryQuery(text=QUESTION, limit=2, deep=True))

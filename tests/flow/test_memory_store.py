@@ -14,7 +14,7 @@ import pytest
 from services.memory.storage import store as store_module
 from services.memory.storage.lance_tables import import_lancedb
 from services.memory.storage.store import Store
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from services.memory.writes.staging import fold
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.errors import StartError
@@ -76,7 +76,7 @@ def test_what_is_stored_is_read_again(memory: StoredMemory, folder: Path) -> Non
             "b": embed("B").tolist(),
         }
         assert (tables.version, memory.store.version) == (2, 2)
-        memory.store.tidy()
+        memory.store.compact()
     memory.close()
     memory.store = Store(folder, "model-a", DIMENSIONS)
     assert picture(memory.store.load()) == picture(tables)
@@ -126,7 +126,7 @@ def test_every_version_can_be_read_again(
         assert memory.write(write) == [""]
         log.append(write)
         if turn % 20 == 19:
-            memory.store.tidy()
+            memory.store.compact()
         seen[memory.store.version] = picture(memory.store.load())
     assert len(seen) == 61
     for version in range(1, 61):
@@ -152,7 +152,7 @@ def test_old_states_leave_the_tables_for_the_history(
         )
     memory.add(retire=("b",))
     before = picture(memory.store.load())
-    memory.store.tidy()
+    memory.store.compact()
     assert picture(memory.store.load()) == before
     database = import_lancedb().connect(str(folder))
     names = ("nodes", "node_history", "edges", "edge_history")
@@ -172,7 +172,7 @@ def test_what_must_not_be_applied_is_not(memory: StoredMemory) -> None:
 
 
 def _change_at(memory: StoredMemory, version: int):  # type: ignore[no-untyped-def]
-    entry = Entry(version=version, stored_at=0.0, write=MemoryWrite(nodes=(Node(id="b", title="B"),)))
+    entry = LoggedWrite(version=version, stored_at=0.0, write=MemoryWrite(nodes=(Node(id="b", title="B"),)))
     return fold([entry], memory.known(), DIMENSIONS)[0]
 
 
@@ -186,8 +186,8 @@ def test_many_single_writes_leave_few_files(memory: StoredMemory, folder: Path) 
     most = 0
     for turn in range(200):
         memory.add(nodes=(Node(id=f"n{turn}", title=f"Note {turn}"),), accessed={"n0": 1})
-        if memory.store.is_untidy:
-            memory.store.tidy()
+        if memory.store.needs_compaction:
+            memory.store.compact()
         most = max(most, count_files(folder))
     assert most < 200
     assert sorted(memory.store.load().vector_ids) == sorted(f"n{turn}" for turn in range(200))
@@ -200,8 +200,8 @@ def test_large_batches_leave_few_files_too(
     most, tidied = 0, 0
     for turn in range(60):
         memory.add(nodes=(Node(id=f"n{turn}", title=f"Note {turn}"), Node(id="n0", title=f"Turn {turn}")))
-        if memory.store.is_untidy:
-            memory.store.tidy()
+        if memory.store.needs_compaction:
+            memory.store.compact()
             tidied += 1
         most = max(most, count_files(folder))
     assert most < 200
@@ -215,7 +215,7 @@ def test_what_cannot_be_opened_is_told(folder: Path, tmp_path: Path) -> None:
         Store(tmp_path / "file/memory", "model-a", DIMENSIONS)
     memory = StoredMemory(folder)
     memory.add(nodes=(Node(title="T"),))
-    memory.store.tidy()
+    memory.store.compact()
     with pytest.raises(StartError, match=r"Another memory daemon has .*memory open"):
         Store(folder, "model-a", DIMENSIONS)
     memory.close()
@@ -275,7 +275,7 @@ def test_another_model_has_other_vectors_and_in_the_end_only_these(folder: Path)
 def test_going_back_to_the_first_model_half_way_embeds_what_came_between(folder: Path) -> None:
     memory = StoredMemory(folder)
     memory.add(nodes=(Node(id="a", title="A"), Node(id="b", title="B")))
-    memory.store.tidy()
+    memory.store.compact()
     memory.add(nodes=(Node(id="c", title="C"),))
     memory.close()
     memory = StoredMemory(folder, "model-b")

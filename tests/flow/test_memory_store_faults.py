@@ -40,7 +40,7 @@ def test_what_is_not_in_the_commit_table_did_not_happen(
     disk = FaultyDisk(folder)
     memory = StoredMemory(folder, disk=disk)
     memory.add(**pair("a"))
-    memory.store.tidy()
+    memory.store.compact()
     memory.add(**pair("b"))
     before = picture(memory.store.load())
     disk.fail("commit", dies=True)  # a crash comes after the tables' commits
@@ -59,7 +59,7 @@ def test_what_is_not_in_the_commit_table_did_not_happen(
     memory = StoredMemory(folder)
     assert picture(memory.store.load()) == before
     memory.add(**pair("c"))
-    memory.store.tidy()
+    memory.store.compact()
     after = picture(memory.store.load())
     assert set(after[0]) == {"a", "a2", "b", "b2", "c", "c2"}
     memory.close()
@@ -113,18 +113,18 @@ def test_tidying_that_breaks_off_loses_nothing(
     disk = FaultyDisk(folder)
     memory = StoredMemory(folder, disk=disk)
     memory.add(**pair("a"))
-    memory.store.tidy()
+    memory.store.compact()
     for turn in range(5):
         memory.add(nodes=(Node(id="a", title=f"Turn {turn}"),))
     memory.add(unlink=(EdgeKey(from_id="a", to_id="a2"),))
     before = every_version(memory, memory.store.version)
     disk.fail(step, after=after)
     with pytest.raises(ActionError, match="is full"):
-        memory.store.tidy()
+        memory.store.compact()
     memory.close()  # as if it had died there
     memory = StoredMemory(folder)
     assert every_version(memory, memory.store.version) == before
-    memory.store.tidy()
+    memory.store.compact()
     assert memory.add(**pair("b")) == ""
     assert every_version(memory, memory.store.version - 1) == before
     memory.close()
@@ -170,7 +170,7 @@ def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
     stored = len(memory.edges)
     assert (len(before[0]), len(before[1]), len(before[2])) == (1 + stored, stored, 1 + stored)
     with contextlib.suppress(ActionError):
-        memory.store.tidy()
+        memory.store.compact()
     assert picture(memory.store.load()) == before
     assert mount(disk, "remount,size=60m")
     assert memory.add(nodes=(Node(id="room", title="Room again"),)) == ""
@@ -202,8 +202,8 @@ for batch in range(int(sys.argv[2]), int(sys.argv[2]) + 100_000):
     if memory.store.commits.find(f"c{batch}") is None:
         assert memory.write(*writes) == ["", ""]
     print("done", batch, memory.store.commits.find(f"c{batch}"), flush=True)
-    if memory.store.is_untidy:
-        memory.store.tidy()
+    if memory.store.needs_compaction:
+        memory.store.compact()
 """
 
 

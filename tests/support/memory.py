@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from services.memory.linking.linker import Cycle, link_cycle
+from services.memory.linking.linker import CycleResult, link_cycle
 from services.memory.retrieval.view import View
 from services.memory.storage import rows
 from services.memory.storage.disk import Disk
 from services.memory.storage.rows import EDGES, NODES, Tables, Vectors
 from services.memory.storage.store import Store
-from services.memory.writes.change import Change, EdgeTuple, Entry, Known, embedded_text
+from services.memory.writes.change import Change, EdgeTuple, KnownState, LoggedWrite, embedded_text
 from services.memory.writes.staging import fold
 from shared.contracts import (
     Briefing,
@@ -158,8 +158,8 @@ class World:
     def apply(self, write: MemoryWrite, at: float = NOW) -> Change:
         """Apply a write as one commit; raises ValueError with its error."""
         graph = self.view.graph
-        known = Known(node=self.view.node, edge=graph.edge, edges_of=graph.edges_of)
-        entry = Entry(version=self.view.version + 1, stored_at=at, write=write)
+        known = KnownState(node=self.view.node, edge=graph.edge, edges_of=graph.edges_of)
+        entry = LoggedWrite(version=self.view.version + 1, stored_at=at, write=write)
         change, (error,) = fold([entry], known, self._dimensions)
         if error:
             raise ValueError(error)
@@ -173,7 +173,7 @@ class World:
         self._ids.update(dict.fromkeys(change.nodes))
         return change
 
-    def cycle(self, moment: float = NOW) -> Cycle:
+    def cycle(self, moment: float = NOW) -> CycleResult:
         """One cycle of the linker, applied."""
         cycle = link_cycle(self.view, self.cursor, moment, self.after)
         if cycle.write is not None:
@@ -181,7 +181,7 @@ class World:
         self.cursor, self.after = cycle.cursor, cycle.after
         return cycle
 
-    def settle(self) -> list[Cycle]:
+    def settle(self) -> list[CycleResult]:
         """Cycles until there is nothing more to do; it must come to an end."""
         cycles = [self.cycle()]
         while cycles[-1].nodes:
@@ -323,7 +323,7 @@ class StoredMemory:
         """Apply writes as one commit at the next versions; returns their errors."""
         start = self.store.version + 1
         entries = [
-            Entry(version=version, stored_at=STORED_AT + version, write=write)
+            LoggedWrite(version=version, stored_at=STORED_AT + version, write=write)
             for version, write in enumerate(writes, start)
         ]
         change, errors = fold(entries, self.known(), STORED_DIMENSIONS)
@@ -351,9 +351,9 @@ class StoredMemory:
             counted = {"access_count": count, "last_accessed_at": last_at}
             self.nodes[node_id] = msgspec.structs.replace(self.nodes[node_id], **counted)
 
-    def known(self) -> Known:
+    def known(self) -> KnownState:
         """What a batch must know."""
-        return Known(node=self.nodes.get, edge=self._edge, edges_of=self._edges_of)
+        return KnownState(node=self.nodes.get, edge=self._edge, edges_of=self._edges_of)
 
     def close(self) -> None:
         """Close the store."""

@@ -15,11 +15,11 @@ from services.memory.briefing.page import (
     Section,
     Text,
     Unit,
+    divide_fairly,
     escape,
-    limit,
+    limit_sections,
     render_compact,
     render_markdown,
-    share,
 )
 from services.memory.briefing.sections import ORDER
 from shared.contracts import Node
@@ -67,7 +67,7 @@ def page(*counts: int, least: int = 1, **texts: Any) -> Page:
             Unit(items=tuple(items[start : start + least]), least=least) for start in range(0, count, least)
         ]
         sections.append(Section(title=title, ask="it", units=tuple(units)))
-    return Page(agent="scout", version=7, moment=0.0, consulted=99, sections=limit(sections))
+    return Page(agent="scout", version=7, moment=0.0, consulted=99, sections=limit_sections(sections))
 
 
 def headings(text: str) -> list[str]:
@@ -197,7 +197,7 @@ def test_a_long_section_starves_none() -> None:
         Section(title=title, ask="it", units=(Unit(items=(item(100 + place, "y" * 256),)),))
         for place, title in enumerate(list(ORDER)[1:])
     ]
-    made = Page(agent="scout", version=1, moment=0.0, sections=limit([long, *others]))
+    made = Page(agent="scout", version=1, moment=0.0, sections=limit_sections([long, *others]))
     result = render_markdown(made, 3_000)
     assert headings(result.text)[1:] == list(ORDER)
     assert len(result.text) <= 3_000
@@ -230,7 +230,7 @@ def test_compact_shows_four_times_as_many_in_the_same_room() -> None:
 
 @given(st.lists(st.integers(0, 30), max_size=9), st.integers(0, 100))
 def test_room_is_shared_fairly(demands: list[int], total: int) -> None:
-    shares = share(demands, total)
+    shares = divide_fairly(demands, total)
     assert all(0 <= part <= demand for part, demand in zip(shares, demands, strict=True))
     assert sum(shares) == min(total, sum(demands))
     short = [part for part, demand in zip(shares, demands, strict=True) if part < demand]

@@ -9,7 +9,7 @@ import pytest
 
 from services.memory.retrieval import keywords as module
 from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words, split_words
-from services.memory.retrieval.node_index import Catalogue
+from services.memory.retrieval.node_index import NodeIndex
 from services.memory.retrieval.search import Search, State
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import write_nodes
@@ -76,15 +76,15 @@ def test_slots_are_numbered_anew(split: int) -> None:
     assert places(again, "broker") == {2: 2, 3: 1}
 
 
-def catalogue(*nodes: Node) -> Catalogue:
-    return Catalogue(write_nodes(nodes))
+def index(*nodes: Node) -> NodeIndex:
+    return NodeIndex(write_nodes(nodes))
 
 
 FOUR = tuple(note(f"n{i}", text[:250], body=text, tags=("x",)) for i, text in enumerate(TEXTS))
 
 
 def keep(folder: Path, *nodes: Node) -> None:
-    first = catalogue(*nodes)
+    first = index(*nodes)
     module.save_keywords(folder, first, Keywords.build(first.texts()))
 
 
@@ -97,9 +97,9 @@ def same(one: Keywords, other: Keywords, count: int) -> bool:
 
 def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(tmp_path, *FOUR)
-    loaded = catalogue(*FOUR)
+    loaded = index(*FOUR)
     fresh = Keywords.build(loaded.texts())
-    monkeypatch.setattr(Catalogue, "text", None)  # nothing is read again
+    monkeypatch.setattr(NodeIndex, "text", None)  # nothing is read again
     kept = module.load_keywords(tmp_path, loaded)
     assert kept is not None
     monkeypatch.undo()
@@ -121,7 +121,7 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 )
 def test_what_changed_since_is_read_anew(tmp_path: Path, nodes: tuple[Node, ...]) -> None:
     keep(tmp_path, *FOUR)
-    loaded = catalogue(*nodes)
+    loaded = index(*nodes)
     kept = module.load_keywords(tmp_path, loaded)
     assert kept is not None
     assert same(kept[0], Keywords.build(loaded.texts()), len(nodes))
@@ -147,7 +147,7 @@ def test_what_was_put_since_the_start_is_kept_too(tmp_path: Path) -> None:
 def test_a_damaged_or_foreign_file_means_reading_anew(tmp_path: Path, damage: str) -> None:
     keep(tmp_path, *FOUR)
     spoil(tmp_path / module.FILE, damage)
-    assert module.load_keywords(tmp_path, catalogue(*FOUR)) is None
+    assert module.load_keywords(tmp_path, index(*FOUR)) is None
     view = View.build(make_tables([(entry, None) for entry in FOUR]), tmp_path)
     assert search_ids(view, "restarts") == ["n0"]
 
@@ -170,13 +170,13 @@ def spoil(path: Path, damage: str) -> None:
 def test_a_file_of_other_nodes_is_left_alone(tmp_path: Path) -> None:
     keep(tmp_path, *FOUR)
     others = [note(f"m{i}", "other texts") for i in range(4)]
-    assert module.load_keywords(tmp_path, catalogue(*others, FOUR[0])) is None
-    assert module.load_keywords(tmp_path, catalogue()) is not None
+    assert module.load_keywords(tmp_path, index(*others, FOUR[0])) is None
+    assert module.load_keywords(tmp_path, index()) is not None
 
 
 def test_an_empty_memory_is_kept_too(tmp_path: Path) -> None:
     keep(tmp_path)
-    assert module.load_keywords(tmp_path, catalogue()) is not None
+    assert module.load_keywords(tmp_path, index()) is not None
 
 
 def test_counts_by_slot_are_those_that_were_found_whatever_came_since() -> None:
@@ -195,10 +195,10 @@ def test_the_best_by_words_are_those_of_all_texts_where_most_are_passed_over() -
     keywords, live = Keywords.build(texts), random.random(4_000) < 0.9
     search = Search(State(None, keywords, None, {}), live)  # type: ignore[arg-type]
     for text in ("w0x w1x w3x w90x w200x", "w0x w2x", "w350x w0x w1x"):
-        every = search._find_worded(text, live, 4_000)
+        every = search.find_by_words(text, live, 4_000)
         scores = _score_words(keywords, live, text)
         assert set(every.tolist()) == set(np.flatnonzero((scores > 0) & live).tolist())
-        best = search._find_worded(text, live, 50)
+        best = search.find_by_words(text, live, 50)
         expected = np.sort(scores[live])[-50:]
         assert np.sort(scores[best]) == pytest.approx(expected, rel=1e-5)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory.linking.linker import MAX_EDGES, MAX_NODES, decay_pass, dedup_pass
+from services.memory.linking.linker import MAX_EDGES, MAX_NODES, merge_duplicates, remove_faded_edges
 from services.memory.linking.plan import MAX_AUTOMATIC, is_automatic
 from shared.contracts import Edge, MemoryWrite, Node, Relation
 from tests.support.memory import DIMENSIONS, NOW, World, at, beside, direction, note
@@ -363,16 +363,16 @@ def test_decay_removes_what_has_faded_and_nothing_else(world: World) -> None:
         ],
     )
     begin = NOW - 30 * DAY
-    assert decay_pass(world.view, begin + 230 * DAY) is None  # 0.5 x e^-2.30 = 0.0501
-    write = decay_pass(world.view, begin + 231 * DAY)
+    assert remove_faded_edges(world.view, begin + 230 * DAY) is None  # 0.5 x e^-2.30 = 0.0501
+    write = remove_faded_edges(world.view, begin + 231 * DAY)
     assert write is not None
     assert [(key.from_id, key.to_id, key.relation.value) for key in write.unlink] == [
         ("a", "b", "related_to")
     ]
     world.apply(write)
-    assert decay_pass(world.view, begin + 231 * DAY) is None
+    assert remove_faded_edges(world.view, begin + 231 * DAY) is None
     assert (
-        decay_pass(world.view, begin + 5_000 * DAY) is not None
+        remove_faded_edges(world.view, begin + 5_000 * DAY) is not None
     )  # what is important fades slowly, but fades
 
 
@@ -381,15 +381,15 @@ def test_the_sweep_finds_the_duplicates_that_are_there(world: World) -> None:
     nodes = [note(f"n{n:03}", f"Entry number {n}", embedding=vectors[n]) for n in range(600)]
     twins = [note(f"t{n:03}", f"Entry number {n}", 1, embedding=vectors[n]) for n in range(0, 600, 60)]
     world.write(*nodes, *twins)
-    first = dedup_pass(world.view, limit=300)
+    first = merge_duplicates(world.view, limit=300)
     assert (first.merged, first.after) == (5, "n299")
     assert first.write is not None
     world.apply(first.write)
-    second = dedup_pass(world.view, first.after)
+    second = merge_duplicates(world.view, first.after)
     assert (second.merged, second.after) == (5, "")
     assert second.write is not None
     world.apply(second.write)
-    assert dedup_pass(world.view).write is None
+    assert merge_duplicates(world.view).write is None
     assert [n.id for n in twins if world.view.is_live(n.id)] == []
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from services.memory.retrieval.node_index import Catalogue
+from services.memory.retrieval.node_index import NodeIndex
 from services.memory.retrieval.node_table import parse_time, read_times
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.storage.rows import write_nodes
@@ -14,11 +14,11 @@ from shared.contracts import Node, Source
 from tests.support.memory import note
 
 
-def catalogue(*nodes: Node) -> Catalogue:
-    return Catalogue(write_nodes(nodes))
+def index(*nodes: Node) -> NodeIndex:
+    return NodeIndex(write_nodes(nodes))
 
 
-def put(some: Catalogue, *nodes: Node) -> None:
+def put(some: NodeIndex, *nodes: Node) -> None:
     some.stage(nodes)
     some.publish()
 
@@ -49,7 +49,7 @@ def test_columns_are_the_same_for_what_is_loaded_and_what_is_put() -> None:
         note("b", "ümläut", kind="goal", updated_at="2026-04-01T00:00:00+00:00", version=5),
         note("c", "gone", retired_version=7),
     ]
-    loaded, grown = catalogue(*nodes), catalogue()
+    loaded, grown = index(*nodes), index()
     put(grown, *nodes)
     for name in ("live", "current", "created", "changed", "importance", "version", "size"):
         assert loaded.column(name).tolist() == grown.column(name).tolist(), name
@@ -62,7 +62,7 @@ def test_columns_are_the_same_for_what_is_loaded_and_what_is_put() -> None:
 
 
 def test_a_staged_node_is_not_there_before_it_is_published() -> None:
-    some = catalogue(note("a", "one", tags=("x",)))
+    some = index(note("a", "one", tags=("x",)))
     some.stage([note("b", "two", tags=("x",)), note("a", "three")])
     assert some.size == 1
     assert some.find("b") is None
@@ -74,7 +74,7 @@ def test_a_staged_node_is_not_there_before_it_is_published() -> None:
 
 
 def test_only_what_is_asked_for_is_kept() -> None:
-    some = catalogue(*[note(f"n{i}", f"title {i}", tags=(f"t{i}",)) for i in range(4)])
+    some = index(*[note(f"n{i}", f"title {i}", tags=(f"t{i}",)) for i in range(4)])
     put(some, note("n1", "again", tags=("t9",)), note("n4", "more", tags=("t0",)))
     kept = some.keep(np.flatnonzero(some.column("current")))
     assert [entry.title for entry in kept.read(range(kept.size))] == [
@@ -95,10 +95,10 @@ def talk(number: int, session: str, minute: int, **fields: object) -> Node:
     return note(f"n{number:03}", "t", created_at=created, source=Source(session=session), **fields)
 
 
-def stands_beside(some: Catalogue) -> dict[str, list[str]]:
+def stands_beside(some: NodeIndex) -> dict[str, list[str]]:
     """Of each live node the ids around it."""
     live = np.flatnonzero(some.column("live"))
-    beside = some.sessions.beside(live, some.size)
+    beside = some.sessions.neighbours(live, some.size)
     return {
         node_id: [some.name(np.array([slot]))[0] if slot >= 0 else "" for slot in column]
         for node_id, column in zip(some.name(live), beside.T.tolist(), strict=True)
@@ -125,7 +125,7 @@ def test_neighbours_in_sessions_however_they_came_in() -> None:
     chance = random.Random(5)
     first = [talk(i, chance.choice(["", "s", "t", "u"]), chance.randrange(30)) for i in range(40)]
     nodes = {entry.id: entry for entry in first}
-    some = catalogue(*first)
+    some = index(*first)
     assert stands_beside(some) == should_stand_beside(nodes)
     for turn in range(60):
         retired = turn if chance.random() < 0.3 else 0
@@ -140,17 +140,17 @@ def test_neighbours_in_sessions_however_they_came_in() -> None:
 
 
 def test_who_came_later_stands_beside_nobody_yet() -> None:
-    some = catalogue(talk(1, "s", 1), talk(3, "s", 3))
+    some = index(talk(1, "s", 1), talk(3, "s", 3))
     put(some, talk(4, "s", 4), talk(2, "s", 2))
     slots = np.array([0, 1])
-    assert some.sessions.beside(slots, 4).T.tolist() == [[-1, -1, 3, 1], [0, 3, 2, -1]]
-    assert (some.sessions.beside(slots, 2) < 2).all()
+    assert some.sessions.neighbours(slots, 4).T.tolist() == [[-1, -1, 3, 1], [0, 3, 2, -1]]
+    assert (some.sessions.neighbours(slots, 2) < 2).all()
 
 
 def test_neighbours_after_sessions_were_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.memory.retrieval.sessions.MOST_AT_HAND", 3)
     nodes = {entry.id: entry for entry in (talk(i, f"s{i % 3}", i) for i in range(12))}
-    some = catalogue(*nodes.values())
+    some = index(*nodes.values())
     for i in range(12, 30):
         entry = talk(i % 17, f"s{i % 4}", 60 - i)
         put(some, entry)

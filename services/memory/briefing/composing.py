@@ -14,14 +14,14 @@ from services.memory.briefing.page import (
     Section,
     Unit,
     escape,
-    limit,
+    limit_sections,
     render_compact,
     render_markdown,
 )
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, is_current, rank
-from services.memory.briefing.scope import Scope, survey
+from services.memory.briefing.scope import Scope, find_scope
 from services.memory.briefing.sections import ORDER, PATTERNS, UNRESOLVED
-from services.memory.briefing.selection import Choice, choose
+from services.memory.briefing.selection import Selection, select_nodes
 from shared.contracts import Briefing, BriefingSection, Node, Relation
 from shared.text.shorten import flatten
 
@@ -71,14 +71,14 @@ def compose(view: "View", agent: str, moment: float, *, compact: bool = False) -
 
 def draft(view: "View", agent: str, moment: float) -> Page:
     """Choose what the briefing of ``agent`` shows; the view is not to change meanwhile."""
-    scope = survey(view, agent, moment)
-    choice = choose(view, scope)
+    scope = find_scope(view, agent, moment)
+    choice = select_nodes(view, scope)
     disputes = _find_disputes(view, choice.contradictions, moment)
     disputed = frozenset(item.node.id for unit in disputes for item in unit.items)
-    sections = _sort(agent, choice, disputes, disputed)
+    sections = _make_sections(agent, choice, disputes, disputed)
     evidence = _add_evidence(view, sections[PATTERNS], scope, {*choice.places, *disputed})
     sections[PATTERNS] = evidence
-    limited = limit(list(sections.values()))
+    limited = limit_sections(list(sections.values()))
     return Page(
         agent=agent,
         version=view.version,
@@ -100,7 +100,7 @@ def render(page: Page, *, compact: bool = False) -> Briefing:
         sections=tuple(
             BriefingSection(
                 title=section.title,
-                nodes=tuple(_abridge(item.node) for item in section.items),
+                nodes=tuple(_shorten_node(item.node) for item in section.items),
                 omitted=section.omitted,
             )
             for section in result.sections
@@ -111,8 +111,8 @@ def render(page: Page, *, compact: bool = False) -> Briefing:
     )
 
 
-def _sort(
-    agent: str, choice: Choice, disputes: Sequence[Unit], disputed: Collection[str]
+def _make_sections(
+    agent: str, choice: Selection, disputes: Sequence[Unit], disputed: Collection[str]
 ) -> dict[str, Section]:
     """All sections in their order, with every unit that belongs there, best first; equal ones by their
     ids.
@@ -145,7 +145,7 @@ def _preface(scope: Scope, sections: Iterable[Section]) -> str:
     return "" if scope.node else NODELESS
 
 
-def _abridge(node: Node) -> Node:
+def _shorten_node(node: Node) -> Node:
     metadata = node.metadata if len(msgspec.json.encode(node.metadata)) <= METADATA else {}
     return msgspec.structs.replace(node, body=flatten(node.body, BODY), metadata=metadata, embedding=())
 

@@ -59,7 +59,7 @@ class Tie(NamedTuple):
     applies: float
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class EdgeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the edges say of some nodes.
 
     ``bound`` ones belong to some agent, in place of ``superseded`` ones newer ones hold; ``ties`` join them
@@ -88,11 +88,11 @@ def find_links(
     """
     found: list[Link] = []
     for direction in _WAYS if oriented else _EITHER:
-        found += _look(view, ids, direction, relations, floor, moment, kinds)
+        found += _find_directed(view, ids, direction, relations, floor, moment, kinds)
     return found
 
 
-def _look(
+def _find_directed(
     view: "View",
     ids: Iterable[str],
     direction: Direction,
@@ -123,7 +123,7 @@ def find_bound(view: "View", ids: Iterable[str], moment: float) -> set[str]:
 
 def find_superseded(view: "View", ids: Iterable[str], moment: float) -> set[str]:
     """Those of the nodes that a live one supersedes; that the edge grew weak brings nothing back."""
-    return {link.node for link in _look(view, ids, "in", (Relation.SUPERSEDES,), 0.0, moment, ())}
+    return {link.node for link in _find_directed(view, ids, "in", (Relation.SUPERSEDES,), 0.0, moment, ())}
 
 
 def find_ties(view: "View", hubs: Mapping[str, float], agent: str, moment: float) -> dict[str, Tie]:
@@ -141,7 +141,7 @@ def find_ties(view: "View", hubs: Mapping[str, float], agent: str, moment: float
     return ties
 
 
-def reach(view: "View", starts: Iterable[str], depth: int, moment: float) -> dict[str, int]:
+def count_steps(view: "View", starts: Iterable[str], depth: int, moment: float) -> dict[str, int]:
     """How many steps, of any direction and at least MIN_WEIGHT, live nodes lie from the nearest of
     ``starts``.
     """

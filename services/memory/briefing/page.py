@@ -92,7 +92,7 @@ Lines = Mapping[str, str]
 """The line of each item by its node's id: an item stands in a page once."""
 
 
-def share(demands: Sequence[int], total: int) -> list[int]:
+def divide_fairly(demands: Sequence[int], total: int) -> list[int]:
     """Split ``total`` so that nobody gets more than asked for, and who asks for more than the others gets
     as much as they.
 
@@ -114,7 +114,7 @@ def share(demands: Sequence[int], total: int) -> list[int]:
     return shares
 
 
-def take(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
+def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
     """The units that ``room`` items hold, in order: whole, or their beginning; one that does not fit is
     passed over.
     """
@@ -127,15 +127,15 @@ def take(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
     return tuple(taken)
 
 
-def limit(sections: Sequence[Section], each: int = ITEMS, total: int = TOTAL) -> tuple[Section, ...]:
+def limit_sections(sections: Sequence[Section], each: int = ITEMS, total: int = TOTAL) -> tuple[Section, ...]:
     """The sections cut to ``each`` items and to ``total`` in all, which are shared out fairly; empty ones
     are left out.
     """
-    cut = [take(section.units, each) for section in sections]
-    rooms = share([_size(units) for units in cut], total)
+    cut = [fit_units(section.units, each) for section in sections]
+    rooms = divide_fairly([_size(units) for units in cut], total)
     limited = []
     for section, units, room in zip(sections, cut, rooms, strict=True):
-        kept = take(units, room)
+        kept = fit_units(units, room)
         left_out = _size(section.units) - _size(kept)
         if kept:
             limited.append(msgspec.structs.replace(section, units=kept, omitted=section.omitted + left_out))
@@ -201,12 +201,12 @@ def _fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> Tex
         if len(text) <= characters:
             return Text(text=text, sections=page.sections)
     bare = [msgspec.structs.replace(section, units=(), omitted=_MANY) for section in page.sections]
-    sections = _share_out(page.sections, characters - len(_write(page, bare, lines)), lines)
+    sections = _divide(page.sections, characters - len(_write(page, bare, lines)), lines)
     return Text(text=_write(page, sections, lines), sections=sections)
 
 
-def _share_out(sections: Sequence[Section], room: int, lines: Lines) -> tuple[Section, ...]:
-    rooms = share([_length(section, lines) for section in sections], max(0, room))
+def _divide(sections: Sequence[Section], room: int, lines: Lines) -> tuple[Section, ...]:
+    rooms = divide_fairly([_length(section, lines) for section in sections], max(0, room))
     shown = [_fill(section, part, lines) for section, part in zip(sections, rooms, strict=True)]
     for index, section in enumerate(sections):
         spare = room - sum(_length(other, lines) for other in shown)

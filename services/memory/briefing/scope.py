@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from services.memory.briefing.links import Tie, find_links, find_ties, reach
+from services.memory.briefing.links import Tie, count_steps, find_links, find_ties
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
 from services.memory.local_embedder import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
@@ -42,7 +42,7 @@ MAX_HUBS = 50
 MAX_AGENTS = 1_000
 """The most nodes of the kind agent among which one is looked for by its name."""
 
-_DEEDS = frozenset("decision event episodic goal observation pattern task".split())
+_ACTIVITIES = frozenset("decision event episodic goal observation pattern task".split())
 """Kinds that tell of an agent and are none, however they are tagged."""
 
 
@@ -68,7 +68,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     unknown: bool
 
 
-def survey(view: "View", agent: str, moment: float) -> Scope:
+def find_scope(view: "View", agent: str, moment: float) -> Scope:
     """The scope of ``agent`` at ``moment``."""
     node = find_agent(view, agent, moment)
     own = [node.id] if node else []
@@ -82,9 +82,9 @@ def survey(view: "View", agent: str, moment: float) -> Scope:
         moment=moment,
         node=node,
         ties=ties,
-        near=reach(view, own, NEAR, moment),
+        near=count_steps(view, own, NEAR, moment),
         anchors=anchors,
-        work=reach(view, (*anchors, *own), WORK, moment),
+        work=count_steps(view, (*anchors, *own), WORK, moment),
         direction=_mean(view, anchors or own),
         suspects=frozenset((*latest, *heaviest)),
         unknown=not (node or anchors),
@@ -104,12 +104,12 @@ def find_agent(view: "View", agent: str, moment: float) -> Node | None:
     if found := _first((node for node in agents if is_named(node, agent)), moment):
         return found
     tagged = view.nodes(view.select(tags=(agent,), limit=MAX_AGENTS, order="important"))
-    things = [node for node in tagged if node.kind not in _DEEDS]
+    things = [node for node in tagged if node.kind not in _ACTIVITIES]
     if found := _first((node for node in things if node.kind == "agent"), moment) or _first(things, moment):
         return found
     hits = view.search(MemoryQuery(text=agent, limit=20), np.zeros(view.dimensions, np.float32), moment)
-    titled = (hit.node for hit in hits if _plain(hit.node.title) == _plain(agent))
-    return _first((node for node in titled if node.kind not in _DEEDS), moment)
+    titled = (hit.node for hit in hits if _normalise(hit.node.title) == _normalise(agent))
+    return _first((node for node in titled if node.kind not in _ACTIVITIES), moment)
 
 
 def is_named(node: Node, agent: str) -> bool:
@@ -117,7 +117,7 @@ def is_named(node: Node, agent: str) -> bool:
     if node.kind != "agent":
         return False
     names = (node.id, node.title, str(node.metadata.get("name", "")))
-    return _plain(agent) in map(_plain, names)
+    return _normalise(agent) in map(_normalise, names)
 
 
 def is_own(node: Node, agent: str) -> bool:
@@ -155,5 +155,5 @@ def _first(nodes: Iterable[Node], moment: float) -> Node | None:
 
 
 @lru_cache(10_000)
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.briefing.candidates import Shortlist, shortlist
-from services.memory.briefing.links import Link, Standing, find_bound, find_links, find_superseded
+from services.memory.briefing.candidates import Candidates, find_candidates
+from services.memory.briefing.links import EdgeFacts, Link, find_bound, find_links, find_superseded
 from services.memory.briefing.page import ITEMS
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.briefing.scope import Scope
-from services.memory.briefing.sections import SHARED, Placement, place
+from services.memory.briefing.sections import SHARED, Placement, assign_section
 from shared.contracts import Node, Relation
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ROUNDS = 16
 """How often more of them are read."""
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates that were read by id, the places of those that have one, and the contradictions among
     them.
 
@@ -40,9 +40,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     consulted: int
 
 
-def choose(view: "View", scope: Scope) -> Choice:
+def select_nodes(view: "View", scope: Scope) -> Selection:
     """Read candidates in the order of their rank, those with a contradiction in any case, and place them."""
-    listed = shortlist(view, scope)
+    listed = find_candidates(view, scope)
     everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
     links = _find_contradictions(view, scope, everything)
     contested = {link.node for link in links}
@@ -59,9 +59,9 @@ def choose(view: "View", scope: Scope) -> Choice:
             break
         new = view.nodes(key for key in dict.fromkeys(wanted) if key not in nodes)
         nodes.update((node.id, node) for node in new)
-        places.update(_place_all(view, scope, new))
+        places.update(_assign_sections(view, scope, new))
         wanted = []
-    return Choice(
+    return Selection(
         nodes=nodes,
         places=places,
         contradictions=[link for link in links if link.node in places or _is_local(link.node, scope)],
@@ -88,19 +88,21 @@ def _find_contradictions(view: "View", scope: Scope, candidates: Iterable[str]) 
     return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT, oriented=False)
 
 
-def _place_all(view: "View", scope: Scope, nodes: Iterable[Node]) -> dict[str, Placement]:
+def _assign_sections(view: "View", scope: Scope, nodes: Iterable[Node]) -> dict[str, Placement]:
     """The places of those nodes that have one, by id."""
     nodes = list(nodes)
-    standing = _stand(view, scope, nodes)
+    standing = _read_edges(view, scope, nodes)
     cosines = view.measure([node.id for node in nodes], scope.direction)[2].tolist()
-    spots = (place(node, scope, standing, cosine) for node, cosine in zip(nodes, cosines, strict=True))
+    spots = (
+        assign_section(node, scope, standing, cosine) for node, cosine in zip(nodes, cosines, strict=True)
+    )
     return {node.id: spot for node, spot in zip(nodes, spots, strict=True) if spot}
 
 
-def _stand(view: "View", scope: Scope, nodes: list[Node]) -> Standing:
+def _read_edges(view: "View", scope: Scope, nodes: list[Node]) -> EdgeFacts:
     """What the edges say of these nodes."""
     shared = [node.id for node in nodes if node.kind in SHARED]
-    return Standing(
+    return EdgeFacts(
         bound=find_bound(view, shared, scope.moment),
         superseded=find_superseded(view, (node.id for node in nodes), scope.moment),
         ties=scope.ties,
@@ -108,7 +110,7 @@ def _stand(view: "View", scope: Scope, nodes: list[Node]) -> Standing:
 
 
 def _unfilled(
-    listed: Shortlist, read: dict[str, int], places: dict[str, Placement], contested: set[str]
+    listed: Candidates, read: dict[str, int], places: dict[str, Placement], contested: set[str]
 ) -> list[str]:
     """The sections that have candidates left and not yet enough undisputed nodes."""
     counts = dict.fromkeys(listed.ids, 0)

@@ -208,7 +208,7 @@ class BriefingService:
 
     async def _as_of(self, query: BriefQuery) -> Briefing:
         """The briefing that was served at that version; if none was, the one of the time it was reached."""
-        view = await self._engine.at(query.at)
+        view = await self._engine.view_at(query.at)
         moment = await self._engine.briefing_moment(query.agent, query.at)
         return await self._engine.run_in_reader(self._compose, view, query, moment)
 

@@ -74,7 +74,7 @@ class EdgeRows:
 
     def write(self, row: int, start: int, end: int, edge: Edge) -> None:
         """Put an edge between the nodes at two places into a row, which may be a new one."""
-        self.array = grown(self.array, row + 1)
+        self.array = enlarged(self.array, row + 1)
         self._provenance += [b""] * (row + 1 - len(self._provenance))
         created = to_microseconds(edge.created_at)
         touched = to_microseconds(edge.touched_at) if edge.touched_at else created
@@ -131,7 +131,7 @@ class EdgeRows:
         self._odd_times = dict(zip(odd, times, strict=True))
 
 
-def grown(rows: NDArray[Any], count: int) -> NDArray[Any]:
+def enlarged(rows: NDArray[Any], count: int) -> NDArray[Any]:
     """``rows`` itself where it holds ``count`` of them, else a copy with room to spare."""
     if count <= len(rows):
         return rows

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from services.memory.graph.columns import CODES
-from services.memory.graph.network import Network, pass_relations
+from services.memory.graph.network import Network, relation_mask
 from shared.contracts import Edge, EdgePage, EdgesQuery, Node
 from shared.contracts.queries import Direction
 
@@ -76,7 +76,7 @@ class Graph:
                 return []
             rows = np.array(self._network.incident([place], direction)[0], np.intp)
             return self._network.read(
-                rows[pass_relations(relations)[self._network.rows.array["relation"][rows]]]
+                rows[relation_mask(relations)[self._network.rows.array["relation"][rows]]]
             )
 
     def hops(self, anchors: Iterable[str], depth: int = 3) -> dict[str, int]:
@@ -154,7 +154,7 @@ class Graph:
             rows = np.array(found, np.intp)
             origins = np.repeat(np.arange(len(places)), counts)
             if relations:
-                wanted = pass_relations(relations)[self._network.rows.array["relation"][rows]]
+                wanted = relation_mask(relations)[self._network.rows.array["relation"][rows]]
                 rows, origins = rows[wanted], origins[wanted]
             edges = self._network.rows.array[rows]
             here = np.asarray(places, np.intp)[origins]
@@ -171,7 +171,7 @@ class Graph:
         with self._lock:
             rows = np.asarray(self._network.net.edge_indices(), np.intp)
             if relations:
-                rows = rows[pass_relations(relations)[self._network.rows.array["relation"][rows]]]
+                rows = rows[relation_mask(relations)[self._network.rows.array["relation"][rows]]]
             edges = self._network.rows.array[rows]
             weights = self._network.weigh(edges, moment)
             live = self._network.nodes["live"]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import rustworkx
 from numpy.typing import NDArray
 
-from services.memory.graph.columns import CODES, NODE, RELATIONS, EdgeRows, grown, number_ids
+from services.memory.graph.columns import CODES, NODE, RELATIONS, EdgeRows, enlarged, number_ids
 from services.memory.graph.decay import effective_weights
 from services.memory.storage.rows import EDGES
 from shared.contracts import Edge, Node
@@ -18,7 +18,7 @@ from shared.contracts.queries import Direction
 IMPORTANCE = 0.5
 """Of a node that nothing was told of, as a new node has it."""
 
-_UNTOLD = (IMPORTANCE, -1, True)
+_UNKNOWN = (IMPORTANCE, -1, True)
 _BLOCK = 50_000
 
 
@@ -50,7 +50,7 @@ class Network:
         count = len(network.ids)
         network.places = dict(zip(network.ids, range(count), strict=True))
         network.net.add_nodes_from([None] * count)
-        network.nodes = np.full(count, np.array(_UNTOLD, NODE))
+        network.nodes = np.full(count, np.array(_UNKNOWN, NODE))
         network._leaving = np.bincount(start, minlength=count).tolist()
         network._coming = np.bincount(end, minlength=count).tolist()
         if nodes is not None:
@@ -120,8 +120,8 @@ class Network:
         place = self.places.get(node_id)
         if place is None:
             place = self.net.add_node(None)
-            self.nodes = grown(self.nodes, place + 1)
-            self.nodes[place] = _UNTOLD
+            self.nodes = enlarged(self.nodes, place + 1)
+            self.nodes[place] = _UNKNOWN
             self._leaving.append(0)
             self._coming.append(0)
             self.ids.append(node_id)
@@ -137,7 +137,7 @@ class Network:
         told["live"] = nodes["retired_version"].to_numpy() == 0
 
 
-def pass_relations(relations: Collection[str]) -> NDArray[np.bool_]:
+def relation_mask(relations: Collection[str]) -> NDArray[np.bool_]:
     """Which relations pass, by their codes; all of them where none is named."""
     mask = np.zeros(len(RELATIONS), np.bool_)
     mask[[CODES[relation] for relation in relations or CODES]] = True

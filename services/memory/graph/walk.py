@@ -32,7 +32,7 @@ _TIME = f"time: the walk took longer than {MAX_SECONDS:g} s"
 _LEVEL = f"level: more than {MAX_LEVEL:,} nodes are equally far away, and the weakest were left out"
 
 
-class Memory(Protocol):
+class GraphView(Protocol):
     """What a walk needs of a View."""
 
     graph: Graph
@@ -52,7 +52,7 @@ class Arrival(NamedTuple):
     relation: int
 
 
-def traverse(view: Memory, query: TraverseQuery, moment: float) -> Traversal:
+def traverse(view: GraphView, query: TraverseQuery, moment: float) -> Traversal:
     """Walk as the query says at ``moment``, in seconds since the epoch; raises ValueError for unknown starts.
 
     Edges of an effective weight below decay.HIDDEN are not walked, retired nodes not walked through. A node
@@ -227,7 +227,7 @@ class Walk:
         )
 
 
-def _visits(view: Memory, shown: list[Arrival]) -> tuple[Visit, ...]:
+def _visits(view: GraphView, shown: list[Arrival]) -> tuple[Visit, ...]:
     names = view.graph.names(arrival.place for arrival in shown)
     parents = view.graph.names(arrival.parent for arrival in shown)
     nodes = {node.id: node for node in view.nodes(names)}

@@ -25,7 +25,7 @@ Find = Callable[[Sequence[str]], Awaitable[list[Node]]]
 Pages = Callable[[ListQuery], Awaitable[NodePage]]
 
 
-class Unstored(ActionError):
+class WriteFailed(ActionError):
     """Memory did not take something, and not because of its gate."""
 
 
@@ -44,7 +44,7 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
     return _first(inner) if isinstance(inner, ExceptionGroup) else inner
 
 
-class Desk:
+class MemoryClient:
     """The memory daemon as the folder uses it: nodes found by id and by file, nodes and edges written.
 
     ``find`` gives the nodes of ids, retired ones too; ``pages`` answers a ListQuery. Raises Unstored where a
@@ -55,8 +55,8 @@ class Desk:
         self._write = write
         self._find = find
         self._pages = pages
-        self._lanes = asyncio.Semaphore(WRITES_AT_ONCE)
-        self._wide_lanes = asyncio.Semaphore(PACKS_AT_ONCE)
+        self._slots = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._pack_slots = asyncio.Semaphore(PACKS_AT_ONCE)
 
     async def find(self, ids: Sequence[str]) -> dict[str, Node]:
         """The nodes of ``ids`` that there are, by id."""
@@ -76,27 +76,27 @@ class Desk:
                 return nodes
             query = msgspec.structs.replace(query, after=page.next)
 
-    async def offer(
+    async def write_gated(
         self, node: Node, edges: Sequence[Edge] = (), *, unlink: Sequence[EdgeKey] = (), insist: bool = False
     ) -> Rejection | None:
         """Write one node and its edges; the gate's reason where it refuses. Edges to nowhere are left out."""
         write = MemoryWrite(
             sender=SENDER, nodes=(node,), edges=tuple(edges), unlink=tuple(unlink), insist=insist
         )
-        async with self._lanes:
+        async with self._slots:
             written = await self._write(write)
         if written.error and written.rejection is None:
-            raise Unstored(written.error)
+            raise WriteFailed(written.error)
         return written.rejection
 
-    async def put(
+    async def write_ungated(
         self, nodes: Sequence[Node], edges: Sequence[Edge] = (), *, retire: bool = False
     ) -> AsyncIterator[int]:
         """Write nodes around the gate, in packs, each with the edges that begin there; yields their sizes.
 
         With ``retire``, they are written a last time and retired.
         """
-        for pack in _packs(nodes):
+        for pack in _make_packs(nodes):
             ids = tuple(node.id for node in pack)
             write = MemoryWrite(
                 sender=SENDER,
@@ -105,14 +105,14 @@ class Desk:
                 retire=ids if retire else (),
                 insist=True,
             )
-            async with self._wide_lanes:
+            async with self._pack_slots:
                 written = await self._write(write)
             if written.error:
-                raise Unstored(written.error)
+                raise WriteFailed(written.error)
             yield len(pack)
 
 
-def _packs(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+def _make_packs(nodes: Sequence[Node]) -> Iterator[list[Node]]:
     pack: list[Node] = []
     size = 0
     for node in nodes:

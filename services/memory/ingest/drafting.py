@@ -11,7 +11,15 @@ from urllib.parse import unquote
 import msgspec
 
 from services.memory.ingest.fields import MAX_TAGS
-from services.memory.ingest.pieces import SEPARATOR, Document, Link, Piece, classify, hash_text, weigh
+from services.memory.ingest.pieces import (
+    SEPARATOR,
+    Document,
+    Link,
+    Piece,
+    classify,
+    default_importance,
+    hash_text,
+)
 from shared.contracts import NAME, Node, Source
 
 NAMESPACE = uuid.UUID("6f0b6a0e-6c44-5d0e-9a55-6d61696c726d")
@@ -67,24 +75,24 @@ def strip_ending(path: str) -> str:
     return re.sub(r"\.(md|markdown)$", "", path, flags=re.IGNORECASE)
 
 
-def fold(name: str) -> str:
+def normalise_name(name: str) -> str:
     """A name as it is compared: without regard to case, to how accents are encoded, and to backslashes."""
     return unicodedata.normalize("NFC", name.replace("\\", "/")).casefold().strip()
 
 
-def fold_heading(heading: str) -> str:
+def normalise_heading(heading: str) -> str:
     """A heading as links name it: letters and digits alone count."""
-    return " ".join(re.findall(r"\w+", fold(heading)))
+    return " ".join(re.findall(r"\w+", normalise_name(heading)))
 
 
 def name_id(name: str) -> str:
     """The id of the note that is called ``name``, wherever it lies."""
-    return str(uuid.uuid5(NAMESPACE, "note\0" + fold(name).rpartition("/")[2]))
+    return str(uuid.uuid5(NAMESPACE, "note\0" + normalise_name(name).rpartition("/")[2]))
 
 
 def path_id(path: str) -> str:
     """The id of the note at ``path``, where another one has the name already."""
-    return str(uuid.uuid5(NAMESPACE, "path\0" + fold(strip_ending(path))))
+    return str(uuid.uuid5(NAMESPACE, "path\0" + normalise_name(strip_ending(path))))
 
 
 def key_id(owner: str, key: str) -> str:
@@ -103,10 +111,10 @@ def candidate_ids(link: Link, source: str) -> list[str]:
     return list(dict.fromkeys([*map(path_id, paths), name_id(target)]))
 
 
-def is_meant(link: Link, file: str) -> bool:
+def matches_path(link: Link, file: str) -> bool:
     """Whether a note at ``file`` can be what ``link`` means: its path ends as the link's does."""
-    wanted = fold(link.target.lstrip("./")).split("/")
-    return fold(strip_ending(file)).split("/")[-len(wanted) :] == wanted
+    wanted = normalise_name(link.target.lstrip("./")).split("/")
+    return normalise_name(strip_ending(file)).split("/")[-len(wanted) :] == wanted
 
 
 def _resolve_dots(target: str, folders: Iterable[str]) -> str:
@@ -119,7 +127,7 @@ def _resolve_dots(target: str, folders: Iterable[str]) -> str:
     return "/".join(parts)
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A node to store; ``parent`` is the id of the draft above it, with ``insist`` it passes the gate."""
 
     node: Node
@@ -132,19 +140,19 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.node.metadata["hash"])
 
 
-class Drafts(msgspec.Struct, frozen=True, kw_only=True):
+class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of a file, parents first; ``links`` lead from the first of them, ``repeated`` stood there
     twice.
     """
 
     file: str
-    drafts: tuple[Draft, ...]
+    drafts: tuple[NodeDraft, ...]
     links: tuple[Link, ...] = ()
     is_note: bool = False
     repeated: int = 0
 
 
-def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> Drafts:
+def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> FileDrafts:
     """The nodes of a document; those of a note have ids of their own beneath ``note_id``, others of their
     text.
 
@@ -155,19 +163,19 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
     ids = [_identify(piece, owner) for piece in document.pieces]
     by_key = {piece.key: node_id for piece, node_id in zip(document.pieces, ids, strict=True) if piece.key}
     known = min(modified, datetime.now(UTC).timestamp())
-    drafts: dict[str, Draft] = {}
+    drafts: dict[str, NodeDraft] = {}
     for number, (piece, node_id) in enumerate(zip(document.pieces, ids, strict=True)):
         if node_id in drafts:
             continue
         node = _node(piece, node_id, file, _instant(piece.date, known, number))
-        drafts[node_id] = Draft(
+        drafts[node_id] = NodeDraft(
             node=node,
             parent=by_key.get(piece.parent, "") if piece.parent is not None else "",
             insist=piece.whole or piece.importance is not None,
         )
     if document.note:
         drafts[ids[0]] = _with_note(drafts[ids[0]], document, by_key)
-    return Drafts(
+    return FileDrafts(
         file=file,
         drafts=tuple(drafts.values()),
         links=document.links,
@@ -184,7 +192,7 @@ def _identify(piece: Piece, owner: str) -> str:
 
 def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:
     kind = piece.kind or classify(piece.prose, piece.heading, piece.default_kind)
-    importance = weigh(kind) if piece.importance is None else piece.importance
+    importance = default_importance(kind) if piece.importance is None else piece.importance
     title, body = _clean(piece.title)[:256], _clean(piece.body)
     tags = piece.tags[:MAX_TAGS]
     stated = (kind, str(importance), piece.date, piece.valid_to, piece.agent)
@@ -210,10 +218,10 @@ def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:
     )
 
 
-def _with_note(draft: Draft, document: Document, by_key: dict[str, str]) -> Draft:
+def _with_note(draft: NodeDraft, document: Document, by_key: dict[str, str]) -> NodeDraft:
     """The draft that stands for a note, with where its headings are and what it links to."""
     headings = {
-        fold_heading(piece.heading[-1]): by_key[piece.key]
+        normalise_heading(piece.heading[-1]): by_key[piece.key]
         for piece in reversed(document.pieces)
         if piece.heading
     }

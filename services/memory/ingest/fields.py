@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from services.memory.ingest.pieces import known_kind
+from services.memory.ingest.pieces import parse_kind
 from shared.contracts import NAME
 
 _DAY = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
@@ -85,7 +85,7 @@ def _stamp(moment: datetime) -> str:
         return ""
 
 
-class Matter(msgspec.Struct, frozen=True, kw_only=True):
+class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     """A note's front matter; ``lines`` is how many lines it takes, ``text`` is as it stands there."""
 
     title: str = ""
@@ -100,22 +100,22 @@ class Matter(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-def read_matter(text: str) -> Matter:
+def parse_front_matter(text: str) -> FrontMatter:
     """The front matter of a note; an empty one where there is none, or what is there is no YAML mapping."""
     match = BLOCK.match(text)
     if match is None:
-        return Matter()
+        return FrontMatter()
     try:
         values = yaml.safe_load(match[1])
     except (yaml.YAMLError, RecursionError, ValueError):
-        return Matter()
+        return FrontMatter()
     if not isinstance(values, dict):
-        return Matter()
+        return FrontMatter()
     fields = {str(name).strip().lower(): value for name, value in values.items()}
-    return Matter(
+    return FrontMatter(
         title=_line(fields.get("title")),
-        kind=_kind(fields.get("kind")) or known_kind(fields.get("type")),
-        tags=read_tags(fields.get("tags", fields.get("tag", fields.get("keywords")))),
+        kind=_kind(fields.get("kind")) or parse_kind(fields.get("type")),
+        tags=parse_tags(fields.get("tags", fields.get("tag", fields.get("keywords")))),
         date=next(
             (
                 day
@@ -125,34 +125,34 @@ def read_matter(text: str) -> Matter:
             "",
         ),
         valid_to=parse_date(fields.get("valid_to", fields.get("expires"))),
-        importance=read_importance(fields.get("importance")),
-        agent=read_name(fields.get("agent")),
+        importance=parse_importance(fields.get("importance")),
+        agent=parse_agent_name(fields.get("agent")),
         properties=_properties(fields),
         lines=match[0].count("\n"),
         text=match[1],
     )
 
 
-def read_tags(value: Any) -> tuple[str, ...]:
+def parse_tags(value: Any) -> tuple[str, ...]:
     """Tags given as a list, or as a text with blanks or commas between them; in lower case, without "#"."""
     parts = (
         re.split(r"[,;\s]+", value) if isinstance(value, str) else value if isinstance(value, list) else ()
     )
-    return tidy_tags(str(part) for part in parts if isinstance(part, str | int))
+    return clean_tags(str(part) for part in parts if isinstance(part, str | int))
 
 
 def find_tags(text: str) -> tuple[str, ...]:
     """The ``#tags`` in a text."""
-    return tidy_tags(TAG.findall(text))
+    return clean_tags(TAG.findall(text))
 
 
-def tidy_tags(tags: Any) -> tuple[str, ...]:
+def clean_tags(tags: Any) -> tuple[str, ...]:
     """Each tag once, in lower case, the first MAX_TAGS of them; too long ones are left out."""
     clean = (tag.strip().lstrip("#").strip("/").lower() for tag in tags)
     return tuple(dict.fromkeys(tag for tag in clean if tag and len(tag) <= MAX_TAG))[:MAX_TAGS]
 
 
-def read_importance(value: Any) -> float | None:
+def parse_importance(value: Any) -> float | None:
     """A number from 0 to 1, also as text; None where it is none."""
     try:
         number = (
@@ -163,14 +163,14 @@ def read_importance(value: Any) -> float | None:
     return number if 0 <= number <= 1 else None
 
 
-def read_name(value: Any) -> str:
+def parse_agent_name(value: Any) -> str:
     """The name of an agent, or "" where it is none."""
     text = value.strip().lower() if isinstance(value, str) else ""
     return text if NAME.fullmatch(text) else ""
 
 
 def _kind(value: Any) -> str:
-    return known_kind(value) or read_name(value)
+    return parse_kind(value) or parse_agent_name(value)
 
 
 def _line(value: Any) -> str:

@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from services.memory.ingest.client import Desk, run_all
+from services.memory.ingest.client import MemoryClient, run_all
 from services.memory.ingest.drafting import (
     CHANNEL,
     OPEN_LINKS,
-    Draft,
-    Drafts,
+    FileDrafts,
+    NodeDraft,
     candidate_ids,
-    fold_heading,
-    is_meant,
+    matches_path,
     name_id,
+    normalise_heading,
     path_id,
     strip_ending,
 )
@@ -41,17 +41,17 @@ REASONS = 5
 """How many of the gate's reasons are kept for the log."""
 
 
-class Linking:
+class NoteLinks:
     """Looks up which nodes links mean; keeps nothing but which file took which name since the start."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, client: MemoryClient) -> None:
+        self._client = client
         self._claims: dict[str, str] = {}
 
     async def identify(self, file: str) -> str:
         """The id of the note at ``file``: its name's where it is the first of that name, else its path's."""
         named, placed = name_id(strip_ending(file)), path_id(file)
-        known = await self._desk.find([named, placed])
+        known = await self._client.find([named, placed])
         holder = known[named].metadata.get("file") if named in known else file
         if placed in known or holder != file or self._claims.setdefault(named, file) != file:
             return placed
@@ -67,7 +67,9 @@ class Linking:
 
         Which notes have such links is told by their tag, so this may be done at any time, in any process.
         """
-        notes = [node for node in await self._desk.list(tags=(OPEN_LINKS,)) if node.source.channel == CHANNEL]
+        notes = [
+            node for node in await self._client.list(tags=(OPEN_LINKS,)) if node.source.channel == CHANNEL
+        ]
         open_links = {node.id: parse_links(node.metadata.get("unresolved")) for node in notes}
         files = {node.id: str(node.metadata.get("file", "")) for node in notes}
         ends = await self._find([(link, files[key]) for key, links in open_links.items() for link in links])
@@ -78,16 +80,16 @@ class Linking:
             if any(found.values()) or not found:
                 changed.append(mark_open(node, found))
                 edges += link_edges(node.id, found)
-        async for _ in self._desk.put(changed, edges):
+        async for _ in self._client.write_ungated(changed, edges):
             pass
         return sum(not end for end in ends.values())
 
     async def _find(self, asked: Asked) -> dict[tuple[Link, str], str]:
         ids = {pair: candidate_ids(*pair) for pair in asked}
-        known = await self._desk.find(list(dict.fromkeys(each for some in ids.values() for each in some)))
+        known = await self._client.find(list(dict.fromkeys(each for some in ids.values() for each in some)))
         notes = {pair: _choose(pair[0], (known.get(each) for each in some)) for pair, some in ids.items()}
         places = {pair: _section_of(note, pair[0]) for pair, note in notes.items() if note is not None}
-        sections = await self._desk.find([place for place in dict.fromkeys(places.values()) if place])
+        sections = await self._client.find([place for place in dict.fromkeys(places.values()) if place])
         ends = {pair: note.id if note is not None else "" for pair, note in notes.items()}
         there = {node.id for node in sections.values() if not node.retired_version}
         return ends | {pair: place for pair, place in places.items() if place in there}
@@ -134,7 +136,7 @@ def _choose(link: Link, nodes: Iterable[Node | None]) -> Node | None:
             if node is not None
             and not node.retired_version
             and "note" in node.metadata
-            and is_meant(link, str(node.metadata.get("file", "")))
+            and matches_path(link, str(node.metadata.get("file", "")))
         ),
         None,
     )
@@ -142,11 +144,13 @@ def _choose(link: Link, nodes: Iterable[Node | None]) -> Node | None:
 
 def _section_of(note: Node, link: Link) -> str:
     headings = note.metadata.get("headings")
-    found = headings.get(fold_heading(link.heading)) if isinstance(headings, dict) and link.heading else ""
+    found = (
+        headings.get(normalise_heading(link.heading)) if isinstance(headings, dict) and link.heading else ""
+    )
     return found if isinstance(found, str) else ""
 
 
-class Outcome(msgspec.Struct, kw_only=True):
+class ImportResult(msgspec.Struct, kw_only=True):
     """What became of a file's pieces: ``duplicates`` are elsewhere in memory, ``refused`` are too thin."""
 
     stored: int = 0
@@ -158,7 +162,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     reasons: list[str] = []
 
 
-class Storing:
+class FileImport:
     """One file on its way into memory.
 
     Passages go past the write gate one by one, so that the refusal of one bears on no other. Records,
@@ -168,23 +172,23 @@ class Storing:
     """
 
     def __init__(
-        self, desk: Desk, linking: Linking, drafts: Drafts, progress: Callable[[int, int], None]
+        self, client: MemoryClient, links: NoteLinks, drafts: FileDrafts, progress: Callable[[int, int], None]
     ) -> None:
-        self._desk = desk
-        self._linking = linking
+        self._client = client
+        self._links = links
         self._drafts = drafts
         self._progress = progress
         self._done = 0
-        self._outcome = Outcome(duplicates=drafts.repeated)
+        self._outcome = ImportResult(duplicates=drafts.repeated)
         self._stands_for: dict[str, str] = {}
         """What each draft is in memory: its own node, one that says the same, or what stands above it."""
 
-    async def run(self) -> Outcome:
+    async def run(self) -> ImportResult:
         """Store the drafts; raises Unstored where memory does not take them for another reason than its gate.
 
         Safe to be repeated after a crash at any point: what is there as the file has it is not written again.
         """
-        known = await self._desk.find([draft.node.id for draft in self._drafts.drafts])
+        known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
         for level in _levels(self._drafts.drafts):
             fresh = [draft for draft in level if not self._is_there(draft, known.get(draft.node.id))]
             passed = [draft for draft in fresh if draft.insist and not self._drafts.is_note]
@@ -194,7 +198,7 @@ class Storing:
         await self._retire_others()
         return self._outcome
 
-    def _is_there(self, draft: Draft, there: Node | None) -> bool:
+    def _is_there(self, draft: NodeDraft, there: Node | None) -> bool:
         if there is None or (there.retired_version and there.metadata.get(GONE)):
             return False
         mine = there.metadata.get("file") == self._drafts.file
@@ -206,26 +210,26 @@ class Storing:
         self._step(1)
         return True
 
-    async def _put(self, drafts: Sequence[Draft], known: dict[str, Node]) -> None:
-        async for count in self._desk.put([draft.node for draft in drafts]):
+    async def _put(self, drafts: Sequence[NodeDraft], known: dict[str, Node]) -> None:
+        async for count in self._client.write_ungated([draft.node for draft in drafts]):
             self._step(count)
         for draft in drafts:
             self._settle(draft, known.get(draft.node.id), None)
 
-    async def _offer(self, draft: Draft, there: Node | None) -> None:
+    async def _offer(self, draft: NodeDraft, there: Node | None) -> None:
         node, edges, unlink = draft.node, self._edge_above(draft), list[EdgeKey]()
         if self._drafts.is_note and draft is self._drafts.drafts[0]:
-            ends = await self._linking.find_ends(self._drafts.links, self._drafts.file)
+            ends = await self._links.find_ends(self._drafts.links, self._drafts.file)
             node, edges = mark_open(node, ends), link_edges(node.id, ends)
             unlink = await self._find_cut(there, set(ends.values()))
         changed = there is not None
-        rejection = await self._desk.offer(node, edges, unlink=unlink, insist=changed)
+        rejection = await self._client.write_gated(node, edges, unlink=unlink, insist=changed)
         if rejection is not None and draft.insist and not _is_same(node, rejection.existing):
-            rejection = await self._desk.offer(node, edges, insist=True)
+            rejection = await self._client.write_gated(node, edges, insist=True)
         self._settle(draft, there, rejection)
         self._step(1)
 
-    def _settle(self, draft: Draft, there: Node | None, rejection: Rejection | None) -> None:
+    def _settle(self, draft: NodeDraft, there: Node | None, rejection: Rejection | None) -> None:
         if rejection is None:
             self._stands_for[draft.node.id] = draft.node.id
             self._outcome.stored += there is None
@@ -237,10 +241,10 @@ class Storing:
         if len(self._outcome.reasons) < REASONS:
             self._outcome.reasons.append(f"line {draft.node.metadata['line']}: {rejection.reason}")
 
-    def _above(self, draft: Draft) -> str:
+    def _above(self, draft: NodeDraft) -> str:
         return self._stands_for.get(draft.parent, "")
 
-    def _edge_above(self, draft: Draft) -> list[Edge]:
+    def _edge_above(self, draft: NodeDraft) -> list[Edge]:
         above = self._above(draft)
         if not above or above == draft.node.id:
             return []
@@ -261,7 +265,7 @@ class Storing:
             return []
         earlier = parse_links(there.metadata.get("links"))
         gone = [link for link in earlier if link not in self._drafts.links]
-        ends = set((await self._linking.find_ends(gone, self._drafts.file)).values()) - kept - {"", there.id}
+        ends = set((await self._links.find_ends(gone, self._drafts.file)).values()) - kept - {"", there.id}
         return [EdgeKey(from_id=there.id, to_id=end) for end in sorted(ends)]
 
     async def _retire_others(self) -> None:
@@ -269,10 +273,10 @@ class Storing:
         mine = {draft.node.id for draft in self._drafts.drafts}
         gone = [
             msgspec.structs.replace(node, metadata={**node.metadata, GONE: True})
-            for node in await self._desk.list(session=self._drafts.file)
+            for node in await self._client.list(session=self._drafts.file)
             if node.id not in mine and node.source.channel == CHANNEL
         ]
-        async for count in self._desk.put(gone, retire=True):
+        async for count in self._client.write_ungated(gone, retire=True):
             self._outcome.retired += count
 
     def _step(self, count: int) -> None:
@@ -280,10 +284,10 @@ class Storing:
         self._progress(self._done, len(self._drafts.drafts))
 
 
-def _levels(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
+def _levels(drafts: Sequence[NodeDraft]) -> Iterator[list[NodeDraft]]:
     """The drafts by how deep they stand, so that what is above is stored before what hangs on it."""
     depths: dict[str, int] = {}
-    levels: dict[int, list[Draft]] = {}
+    levels: dict[int, list[NodeDraft]] = {}
     for draft in drafts:  # parents stand first
         depth = depths[draft.node.id] = depths.get(draft.parent, -1) + 1
         levels.setdefault(depth, []).append(draft)

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from services.memory.ingest.fields import find_named_date
-from services.memory.ingest.markdown import read_note
-from services.memory.ingest.pieces import Document, Piece, Unfit
-from services.memory.ingest.records import read_json, read_table, read_yaml
-from services.memory.ingest.splitting import read_log, read_text
+from services.memory.ingest.markdown import parse_note
+from services.memory.ingest.pieces import Document, IngestError, Piece
+from services.memory.ingest.records import parse_json, parse_table, parse_yaml
+from services.memory.ingest.splitting import parse_log, parse_text
 
 PROCESSED = "processed"
 FAILED = "failed"
@@ -37,16 +37,16 @@ MAX_BYTES = 10_000_000
 """The largest file that is taken in: what is larger is a data set, not something to remember."""
 
 READERS: dict[str, Callable[[str, str], tuple[Piece, ...]]] = {
-    ".txt": read_text,
-    ".text": read_text,
-    ".log": read_log,
-    ".json": read_json,
-    ".jsonl": read_json,
-    ".ndjson": read_json,
-    ".yaml": read_yaml,
-    ".yml": read_yaml,
-    ".csv": read_table,
-    ".tsv": read_table,
+    ".txt": parse_text,
+    ".text": parse_text,
+    ".log": parse_log,
+    ".json": parse_json,
+    ".jsonl": parse_json,
+    ".ndjson": parse_json,
+    ".yaml": parse_yaml,
+    ".yml": parse_yaml,
+    ".csv": parse_table,
+    ".tsv": parse_table,
 }
 NOTES = (".md", ".markdown")
 
@@ -55,7 +55,7 @@ MAX_NAME = 200
 """The longest name made here, in bytes: file systems take 255, and a number may have to fit in."""
 
 
-class State(msgspec.Struct, frozen=True):
+class FileState(msgspec.Struct, frozen=True):
     """What changes when a file does."""
 
     size: int
@@ -65,7 +65,7 @@ class State(msgspec.Struct, frozen=True):
     is_plain: bool = True
 
 
-class Settling:
+class FolderScanner:
     """Watches the files beneath ``root`` come to rest; paths are relative to it, with ``/``.
 
     A file is complete once it has not changed for ``settle``
@@ -75,9 +75,9 @@ class Settling:
     def __init__(self, root: Path, settle: float = SETTLE) -> None:
         self._root = root
         self._settle = settle
-        self._seen: dict[str, tuple[State, float]] = {}
+        self._seen: dict[str, tuple[FileState, float]] = {}
 
-    def look(self, apart: Collection[str] = ()) -> tuple[list[str], int]:
+    def scan(self, apart: Collection[str] = ()) -> tuple[list[str], int]:
         """The files that are complete, nearest to the root first, and how many are still being written.
 
         Those in ``apart`` are in other hands already, and are neither.
@@ -93,14 +93,14 @@ class Settling:
         ready = quiet - open_for_writing(self._root, quiet) if quiet else quiet
         return sorted(ready, key=lambda path: (path.count("/"), path)), len(others) - len(ready)
 
-    def state(self, path: str) -> State | None:
+    def state(self, path: str) -> FileState | None:
         """What a file is like now; None where it is gone."""
         try:
             return _read_state((self._root / path).lstat())
         except OSError:
             return None
 
-    def _is_quiet(self, state: State, since: float, now: float, wall: float) -> bool:
+    def _is_quiet(self, state: FileState, since: float, now: float, wall: float) -> bool:
         if not state.is_plain or state.is_link:
             return True
         wait = self._settle if state.size else max(self._settle, EMPTY_WAIT)
@@ -108,7 +108,7 @@ class Settling:
         return now - since >= wait or wait <= age
 
 
-def find_files(root: Path) -> Iterator[tuple[str, State]]:
+def find_files(root: Path) -> Iterator[tuple[str, FileState]]:
     """Everything beneath ``root`` that is no folder, but what is hidden, temporary or filed away already.
 
     Links are given as what they are and never followed.
@@ -171,8 +171,8 @@ def _writes(handle: str) -> bool:
     return int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
-def _read_state(status: os.stat_result) -> State:
-    return State(
+def _read_state(status: os.stat_result) -> FileState:
+    return FileState(
         status.st_size,
         status.st_mtime_ns,
         status.st_ino,
@@ -185,15 +185,15 @@ def read_document(root: Path, path: str) -> Document:
     """The file ``path`` beneath ``root`` taken apart; raises Unfit with the reason where it cannot be."""
     ending = os.path.splitext(path)[1].lower()  # noqa: PTH122 - of a text
     if ending not in READERS and ending not in NOTES:
-        raise Unfit(
+        raise IngestError(
             f"memory reads {', '.join(kind[1:] for kind in (*NOTES, *READERS))}, not {ending or 'this'}"
         )
     text = read_file(root, path)
     if ending in NOTES:
-        return read_note(path, text)
+        return parse_note(path, text)
     pieces = READERS[ending](path.rpartition("/")[2].rpartition(".")[0], text)
     if not pieces:
-        raise Unfit("there is nothing in it to remember")
+        raise IngestError("there is nothing in it to remember")
     day = find_named_date(path)
     dated = (msgspec.structs.replace(piece, date=piece.date or day) for piece in pieces)
     return Document(pieces=tuple(dated))
@@ -205,31 +205,33 @@ def read_file(root: Path, path: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unfit(f"it is not UTF-8: byte {error.start:,} cannot be read (save it as UTF-8)") from None
+        raise IngestError(
+            f"it is not UTF-8: byte {error.start:,} cannot be read (save it as UTF-8)"
+        ) from None
     if "\0" in text:
-        raise Unfit("it is not text: it holds zero bytes")
+        raise IngestError("it is not text: it holds zero bytes")
     if not text.strip():
-        raise Unfit("it is empty")
+        raise IngestError("it is empty")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _read_bytes(root: Path, path: str) -> bytes:
     if not (root / path).parent.resolve().is_relative_to(root.resolve()):
-        raise Unfit("its path leads out of the folder")
+        raise IngestError("its path leads out of the folder")
     try:
         handle = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise Unfit(f"it cannot be read: {error.strerror}") from None
+        raise IngestError(f"it cannot be read: {error.strerror}") from None
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise Unfit("it is no ordinary file")
+            raise IngestError("it is no ordinary file")
         if status.st_size > MAX_BYTES:
-            raise Unfit(f"it has {status.st_size:,} bytes; the limit is {MAX_BYTES:,} (split it)")
+            raise IngestError(f"it has {status.st_size:,} bytes; the limit is {MAX_BYTES:,} (split it)")
         try:
             return file.read(MAX_BYTES + 1)
         except OSError as error:
-            raise Unfit(f"it cannot be read: {error.strerror}") from None
+            raise IngestError(f"it cannot be read: {error.strerror}") from None
 
 
 def prepare_folder(root: Path) -> None:
@@ -238,12 +240,12 @@ def prepare_folder(root: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def file_away(root: Path, path: str) -> Path:
+def move_to_processed(root: Path, path: str) -> Path:
     """Move a file to ``processed/``, where it keeps its folders; raises OSError where it cannot be moved."""
     return _move(root, path, PROCESSED)
 
 
-def file_as_failed(root: Path, path: str, reason: str) -> Path:
+def move_to_failed(root: Path, path: str, reason: str) -> Path:
     """Move a file to ``failed/`` and write the reason beside it, as ``<its name>.reason.txt``."""
     target = _move(root, path, FAILED)
     note = target.with_name(_cut(target.name, MAX_NAME) + REASON)

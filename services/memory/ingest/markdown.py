@@ -8,13 +8,13 @@ import msgspec
 
 from services.memory.ingest.drafting import find_links
 from services.memory.ingest.fields import (
-    Matter,
+    FrontMatter,
+    clean_tags,
     find_date,
     find_leading_date,
     find_named_date,
     find_tags,
-    read_matter,
-    tidy_tags,
+    parse_front_matter,
 )
 from services.memory.ingest.pieces import Document, Piece, classify, hash_text, join_title
 from services.memory.ingest.splitting import split_text
@@ -43,31 +43,31 @@ class Section(msgspec.Struct, frozen=True):
     prose: str
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class NoteContext(msgspec.Struct, frozen=True, kw_only=True):
     """What all pieces of a note have in common."""
 
     name: str
     title: str
     date: str
     default_kind: str
-    matter: Matter
+    matter: FrontMatter
 
 
-def read_note(path: str, text: str) -> Document:
+def parse_note(path: str, text: str) -> Document:
     """The note at ``path`` (relative, with its folders): one piece for it, one for each section, and its
     links.
 
     The text before the first heading, or under a heading of the first level at the top, stands for the note;
     where there is none, an outline does. A note that is named by a day is dated by it.
     """
-    matter = read_matter(text)
+    matter = parse_front_matter(text)
     sections = _sections(text, matter.lines)
     name = path.rpartition("/")[2].rpartition(".")[0]
-    lead, rest = _take_lead(sections)
+    lead, rest = _split_lead(sections)
     title = matter.title or (lead.path[-1] if lead.path else "") or name
     dated = matter.date or find_named_date(path)
     default = "event" if find_named_date(path) else "fact"
-    place = Place(name=name, title=title, date=dated, default_kind=default, matter=matter)
+    place = NoteContext(name=name, title=title, date=dated, default_kind=default, matter=matter)
     rest = [_without(section, lead.path) for section in rest]
     pieces = (*_lead_pieces(place, lead, rest), *_section_pieces(place, rest))
     prose = "\n".join([matter.text, *(section.prose for section in sections)])
@@ -107,7 +107,7 @@ def _clean(heading: str) -> str:
     return " ".join(MARKS.sub("", shown).split())
 
 
-def _take_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
+def _split_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
     """What stands for the note, and the rest: an only heading of the first level at the top belongs to it."""
     first, *rest = sections
     tops = [section for section in rest if len(section.path) == 1]
@@ -120,7 +120,7 @@ def _without(section: Section, outer: tuple[str, ...]) -> Section:
     return msgspec.structs.replace(section, path=section.path[len(outer) :])
 
 
-def _lead_pieces(place: Place, lead: Section, rest: Sequence[Section]) -> Iterator[Piece]:
+def _lead_pieces(place: NoteContext, lead: Section, rest: Sequence[Section]) -> Iterator[Piece]:
     matter = place.matter
     if lead.text.strip():
         yield from _parts(place, lead, "", None, ())
@@ -143,7 +143,7 @@ def _lead_pieces(place: Place, lead: Section, rest: Sequence[Section]) -> Iterat
     )
 
 
-def _section_pieces(place: Place, sections: Sequence[Section]) -> Iterator[Piece]:
+def _section_pieces(place: NoteContext, sections: Sequence[Section]) -> Iterator[Piece]:
     seen: dict[tuple[str, ...], int] = {}
     keys: dict[tuple[str, ...], str] = {}
     for section in sections:
@@ -159,7 +159,7 @@ def _section_pieces(place: Place, sections: Sequence[Section]) -> Iterator[Piece
 
 
 def _parts(
-    place: Place, section: Section, key: str, parent: str | None, path: tuple[str, ...]
+    place: NoteContext, section: Section, key: str, parent: str | None, path: tuple[str, ...]
 ) -> Iterator[Piece]:
     """A section as one piece, or as several beneath its first."""
     matter = place.matter
@@ -176,7 +176,7 @@ def _parts(
             heading=path,
             line=line,
             kind=matter.kind or classify(prose, path, default),
-            tags=tidy_tags([*matter.tags, *find_tags(prose)]),
+            tags=clean_tags([*matter.tags, *find_tags(prose)]),
             date=dated or place.date,
             valid_to=matter.valid_to,
             importance=matter.importance,

@@ -103,7 +103,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, Any] = {}
 
 
-class Unfit(Exception):
+class IngestError(Exception):
     """The file cannot be taken in; ``str()`` of it says why, in a sentence for whoever dropped it."""
 
 
@@ -141,12 +141,12 @@ def classify(text: str, headings: Sequence[str] = (), default: str = "fact") -> 
     return next((kind for kind, count in counts if count * REACH >= max(1, len(text.strip()))), default)
 
 
-def known_kind(value: object) -> str:
+def parse_kind(value: object) -> str:
     """The kind that ``value`` names, else ""; "Decision" and "decisions" are "decision"."""
     text = value.strip().lower() if isinstance(value, str) else ""
     return next((kind for kind in (text, text.removesuffix("s")) if kind in KINDS), "")
 
 
-def weigh(kind: str) -> float:
+def default_importance(kind: str) -> float:
     """The importance that a text of ``kind`` starts with."""
     return IMPORTANCE.get(kind, DEFAULT_IMPORTANCE)

@@ -79,7 +79,7 @@ def first_words(text: str, limit: int = 80) -> str:
     return line[: max(line.rfind(" ", limit // 2, limit), limit // 2)].rstrip(" ,;:.") + "…"
 
 
-def read_text(stem: str, text: str) -> tuple[Piece, ...]:
+def parse_text(stem: str, text: str) -> tuple[Piece, ...]:
     """A plain text as pieces of whole paragraphs."""
     return tuple(
         Piece(
@@ -95,7 +95,7 @@ def read_text(stem: str, text: str) -> tuple[Piece, ...]:
     )
 
 
-def read_log(stem: str, text: str) -> tuple[Piece, ...]:
+def parse_log(stem: str, text: str) -> tuple[Piece, ...]:
     """A log as stretches of lines; what follows a line with a time, such as a traceback, stays with it."""
     return tuple(
         Piece(

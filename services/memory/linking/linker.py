@@ -5,26 +5,26 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.graph.decay import DELETED
-from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, Plan
-from services.memory.linking.proximity import Surroundings
+from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
+from services.memory.linking.proximity import Proximity
 from services.memory.linking.rules import (
     DUPLICATE,
     FLAG,
     LINK,
     PATTERN,
     are_duplicates,
-    claims,
-    end,
+    end_validity,
     find_contradiction,
     find_supersession,
-    instantiate,
+    is_assertion,
     is_flagged,
     is_generic,
-    lead_to,
+    link_by_tags,
+    link_decision_to_event,
+    link_in_time,
+    link_instance,
     link_similar,
-    relate_by_tags,
-    relate_in_time,
-    start_of,
+    valid_since,
 )
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
 
@@ -53,7 +53,7 @@ MAX_MERGES = 500
 """Merges of one pass; the next finds the rest."""
 
 
-class Cycle(msgspec.Struct, frozen=True, kw_only=True):
+class CycleResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a cycle came to: the ``write`` that makes it so (None: nothing changes), and what was done.
 
     ``cursor`` and ``after`` are where the next one goes on: the graph version and id of the last node that
@@ -69,7 +69,7 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     flagged: tuple[str, ...] = ()
 
 
-def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> Cycle:
+def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> CycleResult:
     """Link what was written after version ``cursor`` (and of that version, with ids greater than ``after``).
 
     At most 500 nodes and 2,000 edges. Each node is held against its nearest 64: what says the same becomes
@@ -79,17 +79,17 @@ def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> Cyc
     epoch.
     """
     batch = find_pending(view, cursor, after)
-    plan, flagged = Plan(view), []
-    surroundings = Surroundings(view, batch)
+    plan, flagged = WritePlan(view), []
+    surroundings = Proximity(view, batch)
     handled = 0
     for node in batch:
         if len(plan.edges) + MAX_AUTOMATIC > MAX_EDGES or plan.is_long:
             break
-        if _settle(node.id, view, plan, surroundings, moment):
+        if _link_node(node.id, view, plan, surroundings, moment):
             flagged.append(node.id)
         handled += 1
         cursor, after = node.version, node.id
-    return Cycle(
+    return CycleResult(
         write=plan.make_write(),
         cursor=cursor,
         after=after,
@@ -114,18 +114,18 @@ def find_pending(view: "View", cursor: int, after: str) -> list[Node]:
         limit *= 4
 
 
-def _settle(node_id: str, view: "View", plan: Plan, surroundings: Surroundings, moment: float) -> bool:
+def _link_node(node_id: str, view: "View", plan: WritePlan, surroundings: Proximity, moment: float) -> bool:
     """Link one node; says whether it is generic."""
     vector = view.vector(node_id)
     near = [] if vector is None else view.similar(vector, MAX_CANDIDATES + 1, LINK)
     near = [(other, cosine) for other, cosine in near if other != node_id]
-    node = _unite(node_id, near, plan)
+    node = _merge_duplicates_of(node_id, near, plan)
     if node is None:
         return False
     # What it was merged with in this cycle is not near to it any more: it is it.
     near = [(other, cosine) for other, cosine in near if plan.node(other) is not None]
     generic = is_generic(len(near))
-    if generic and claims(node):
+    if generic and is_assertion(node):
         _flag(node, plan)
         return True
     if is_flagged(node):
@@ -133,13 +133,13 @@ def _settle(node_id: str, view: "View", plan: Plan, surroundings: Surroundings, 
     if len(near) < MAX_CANDIDATES:
         _drop_stale(node, dict(near), plan, moment)
     for other, cosine in near if not generic else ():
-        _judge(node.id, other, cosine, plan, moment)
+        _relate(node.id, other, cosine, plan, moment)
     _link_instances(node, plan, view)
     _link_surroundings(node, plan, surroundings)
     return False
 
 
-def _unite(node_id: str, near: Neighbours, plan: Plan) -> Node | None:
+def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Node | None:
     """Merge a node with its duplicates; the node as it is then, None where it went into another."""
     node = plan.node(node_id)
     for other_id, cosine in near:
@@ -156,23 +156,23 @@ def _unite(node_id: str, near: Neighbours, plan: Plan) -> Node | None:
     return node
 
 
-def _judge(node_id: str, other_id: str, cosine: float, plan: Plan, moment: float) -> None:
+def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment: float) -> None:
     """Make of a pair what it is: a contradiction, a replacement, or a relation."""
     pair = plan.load([node_id, other_id])
     if len(pair) < 2:
         return
-    older, newer = sorted(pair, key=lambda node: (start_of(node), node.created_at, node.id))
+    older, newer = sorted(pair, key=lambda node: (valid_since(node), node.created_at, node.id))
     if edge := find_contradiction(newer, older, cosine, moment):
         plan.counts["contradictions"] += plan.link(edge)
     elif edge := find_supersession(newer, older, cosine, moment):
         if plan.link(edge):
-            plan.rewrite(end(older, newer))
+            plan.rewrite(end_validity(older, newer))
             plan.counts["superseded"] += 1
     elif not (is_flagged(older) or is_flagged(newer)) and (edge := link_similar(newer, older, cosine)):
         plan.counts["similar"] += plan.link(edge)
 
 
-def _link_instances(node: Node, plan: Plan, view: "View") -> None:
+def _link_instances(node: Node, plan: WritePlan, view: "View") -> None:
     """Observations with patterns; looked for by kind, for a pattern may stand far down among the
     neighbours.
     """
@@ -185,38 +185,41 @@ def _link_instances(node: Node, plan: Plan, view: "View") -> None:
         if other is None or is_flagged(other):
             continue
         observation, pattern = (node, other) if node.kind == "observation" else (other, node)
-        if edge := instantiate(observation, pattern, cosine):
+        if edge := link_instance(observation, pattern, cosine):
             plan.counts["structural"] += plan.link(edge)
 
 
-def _link_surroundings(node: Node, plan: Plan, surroundings: Surroundings) -> None:
+def _link_surroundings(node: Node, plan: WritePlan, surroundings: Proximity) -> None:
     for known, seconds in (*surroundings.in_session(node), *surroundings.of_agent(node)):
         other = plan.node(known.id)
         if other is None or is_flagged(other):
             continue
         older, newer = (other, node) if seconds < 0 else (node, other)
-        for edge in (lead_to(older, newer, abs(seconds)), relate_in_time(newer, older, abs(seconds))):
+        for edge in (
+            link_decision_to_event(older, newer, abs(seconds)),
+            link_in_time(newer, older, abs(seconds)),
+        ):
             if edge:
                 plan.counts["structural"] += plan.link(edge)
     for other in plan.load(surroundings.tagged(node)):
-        older, newer = sorted((node, other), key=lambda one: (start_of(one), one.created_at, one.id))
-        edge = None if is_flagged(other) else relate_by_tags(newer, older)
+        older, newer = sorted((node, other), key=lambda one: (valid_since(one), one.created_at, one.id))
+        edge = None if is_flagged(other) else link_by_tags(newer, older)
         if edge:
             plan.counts["structural"] += plan.link(edge)
 
 
-def _drop_stale(node: Node, near: dict[str, float], plan: Plan, moment: float) -> None:
+def _drop_stale(node: Node, near: dict[str, float], plan: WritePlan, moment: float) -> None:
     """Remove the links that a node which was written again has no longer."""
     for edge in plan.edges_of(node.id):
         other = plan.node(edge.to_id if edge.from_id == node.id else edge.from_id)
         if edge.version >= node.version or other is None:
             continue
-        if not _stands(edge, node, other, near.get(other.id, 0.0), moment):
+        if not _still_applies(edge, node, other, near.get(other.id, 0.0), moment):
             plan.unlink(edge)
             plan.counts["unlinked"] += 1
 
 
-def _stands(edge: Edge, node: Node, other: Node, cosine: float, moment: float) -> bool:
+def _still_applies(edge: Edge, node: Node, other: Node, cosine: float, moment: float) -> bool:
     """Whether an edge would be made again: of the linker's, those that depend on what the texts say."""
     by = edge.provenance.get("by")
     if by == "similarity":
@@ -228,23 +231,23 @@ def _stands(edge: Edge, node: Node, other: Node, cosine: float, moment: float) -
     return True
 
 
-def _flag(node: Node, plan: Plan) -> None:
+def _flag(node: Node, plan: WritePlan) -> None:
     if not is_flagged(node):
         _rewrite(node, {**node.metadata, "flag": FLAG}, plan)
         plan.counts["flagged"] += 1
 
 
-def _unflag(node: Node, plan: Plan) -> Node:
+def _unflag(node: Node, plan: WritePlan) -> Node:
     return _rewrite(node, {key: value for key, value in node.metadata.items() if key != "flag"}, plan)
 
 
-def _rewrite(node: Node, metadata: dict[str, object], plan: Plan) -> Node:
+def _rewrite(node: Node, metadata: dict[str, object], plan: WritePlan) -> Node:
     changed = msgspec.structs.replace(node, metadata=metadata, updated_at=node.updated_at or node.created_at)
     plan.rewrite(changed)
     return changed
 
 
-def decay_pass(view: "View", moment: float) -> MemoryWrite | None:
+def remove_faded_edges(view: "View", moment: float) -> MemoryWrite | None:
     """The write that removes edges which weigh less than .05 at ``moment``, the lightest first, at most
     5,000.
 
@@ -258,7 +261,7 @@ def decay_pass(view: "View", moment: float) -> MemoryWrite | None:
     return MemoryWrite(sender="memory", unlink=keys)
 
 
-class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+class DedupResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a pass found: the ``write`` that merges it, None for nothing, and how many nodes were ``merged``.
 
     ``after`` is the id where the next pass goes on; empty where all was looked at.
@@ -269,12 +272,12 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     merged: int = 0
 
 
-def dedup_pass(view: "View", after: str = "", limit: int = 10_000) -> Sweep:
+def merge_duplicates(view: "View", after: str = "", limit: int = 10_000) -> DedupResult:
     """Merge what says the same among all live nodes: the next ``limit`` of them, in the order of their ids,
     are held against everything. The rules are those of a cycle, which finds the duplicates of what is
     written.
     """
-    plan = Plan(view)
+    plan = WritePlan(view)
     ids = sorted(node_id for node_id in view.select() if node_id > after)
     for node_id in ids[:limit]:
         vector = view.vector(node_id)
@@ -286,10 +289,10 @@ def dedup_pass(view: "View", after: str = "", limit: int = 10_000) -> Sweep:
         if plan.counts["merged"] >= MAX_MERGES or plan.is_long:
             break
     done = not ids or after == ids[-1]
-    return Sweep(write=plan.make_write(), after="" if done else after, merged=plan.counts["merged"])
+    return DedupResult(write=plan.make_write(), after="" if done else after, merged=plan.counts["merged"])
 
 
-def _merge(plan: Plan, one: str, other: str, cosine: float) -> None:
+def _merge(plan: WritePlan, one: str, other: str, cosine: float) -> None:
     pair = plan.load([one, other])
     if len(pair) < 2 or not are_duplicates(pair[0], pair[1], cosine):
         return

@@ -1,6 +1,12 @@
 """Whether one text gives a new value for what another is about: "the port is 4222", "the port is 4333"."""
 
-from services.memory.linking.text_comparison import STOP_WORDS, Token, bare, read, stem
+from services.memory.linking.text_comparison import (
+    STOP_WORDS,
+    Token,
+    normalise_word,
+    parse_text,
+    strip_possessive,
+)
 
 MAX_VALUE = 3
 """The most words a value has, so that a whole sentence in place of another is no value."""
@@ -32,7 +38,7 @@ _VERBS = _BEING | _CHOOSING | _SINGLE | _OTHER
 
 _ATTRIBUTES = frozenset(
     map(
-        stem,
+        normalise_word,
         """
         name port colour color birthday address email phone number version owner lead manager role job
         language editor host url path password timezone deadline date time price cost budget size limit status
@@ -44,7 +50,7 @@ _ATTRIBUTES = frozenset(
 """Words for what a thing has but one of at a time."""
 
 
-def find_value(newer: str, older: str, *, nearly_same: bool = False) -> str:
+def find_new_value(newer: str, older: str, *, nearly_same: bool = False) -> str:
     """Why ``newer`` replaces ``older``: the rule by which it gives another value for the same; empty if not.
 
     The two are the same but for one run of up to three words in the place of another, and what comes before
@@ -70,10 +76,10 @@ def find_value(newer: str, older: str, *, nearly_same: bool = False) -> str:
     if any(token.word in "=." for token in (*new, *old)):
         return ""
     before, after = _within_sentence(ours[:start], ours[len(ours) - end :])
-    return _judge(before, new, old, after, nearly_same=nearly_same)
+    return _find_rule(before, new, old, after, nearly_same=nearly_same)
 
 
-def _judge(
+def _find_rule(
     before: list[Token], new: list[Token], old: list[Token], after: list[Token], *, nearly_same: bool
 ) -> str:
     numeric = _is_number(new) and _is_number(old)
@@ -100,7 +106,7 @@ def _judge(
 
 
 def _tokens(text: str) -> list[Token]:
-    tokens = [token for token in read(text.strip()).tokens if token.word not in _PASSED_OVER]
+    tokens = [token for token in parse_text(text.strip()).tokens if token.word not in _PASSED_OVER]
     while tokens and tokens[-1].word in "=.":
         tokens.pop()
     return tokens
@@ -126,11 +132,11 @@ def _is_number(value: list[Token]) -> bool:
 
 
 def _is_attribute(subject: list[Token], new: list[Token], old: list[Token]) -> bool:
-    words = {stem(token.word) for token in subject}
+    words = {normalise_word(token.word) for token in subject}
     if words & _ATTRIBUTES:
         return True
     particular = subject[0].word in _DEFINITE or any(
-        not token.named and bare(token.word) not in STOP_WORDS for token in subject[1:]
+        not token.named and strip_possessive(token.word) not in STOP_WORDS for token in subject[1:]
     )
     return particular and all(any(token.named for token in value) for value in (new, old))
 

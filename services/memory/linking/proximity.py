@@ -23,7 +23,7 @@ MAX_TAGGED = 200
 Entry = tuple[float, str, Node]
 
 
-class Surroundings:
+class Proximity:
     """Looks up neighbours for a cycle, each session, half hour and tag once.
 
     Of a session, and of an agent's half hour, the first thousand nodes and those of the cycle's own ``batch``

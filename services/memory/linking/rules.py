@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from services.memory.linking.new_values import find_value
-from services.memory.linking.text_comparison import find_news, opposed, read, share
+from services.memory.linking.new_values import find_new_value
+from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
 from services.memory.retrieval.node_table import parse_time
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
 
-MOMENTS = frozenset({"agent", "task", "event", "episodic", "turn", "message"})
+OCCURRENCES = frozenset({"agent", "task", "event", "episodic", "turn", "message"})
 """Kinds that stand for somebody or for something that took place: two of them are two, however alike they
 are. They neither contradict nor replace one another."""
 
@@ -79,24 +79,19 @@ KINDS = frozenset({"fact", "preference", "decision", "goal"})
 """Kinds that hold until something else does."""
 
 
-def claims(node: Node) -> bool:
+def is_assertion(node: Node) -> bool:
     """Whether a node says how things are, as facts and decisions do, and the user's own kinds."""
-    return node.kind not in MOMENTS
+    return node.kind not in OCCURRENCES
 
 
-def start_of(node: Node) -> float:
+def valid_since(node: Node) -> float:
     """Since when it holds, in seconds since the epoch: valid_from, else its creation."""
     return parse_time(node.valid_from or node.created_at)
 
 
-def is_open(node: Node, moment: float) -> bool:
+def still_holds(node: Node, moment: float) -> bool:
     """Whether it still holds at ``moment``: it has no valid_to, or a later one."""
     return not node.valid_to or parse_time(node.valid_to) > moment
-
-
-def text_of(node: Node) -> str:
-    """What it says; the text its vector is made of."""
-    return embedded_text(node)
 
 
 def link_similar(newer: Node, older: Node, cosine: float) -> Edge | None:
@@ -122,13 +117,13 @@ def is_flagged(node: Node) -> bool:
 
 def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
     """``newer`` contradicts ``older``: both are claims that hold at ``moment``, alike from CONTRADICTION on,
-    and exactly one of them is negated (see ``opposed``); None otherwise.
+    and exactly one of them is negated (see ``are_opposed``); None otherwise.
     """
-    if cosine < CONTRADICTION or not (claims(newer) and claims(older)):
+    if cosine < CONTRADICTION or not (is_assertion(newer) and is_assertion(older)):
         return None
-    if not (is_open(newer, moment) and is_open(older, moment)):
+    if not (still_holds(newer, moment) and still_holds(older, moment)):
         return None
-    if not opposed(text_of(newer), text_of(older)):
+    if not are_opposed(embedded_text(newer), embedded_text(older)):
         return None
     weight = round(min(1.0, cosine), 4)
     provenance = {"by": "contradiction", "score": weight}
@@ -139,19 +134,19 @@ def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -
 
 def are_duplicates(one: Node, other: Node, cosine: float) -> bool:
     """Whether two nodes are one: of the same kind, alike from DUPLICATE on, and one of them says nothing that
-    the other does not say (see ``find_news``). Neither was ever replaced.
+    the other does not say (see ``find_difference``). Neither was ever replaced.
 
     What took place is one only if it is the same text of the same session and time.
     """
     if cosine < DUPLICATE or one.kind != other.kind or one.valid_to or other.valid_to:
         return False
-    if not claims(one):
+    if not is_assertion(one):
         return bool(one.source.session) and _occasion(one) == _occasion(other)
-    first, second = text_of(one), text_of(other)
-    return not (find_news(first, second) and find_news(second, first))
+    first, second = embedded_text(one), embedded_text(other)
+    return not (find_difference(first, second) and find_difference(second, first))
 
 
-def choose(one: Node, other: Node, degrees: tuple[int, int]) -> tuple[Node, Node]:
+def choose_survivor(one: Node, other: Node, degrees: tuple[int, int]) -> tuple[Node, Node]:
     """Which stays and which goes: the one with more than twice the edges, else the one that is more important
     by more than .3, else the one that was there first, whose id others know.
     """
@@ -164,12 +159,12 @@ def choose(one: Node, other: Node, degrees: tuple[int, int]) -> tuple[Node, Node
     return stays, goes
 
 
-def merge(stays: Node, goes: Node) -> Node:
+def merge_nodes(stays: Node, goes: Node) -> Node:
     """``stays`` with what ``goes`` has beyond it: its text if that says more, its tags (32 in all), metadata
     that is missing, the higher importance, the earlier beginning; ``merged_from`` names the ids it is made
     of.
     """
-    fuller = goes if find_news(text_of(goes), text_of(stays)) else stays
+    fuller = goes if find_difference(embedded_text(goes), embedded_text(stays)) else stays
     merged_from = [*_merged(stays), goes.id, *_merged(goes)]
     begins = min(filter(None, (stays.valid_from, goes.valid_from)), default="")
     metadata = {key: value for key, value in {**goes.metadata, **stays.metadata}.items() if key != "flag"}
@@ -204,10 +199,10 @@ def _merged(node: Node) -> list[Any]:
 
 
 def _occasion(node: Node) -> tuple[str, ...]:
-    return (text_of(node), node.source.session, node.source.agent, node.valid_from or node.created_at)
+    return (embedded_text(node), node.source.session, node.source.agent, node.valid_from or node.created_at)
 
 
-def relate_in_time(newer: Node, older: Node, seconds: float) -> Edge | None:
+def link_in_time(newer: Node, older: Node, seconds: float) -> Edge | None:
     """The link of two nodes that lie ``seconds`` apart: of the same agent within 30 minutes .4, else of the
     same session .3; None where neither holds.
     """
@@ -218,7 +213,7 @@ def relate_in_time(newer: Node, older: Node, seconds: float) -> Edge | None:
     return None
 
 
-def relate_by_tags(newer: Node, older: Node) -> Edge | None:
+def link_by_tags(newer: Node, older: Node) -> Edge | None:
     """The link of two nodes with at least two tags in common: .5, a tenth more for each further one."""
     shared = len(set(newer.tags) & set(older.tags))
     if shared < MIN_TAGS:
@@ -227,7 +222,7 @@ def relate_by_tags(newer: Node, older: Node) -> Edge | None:
     return _edge(newer, older, Relation.RELATED_TO, weight, "tags")
 
 
-def lead_to(decision: Node, event: Node, seconds: float) -> Edge | None:
+def link_decision_to_event(decision: Node, event: Node, seconds: float) -> Edge | None:
     """A decision led to an event of the same session that came ``seconds`` (0 or more) after it."""
     if (decision.kind, event.kind) != ("decision", "event") or seconds < 0:
         return None
@@ -236,7 +231,7 @@ def lead_to(decision: Node, event: Node, seconds: float) -> Edge | None:
     return _edge(decision, event, Relation.LED_TO, LED_TO, "led_to")
 
 
-def instantiate(observation: Node, pattern: Node, cosine: float) -> Edge | None:
+def link_instance(observation: Node, pattern: Node, cosine: float) -> Edge | None:
     """An observation is an instance of a pattern that it resembles from .7 on."""
     if (observation.kind, pattern.kind) != ("observation", "pattern") or cosine < PATTERN:
         return None
@@ -251,15 +246,18 @@ def _edge(start: Node, end: Node, relation: Relation, weight: float, rule: str) 
 def find_supersession(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
     """``newer`` supersedes ``older``: of the same kind (fact, preference, decision, goal), both holding at
     ``moment``, the one since later than the other, and about the same subject: either it gives another value
-    for it (see ``find_value``; from LINK on), or the titles are the same to .9 and the texts alike from .85.
+    for it (see ``find_new_value``; from LINK on), or the titles are the same to .9 and the texts alike from
+    .85.
 
     Contradictions and duplicates are to be looked for first.
     """
     if cosine < LINK or newer.kind != older.kind or newer.kind not in KINDS:
         return None
-    if not (is_open(newer, moment) and is_open(older, moment)) or start_of(newer) <= start_of(older):
+    if not (still_holds(newer, moment) and still_holds(older, moment)) or valid_since(newer) <= valid_since(
+        older
+    ):
         return None
-    rule = find_value(text_of(newer), text_of(older), nearly_same=cosine >= SUPERSEDE)
+    rule = find_new_value(embedded_text(newer), embedded_text(older), nearly_same=cosine >= SUPERSEDE)
     if not rule and cosine >= SAME_TITLE and have_same_title(newer, older):
         rule = "title"
     if not rule:
@@ -270,7 +268,7 @@ def find_supersession(newer: Node, older: Node, cosine: float, moment: float) ->
     )
 
 
-def end(older: Node, newer: Node) -> Node:
+def end_validity(older: Node, newer: Node) -> Node:
     """``older`` as no longer holding since ``newer`` does."""
     return msgspec.structs.replace(
         older,
@@ -287,6 +285,6 @@ def have_same_title(one: Node, other: Node) -> bool:
         return False
     if one.source.session and one.source.session == other.source.session:
         return False
-    first, second = read(one.title), read(other.title)
+    first, second = parse_text(one.title), parse_text(other.title)
     words = set(first.content), set(second.content)
-    return min(map(len, words)) >= 2 and first.numbers == second.numbers and share(*words) >= TITLES
+    return min(map(len, words)) >= 2 and first.numbers == second.numbers and jaccard(*words) >= TITLES

@@ -85,7 +85,7 @@ class Token(NamedTuple):
         return any(map(str.isdigit, self.word))
 
 
-class Reading(NamedTuple):
+class ParsedText(NamedTuple):
     """A text taken apart: all ``tokens``, and of these the stems of words, the numbers, the names.
 
     ``words`` has no stop words; ``content`` has no common verbs such as use and keep either.
@@ -99,7 +99,7 @@ class Reading(NamedTuple):
 
 
 @lru_cache(1024)
-def read(text: str) -> Reading:
+def parse_text(text: str) -> ParsedText:
     """Take a text apart.
 
     A name is a word with a capital that does not begin a sentence, or one with capitals, dots or underscores
@@ -115,35 +115,37 @@ def read(text: str) -> Reading:
             begins = not tokens or tokens[-1].word in "=."
             word = raw.casefold().replace("’", "'")
             tokens.append(Token(_NUMBER_WORDS.get(word, word), raw, _is_name(raw, begins=begins)))
-    plain = [token for token in tokens if token.word not in "=." and bare(token.word) not in STOP_WORDS]
-    return Reading(
+    plain = [
+        token for token in tokens if token.word not in "=." and strip_possessive(token.word) not in STOP_WORDS
+    ]
+    return ParsedText(
         tokens=tuple(tokens),
-        words=tuple(_COMMON_VERBS.get(token.word) or stem(token.word) for token in plain),
-        content=tuple(stem(token.word) for token in plain if token.word not in _COMMON_VERBS),
+        words=tuple(_COMMON_VERBS.get(token.word) or normalise_word(token.word) for token in plain),
+        content=tuple(normalise_word(token.word) for token in plain if token.word not in _COMMON_VERBS),
         numbers=tuple(token.word for token in plain if token.numeric),
-        names=frozenset(stem(token.word) for token in plain if token.named),
+        names=frozenset(normalise_word(token.word) for token in plain if token.named),
     )
 
 
-def bare(word: str) -> str:
+def strip_possessive(word: str) -> str:
     """A word without the 's of its possessive."""
     return _POSSESSIVE.sub("", word)
 
 
-def stem(word: str) -> str:
+def normalise_word(word: str) -> str:
     """A word as the search compares it, so that deploy, deploys and deployed are one; numbers stay."""
-    word = bare(word)
+    word = strip_possessive(word)
     return word if any(map(str.isdigit, word)) else " ".join(split_words(word)) or word
 
 
-def share(one: frozenset[str] | set[str], other: frozenset[str] | set[str]) -> float:
+def jaccard(one: frozenset[str] | set[str], other: frozenset[str] | set[str]) -> float:
     """Jaccard: what the two have in common of all that they have; 0 where both are empty."""
     together = len(one | other)
     return len(one & other) / together if together else 0.0
 
 
 def _is_name(raw: str, *, begins: bool) -> bool:
-    if bare(raw.casefold()) in STOP_WORDS or raw.casefold() in _COMMON_VERBS:
+    if strip_possessive(raw.casefold()) in STOP_WORDS or raw.casefold() in _COMMON_VERBS:
         return False
     inner = raw[1:]
     return any(map(str.isupper, inner)) or "." in inner or "_" in inner or (raw[0].isupper() and not begins)
@@ -163,7 +165,7 @@ def is_negated(sentence: str) -> bool:
     return len(_NEGATION.findall(_HARMLESS.sub(" ", sentence))) % 2 == 1
 
 
-def opposed(one: str, other: str) -> bool:
+def are_opposed(one: str, other: str) -> bool:
     """Whether one text denies what the other says.
 
     Two single sentences: exactly one is negated. Of more, the sentences that resemble each other most are
@@ -177,7 +179,7 @@ def opposed(one: str, other: str) -> bool:
     fewer, more = sorted((ours, theirs), key=len)
     matched = False
     for sentence in fewer:
-        closeness = [share(sentence.words, candidate.words) for candidate in more]
+        closeness = [jaccard(sentence.words, candidate.words) for candidate in more]
         best = max(closeness, default=0.0)
         if best >= ALIKE:
             matched = True
@@ -194,11 +196,12 @@ def _split(text: str) -> tuple[_Sentence, ...]:
     parts = [part for part in _SENTENCE.split(text.strip()) if part.strip()]
     statements = [part for part in parts if not part.rstrip().endswith("?")] or parts
     return tuple(
-        _Sentence(frozenset(read(part).content), is_negated(part)) for part in statements[:MAX_SENTENCES]
+        _Sentence(frozenset(parse_text(part).content), is_negated(part))
+        for part in statements[:MAX_SENTENCES]
     )
 
 
-def find_news(new: str, old: str, allowed: float = 0.2) -> str:
+def find_difference(new: str, old: str, allowed: float = 0.2) -> str:
     """What ``new`` says that ``old`` does not: negation, numbers, names, roles, words; empty where nothing.
 
     - negation: one denies what the other says;
@@ -210,23 +213,23 @@ def find_news(new: str, old: str, allowed: float = 0.2) -> str:
 
     Texts of more than 8,000 characters are the same only as a whole. Not symmetrical: less is no news.
     """
-    if _flat(new) == _flat(old):
+    if _normalise(new) == _normalise(old):
         return ""
     if max(len(new), len(old)) > MAX_CHARACTERS:
         return "words"
-    ours, theirs = read(new), read(old)
-    if opposed(new, old):
+    ours, theirs = parse_text(new), parse_text(old)
+    if are_opposed(new, old):
         return "negation"
     if not _is_within(ours.numbers, theirs.numbers):
         return "numbers"
     if not ours.names <= set(theirs.content) or _order_of_names(ours, theirs):
         return "names"
-    if _turned(ours, theirs):
+    if _has_turned_roles(ours, theirs):
         return "roles"
     return "words" if _has_other_words(ours, theirs, allowed) else ""
 
 
-def _flat(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" .!")
 
 
@@ -235,14 +238,14 @@ def _is_within(some: tuple[str, ...], all_of_them: tuple[str, ...]) -> bool:
     return all(number in rest for number in some)
 
 
-def _order_of_names(ours: Reading, theirs: Reading) -> bool:
+def _order_of_names(ours: ParsedText, theirs: ParsedText) -> bool:
     names = (ours.names | theirs.names) & set(ours.content) & set(theirs.content)
     return [word for word in dict.fromkeys(ours.content) if word in names] != [
         word for word in dict.fromkeys(theirs.content) if word in names
     ]
 
 
-def _turned(ours: Reading, theirs: Reading) -> bool:
+def _has_turned_roles(ours: ParsedText, theirs: ParsedText) -> bool:
     """Whether a sentence "A does B" faces a "B does A"."""
     one, other = ours.words, theirs.words
     if not 3 <= len(one) <= MAX_TURNED or sorted(one) != sorted(other) or one == other:
@@ -256,11 +259,11 @@ def _turned(ours: Reading, theirs: Reading) -> bool:
     )
 
 
-def _passives(reading: Reading) -> int:
+def _passives(reading: ParsedText) -> int:
     return sum(token.word == "by" for token in reading.tokens)
 
 
-def _has_other_words(ours: Reading, theirs: Reading, allowed: float) -> bool:
+def _has_other_words(ours: ParsedText, theirs: ParsedText, allowed: float) -> bool:
     if _is_swapped(dict.fromkeys(ours.words), dict.fromkeys(theirs.words)):
         return True
     mine, others = set(ours.content), set(theirs.content)

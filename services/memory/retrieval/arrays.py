@@ -13,12 +13,12 @@ memory yet; with a quarter to spare the copies were a sixth of what a large writ
 Places = NDArray[np.intp]
 
 
-def roomy(count: int) -> int:
+def capacity_for(count: int) -> int:
     """How much room to make for ``count`` entries."""
     return max(1_024, int(SPARE * count))
 
 
-class Growing:
+class GrowingArray:
     """An array that grows along ``axis``; one thread extends it, any number read it.
 
     ``used`` tells how much of ``values`` is there already: all, unless some of it is room to grow. What was
@@ -52,7 +52,7 @@ class Growing:
 
     def _enlarge(self, least: int) -> NDArray[Any]:
         shape = list(self._room.shape)
-        shape[self._axis] = roomy(least)
+        shape[self._axis] = capacity_for(least)
         room = np.empty(shape, self._room.dtype)
         if self._axis:
             room[:, : self._used] = self._room[:, : self._used]
@@ -61,7 +61,7 @@ class Growing:
         return room
 
 
-def first_places(
+def top_places(
     keys: Sequence[NDArray[Any]], limit: int, name: Callable[[Places], Sequence[str]] | None = None
 ) -> Places:
     """``limit`` places in the order of keys, the highest first; of equal ones by the next key, then by name.

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.arrays import Growing, roomy
-from services.memory.retrieval.node_index import Catalogue
+from services.memory.retrieval.arrays import GrowingArray, capacity_for
+from services.memory.retrieval.node_index import NodeIndex
 from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, Stored, renumber
 from shared.log import logger
 from shared.text import words
@@ -90,7 +90,7 @@ class Keywords:
 
     def __init__(self, stored: Stored | None = None, lengths: NDArray[np.float32] | None = None) -> None:
         self._postings = Postings(stored)
-        self._lengths = Growing(np.empty(0, np.float32) if lengths is None else lengths)
+        self._lengths = GrowingArray(np.empty(0, np.float32) if lengths is None else lengths)
         self._spread: dict[str, tuple[int, NDArray[np.uint8]]] = {}
 
     @classmethod
@@ -132,9 +132,9 @@ class Keywords:
         What came since is added to what was kept: the slots of a word come in one order whatever is asked.
         """
         slots, counts = self.find(word, before)
-        done, spread = self._spread.get(word) or (0, np.zeros(roomy(before), np.uint8))
+        done, spread = self._spread.get(word) or (0, np.zeros(capacity_for(before), np.uint8))
         if before > len(spread):
-            larger = np.zeros(roomy(before), np.uint8)
+            larger = np.zeros(capacity_for(before), np.uint8)
             larger[: len(spread)] = spread
             spread = larger
         if done < len(slots):
@@ -163,23 +163,23 @@ def _encode(texts: Iterable[str], terms: Codes) -> tuple[NDArray[np.int64], NDAr
     return np.array(lengths, np.int64), np.array(codes, np.int64)
 
 
-def save_keywords(folder: Path, catalogue: Catalogue, keywords: Keywords) -> None:
+def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> None:
     """Keep the words of all nodes as they are now in a file of ``folder``, in place of what was kept before.
 
     Raises OSError where that cannot be written; then the older one is there still.
     """
-    slots = np.flatnonzero(catalogue.column("current"))
-    stored = keywords.store(renumber(slots, catalogue.size))
+    slots = np.flatnonzero(index.column("current"))
+    stored = keywords.store(renumber(slots, index.size))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = folder / f"{FILE}.new"
     with draft.open("wb") as file:
         np.savez(
             file,
             made_by=_pack([_fingerprint()]),
-            ids=_pack(catalogue.name(slots)),
-            versions=catalogue.column("version")[slots],
-            sizes=catalogue.column("size")[slots],
-            lengths=keywords.lengths(catalogue.size)[slots],
+            ids=_pack(index.name(slots)),
+            versions=index.column("version")[slots],
+            sizes=index.column("size")[slots],
+            lengths=keywords.lengths(index.size)[slots],
             terms=_pack(stored.terms),
             starts=stored.starts,
             slots=stored.slots,
@@ -188,8 +188,8 @@ def save_keywords(folder: Path, catalogue: Catalogue, keywords: Keywords) -> Non
     os.replace(draft, folder / FILE)  # noqa: PTH105 - as it is named in the docs of POSIX
 
 
-def load_keywords(folder: Path, catalogue: Catalogue) -> tuple[Keywords, int] | None:
-    """The words of a catalogue's nodes, and how many of these are not kept: their texts are read.
+def load_keywords(folder: Path, index: NodeIndex) -> tuple[Keywords, int] | None:
+    """The words of a index's nodes, and how many of these are not kept: their texts are read.
 
     None where there is no such file, where it is damaged or of another version of this program, or where it
     holds less than half of the nodes.
@@ -198,31 +198,31 @@ def load_keywords(folder: Path, catalogue: Catalogue) -> tuple[Keywords, int] | 
         with (folder / FILE).open("rb") as raw, np.load(raw) as file:
             kept = dict(file)
         stored = _check(kept)
-        places = _find_places(catalogue, kept)
+        places = _find_places(index, kept)
     except FileNotFoundError:
         return None
     except _DAMAGED as error:
         log.info("words are read anew", reason=str(error))
         return None
-    missing = np.ones(catalogue.size, np.bool_)
+    missing = np.ones(index.size, np.bool_)
     missing[places[places >= 0]] = False
-    if 2 * np.count_nonzero(missing) > catalogue.size:
+    if 2 * np.count_nonzero(missing) > index.size:
         return None
-    lengths = np.zeros(catalogue.size, np.float32)
+    lengths = np.zeros(index.size, np.float32)
     lengths[places[places >= 0]] = kept["lengths"][places >= 0]
     if not np.array_equal(places, np.arange(len(places))):
         stored = Postings(stored).store(places)
     unkept = np.flatnonzero(missing).tolist()
-    return Keywords.restore(stored, lengths, catalogue.text, unkept), len(unkept)
+    return Keywords.restore(stored, lengths, index.text, unkept), len(unkept)
 
 
-def _find_places(catalogue: Catalogue, kept: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
+def _find_places(index: NodeIndex, kept: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
     """The slots of the nodes that are kept, -1 where one is gone or another text now."""
-    places = catalogue.locate(_unpack(kept["ids"]))
-    if not catalogue.size:
+    places = index.locate(_unpack(kept["ids"]))
+    if not index.size:
         return places
-    same = (places >= 0) & (catalogue.column("version")[places] == kept["versions"])
-    same &= catalogue.column("size")[places] == kept["sizes"]
+    same = (places >= 0) & (index.column("version")[places] == kept["versions"])
+    same &= index.column("size")[places] == kept["sizes"]
     return np.where(same, places, np.int32(-1))
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.retrieval.arrays import Growing
-from services.memory.retrieval.node_table import Rows, measure, parse_time, read_tags, read_times
+from services.memory.retrieval.arrays import GrowingArray
+from services.memory.retrieval.node_table import NodeRows, measure, parse_time, read_tags, read_times
 from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.sessions import Sessions
 from shared.contracts import Node
@@ -37,7 +37,7 @@ characters of title, body and tags. A slot is ``current`` until its node is writ
 long as the node is not retired either."""
 
 
-class Catalogue:
+class NodeIndex:
     """Nodes in slots, numbered from 0; the rows of ``table`` (as tables.NODES) come first.
 
     ``stage`` and ``publish`` take in nodes; one written again leaves its old slot, and ``wasted`` counts
@@ -45,14 +45,14 @@ class Catalogue:
     """
 
     def __init__(self, table: pa.Table) -> None:
-        self._rows = Rows(table)
+        self._rows = NodeRows(table)
         self._later: list[bytes] = []
         self._codes = {"": 0}
         self._folded_codes: dict[str, list[int]] = {}
         self._ids: list[str] = table.column("id").to_pylist()
         self._slots = dict(zip(self._ids, range(len(self._ids)), strict=True))
         self._columns = {
-            name: Growing(values.astype(COLUMNS[name])) for name, values in self._read_columns().items()
+            name: GrowingArray(values.astype(COLUMNS[name])) for name, values in self._read_columns().items()
         }
         self._tags = read_tags(self._rows.batch)
         self._publish_all(len(self._ids))
@@ -191,17 +191,17 @@ class Catalogue:
         admitted = ((self._ids[slot], slot) for slot in np.flatnonzero(mask).tolist())
         return [slot for _, slot in heapq.nsmallest(limit, (pair for pair in admitted if pair[0] > after))]
 
-    def keep(self, slots: NDArray[np.intp]) -> "Catalogue":
-        """A catalogue of these slots alone, numbered anew in their order, which is that of their numbers."""
+    def keep(self, slots: NDArray[np.intp]) -> "NodeIndex":
+        """A index of these slots alone, numbered anew in their order, which is that of their numbers."""
         rows = int(np.searchsorted(slots, len(self._rows)))
-        kept = Catalogue.__new__(Catalogue)
+        kept = NodeIndex.__new__(NodeIndex)
         kept._rows = self._rows.keep(slots[:rows])
         kept._later = [self._later[slot - len(self._rows)] for slot in slots[rows:].tolist()]
         kept._codes, kept._folded_codes = self._codes, self._folded_codes
         kept._ids = self.name(slots)
         kept._slots = dict(zip(kept._ids, range(len(slots)), strict=True))
         kept._columns = {
-            name: Growing(column.read(self.size)[slots]) for name, column in self._columns.items()
+            name: GrowingArray(column.read(self.size)[slots]) for name, column in self._columns.items()
         }
         kept._tags = Postings(self._tags.store(renumber(slots, self.size)))
         kept._publish_all(len(slots))

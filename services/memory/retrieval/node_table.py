@@ -20,7 +20,7 @@ _SAID = ("id", "title", "tags", "created_at")
 _BLANK = Node(id="blank", title="blank", created_at="1970-01-01T00:00:00+00:00")
 
 
-def words_of(title: str, body: str, tags: Iterable[str]) -> str:
+def searchable_text(title: str, body: str, tags: Iterable[str]) -> str:
     """What of a node is searched for words."""
     return "\n".join((title, body, *tags))
 
@@ -54,7 +54,7 @@ def read_times(column: pa.Array) -> NDArray[np.float64]:
     return np.array([parse_time(text) for text in column.to_pylist()], np.float64)
 
 
-class Rows:
+class NodeRows:
     """The rows of the table, read one by one; columns in which no row says anything are passed over."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -72,15 +72,15 @@ class Rows:
 
     def text(self, row: int) -> str:
         """What is searched for words in a row."""
-        return words_of(*(self.batch.column(name)[row].as_py() for name in _TEXT))
+        return searchable_text(*(self.batch.column(name)[row].as_py() for name in _TEXT))
 
     def texts(self) -> Iterator[str]:
         """The same of each row."""
-        return map(words_of, *(self.batch.column(name).to_pylist() for name in _TEXT))
+        return map(searchable_text, *(self.batch.column(name).to_pylist() for name in _TEXT))
 
-    def keep(self, rows: NDArray[np.intp]) -> "Rows":
+    def keep(self, rows: NDArray[np.intp]) -> "NodeRows":
         """These rows alone."""
-        return Rows(pa.Table.from_batches([self.batch.take(pa.array(rows))]))
+        return NodeRows(pa.Table.from_batches([self.batch.take(pa.array(rows))]))
 
 
 def read_tags(table: pa.RecordBatch) -> Postings:

@@ -62,7 +62,7 @@ FADING = 7.0
 tell of what happened for about so long. 3 and 14 found as much."""
 
 
-def find_spans(text: str, moment: float, years: Iterable[int]) -> list[Span]:
+def find_date_spans(text: str, moment: float, years: Iterable[int]) -> list[Span]:
     """The days, months and years that ``text`` names in English or as ISO dates, in UTC.
 
     A year next to a month or day is part of it. ``years`` are those a month without a year may be of;
@@ -125,7 +125,7 @@ def _look_back(match: re.Match[str], moment: float) -> Span:
     return middle - length / 2, middle + length / 2
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class QueryCandidates(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about a question and its candidates, all of them live; arrays have one entry a candidate.
 
     ``cosines`` of the question and each candidate (0 where it has no vector), ``created`` in seconds since
@@ -150,7 +150,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     mean_length: float
 
 
-def score(evidence: Evidence) -> dict[str, Numbers]:
+def score(evidence: QueryCandidates) -> dict[str, Numbers]:
     """The parts of every candidate's score by name; their sum, at most 1, is the score.
 
     - ``vector``, up to MEANING: how near the node is to the question, raised by how near its neighbours are:
@@ -174,7 +174,7 @@ def score(evidence: Evidence) -> dict[str, Numbers]:
     }
 
 
-def score_words(evidence: Evidence) -> Numbers:
+def score_words(evidence: QueryCandidates) -> Numbers:
     """How much of the question each candidate and its neighbours cover, 0 to 1."""
     lengths = add_neighbours(evidence.lengths, evidence.beside)
     norms = (K1 * (1 - B + B * lengths / max(1.0, evidence.mean_length))).astype(np.float32)
@@ -212,17 +212,17 @@ def _spread(places: Places, counts: Numbers, beside: NDArray[np.int32]) -> Numbe
     return sums
 
 
-def _score_meaning(evidence: Evidence) -> Numbers:
+def _score_meaning(evidence: QueryCandidates) -> Numbers:
     near = np.clip((evidence.cosines - np.float32(FAR)) / np.float32(1 - FAR), 0, 1)
     weights = _gather(np.ones_like(near), evidence.beside)
     around = _gather(near, evidence.beside) / np.maximum(weights, np.float32(NEIGHBOUR**2))
     return np.asarray(near + (1 - near) * around, np.float32)
 
 
-def _score_dates(evidence: Evidence) -> Numbers:
+def _score_dates(evidence: QueryCandidates) -> Numbers:
     created = evidence.created
     result = np.zeros(len(created), np.float32)
-    for start, end in find_spans(evidence.text, evidence.moment, _years(created)):
+    for start, end in find_date_spans(evidence.text, evidence.moment, _years(created)):
         outside = np.maximum(np.maximum(start - created, created - end), 0) / 86_400
         result = np.maximum(result, np.exp2(-outside / FADING).astype(np.float32))
     return result

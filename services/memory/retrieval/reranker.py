@@ -92,7 +92,7 @@ class Reranker:
         """A search of ``view`` whose best hits are read again; see ``rerank``."""
         wide = msgspec.structs.replace(query, limit=max(query.limit, CANDIDATES))
         hits = view.search(wide, vector, moment)
-        contexts = [view.beside(hit.node.id) for hit in hits[:CANDIDATES]]
+        contexts = [view.session_neighbours(hit.node.id) for hit in hits[:CANDIDATES]]
         return self.rerank(query.text, hits, contexts, query.limit)
 
     def rerank(

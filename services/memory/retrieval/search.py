@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from services.memory.retrieval import ranking
 from services.memory.retrieval.keywords import K1, B, Keywords, query_words
-from services.memory.retrieval.node_index import Catalogue, Mask
+from services.memory.retrieval.node_index import Mask, NodeIndex
 from services.memory.retrieval.node_table import parse_time
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable
@@ -77,7 +77,7 @@ class State(NamedTuple):
     ``measured`` remembers a mean length and how many slots there were when it was taken.
     """
 
-    catalogue: Catalogue
+    nodes: NodeIndex
     keywords: Keywords
     vectors: VectorTable
     measured: dict[str, tuple[int, float]]
@@ -87,7 +87,7 @@ class Search:
     """One search of a state; ``live`` tells which slots were live when it began, and nothing later counts."""
 
     def __init__(self, state: State, live: Mask) -> None:
-        self._catalogue, self._keywords, self._vectors, self._measured = state
+        self._index, self._keywords, self._vectors, self._measured = state
         self._live = live
         self._count = len(live)
         self._total = int(np.count_nonzero(live))
@@ -105,7 +105,7 @@ class Search:
         words, the neighbours of these in their sessions, and those NEAR the anchors; where filters leave FEW,
         all that are left. ``hops`` begins with the nearest.
         """
-        admitted = admit(self._catalogue, query, self._live)
+        admitted = admit(self._index, query, self._live)
         near = np.fromiter((slot for slot in hops if slot < self._count), np.intp)
         near = near[admitted[near]][:NEAR]
         slots, places = self._choose(query, vector, admitted, near)
@@ -127,7 +127,7 @@ class Search:
         else:
             meant, worded = self._find_both(query.text, vector, admitted, best)
             chosen[meant] = chosen[worded] = True
-        beside = self._catalogue.sessions.beside(np.flatnonzero(chosen), self._count)
+        beside = self._index.sessions.neighbours(np.flatnonzero(chosen), self._count)
         chosen[beside[beside >= 0]] = True
         chosen[near] = True
         slots = np.flatnonzero(chosen & self._live)
@@ -139,20 +139,20 @@ class Search:
         """The slots that are best by meaning, and by words; side by side where that takes long."""
         if self._count < LONG:
             nearest = self._vectors.nearest(vector, admitted, best, TRIED)[0]
-            return nearest, self._find_worded(text, admitted, best)
+            return nearest, self.find_by_words(text, admitted, best)
         beside = _pool.submit(self._vectors.nearest, vector, admitted, best, TRIED)
-        worded = self._find_worded(text, admitted, best)
+        worded = self.find_by_words(text, admitted, best)
         return beside.result()[0], worded
 
     def _gather(
         self, text: str, vector: Vectors, moment: float, slots: Slots, places: NDArray[np.int32]
-    ) -> ranking.Evidence:
-        beside = self._catalogue.sessions.beside(slots, self._count)
-        return ranking.Evidence(
+    ) -> ranking.QueryCandidates:
+        beside = self._index.sessions.neighbours(slots, self._count)
+        return ranking.QueryCandidates(
             text=text,
             moment=moment,
             cosines=self._vectors.compare(slots, vector),
-            created=self._catalogue.column("created", self._count)[slots],
+            created=self._index.column("created", self._count)[slots],
             lengths=self._keywords.lengths(self._count)[slots],
             beside=np.where(beside >= 0, places[beside], -1),
             total=self._total,
@@ -177,9 +177,9 @@ class Search:
     def _namer(self, slots: Slots, places: NDArray[np.int32]) -> Callable[[Collection[str]], Mask]:
         def name(words: Collection[str]) -> Mask:
             named: Mask = np.zeros(len(slots), np.bool_)
-            for agent in self._catalogue.codes(words):
-                named |= self._catalogue.column("agent", self._count)[slots] == agent
-            for tagged in self._catalogue.find_named(words, self._count):
+            for agent in self._index.codes(words):
+                named |= self._index.column("agent", self._count)[slots] == agent
+            for tagged in self._index.find_named(words, self._count):
                 there = places[tagged]
                 named[there[there >= 0]] = True
             return named
@@ -201,7 +201,7 @@ class Search:
             self._found[word] = Found(slots, counts, frequency, weight, spread)
         return self._found[word]
 
-    def _find_worded(self, text: str, admitted: Mask, best: int) -> Slots:
+    def find_by_words(self, text: str, admitted: Mask, best: int) -> Slots:
         """The slots that score best by BM25, each by itself.
 
         Rare words come first. Once the rest cannot bring up what has none of those, it is looked for only
@@ -246,7 +246,7 @@ class Search:
     def _measure_sample(self) -> float:
         slots = np.flatnonzero(self._live)[:: max(1, self._total // SAMPLE)]
         lengths = self._keywords.lengths(self._count)
-        beside = self._catalogue.sessions.beside(slots, self._count)
+        beside = self._index.sessions.neighbours(slots, self._count)
         total = lengths[slots].astype(np.float64)
         for offset, others in zip(OFFSETS, beside, strict=True):
             total += ranking.NEIGHBOUR ** abs(offset) * lengths[others] * (others >= 0)
@@ -259,7 +259,7 @@ class Search:
         if len(places) > limit:
             least = np.partition(scores[places], -limit)[-limit]
             places = places[scores[places] >= least]
-        versions = self._catalogue.column("version", self._count)[slots[places]]
+        versions = self._index.column("version", self._count)[slots[places]]
         order = np.lexsort((-slots[places], -versions, -scores[places]))[:limit]
         return [
             Scored(
@@ -284,9 +284,9 @@ def _take_best(slots: Slots, scores: Numbers, best: int) -> Slots:
     return slots[np.argpartition(-scores, best)[:best]] if len(slots) > best else slots
 
 
-def admit(catalogue: Catalogue, query: MemoryQuery | ListQuery, among: Mask) -> Mask:
+def admit(index: NodeIndex, query: MemoryQuery | ListQuery, among: Mask) -> Mask:
     """The slots among those given that pass a query's filters."""
-    return catalogue.admit(
+    return index.admit(
         among,
         kinds=query.kinds,
         tags=query.tags,

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.arrays import Growing
+from services.memory.retrieval.arrays import GrowingArray
 
 REACH = 2
 """How many nodes before and after one bear on it: three found no more of the evidence in conversations."""
 
 OFFSETS = tuple(offset for offset in range(-REACH, REACH + 1) if offset)
-"""The rows of ``Sessions.beside``: two before, one before, one after, two after."""
+"""The rows of ``Sessions.neighbours``: two before, one before, one after, two after."""
 
 NONE = 0
 """The number of the session of a node that has none."""
@@ -32,7 +32,9 @@ class Sessions:
     node's id; they are read when a session changes. One thread changes it, any number read.
     """
 
-    def __init__(self, codes: Growing, moments: Growing, ids: Sequence[str], live: NDArray[np.bool_]) -> None:
+    def __init__(
+        self, codes: GrowingArray, moments: GrowingArray, ids: Sequence[str], live: NDArray[np.bool_]
+    ) -> None:
         self._codes, self._moments, self._ids = codes, moments, ids
         count = len(live)
         order = _arrange(codes.read(count), moments.read(count), ids, live)
@@ -41,7 +43,7 @@ class Sessions:
         before, after = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
         before[order[1:][same]] = order[:-1][same]
         after[order[:-1][same]] = order[1:][same]
-        self._before, self._after = Growing(before), Growing(after)
+        self._before, self._after = GrowingArray(before), GrowingArray(after)
         self._order, self._arranged = order, arranged
         self._at_hand: dict[int, list[Member]] = {}
         self._entries = 0
@@ -79,7 +81,7 @@ class Sessions:
         self._join(-1, slot)
         self._join(slot, -1)
 
-    def beside(self, slots: NDArray[Any], count: int) -> NDArray[np.int32]:
+    def neighbours(self, slots: NDArray[Any], count: int) -> NDArray[np.int32]:
         """For each of ``slots`` the slots at OFFSETS from it, -1 where none is below ``count``."""
         rows = np.empty((len(OFFSETS), len(slots)), np.int32)
         for links, near, far in ((self._before, REACH - 1, 0), (self._after, REACH, -1)):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.arrays import Growing, roomy
+from services.memory.retrieval.arrays import GrowingArray, capacity_for
 
 Vectors = NDArray[np.float32]
 Slots = NDArray[np.integer[Any]]
@@ -37,9 +37,9 @@ class VectorTable:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._codes = Growing(np.empty((0, dimensions), np.int16))
-        self._scales = Growing(np.empty(0, np.float32))
-        self._bits = Growing(np.empty(((dimensions + 63) // 64, 0), np.uint64), axis=1)
+        self._codes = GrowingArray(np.empty((0, dimensions), np.int16))
+        self._scales = GrowingArray(np.empty(0, np.float32))
+        self._bits = GrowingArray(np.empty(((dimensions + 63) // 64, 0), np.uint64), axis=1)
 
     def __len__(self) -> int:
         return len(self._scales)
@@ -100,9 +100,9 @@ class VectorTable:
     def keep(self, slots: Slots) -> "VectorTable":
         """A table of these slots alone, numbered anew."""
         table, count = VectorTable(self.dimensions), len(self)
-        table._codes = Growing(self._codes.read(count)[slots])
-        table._scales = Growing(self._scales.read(count)[slots])
-        table._bits = Growing(np.ascontiguousarray(self._bits.read(count)[:, slots]), axis=1)
+        table._codes = GrowingArray(self._codes.read(count)[slots])
+        table._scales = GrowingArray(self._scales.read(count)[slots])
+        table._bits = GrowingArray(np.ascontiguousarray(self._bits.read(count)[:, slots]), axis=1)
         return table
 
     def _sift(self, vector: Vectors, admitted: NDArray[np.bool_], least: int) -> Slots:
@@ -125,7 +125,7 @@ class VectorTable:
 
 def build_vectors(vectors: Vectors, slots: Slots, count: int) -> VectorTable:
     """A table of ``count`` slots, with the rows of ``vectors`` in ``slots`` (-1: nowhere), else nothing."""
-    dimensions, room = vectors.shape[1], roomy(count)
+    dimensions, room = vectors.shape[1], capacity_for(count)
     table = VectorTable(dimensions)
     codes, scales = np.zeros((room, dimensions), np.int16), np.zeros(room, np.float32)
     bits = np.zeros(((dimensions + 63) // 64, room), np.uint64)
@@ -139,8 +139,8 @@ def build_vectors(vectors: Vectors, slots: Slots, count: int) -> VectorTable:
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(fill, range(0, len(vectors), _BLOCK)))
-    table._codes, table._scales = Growing(codes, used=count), Growing(scales, used=count)
-    table._bits = Growing(bits, axis=1, used=count)
+    table._codes, table._scales = GrowingArray(codes, used=count), GrowingArray(scales, used=count)
+    table._bits = GrowingArray(bits, axis=1, used=count)
     return table
 
 

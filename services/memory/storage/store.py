@@ -27,8 +27,9 @@ from shared.contracts import Edge, Node
 from shared.errors import StartError
 
 MANY_COMMITS = 48
-"""Commits of tables after which ``tidy`` is due. Each leaves three files, and reading slows down with them:
-600 single adds made 1,803 files and a search eleven times slower; 48 commits keep it under 200 files."""
+"""Commits of tables after which ``compact`` is due. Each leaves three files, and reading slows down with
+them: 600 single adds made 1,803 files and a search eleven times slower; 48 commits keep it under 200
+files."""
 
 FLUSH_BYTES = 16 << 20
 FLUSH_SEGMENTS = 2_000
@@ -97,8 +98,8 @@ class Store:
         return self._state.get("version", 0)
 
     @property
-    def is_untidy(self) -> bool:
-        """Whether ``tidy`` is due."""
+    def needs_compaction(self) -> bool:
+        """Whether ``compact`` is due."""
         return self._table_commits >= MANY_COMMITS
 
     def load(self, at: int = 0) -> Tables:
@@ -187,7 +188,7 @@ class Store:
         if self._missing is not None:
             self._missing = self._missing.slice(len(ids))
 
-    def tidy(self) -> None:
+    def compact(self) -> None:
         """Empty the write-ahead log, compact the tables and drop their old files; raises as ``apply`` does.
 
         Compacted first, then committed, then cleaned: interrupted anywhere, the committed state is there.

@@ -4,8 +4,8 @@ import asyncio
 
 from services.memory.engine import MemoryEngine
 from services.memory.writes.answers import AnswerRegistry
-from services.memory.writes.change import Entry
-from services.memory.writes.write_log import Logged, WriteLog
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.write_log import LogEntry, WriteLog
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
@@ -81,13 +81,13 @@ class Batcher:
         self._announcer = announcer
         self._unrecorded: list[MemoryRefused] = []
 
-    async def store(self, batch: list[Logged], base: int, *, replayed: bool = False) -> None:
+    async def store(self, batch: list[LogEntry], base: int, *, replayed: bool = False) -> None:
         """Store writes in their order as one commit; ``base`` is the graph version before the log's first.
 
         A write that fails for an unforeseen reason is refused by itself.
         """
         entries = [
-            Entry(version=base + logged.seq, stored_at=logged.stored_at, write=logged.content)
+            LoggedWrite(version=base + logged.seq, stored_at=logged.stored_at, write=logged.content)
             for logged in batch
             if isinstance(logged.content, MemoryWrite)
         ]
@@ -119,7 +119,7 @@ class Batcher:
                 return
             self._unrecorded.pop(0)
 
-    async def _refuse(self, logged: Logged, error: Exception) -> None:
+    async def _refuse(self, logged: LogEntry, error: Exception) -> None:
         log.error("write_failed", seq=logged.seq, exc_info=error)
         reason = f"Memory failed at it ({type(error).__name__}: {error})"
         self._unrecorded.append(MemoryRefused(cause=logged.content.id, error=reason))
@@ -127,7 +127,7 @@ class Batcher:
         self._answers.settle(logged.seq, MemoryWritten(cause=logged.content.id, error=reason))
 
 
-def fill(waiting: list[Logged]) -> list[Logged]:
+def fill(waiting: list[LogEntry]) -> list[LogEntry]:
     """As many of these, from the first on, as make a full batch: at least one."""
     rows = 0
     for count, logged in enumerate(waiting, 1):
@@ -137,7 +137,7 @@ def fill(waiting: list[Logged]) -> list[Logged]:
     return waiting
 
 
-def count_rows(logged: Logged) -> int:
+def count_rows(logged: LogEntry) -> int:
     """The nodes and edges of a write."""
     content = logged.content
     return len(content.nodes) + len(content.edges) if isinstance(content, MemoryWrite) else 0

@@ -32,7 +32,7 @@ UNIT_TOLERANCE = 0.01
 _LEAST, _MOST = (1 - UNIT_TOLERANCE) ** 2, (1 + UNIT_TOLERANCE) ** 2
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedWrite(msgspec.Struct, frozen=True, kw_only=True):
     """A write, the graph version that is its own (its sequence in the log), and when it was stored there."""
 
     version: int
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     write: MemoryWrite
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class NodeText(msgspec.Struct, frozen=True, kw_only=True):
     """The text that a node has had since ``version``, and the vector that came with it, if any."""
 
     id: str
@@ -69,12 +69,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     accessed: dict[str, tuple[int, str]]
     texts_changed: dict[str, int]
     given: dict[str, Vectors]
-    interim: list[Text]
+    interim: list[NodeText]
     writes: tuple[tuple[str, int], ...]
     moments: tuple[float, ...]
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class KnownState(msgspec.Struct, frozen=True, kw_only=True):
     """How to look up what memory holds already.
 
     ``node`` gives the node of an id (retired ones too, accesses counted), ``edge`` the live edge from, to and

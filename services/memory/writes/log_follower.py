@@ -8,7 +8,7 @@ import msgspec
 from services.memory.engine import MemoryEngine
 from services.memory.writes.answers import AnswerRegistry
 from services.memory.writes.batcher import MAX_BATCH, MAX_ROWS, Announcer, Batcher, count_rows, fill
-from services.memory.writes.write_log import Logged, WriteLog, read_entry
+from services.memory.writes.write_log import LogEntry, WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import dead_letter_for
@@ -48,7 +48,7 @@ class LogFollower:
         self._base = 0
         self._position = 0
         self._target = 0
-        self._waiting: dict[int, Logged] = {}
+        self._waiting: dict[int, LogEntry] = {}
         self._passed: set[int] = set()
         self._arrived = asyncio.Event()
         self._level = asyncio.Event()
@@ -115,7 +115,7 @@ class LogFollower:
             self._rebuilding = asyncio.create_task(self._rebuild())
         return {"writes": await self._log.last()}
 
-    async def take(self, delivery: Delivery) -> None:
+    async def handle(self, delivery: Delivery) -> None:
         """Handle one message of the log; returns once it is on disk or refused for good."""
         try:
             content = read_entry(delivery.subject, delivery.data)
@@ -127,7 +127,7 @@ class LogFollower:
         if isinstance(content, MemoryRefused):
             self._passed.add(delivery.seq)
             return
-        self._waiting[delivery.seq] = Logged(
+        self._waiting[delivery.seq] = LogEntry(
             seq=delivery.seq, stored_at=delivery.stored_at / 1e9, content=content
         )
         self._arrived.set()
@@ -204,7 +204,7 @@ class LogFollower:
             async for logged in self._log.read(start, later, own)
             if isinstance(logged.content, MemoryRefused)
         }
-        batch: list[Logged] = []
+        batch: list[LogEntry] = []
         rows = 0
         async for logged in self._log.read(start, end):
             if not isinstance(logged.content, MemoryWrite) or logged.content.id in refused:
@@ -217,7 +217,7 @@ class LogFollower:
         await self._store(batch)
         self._position = max(self._position, end)
 
-    async def _store(self, batch: list[Logged]) -> None:
+    async def _store(self, batch: list[LogEntry]) -> None:
         if batch:
             await self._batcher.store(batch, self._base, replayed=not self._level.is_set())
             self._position = batch[-1].seq

@@ -11,9 +11,9 @@ from services.memory.writes.change import (
     MAX_COUNT,
     Change,
     EdgeTuple,
-    Entry,
-    Known,
-    Text,
+    KnownState,
+    LoggedWrite,
+    NodeText,
     Vectors,
     check_node,
     embedded_text,
@@ -30,7 +30,7 @@ from shared.contracts.base import amended
 _encoder = msgspec.json.Encoder()
 
 
-def fold(entries: Sequence[Entry], known: Known, dimensions: int) -> tuple[Change, list[str]]:
+def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> tuple[Change, list[str]]:
     """The change that writes make in their order, and for each its error ("" where it is taken).
 
     Nothing of a write with an error is in the change. What a write says is applied in this order:
@@ -50,7 +50,7 @@ def fold(entries: Sequence[Entry], known: Known, dimensions: int) -> tuple[Chang
     errors = []
     for entry in entries:
         try:
-            staging.take(entry, read_vectors(entry.write, dimensions))
+            staging.apply(entry, read_vectors(entry.write, dimensions))
         except ValueError as error:
             staging.undo()
             errors.append(str(error))
@@ -62,25 +62,25 @@ def fold(entries: Sequence[Entry], known: Known, dimensions: int) -> tuple[Chang
 class Staging:
     """What is known, overlaid with the states that the batch has made so far.
 
-    ``take`` changes it at once and keeps what it changed, so that ``undo`` can take back a write that turned
+    ``apply`` changes it at once and keeps what it changed, so that ``undo`` can take back a write that turned
     out bad; both look at nothing but what they touch, so a batch costs what its size is.
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownState) -> None:
         self._known = known
         self._nodes: dict[str, Node] = {}
         self._edges: dict[EdgeTuple, Edge] = {}
         self._accessed: dict[str, tuple[int, str]] = {}
-        self._texts: dict[str, Text] = {}
+        self._texts: dict[str, NodeText] = {}
         self._touching: dict[str, list[EdgeTuple]] = defaultdict(list)
         self._replaced_nodes: list[tuple[Node, int]] = []
         self._replaced_edges: list[tuple[Edge, int]] = []
-        self._interim: list[Text] = []
+        self._interim: list[NodeText] = []
         self._taken: dict[str, tuple[int, float]] = {}
         self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
         self._marks = (0, 0, 0)
 
-    def take(self, entry: Entry, vectors: dict[int, Vectors]) -> None:
+    def apply(self, entry: LoggedWrite, vectors: dict[int, Vectors]) -> None:
         """Apply a write; ``vectors`` by the place of their node. Raises ValueError where it must not be."""
         self._journal.clear()
         self._marks = (len(self._replaced_nodes), len(self._replaced_edges), len(self._interim))
@@ -90,19 +90,19 @@ class Staging:
         if lenient:
             self._require_as_read(write)
         for place, node in enumerate(write.nodes):
-            self._take_node(node, entry, vectors.get(place))
+            self._apply_node(node, entry, vectors.get(place))
         stamp = datetime.fromtimestamp(entry.stored_at, UTC).isoformat(timespec="microseconds")
         for edge in write.edges:
-            self._take_edge(edge, entry.version, stamp, lenient=lenient)
+            self._apply_edge(edge, entry.version, stamp, lenient=lenient)
         for key in write.unlink:
             self._unlink((key.from_id, key.to_id, key.relation.value), entry.version, lenient=lenient)
         for node_id in write.retire:
             self._retire(node_id, entry.version, lenient=lenient)
-        self._count(write, stamp, lenient=lenient)
+        self._count_accesses(write, stamp, lenient=lenient)
         self._taken[write.id] = (entry.version, entry.stored_at)
 
     def undo(self) -> None:
-        """Take back what the last ``take`` did before it failed."""
+        """Take back what the last ``apply`` did before it failed."""
         for mapping, key, old in reversed(self._journal):
             if old is None:
                 mapping.pop(key, None)
@@ -160,7 +160,7 @@ class Staging:
             if current is not None and current.version != node.version:
                 raise ValueError(f"{node.id} was written at version {current.version}, after it was read")
 
-    def _take_node(self, node: Node, entry: Entry, vector: Vectors | None) -> None:
+    def _apply_node(self, node: Node, entry: LoggedWrite, vector: Vectors | None) -> None:
         check_node(node)
         old, seen = self._node(node.id), (0, "")
         if old is not None:
@@ -182,9 +182,9 @@ class Staging:
         earlier = self._texts.get(new.id)
         if earlier is not None and earlier.version != new.version:
             self._interim.append(earlier)
-        self._set(self._texts, new.id, Text(id=new.id, version=new.version, text=text, vector=vector))
+        self._set(self._texts, new.id, NodeText(id=new.id, version=new.version, text=text, vector=vector))
 
-    def _take_edge(self, edge: Edge, version: int, stamp: str, *, lenient: bool) -> None:
+    def _apply_edge(self, edge: Edge, version: int, stamp: str, *, lenient: bool) -> None:
         key = key_of(edge)
         old = self._edge(key)
         if old is None:
@@ -257,7 +257,7 @@ class Staging:
             for edge in self._edges_of(node_id):
                 self._remove_edge(edge, version)
 
-    def _count(self, write: MemoryWrite, stamp: str, *, lenient: bool) -> None:
+    def _count_accesses(self, write: MemoryWrite, stamp: str, *, lenient: bool) -> None:
         for node_id, count in write.accessed.items():
             node = self._node(node_id)
             if node is None:

@@ -21,7 +21,7 @@ CLOCK_GRAIN = 0.001
 """Seconds that one and the same time may differ by, for having been a float."""
 
 
-class Logged(msgspec.Struct, frozen=True, kw_only=True):
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in the log at ``seq`` since ``stored_at`` (seconds since 1970)."""
 
     seq: int
@@ -53,7 +53,7 @@ class WriteLog:
             return abs(_seconds(found[0].time) - moment) < CLOCK_GRAIN
         return bool(found) and await self.first() > seq
 
-    async def read(self, start: int, end: int, subject: str = ">") -> AsyncIterator[Logged]:
+    async def read(self, start: int, end: int, subject: str = ">") -> AsyncIterator[LogEntry]:
         """What stands at ``start`` to ``end``, both included; what cannot be read is passed over.
 
         Whoever cannot read it either is told by its dead letter; see Intake.take.
@@ -63,7 +63,7 @@ class WriteLog:
                 content = read_entry(message.subject, message.data)
             except Reject:
                 continue
-            yield Logged(seq=message.seq, stored_at=_seconds(message.time), content=content)
+            yield LogEntry(seq=message.seq, stored_at=_seconds(message.time), content=content)
 
     async def append(self, entry: MemoryWrite | MemoryRefused) -> int:
         """Write as the daemon itself; returns the sequence."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.writes.change import Change, Entry, Known, embedded_text
-from services.memory.writes.gate import judge
+from services.memory.writes.change import Change, KnownState, LoggedWrite, embedded_text
+from services.memory.writes.gate import find_rejection
 from services.memory.writes.staging import fold
 from shared import subjects
 from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, Node, Rejection
@@ -75,17 +75,17 @@ class Writer:
         self._embedder = embedder
         self._lock = lock
         self._watchers = watchers
-        self._made: dict[str, Vectors] = {}
+        self._embedded: dict[str, Vectors] = {}
 
-    def write(self, entries: Sequence[Entry]) -> Written:
+    def write(self, entries: Sequence[LoggedWrite]) -> Written:
         """Apply writes in their order as one commit; see MemoryEngine.write."""
-        self._made.clear()
+        self._embedded.clear()
         earlier = self._store.commits.find_all([entry.write.id for entry in entries])
-        fresh: dict[str, Entry] = {}
+        fresh: dict[str, LoggedWrite] = {}
         for entry in entries:
             if entry.write.id not in earlier:
                 fresh.setdefault(entry.write.id, entry)
-        change, refusals = self._settle(list(fresh.values()))
+        change, refusals = self._fold(list(fresh.values()))
         event = None
         if change.writes:
             try:
@@ -121,16 +121,16 @@ class Writer:
         if missing:
             vectors = self._embedder.embed([text for _, _, text in missing])
             self._store.add_vectors([(node_id, version) for node_id, version, _ in missing], vectors)
-            current = [row for row, (node_id, _, text) in enumerate(missing) if self._says(node_id, text)]
+            current = [row for row, (node_id, _, text) in enumerate(missing) if self._has_text(node_id, text)]
             with self._lock:
                 self._view.put_vectors([missing[row][0] for row in current], vectors[current])
         return len(missing), self._store.count_missing()
 
-    def _says(self, node_id: str, text: str) -> bool:
+    def _has_text(self, node_id: str, text: str) -> bool:
         node = self._view.node(node_id)
         return node is not None and embedded_text(node) == text
 
-    def _settle(self, entries: list[Entry]) -> tuple[Change, dict[str, Refusal]]:
+    def _fold(self, entries: list[LoggedWrite]) -> tuple[Change, dict[str, Refusal]]:
         """The change that the good ones among ``entries`` make, and why the others are refused, by id."""
         change, errors = fold(entries, self._known(), self._embedder.dimensions)
         refusals = {
@@ -138,7 +138,9 @@ class Writer:
             for entry, error in zip(entries, errors, strict=True)
             if error
         }
-        rejected = self._judge([entry for entry in entries if entry.write.id not in refusals], change)
+        rejected = self._find_rejections(
+            [entry for entry in entries if entry.write.id not in refusals], change
+        )
         if not rejected:
             return change, refusals
         refusals |= rejected
@@ -151,7 +153,7 @@ class Writer:
         }
         return change, refusals
 
-    def _judge(self, entries: list[Entry], change: Change) -> dict[str, Refusal]:
+    def _find_rejections(self, entries: list[LoggedWrite], change: Change) -> dict[str, Refusal]:
         """What the write gate keeps out: only new nodes, and none of who insists."""
         rejected: dict[str, Refusal] = {}
         passed: list[tuple[Node, Vectors]] = []
@@ -174,16 +176,17 @@ class Writer:
         given = [change.given.get(node.id) for node in nodes]
         texts = [embedded_text(node) for node in nodes]
         rest = [text for text, vector in zip(texts, given, strict=True) if vector is None]
-        rest = [text for text in dict.fromkeys(rest) if text not in self._made]
+        rest = [text for text in dict.fromkeys(rest) if text not in self._embedded]
         if rest:
-            self._made.update(zip(rest, self._embedder.embed(rest), strict=True))
+            self._embedded.update(zip(rest, self._embedder.embed(rest), strict=True))
         return [
-            self._made[text] if vector is None else vector for text, vector in zip(texts, given, strict=True)
+            self._embedded[text] if vector is None else vector
+            for text, vector in zip(texts, given, strict=True)
         ]
 
     def _reject(self, node: Node, near: list[tuple[Node, float]]) -> Rejection | None:
         compared: list[tuple[Node | None, float]] = [*near] or [(None, 0.0)]
-        verdicts = (judge(node, other, cosine) for other, cosine in compared)
+        verdicts = (find_rejection(node, other, cosine) for other, cosine in compared)
         return next(filter(None, verdicts), None)
 
     def _find_nearest(
@@ -226,9 +229,9 @@ class Writer:
             vectors = np.concatenate([vectors, made])
         self._store.apply(change, ids, vectors, versions)
 
-    def _known(self) -> Known:
+    def _known(self) -> KnownState:
         graph = self._view.graph
-        return Known(
+        return KnownState(
             node=self._view.node, edge=graph.edge, edges_of=graph.edges_of, is_live=self._view.is_live
         )
 
