@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from services.memory.local_embedder import Vectors
 
 ATTEMPTS = 3
-"""How often a request is tried; a server that is down is to be told of soon, not after minutes."""
+"""How often a request is tried: few enough that a server that is down is reported soon, not after minutes."""
 
 FIRST_PAUSE = 0.5
 """Seconds before the second attempt; each further one waits twice as long."""
@@ -52,7 +52,7 @@ KEY_VARIABLE = "mailroom_embedding_key"
 class HostedEmbedder:
     """A model behind an embedding function of LanceDB's registry, asked once for its dimensions.
 
-    Raises ActionError with cause and cure where it cannot be asked, from the constructor and from ``embed``.
+    Raises ActionError with cause and cure if it cannot be asked, from the constructor and from ``embed``.
     """
 
     def __init__(self, model_name: str, function: Any, url: str = "") -> None:
@@ -65,9 +65,9 @@ class HostedEmbedder:
         self._pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="embed")
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """Unit vectors of the texts, their first 8,000 characters each; raises ActionError where it fails.
+        """Unit vectors of the texts, their first 8,000 characters each; raises ActionError if it fails.
 
-        What can pass is tried three times, which takes a server that hangs a minute and a half.
+        Transient failures are tried three times: a minute and a half if the server hangs.
         """
         parts = [texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE)]
         if not parts:
@@ -77,7 +77,7 @@ class HostedEmbedder:
         return np.concatenate(list(self._pool.map(self._request, parts)))
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop the threads."""
         self._pool.shutdown(cancel_futures=True)
 
     def _request(self, texts: Sequence[str]) -> "Vectors":
@@ -124,7 +124,7 @@ def make_slug(model_name: str) -> str:
 
 
 def _is_passing(error: Exception) -> bool:
-    """Whether asking again can help: not where the server understood and refused."""
+    """Whether asking again can help: not if the server understood and refused."""
     status = getattr(error, "status_code", None)
     return not isinstance(status, int) or status in (408, 409, 425, 429) or not 400 <= status < 500
 
@@ -148,7 +148,7 @@ class AnyEmbedder(Protocol):
         """Unit vectors of the texts as float32, one row each, in their order; for use by several threads."""
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop the threads."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -213,9 +213,7 @@ def _create_openai(choice: Choice, settings: Settings) -> Any:
     options = {"name": choice.name}
     if settings.embedding_url:
         options["base_url"] = settings.embedding_url
-    if (
-        settings.embedding_key or settings.embedding_url
-    ):  # the client wants a key even where the server does not
+    if settings.embedding_key or settings.embedding_url:  # the client wants a key even if the server does not
         _registry().set_var(KEY_VARIABLE, settings.embedding_key or "none")
         options["api_key"] = f"$var:{KEY_VARIABLE}"
     function = _registry().get("openai").create(**options)
@@ -245,7 +243,7 @@ def _registry() -> Any:
 
 
 class _NoChatter(logging.Filter):
-    """The registry logs whole texts and tracebacks to the root logger; the error itself tells what failed."""
+    """The registry logs whole texts and tracebacks to the root logger; the error itself says what failed."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "lancedb/embeddings" not in record.pathname

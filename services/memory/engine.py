@@ -42,7 +42,7 @@ READERS = 4
 """Threads for reading: more than cores, since they wait for one another's short locks."""
 
 EMBEDDED_AT_ONCE = 64
-"""Texts of one step when all are embedded anew: writes wait for no more than that."""
+"""Texts of one step when all are embedded again: writes wait for no more than that."""
 
 SWITCH = 0.001
 """Seconds a thread computes while others wait: a fifth of the usual, so that searches need not wait long."""
@@ -80,7 +80,8 @@ class MemoryEngine:
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
-        """Open what is there, or begin anew; two to three seconds, most of them for importing lancedb.
+        """Open the existing memory, or create one; takes two to three seconds, most of them for importing
+        lancedb.
 
         Raises StartError with cause and cure: no model, the folder not writable, of a later version, broken,
         or open in another process.
@@ -153,7 +154,7 @@ class MemoryEngine:
         return None if version is None else MemoryWritten(cause=write_id, version=version)
 
     async def get(self, ids: Sequence[str], at: int = 0) -> list[Node]:
-        """The nodes of these ids in their order, without embeddings; a retired one tells by
+        """The nodes of these ids in their order, without embeddings; a retired one has its
         ``retired_version``.
 
         Unknown ids are left out.
@@ -172,7 +173,9 @@ class MemoryEngine:
         return await self.run_in_reader(view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
-        """The live nodes that fit a query best; ``retrieval.ranking`` tells how they are scored."""
+        """The live nodes that fit a query best; how they are scored is documented in
+        ``retrieval.ranking``.
+        """
         self._counts["searches"] += 1
         view = await self.view_at(query.at)
         return await self.run_in_reader(self._search, view, query)
@@ -282,7 +285,7 @@ class MemoryEngine:
         return await asyncio.get_running_loop().run_in_executor(self._writing_thread, work)
 
     async def _moment(self, at: int) -> float:
-        """The time that a version stands for: now for the last one, else when it was written."""
+        """The time of a version: now for the last one, else when it was written."""
         return time.time() if at in (0, self.version) else await self.moment_of(at)
 
     def _search(self, view: "View", query: MemoryQuery) -> list[Hit]:

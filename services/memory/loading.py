@@ -20,7 +20,7 @@ SNAPSHOT = "index"
 """The folder, within the store's, of what makes building the view quicker."""
 
 WORTH_SAVING = 0.1
-"""The share of nodes that are not in the snapshot from which on it is written anew."""
+"""The snapshot is rewritten if more than this share of the nodes is not in it."""
 
 log = logger(__name__)
 
@@ -47,7 +47,7 @@ def open_store(path: Path, embedder: "AnyEmbedder") -> "Store":
 
 
 def load_view(store: "Store", folder: Path | None = None, at: int = 0) -> "View":
-    """Memory as the store has it, or had it at a version; ``folder`` is where the snapshot of it lies."""
+    """Memory as the store has it, or had it at a version; ``folder`` contains the snapshot."""
     from services.memory.retrieval.view import View
 
     with _uncollected():
@@ -57,7 +57,7 @@ def load_view(store: "Store", folder: Path | None = None, at: int = 0) -> "View"
 
 
 def save_view(view: "View", folder: Path, *, least: float = WORTH_SAVING) -> None:
-    """Write the snapshot anew where a share of more than ``least`` of the nodes is not in it."""
+    """Rewrite the snapshot if more than a share of ``least`` of the nodes is not in it."""
     if view.unsaved <= least * view.count():
         return
     try:
@@ -83,7 +83,7 @@ def _release() -> None:
     import pyarrow as pa
 
     gc.collect()
-    gc.freeze()  # what is there now stays, and need not be looked through at every collection
+    gc.freeze()  # what exists now stays, and need not be searched at every collection
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -34,7 +34,7 @@ Vectors = NDArray[np.float32]
 
 
 class Embedder:
-    """The model, loaded from ``directory``; raises StartError with the cure where it is missing or broken.
+    """The model, loaded from ``directory``; raises StartError with the cure if it is missing or broken.
 
     A vector depends on its text alone, whatever else is embedded at the same time: each text is a run of its
     own, because the int8 model scales its activations over the whole of a run (cosine .985 to 1 between the
@@ -82,7 +82,7 @@ class Embedder:
         return result
 
     def close(self) -> None:
-        """Let the threads end; what is being embedded is finished first."""
+        """Stop the threads; what is being embedded is finished first."""
         self._pool.shutdown(cancel_futures=True)
 
     def _run(self, text: str) -> Vectors:

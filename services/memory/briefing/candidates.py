@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 POOL = 64
-"""How many of a kind that may concern everybody are looked at first; more where too many are bound to
-others."""
+"""How many nodes of a kind that may concern all agents are considered first; more if too many of them
+belong to others."""
 
 WIDEST = 4_096
-"""How many are looked at at most."""
+"""The most that are considered."""
 
 OWN = 128
-"""How many of the agent's own latest are looked at."""
+"""How many of the agent's own latest nodes are considered."""
 
 SIMILAR = 256
-"""How many of the nearest in meaning are looked at for Active Context."""
+"""How many of the nearest in meaning are considered for Active Context."""
 
 NEIGHBOURS = 1_024
 """How many of the nearest in the graph are."""
@@ -66,16 +66,14 @@ _SECTION_OF = {"preference": IDENTITY, "pattern": PATTERNS, "goal": GOALS, "deci
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids of candidates by section, best first; in the ``open`` sections there are more that were not
-    looked at.
-    """
+    """Ids of candidates by section, best first; the ``open`` sections have more that were not considered."""
 
     ids: Mapping[str, list[str]]
     open: Collection[str]
 
 
 def find_candidates(view: "View", scope: Scope) -> Candidates:
-    """The candidates for each section in the order of their rank, as far as it can be told without reading
+    """The candidates for each section in the order of their rank, as far as it is known without reading
     them.
     """
     weights: dict[str, Weights] = {title: {} for title in ORDER}
@@ -196,7 +194,9 @@ def _related_to_work(view: "View", scope: Scope) -> Source:
 
 
 def _shared(view: "View", scope: Scope) -> dict[str, tuple[Weights, bool]]:
-    """Of what may concern everybody, enough of each kind if memory has it; and whether there is more."""
+    """Of the nodes that may concern all agents, enough of each kind if memory has them; and whether there
+    are more.
+    """
     found: dict[str, tuple[Weights, bool]] = {}
     kinds: tuple[str, ...] = SHARED
     limit = POOL

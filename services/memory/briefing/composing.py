@@ -42,7 +42,7 @@ UNKNOWN = "Memory knows no agent of this name: here is what concerns everybody."
 NODELESS = "Memory has no node for this agent: here is what it wrote itself and what concerns everybody."
 
 MAX_SIDES = 200
-"""The most nodes with contradictions that are looked at."""
+"""The most nodes with contradictions that are considered."""
 
 FIRST_NOTE = "disputed"
 NEXT_NOTE = "contradicts the one above"
@@ -52,7 +52,7 @@ OBSERVATIONS = 2
 """The most observations under one pattern."""
 
 PATTERNS_FIRST = 7
-"""How many patterns come before their observations get room."""
+"""How many patterns are shown before any of their observations."""
 
 SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
 """The relations between an observation and the pattern that it supports, in either direction."""
@@ -186,7 +186,7 @@ def _weigh(links: Sequence[Link], sides: Mapping[str, Node], moment: float) -> d
 
 
 def _assemble(pairs: dict[tuple[str, str], float], sides: Mapping[str, Node]) -> Unit:
-    """Take the best pair out of ``pairs`` and all that hangs together with it, each after one it
+    """Remove the best pair from ``pairs`` and all pairs connected with it; each node comes after one it
     contradicts.
     """
     (first, second), score = next(iter(pairs.items()))
@@ -205,8 +205,7 @@ def _assemble(pairs: dict[tuple[str, str], float], sides: Mapping[str, Node]) ->
 
 
 def _add_evidence(view: "View", section: Section, scope: Scope, elsewhere: Container[str]) -> Section:
-    """The section of patterns with the best supporting observations beneath each, where there is room for
-    them.
+    """The section of patterns with the best supporting observations below each, as many as fit.
 
     Each of the first patterns gets its best one before any gets a second.
     """
@@ -229,8 +228,8 @@ def _add_evidence(view: "View", section: Section, scope: Scope, elsewhere: Conta
 def _find_support(
     view: "View", patterns: list[str], scope: Scope, elsewhere: Container[str]
 ) -> dict[str, list[Item]]:
-    """The observations of each pattern, best first; one that supports several stands with the first of
-    them.
+    """The observations of each pattern, best first; one that supports several is shown below the first
+    of them.
     """
     links = find_links(
         view,

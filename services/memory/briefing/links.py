@@ -1,4 +1,4 @@
-"""The edges a briefing looks at, read in bulk: who is bound, superseded, disputed, near."""
+"""The edges that a briefing depends on, read in bulk: what is bound to agents, superseded, disputed, near."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,7 +34,7 @@ PHRASES = {
     Relation.RELATED_TO: ("related to {}", "related to {}"),
     Relation.INSTANCE_OF: ("is an instance of {}", "{} is an instance of it"),
 }
-"""How a relation with an agent reads where the edge leads to the agent, and where it comes from it."""
+"""The phrases for a relation with an agent, if the edge leads to the agent and if it comes from the agent."""
 
 
 _WAYS: tuple[Direction, ...] = ("out", "in")
@@ -52,7 +52,7 @@ class Link(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """How an agent and a node hang together: the strongest edge, its phrase, and the strongest applies_to."""
+    """How an agent and a node are joined: the strongest edge, its phrase, and the strongest applies_to."""
 
     weight: float
     note: str

@@ -35,13 +35,12 @@ _MARKUP = re.compile(r"[\\`*\[|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<![^\W_])_|_(?!
 blank."""
 
 _MANY = 9_999_999
-"""Left out of a section, at most: room for this number is kept, so that one more never pushes an item out."""
+"""The highest number left out of a section: its digits are reserved, so that a longer number never pushes an
+item out."""
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as it stands in a briefing; ``note`` says how it is connected: "applies to", "contradicts the
-    one above".
-    """
+    """A node in a briefing; ``note`` says how it is connected: "applies to", "contradicts the one above"."""
 
     node: Node
     score: float
@@ -75,7 +74,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``agent`` is to be told: made at ``moment`` (seconds since the epoch) from ``consulted`` nodes."""
+    """The contents of the briefing of ``agent``: made at ``moment`` (seconds since the epoch) from
+    ``consulted`` nodes.
+    """
 
     agent: str
     version: int
@@ -89,12 +90,11 @@ Line = Callable[[Item], str]
 """Writes an item as one line."""
 
 Lines = Mapping[str, str]
-"""The line of each item by its node's id: an item stands in a page once."""
+"""The line of each item by its node's id: a page has an item once."""
 
 
 def divide_fairly(demands: Sequence[int], total: int) -> list[int]:
-    """Split ``total`` so that nobody gets more than asked for, and who asks for more than the others gets
-    as much as they.
+    """Split ``total`` so that no share exceeds its demand, and larger demands get equal shares.
 
     What small demands leave over goes to the larger ones in equal parts, the odd remainder to the first of
     them.
@@ -116,7 +116,7 @@ def divide_fairly(demands: Sequence[int], total: int) -> list[int]:
 
 def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
     """The units that ``room`` items hold, in order: whole, or their beginning; one that does not fit is
-    passed over.
+    skipped.
     """
     taken = []
     for unit in units:
@@ -147,7 +147,7 @@ def _size(units: Sequence[Unit]) -> int:
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished text, and the sections cut to what stands in it."""
+    """A finished text, and the sections cut to what it shows."""
 
     text: str
     sections: tuple[Section, ...]
@@ -189,8 +189,8 @@ def escape(line: str) -> str:
 def _fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> Text:
     """The page as text of at most ``characters``.
 
-    ``forms`` are ways to write an item, the longest first: the first that gets everything in is taken.
-    Where none does, the last one is, the room is shared out fairly among the sections, and each shows its
+    ``forms`` are ways to write an item, the longest first: the first that gets everything in is taken. If
+    none does, the last one is used, the characters are divided fairly among the sections, and each shows its
     best units whole; what a section leaves unused goes to the others, first come first served. What is left
     out is counted in its ``omitted``.
     """

@@ -20,7 +20,7 @@ ANCHORS = 10
 """Of how many of its latest nodes an agent's present work is made out."""
 
 SPARE = 6
-"""How many more are looked at, for some may be valid no longer."""
+"""How many more are considered, since some may be no longer valid."""
 
 SUSPECTS = 64
 """How many of its latest nodes, and of those tied to it, are read to see what their metadata say of their
@@ -40,10 +40,10 @@ MAX_HUBS = 50
 """The most nodes an agent acts through."""
 
 MAX_AGENTS = 1_000
-"""The most nodes of the kind agent among which one is looked for by its name."""
+"""The most nodes of the kind agent that are searched for a name."""
 
 _ACTIVITIES = frozenset("decision event episodic goal observation pattern task".split())
-"""Kinds that tell of an agent and are none, however they are tagged."""
+"""Kinds that are about an agent and never the agent itself, however they are tagged."""
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +92,10 @@ def find_scope(view: "View", agent: str, moment: float) -> Scope:
 
 
 def find_agent(view: "View", agent: str, moment: float) -> Node | None:
-    """The node that stands for an agent: the most important one of the first of these that there are.
+    """The node that represents an agent: the most important one of the first of these groups that has any.
 
     - of kind agent and with its name as id, ``metadata["name"]`` or title;
-    - tagged with its name: of kind agent, else of a kind that does not merely tell of it;
+    - tagged with its name: of kind agent, else of a kind that is not merely about it;
     - with its name as title.
 
     Names are compared without regard to case, blanks and punctuation.

@@ -44,7 +44,7 @@ ORDER: Mapping[str, str] = {
 EVENTS = ("event", "episodic")
 CONTEXT = ("decision", "fact", "event", "preference", "task")
 SHARED = ("preference", "pattern", "goal", "decision")
-"""Kinds that may concern everybody."""
+"""Kinds that may concern all agents."""
 
 RELATED = tuple(
     "agent person people human user contact customer team group organization organisation company"
@@ -61,7 +61,7 @@ FAR = 0.4
 .39."""
 
 SLACK = 0.01
-"""How far below FLOOR a relevance still counts where it is worked out in bulk, which is less exact."""
+"""How far below FLOOR a relevance still counts if it is computed in bulk, which is less exact."""
 
 AGENT_SCORE = 2.0
 """Of the agent's own node: it comes first."""
@@ -79,11 +79,11 @@ class Placement(NamedTuple):
 
 
 def assign_section(node: Node, scope: Scope, standing: EdgeFacts, cosine: float) -> Placement | None:
-    """The section a node belongs to and its rank there; None where it has no business in this briefing.
+    """The section a node belongs to and its rank there; None if it does not belong to this briefing.
 
     Scored importance x weight x recency (``rank``). The weight is that of the strongest edge with the
     agent, its instances or what it is an instance of, times theirs; without one OWN_WEIGHT for what is its
-    own, BASE_WEIGHT for what concerns everybody or is near. Retired, expired, not yet valid and superseded
+    own, BASE_WEIGHT for what concerns all agents or is near. Retired, expired, not yet valid and superseded
     nodes and those below MIN_IMPORTANCE have no place, but the agent's own node always has.
     """
     if scope.node and node.id == scope.node.id:
@@ -123,7 +123,7 @@ def unresolved(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
 
 
 def identity(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
-    """Preferences and facts that apply to it, and preferences that are its own or everybody's."""
+    """Preferences and facts that apply to it, and preferences that are its own or concern all agents."""
     if node.kind not in ("preference", "fact"):
         return None
     if node.id in standing.ties and standing.ties[node.id].applies >= MIN_WEIGHT:
@@ -149,13 +149,13 @@ def relationships(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
 
 
 def patterns(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
-    """Patterns that apply to it, to its instances, or to nobody in particular."""
+    """Patterns that apply to it, to its instances, or to no agent in particular."""
     weight = shared_weight(node, scope, standing) if node.kind == "pattern" else 0.0
     return (PATTERNS, weight, "") if weight else None
 
 
 def goals(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
-    """Active goals of its own, and those that are nobody's in particular."""
+    """Active goals of its own, and those of no agent in particular."""
     weight = shared_weight(node, scope, standing) if node.kind == "goal" and is_active(node) else 0.0
     return (GOALS, weight, "") if weight else None
 
@@ -164,9 +164,9 @@ def relevance(node: Node, scope: Scope, standing: EdgeFacts, cosine: float) -> f
     """How much decisions, facts, events, preferences and tasks have to do with what the agent has been
     doing; 0: too little.
 
-    0.5 x near + 0.5 x graph, or the weight of its edge with the agent where that is higher: near is (cosine
+    0.5 x near + 0.5 x graph, or the weight of its edge with the agent if that is higher: near is (cosine
     with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
-    these). Decisions have at least the weight of what concerns everybody, if they do.
+    these). Decisions that concern all agents have at least the weight of such nodes.
     """
     if node.kind not in CONTEXT:
         return 0.0
@@ -195,7 +195,8 @@ def local_weight(node: Node, scope: Scope, standing: EdgeFacts) -> float:
 
 
 def shared_weight(node: Node, scope: Scope, standing: EdgeFacts) -> float:
-    """The weight of what may be the agent's own or everybody's; 0 for what is bound to other agents.
+    """The weight of a node that may be the agent's own or concern all agents; 0 if it is bound to other
+    agents.
 
     A goal that it wrote for another agent is its own; a pattern or preference that it wrote for another is
     not.
@@ -211,5 +212,5 @@ def shared_weight(node: Node, scope: Scope, standing: EdgeFacts) -> float:
 
 
 def is_global(node: Node) -> bool:
-    """Whether it says itself that it is for everybody, by the tag ``global``."""
+    """Whether it has the tag ``global``: it concerns all agents."""
     return "global" in node.tags

@@ -196,7 +196,7 @@ class BriefingService:
         return ready
 
     def _draft(self, agent: str) -> Page:
-        """Compose from a view that nobody writes to meanwhile, if possible without holding up the writer."""
+        """Compose from a view that is not changed meanwhile, if possible without blocking the writer."""
         for _ in range(FREE_ATTEMPTS):
             view = self._engine.view
             version = view.version

@@ -49,7 +49,7 @@ _ANY_EDGE = Edge(from_id="a", to_id="b")
 class EdgeRows:
     """Edges as rows of an array, with beside it what no array holds well.
 
-    ``provenance`` is JSON until somebody asks for it; times that are written in another form than the
+    ``provenance`` stays JSON until it is read; times that are written in another form than the
     office's own are kept as they are written.
     """
 
@@ -132,7 +132,7 @@ class EdgeRows:
 
 
 def enlarged(rows: NDArray[Any], count: int) -> NDArray[Any]:
-    """``rows`` itself where it holds ``count`` of them, else a copy with room to spare."""
+    """``rows`` itself if it holds ``count`` of them, else a copy with spare capacity."""
     if count <= len(rows):
         return rows
     larger = np.zeros(max(count, len(rows) * 3 // 2, 1_024), rows.dtype)
@@ -160,7 +160,7 @@ def to_microseconds(text: str) -> int:
 
 @lru_cache(4_096)
 def to_text(microseconds: int) -> str:
-    """The time in the one form in which the office writes times; "" for NEVER."""
+    """The time in the one form in which Mailroom writes times; "" for NEVER."""
     if microseconds == NEVER:
         return ""
     return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
@@ -174,7 +174,7 @@ _BY = msgspec.json.Decoder(_By)
 
 
 def _read_exempt(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Which edges keep their weight; only what looks like it is decoded, and each text once."""
+    """Which edges keep their weight; only candidates are decoded, and each text once."""
     candidates = pc.match_substring_regex(column, "|".join(f'"{word}"' for word in sorted(EXEMPT)))
     texts = pc.unique(column.filter(candidates)).to_pylist()
     exempt = [text for text in texts if (by := _BY.decode(text).by) and isinstance(by, str) and by in EXEMPT]

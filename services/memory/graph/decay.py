@@ -1,4 +1,4 @@
-"""How edges fade: computed when they are read, so that it does not matter how often it is looked at."""
+"""How edges fade: computed when they are read, so that the number of reads does not matter."""
 
 import math
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ GAIN = 0.1
 """The part of what is missing to a weight of 1 that one reinforcement gives back."""
 
 EXEMPT = frozenset({"manual", "imported"})
-"""What ``provenance["by"]`` says of edges that somebody drew on purpose: they keep their weight for ever."""
+"""What ``provenance["by"]`` says of edges that were made on purpose: they keep their weight for ever."""
 
 
 def is_exempt(provenance: dict[str, Any]) -> bool:
@@ -65,10 +65,10 @@ def effective_weights(
 
 
 def reinforce(edge: Edge, importance: float, moment: float) -> Edge | None:
-    """The edge after it proved useful, or None where that changes nothing.
+    """The edge after it proved useful, or None if that changes nothing.
 
     Its weight becomes the effective one and a tenth of what that lacks to 1. None for an exempt edge,
-    whose weight is somebody's own choice, and for one that was written or reinforced less than a day ago.
+    whose weight was chosen, and for one that was written or reinforced less than a day ago.
     """
     touched = edge.touched_at or edge.created_at
     if is_exempt(edge.provenance) or (touched and moment - parse_moment(touched) < DAY):

@@ -181,7 +181,7 @@ class Graph:
     def between(
         self, places: Sequence[int], relations: Collection[str], floor: float, moment: float, limit: int
     ) -> list[Edge]:
-        """The edges that join these nodes with each other; the strongest where there are over ``limit``."""
+        """The edges that join these nodes with each other; the strongest if there are over ``limit``."""
         with self._lock:
             steps = self.steps(places, "out", relations, floor, moment)
             inside = np.isin(steps.targets, places)
@@ -189,7 +189,7 @@ class Graph:
             return self._network.read(rows[np.argsort(-weights, kind="stable")[:limit]])
 
     def faded(self, floor: float, moment: float, limit: int) -> list[Edge]:
-        """The edges that weigh less than ``floor`` now; the lightest where there are over ``limit``."""
+        """The edges that weigh less than ``floor`` now; the lightest if there are over ``limit``."""
         with self._lock:
             rows = np.asarray(self._network.net.edge_indices(), np.intp)
             weights = self._network.weigh(self._network.rows.array[rows], moment)
@@ -198,7 +198,7 @@ class Graph:
             return self._network.read(rows[np.argsort(weights, kind="stable")[:limit]])
 
     def read(self, row: int) -> Edge:
-        """The edge of a row that ``steps`` gave; another one where that has left meanwhile."""
+        """The edge of a row that ``steps`` gave; another one if that was removed meanwhile."""
         with self._lock:
             return self._network.read([row])[0]
 

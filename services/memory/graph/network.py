@@ -16,7 +16,7 @@ from shared.contracts import Edge, Node
 from shared.contracts.queries import Direction
 
 IMPORTANCE = 0.5
-"""Of a node that nothing was told of, as a new node has it."""
+"""The importance of a node that is only known as the end of an edge, as a new node has it."""
 
 _UNKNOWN = (IMPORTANCE, -1, True)
 _BLOCK = 50_000
@@ -84,7 +84,7 @@ class Network:
         self._coming[end] += change
 
     def find(self, start: int, end: int, code: int) -> int | None:
-        """The row of an edge, looked for at the end that has fewer: a hub has very many."""
+        """The row of an edge, searched at the end with fewer edges: a hub has very many."""
         if self._leaving[start] > self._coming[end]:
             rows = [row for row in self.net.in_edge_indices(end) if self.rows.array["start"][row] == start]
         elif self.net.has_edge(start, end):
@@ -138,7 +138,7 @@ class Network:
 
 
 def relation_mask(relations: Collection[str]) -> NDArray[np.bool_]:
-    """Which relations pass, by their codes; all of them where none is named."""
+    """Which relations pass, by their codes; all of them if none is named."""
     mask = np.zeros(len(RELATIONS), np.bool_)
     mask[[CODES[relation] for relation in relations or CODES]] = True
     return mask

@@ -44,8 +44,8 @@ class Hop(NamedTuple):
 def find_paths(view: GraphView, query: PathsQuery, moment: float) -> list[Path]:
     """The ``k`` best ways without loops, best first; of equals the shorter, then the one of the lesser ids.
 
-    ``moment`` is in seconds since the epoch. Ways are told apart by their nodes: between two of them they
-    take the strongest edge. Edges of an effective weight below decay.HIDDEN and retired nodes are avoided.
+    ``moment`` is in seconds since the epoch. Paths differ by their nodes: between two of them they take the
+    strongest edge. Edges of an effective weight below decay.HIDDEN and retired nodes are avoided.
     The best way is exact; of the others there may be fewer than there are after 10,000 steps or 5 seconds
     of looking, 2,000 steps for each deviation. From a node to itself there is one way, without an edge.
     Raises ValueError for nodes that are not in memory.
@@ -176,7 +176,7 @@ class Search:
 
 
 def _read(view: GraphView, search: Search, way: Route) -> Path | None:
-    """The path of a way; None where part of it left memory meanwhile."""
+    """The path of a route; None if part of it was removed meanwhile."""
     hops = [search.hop(*pair) for pair in pairwise(way.places)]
     edges = [view.graph.read(hop.row) for hop in hops]
     ends = [{edge.from_id, edge.to_id} for edge in edges]

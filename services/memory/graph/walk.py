@@ -56,16 +56,16 @@ def traverse(view: GraphView, query: TraverseQuery, moment: float) -> Traversal:
     """Walk as the query says at ``moment``, in seconds since the epoch; raises ValueError for unknown starts.
 
     Edges of an effective weight below decay.HIDDEN are not walked, retired nodes not walked through. A node
-    is visited once, at its first arrival, though what lies beyond it is looked at again when a later one
-    takes fewer hops: so every strategy comes to the same nodes, unless something ends it before.
+    is visited once, at its first arrival, though what lies beyond it is visited again when a later one takes
+    fewer hops: so every strategy comes to the same nodes, unless something ends it before.
 
     - bfs: hop by hop; within a hop by the weight of the way there, the best way with so few hops;
-    - dfs: always on along the strongest edge of the node visited last, and back from where there is none;
+    - dfs: always on along the strongest edge of the node visited last, and back from a node that has none;
     - weighted: always the node with the strongest way from the start, and by that way.
 
     Equals come in the order of their ids. ``truncated`` begins with nodes (10,000 were visited), time (5 s
     went by), level (more than 1,000 at one number of hops: the walk went on with the strongest), or limit
-    (there would have been another one to show), and is empty where the walk came to its end by itself.
+    (there would have been another one to show), and is empty if the walk ended by itself.
     ``edges`` are all those it could walk between nodes shown, with their stored weights.
     """
     walk = Walk(view.graph, query, moment)

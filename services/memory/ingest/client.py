@@ -30,7 +30,7 @@ class WriteFailed(ActionError):
 
 
 async def run_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Await all at once; where one fails, the others are cancelled and its own error is raised."""
+    """Await all concurrently; if one fails, the others are cancelled and its error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for each in work:
@@ -47,7 +47,7 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
 class MemoryClient:
     """The memory daemon as the folder uses it: nodes found by id and by file, nodes and edges written.
 
-    ``find`` gives the nodes of ids, retired ones too; ``pages`` answers a ListQuery. Raises Unstored where a
+    ``find`` gives the nodes of ids, retired ones too; ``pages`` answers a ListQuery. Raises WriteFailed if a
     write is answered with an error, and whatever ``write``, ``find`` and ``pages`` raise.
     """
 
@@ -79,7 +79,7 @@ class MemoryClient:
     async def write_gated(
         self, node: Node, edges: Sequence[Edge] = (), *, unlink: Sequence[EdgeKey] = (), insist: bool = False
     ) -> Rejection | None:
-        """Write one node and its edges; the gate's reason where it refuses. Edges to nowhere are left out."""
+        """Write one node and its edges through the gate; returns the gate's reason if it refuses."""
         write = MemoryWrite(
             sender=SENDER, nodes=(node,), edges=tuple(edges), unlink=tuple(unlink), insist=insist
         )

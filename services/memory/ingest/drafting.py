@@ -1,4 +1,4 @@
-"""Pieces of a file as nodes: their ids, their links to other notes, and the node each hangs under."""
+"""Pieces of a file as nodes: their ids, their links to other notes, and the node above each."""
 
 import re
 import unicodedata
@@ -40,8 +40,8 @@ ATTACHMENT = re.compile(
 """The endings of what notes embed and is no note: ``![[picture.png]]``."""
 
 CHANNEL = "ingest"
-"""``source.channel`` of every node made here; its ``source.session`` is the file, so that its pieces stand
-together."""
+"""``source.channel`` of every node made here; its ``source.session`` is the file, so that its pieces are
+neighbours."""
 
 OPEN_LINKS = "open-links"
 """The tag of notes that link to notes which are not there yet."""
@@ -91,7 +91,7 @@ def name_id(name: str) -> str:
 
 
 def path_id(path: str) -> str:
-    """The id of the note at ``path``, where another one has the name already."""
+    """The id of the note at ``path``, if another one has the name already."""
     return str(uuid.uuid5(NAMESPACE, "path\0" + normalise_name(strip_ending(path))))
 
 
@@ -101,9 +101,10 @@ def key_id(owner: str, key: str) -> str:
 
 
 def candidate_ids(link: Link, source: str) -> list[str]:
-    """The ids that the note a link means can have, the nearest first; ``source`` is the file it stands in.
+    """The ids that the note a link means can have, the nearest first; ``source`` is the file that contains
+    it.
 
-    A link names a path from the folder of its note or from one above it, or a name that stands once.
+    A link names a path from the folder of its note or from one above it, or a unique name.
     """
     folders = source.split("/")[:-1]
     target = _resolve_dots(link.target, folders)
@@ -136,7 +137,7 @@ class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """What tells whether memory has it as it stands in the file."""
+        """The digest of the content, which shows whether memory has it as the file does."""
         return str(self.node.metadata["hash"])
 
 
@@ -153,8 +154,7 @@ class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> FileDrafts:
-    """The nodes of a document; those of a note have ids of their own beneath ``note_id``, others of their
-    text.
+    """The nodes of a document; those of a note have ids derived from ``note_id``, others from their text.
 
     What bears no date was created when the file was ``modified`` (seconds since the epoch), or now if that is
     later; the pieces of a file follow one another by microseconds, as they do in the file.
@@ -219,7 +219,7 @@ def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:
 
 
 def _with_note(draft: NodeDraft, document: Document, by_key: dict[str, str]) -> NodeDraft:
-    """The draft that stands for a note, with where its headings are and what it links to."""
+    """The draft of the note itself, with its headings and links."""
     headings = {
         normalise_heading(piece.heading[-1]): by_key[piece.key]
         for piece in reversed(document.pieces)

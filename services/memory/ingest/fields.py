@@ -14,7 +14,7 @@ from shared.contracts import NAME
 _DAY = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
 _TIME = r"[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?:Z|[+-](?:0\d|1[0-4]):?[0-5]\d)?"
 ISO = re.compile(rf"(?<![\w-])({_DAY})({_TIME})?(?![\d-])")
-"""A day, and the time if one stands there."""
+"""A day, and the time if there is one."""
 NAMED_DAY = re.compile(rf"(?<!\d)({_DAY})(?!\d)")
 LEADING = re.compile(rf"^[\s>*+\-\[({{\"'#`xX\]]*{ISO.pattern}")
 """A date at the start of a line, behind bullets, brackets and check boxes."""
@@ -86,7 +86,7 @@ def _stamp(moment: datetime) -> str:
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
-    """A note's front matter; ``lines`` is how many lines it takes, ``text`` is as it stands there."""
+    """A note's front matter; ``lines`` is the number of its lines, ``text`` its source."""
 
     title: str = ""
     kind: str = ""
@@ -101,7 +101,7 @@ class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_front_matter(text: str) -> FrontMatter:
-    """The front matter of a note; an empty one where there is none, or what is there is no YAML mapping."""
+    """The front matter of a note; an empty one if there is none, or it is no YAML mapping."""
     match = BLOCK.match(text)
     if match is None:
         return FrontMatter()
@@ -153,7 +153,7 @@ def clean_tags(tags: Any) -> tuple[str, ...]:
 
 
 def parse_importance(value: Any) -> float | None:
-    """A number from 0 to 1, also as text; None where it is none."""
+    """A number from 0 to 1, also as text; None if it is none."""
     try:
         number = (
             float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1.0
@@ -164,7 +164,7 @@ def parse_importance(value: Any) -> float | None:
 
 
 def parse_agent_name(value: Any) -> str:
-    """The name of an agent, or "" where it is none."""
+    """The name of an agent, or "" if it is not one."""
     text = value.strip().lower() if isinstance(value, str) else ""
     return text if NAME.fullmatch(text) else ""
 

@@ -22,20 +22,20 @@ from services.memory.ingest.pieces import Link
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 
 LINK_WEIGHT = 0.8
-"""Of an edge from a note to what it links to: somebody set the link, but only the text says why."""
+"""Of an edge from a note to what it links to: the link was set on purpose, but only the text says why."""
 
 Ends = Mapping[Link, str]
-"""The node each link leads to; "" where there is none yet."""
+"""The node each link leads to; "" if there is none yet."""
 
 Asked = Sequence[tuple[Link, str]]
-"""Links, each with the file it stands in."""
+"""Links, each with the file that contains it."""
 
 GONE = "gone"
 """In the metadata of a node whose text is no longer in its file: should the text come back, so does the
 node."""
 
 SECTION_WEIGHT = 0.9
-"""Of an edge from a note or section to what stands beneath it."""
+"""Of an edge from a note or section to what is below it."""
 
 REASONS = 5
 """How many of the gate's reasons are kept for the log."""
@@ -49,7 +49,7 @@ class NoteLinks:
         self._claims: dict[str, str] = {}
 
     async def identify(self, file: str) -> str:
-        """The id of the note at ``file``: its name's where it is the first of that name, else its path's."""
+        """The id of the note at ``file``: its name's if it is the first of that name, else its path's."""
         named, placed = name_id(strip_ending(file)), path_id(file)
         known = await self._client.find([named, placed])
         holder = known[named].metadata.get("file") if named in known else file
@@ -58,14 +58,14 @@ class NoteLinks:
         return named
 
     async def find_ends(self, links: Iterable[Link], file: str) -> dict[Link, str]:
-        """What the links of a file lead to: a note, or the section of it that they name where it has one."""
+        """What the links of a file lead to: a note, or the section of it that they name, if it has that."""
         asked = [(link, file) for link in links]
         return {link: end for (link, _), end in (await self._find(asked)).items()}
 
     async def resolve_open(self) -> int:
         """Write the edges of links whose notes have come since; the number of links that are still open.
 
-        Which notes have such links is told by their tag, so this may be done at any time, in any process.
+        Such notes have a tag, so this may be done at any time, in any process.
         """
         notes = [
             node for node in await self._client.list(tags=(OPEN_LINKS,)) if node.source.channel == CHANNEL
@@ -166,9 +166,9 @@ class FileImport:
     """One file on its way into memory.
 
     Passages go past the write gate one by one, so that the refusal of one bears on no other. Records,
-    stretches of logs, and what stands for a note go around it: rows of a table are alike by nature, and a
-    note is where links lead. Of these, only what is there word for word is left out. ``progress`` is told how
-    many of how many are done.
+    stretches of logs, and notes themselves bypass it: rows of a table are alike by nature, and a note is
+    where links lead. Of these, only exact copies are left out. ``progress`` is called with how many of how
+    many are done.
     """
 
     def __init__(
@@ -181,10 +181,10 @@ class FileImport:
         self._done = 0
         self._outcome = ImportResult(duplicates=drafts.repeated)
         self._stands_for: dict[str, str] = {}
-        """What each draft is in memory: its own node, one that says the same, or what stands above it."""
+        """What each draft is in memory: its own node, one that says the same, or the node above it."""
 
     async def run(self) -> ImportResult:
-        """Store the drafts; raises Unstored where memory does not take them for another reason than its gate.
+        """Store the drafts; raises WriteFailed if memory does not take them for another reason than its gate.
 
         Safe to be repeated after a crash at any point: what is there as the file has it is not written again.
         """
@@ -285,10 +285,10 @@ class FileImport:
 
 
 def _levels(drafts: Sequence[NodeDraft]) -> Iterator[list[NodeDraft]]:
-    """The drafts by how deep they stand, so that what is above is stored before what hangs on it."""
+    """The drafts by depth, so that a parent is stored before its children."""
     depths: dict[str, int] = {}
     levels: dict[int, list[NodeDraft]] = {}
-    for draft in drafts:  # parents stand first
+    for draft in drafts:  # parents come first
         depth = depths[draft.node.id] = depths.get(draft.parent, -1) + 1
         levels.setdefault(depth, []).append(draft)
     for depth in sorted(levels):

@@ -31,7 +31,7 @@ EMPTY_WAIT = 30.0
 """Seconds an empty file is given to be filled."""
 
 MAX_DEPTH = 30
-"""Folders in folders that are looked into."""
+"""The deepest folder that is scanned."""
 
 MAX_BYTES = 10_000_000
 """The largest file that is taken in: what is larger is a data set, not something to remember."""
@@ -66,10 +66,10 @@ class FileState(msgspec.Struct, frozen=True):
 
 
 class FolderScanner:
-    """Watches the files beneath ``root`` come to rest; paths are relative to it, with ``/``.
+    """Finds the files below ``root`` that are complete; paths are relative to it, with ``/``.
 
     A file is complete once it has not changed for ``settle``
-    seconds and, as far as the system tells (Linux does), no process has it open for writing.
+    seconds and, on Linux, no process has it open for writing.
     """
 
     def __init__(self, root: Path, settle: float = SETTLE) -> None:
@@ -94,7 +94,7 @@ class FolderScanner:
         return sorted(ready, key=lambda path: (path.count("/"), path)), len(others) - len(ready)
 
     def state(self, path: str) -> FileState | None:
-        """What a file is like now; None where it is gone."""
+        """The state of a file now; None if it is gone."""
         try:
             return _read_state((self._root / path).lstat())
         except OSError:
@@ -109,7 +109,7 @@ class FolderScanner:
 
 
 def find_files(root: Path) -> Iterator[tuple[str, FileState]]:
-    """Everything beneath ``root`` that is no folder, but what is hidden, temporary or filed away already.
+    """Everything below ``root`` that is no folder, except what is hidden, temporary, processed or failed.
 
     Links are given as what they are and never followed.
     """
@@ -140,8 +140,8 @@ def is_ignored(path: str) -> bool:
 
 
 def open_for_writing(root: Path, paths: set[str]) -> set[str]:
-    """Those of ``paths`` that a process of this user has open for writing; empty where the system does not
-    tell.
+    """Those of ``paths`` that a process of this user has open for writing; empty on other systems than
+    Linux.
     """
     if sys.platform != "linux":
         return set()
@@ -182,7 +182,7 @@ def _read_state(status: os.stat_result) -> FileState:
 
 
 def read_document(root: Path, path: str) -> Document:
-    """The file ``path`` beneath ``root`` taken apart; raises Unfit with the reason where it cannot be."""
+    """The file ``path`` below ``root`` parsed; raises IngestError with the reason if it cannot be."""
     ending = os.path.splitext(path)[1].lower()  # noqa: PTH122 - of a text
     if ending not in READERS and ending not in NOTES:
         raise IngestError(
@@ -200,7 +200,7 @@ def read_document(root: Path, path: str) -> Document:
 
 
 def read_file(root: Path, path: str) -> str:
-    """The text of a file, with line feeds at the ends of its lines; raises Unfit with the reason."""
+    """The text of a file, with line feeds at the ends of its lines; raises IngestError with the reason."""
     data = _read_bytes(root, path)
     try:
         text = data.decode("utf-8-sig")
@@ -235,13 +235,13 @@ def _read_bytes(root: Path, path: str) -> bytes:
 
 
 def prepare_folder(root: Path) -> None:
-    """Have the folder and the two that files go to; raises OSError where that cannot be."""
+    """Create the folder and the two that files are moved to; raises OSError if that fails."""
     for folder in (root, root / PROCESSED, root / FAILED):
         folder.mkdir(parents=True, exist_ok=True)
 
 
 def move_to_processed(root: Path, path: str) -> Path:
-    """Move a file to ``processed/``, where it keeps its folders; raises OSError where it cannot be moved."""
+    """Move a file to ``processed/``, keeping its folders; raises OSError if it cannot be moved."""
     return _move(root, path, PROCESSED)
 
 

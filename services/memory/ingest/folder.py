@@ -25,12 +25,12 @@ from shared.errors import MailroomError
 from shared.log import logger
 
 TICK = 0.25
-"""Seconds between two looks while files are being written."""
+"""Seconds between two scans while files are being written."""
 RESCAN = 20.0
-"""Seconds between two looks when nothing was seen to change: not every file system tells of changes."""
+"""Seconds between two scans without a change notification: not every file system sends them."""
 SHARE = 10
-"""Times what a look took that pass before the next: a folder of thousands of files is not looked at all the
-time."""
+"""The pause after a scan, as a multiple of its duration: a folder of thousands of files is not scanned all
+the time."""
 FILES_AT_ONCE = 8
 """Files on their way into memory at the same time, so that their texts are embedded together."""
 ATTEMPTS = 3
@@ -46,7 +46,7 @@ log = logger(__name__)
 
 
 class IngestFolder:
-    """Takes in what is dropped into ``path``, and files it away.
+    """Imports what is put into ``path``, and moves it to ``processed`` or ``failed``.
 
     ``write`` hands a MemoryWrite to memory and gives its answer, ``find`` the nodes of ids (retired ones
     too), ``pages`` the answer to a ListQuery. Nothing is remembered here: what is known of a file is what
@@ -72,7 +72,7 @@ class IngestFolder:
         self._counts = dict.fromkeys(COUNTS, 0)
 
     async def run(self) -> None:
-        """Take in what is there and what comes, until cancelled."""
+        """Import what is there and what arrives, until cancelled."""
         watching = asyncio.create_task(self._watch())
         try:
             while True:
@@ -105,7 +105,7 @@ class IngestFolder:
         }
 
     async def _scan(self) -> None:
-        """Begin with every file that is complete; once there is none, see to the links that are open."""
+        """Start to import every file that is complete; once there is none, resolve the open links."""
         if time.monotonic() < self._resume_at:
             return
         await asyncio.to_thread(prepare_folder, self._path)
@@ -137,7 +137,7 @@ class IngestFolder:
                 self._changed.set()
 
     async def _import(self, path: str) -> None:
-        """Take in one file and file it away; raises MailroomError where memory does not answer."""
+        """Import one file and move it away; raises MailroomError if memory does not answer."""
         started = time.monotonic()
         before = self._scanner.state(path)
         if before is None:
@@ -162,7 +162,7 @@ class IngestFolder:
                 await self._file_away(path, outcome, time.monotonic() - started)
 
     def _back_off(self, problem: str) -> None:
-        """Take nothing more for a while, longer each time."""
+        """Import nothing for a while, longer each time."""
         if problem != self._problem:
             log.warning("files_waiting", folder=str(self._path), reason=problem)
         self._problem = problem
@@ -199,15 +199,15 @@ class IngestFolder:
         try:
             await asyncio.to_thread(move)
             self._counts[count] += 1
-        except FileNotFoundError:  # somebody else took it away
+        except FileNotFoundError:  # it was moved by someone else
             return
         except OSError as error:
-            # not to be taken again and again: until it changes, it stays where it is
+            # not imported again and again: until it changes, it is left alone
             self._unmovable[path] = self._scanner.state(path)
             log.warning("file_not_moved", file=path, reason=str(error))
 
     async def _watch(self) -> None:
-        """Wake ``run`` when something changes; without news from the system it looks every RESCAN seconds."""
+        """Wake ``run`` when something changes; without notifications it scans every RESCAN seconds."""
         from watchfiles import awatch
 
         while True:
@@ -222,7 +222,7 @@ class IngestFolder:
 
 
 class _Concerns:
-    """Tells changes to files that are to be taken in from those to what is filed away or unfinished."""
+    """Filters notifications: only changes of files that are to be imported."""
 
     def __init__(self, root: Path) -> None:
         self._base = f"{root}/"
@@ -236,7 +236,7 @@ def _draft(document: Document, path: str, modified: float, note_id: str) -> File
 
 
 def _progress_logger(path: str) -> Callable[[int, int], None]:
-    """Says how far a large file is, every PROGRESS seconds."""
+    """Logs the progress of a large file, every PROGRESS seconds."""
     said = time.monotonic()
 
     def report(done: int, total: int) -> None:

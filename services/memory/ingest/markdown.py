@@ -1,4 +1,6 @@
-"""A Markdown note: its beginning stands for it, each section is a piece beneath, its links lead to others."""
+"""A Markdown note: its beginning is the note itself, each section a piece below it, its links lead to
+others.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -57,8 +59,8 @@ def parse_note(path: str, text: str) -> Document:
     """The note at ``path`` (relative, with its folders): one piece for it, one for each section, and its
     links.
 
-    The text before the first heading, or under a heading of the first level at the top, stands for the note;
-    where there is none, an outline does. A note that is named by a day is dated by it.
+    The text before the first heading, or under a heading of the first level at the top, is the note itself;
+    without it, an outline is. A note that is named by a day is dated by it.
     """
     matter = parse_front_matter(text)
     sections = _sections(text, matter.lines)
@@ -75,7 +77,7 @@ def parse_note(path: str, text: str) -> Document:
 
 
 def _sections(text: str, skipped: int) -> list[Section]:
-    """The sections in their order; the first is what stands before the first heading, mostly nothing."""
+    """The sections in their order; the first is the text before the first heading, mostly empty."""
     lines = text.split("\n")
     lines[:skipped] = [""] * skipped
     prose = list(lines)
@@ -108,7 +110,9 @@ def _clean(heading: str) -> str:
 
 
 def _split_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
-    """What stands for the note, and the rest: an only heading of the first level at the top belongs to it."""
+    """The section that is the note itself, and the rest: a single first-level heading at the top belongs
+    to it.
+    """
     first, *rest = sections
     tops = [section for section in rest if len(section.path) == 1]
     if not first.text.strip() and len(tops) == 1 and tops[0] is rest[0] and tops[0].level == 1:
@@ -161,7 +165,7 @@ def _section_pieces(place: NoteContext, sections: Sequence[Section]) -> Iterator
 def _parts(
     place: NoteContext, section: Section, key: str, parent: str | None, path: tuple[str, ...]
 ) -> Iterator[Piece]:
-    """A section as one piece, or as several beneath its first."""
+    """A section as one piece, or as several below its first."""
     matter = place.matter
     first = key or "note"
     headed = next((date for heading in reversed(path) if (date := find_date(heading))), "")

@@ -1,4 +1,4 @@
-"""What a file is split into, and the kind of each piece, told by the words in it."""
+"""What a file is split into, and the kind of each piece, detected by the words in it."""
 
 import hashlib
 import re
@@ -51,7 +51,7 @@ IMPORTANCE = {
     "event": 0.45,
     "observation": 0.4,
 }
-"""What a kind is worth to begin with: below .7, which is for what somebody marked as important."""
+"""What a kind is worth to begin with: below .7, which is for what was marked as important."""
 
 DEFAULT_IMPORTANCE = 0.5
 
@@ -59,12 +59,11 @@ DEFAULT_IMPORTANCE = 0.5
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to remember.
 
-    ``key`` tells it from the others of its note, and stays when its text changes; an empty key means that the
-    text itself decides, so that the same text anywhere is the same thing. ``parent`` is the key of the piece
-    it belongs under (None: under none). ``kind``, ``date``, ``valid_to`` and ``importance`` are what the file
-    says itself (empty or None where it does not). ``prose`` is the text without code, to be searched for
-    words. With ``whole``, it is stored even where it is thin or like another: it is a record or a note, not a
-    passage.
+    ``key`` identifies it within its note, and stays when its text changes; an empty key means that the text
+    itself decides, so that the same text anywhere is the same thing. ``parent`` is the key of the piece it
+    belongs under (None: under none). ``kind``, ``date``, ``valid_to`` and ``importance`` are what the file
+    says itself (empty or None if it does not). ``prose`` is the text without code, to be searched for words.
+    With ``whole``, it is stored even if it is thin or like another: it is a record or a note, not a passage.
     """
 
     title: str
@@ -95,7 +94,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A file taken apart; ``note`` is the name it can be linked by, if so: its first piece stands for it."""
+    """A file parsed; ``note`` is the name it can be linked by, if so: its first piece is the note itself."""
 
     pieces: tuple[Piece, ...]
     note: str = ""
@@ -104,7 +103,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IngestError(Exception):
-    """The file cannot be taken in; ``str()`` of it says why, in a sentence for whoever dropped it."""
+    """The file cannot be imported; ``str()`` of it says why, in a sentence for its owner."""
 
 
 def join_title(*parts: str) -> str:
@@ -132,7 +131,7 @@ _IN_TEXT = {kind: _any_of(words) for kind, words in WORDS.items()}
 
 
 def classify(text: str, headings: Sequence[str] = (), default: str = "fact") -> str:
-    """The kind of ``text`` under ``headings`` (outermost first); ``default`` where no word tells."""
+    """The kind of ``text`` under ``headings`` (outermost first); ``default`` if no word decides."""
     for heading in reversed(headings):
         for kind, pattern in _IN_HEADING.items():
             if pattern.search(heading):

@@ -25,11 +25,11 @@ DATES = ("date", "created_at", "created", "timestamp", "time", "datetime", "when
 """Fields that date a record."""
 
 Entry = tuple[tuple[str, ...], int, Any]
-"""The names above a record, its line (1 where the format does not tell), and the record."""
+"""The names above a record, its line (1 if the format has none), and the record."""
 
 
 def parse_json(stem: str, text: str) -> tuple[Piece, ...]:
-    """JSON, or JSON lines, as records; raises Unfit where it is neither."""
+    """JSON, or JSON lines, as records; raises IngestError if it is neither."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -43,7 +43,7 @@ def parse_json(stem: str, text: str) -> tuple[Piece, ...]:
 
 
 def parse_yaml(stem: str, text: str) -> tuple[Piece, ...]:
-    """The documents of a YAML file as records; raises Unfit where it is none."""
+    """The documents of a YAML file as records; raises IngestError if it is none."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         values = list(yaml.load_all(text, Loader=loader))
@@ -55,8 +55,7 @@ def parse_yaml(stem: str, text: str) -> tuple[Piece, ...]:
 def parse_table(stem: str, text: str) -> tuple[Piece, ...]:
     """The rows of a table of comma-, semicolon- or tab-separated values, named by its header if it has one.
 
-    The first row is a header where its cells are all different, none is empty, and none is a number or a
-    date.
+    The first row is a header if its cells are all different, none is empty, and none is a number or a date.
     """
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), skipinitialspace=True)
     try:

@@ -18,7 +18,7 @@ FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 def split_text(text: str, limit: int = MAX_BODY) -> list[tuple[int, str]]:
     """Stretches of at most ``limit`` characters, each with the number of its first line, counted from 0.
 
-    They end at blank lines outside of code where they can, else at the end of a line, else at a blank.
+    They end at blank lines outside of code if possible, else at the end of a line, else at a space.
     """
     parts: list[tuple[int, str]] = []
     for line, block in _blocks(text, limit):

@@ -36,7 +36,7 @@ MAX_EDGES = 2_000
 """What one cycle handles and writes at most."""
 
 MAX_CANDIDATES = 64
-"""Neighbours of a node that are looked at: twice what makes it generic."""
+"""Neighbours of a node that are compared with it: twice the number that makes it generic."""
 
 MAX_INSTANCES = 10
 """Patterns of an observation, or observations of a pattern, that are linked in one cycle."""
@@ -47,7 +47,8 @@ MAX_UNLINKED = 5_000
 """Edges that one pass removes: so many keys are a message of less than a megabyte."""
 
 CLOSEST = 16
-"""The nodes that one is held against at most: more of them say the same only where the linker never was."""
+"""The most nodes that one is compared with: only a memory that was never linked has more duplicates of
+one."""
 
 MAX_MERGES = 500
 """Merges of one pass; the next finds the rest."""
@@ -58,7 +59,7 @@ class CycleResult(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cursor`` and ``after`` are where the next one goes on: the graph version and id of the last node that
     was handled; they are to be kept once the write is applied. ``nodes`` is how many were handled, fewer than
-    500 where memory is done; ``counts`` are by what was made; ``flagged`` are the ids found generic.
+    500 if nothing is left; ``counts`` are by what was made; ``flagged`` are the ids found generic.
     """
 
     write: MemoryWrite | None
@@ -140,7 +141,7 @@ def _link_node(node_id: str, view: "View", plan: WritePlan, surroundings: Proxim
 
 
 def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Node | None:
-    """Merge a node with its duplicates; the node as it is then, None where it went into another."""
+    """Merge a node with its duplicates; the node as it is then, None if it was merged into another."""
     node = plan.node(node_id)
     for other_id, cosine in near:
         if plan.is_long:  # what stays was written again, and is handled in the next cycle
@@ -173,9 +174,7 @@ def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment:
 
 
 def _link_instances(node: Node, plan: WritePlan, view: "View") -> None:
-    """Observations with patterns; looked for by kind, for a pattern may stand far down among the
-    neighbours.
-    """
+    """Observations with patterns; searched by kind, since a pattern may be far down among the neighbours."""
     other_kind = {"observation": "pattern", "pattern": "observation"}.get(node.kind)
     vector = view.vector(node.id) if other_kind else None
     if other_kind is None or vector is None:
@@ -251,7 +250,7 @@ def remove_faded_edges(view: "View", moment: float) -> MemoryWrite | None:
     """The write that removes edges which weigh less than .05 at ``moment``, the lightest first, at most
     5,000.
 
-    None where there are none. Edges drawn by hand or imported keep their weight and stay. To be repeated
+    None if there are none. Edges made by hand or imported keep their weight and stay. To be repeated
     until None; when and how often does not matter.
     """
     faded = view.graph.faded(DELETED, moment, MAX_UNLINKED)
@@ -264,7 +263,7 @@ def remove_faded_edges(view: "View", moment: float) -> MemoryWrite | None:
 class DedupResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a pass found: the ``write`` that merges it, None for nothing, and how many nodes were ``merged``.
 
-    ``after`` is the id where the next pass goes on; empty where all was looked at.
+    ``after`` is the id where the next pass goes on; empty if all nodes were compared.
     """
 
     write: MemoryWrite | None

@@ -59,11 +59,11 @@ def find_new_value(newer: str, older: str, *, nearly_same: bool = False) -> str:
 
     - number: a number in the place of a number, "listens on port 4222"; also at the end of a text without a
       verb;
-    - attribute: after is, a colon or a title, where its subject has a word such as port, status or favourite,
+    - attribute: after is, a colon or a title, if its subject has a word such as port, status or favourite,
       or both values are names ("the main database is PostgreSQL", "the CEO is Anna");
     - single: after lives in, works at, costs, is called, reports to and their like;
     - choice: right after use, prefer, choose or adopt, with the purpose unchanged behind it;
-    - same: any other verb, where the texts are ``nearly_same``.
+    - same: any other verb, if the texts are ``nearly_same``.
 
     "Server 1" and "server 2" are two subjects, "likes tea" and "likes coffee" two likings.
     """
@@ -142,7 +142,7 @@ def _is_attribute(subject: list[Token], new: list[Token], old: list[Token]) -> b
 
 
 def _stands_last(before: list[Token], after: list[Token]) -> bool:
-    """Whether it ends a text such as "broker port 4222": a value stands there, and no other number before
+    """Whether it ends a text such as "broker port 4222": a value is last, and no other number is before
     it.
     """
     words = [token for token in before if token.word not in STOP_WORDS]

@@ -81,8 +81,8 @@ class WritePlan:
     def link(self, edge: Edge) -> bool:
         """Make an edge, unless the pair is linked by as much already; says whether it was made.
 
-        A pair that supersedes or contradicts is not related beside that. Edges that somebody drew are left
-        alone. No node gets more than 50 edges of the linker; of these the weakest relation makes room for
+        A pair that supersedes or contradicts is not related beside that. Edges made by hand are left
+        alone. No node gets more than 50 edges of the linker; of these the weakest relation is replaced by
         one that supersedes or contradicts.
         """
         joined = self.between(edge.from_id, edge.to_id)
@@ -124,10 +124,10 @@ class WritePlan:
         return merged
 
     def make_write(self) -> MemoryWrite | None:
-        """What is to be written; None where nothing changes.
+        """What is to be written; None if nothing changes.
 
-        Its nodes, and those that go are among them, have the version at which they were read: where one has
-        another by the time the write is applied, the write rests on what is no longer so.
+        Its nodes, and those that go are among them, have the version at which they were read: if one has
+        another by the time the write is applied, the write is refused.
         """
         # Of a node that goes its edges go with it.
         unlink = [
@@ -164,7 +164,7 @@ class WritePlan:
         )
 
     def _put_moved(self, edge: Edge) -> None:
-        """Put a moved edge: the weightier of two that become one, an automatic one where there is room."""
+        """Put a moved edge: the weightier of two that become one, an automatic one below the limit."""
         there = next(
             (old for old in self.between(edge.from_id, edge.to_id) if _is_equivalent(old, edge)), None
         )

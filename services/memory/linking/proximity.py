@@ -1,4 +1,4 @@
-"""Who stands near a node in time, in its session, and by its tags."""
+"""The nodes near a node in time, in its session, and by its tags."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 MAX_TAGS = 8
-"""Tags of a node that are looked up."""
+"""The most tags of a node that are looked up."""
 
 MAX_TAGGED = 200
-"""Nodes of a tag that are looked at, the latest first: a tag that all have tells nothing."""
+"""The most nodes of a tag that are considered, the latest first: a tag that all have says nothing."""
 
 Entry = tuple[float, str, Node]
 

@@ -12,7 +12,7 @@ from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
 
 OCCURRENCES = frozenset({"agent", "task", "event", "episodic", "turn", "message"})
-"""Kinds that stand for somebody or for something that took place: two of them are two, however alike they
+"""Kinds for agents and for things that took place: two of them are two, however alike they
 are. They neither contradict nor replace one another."""
 
 LINK = 0.75
@@ -20,9 +20,9 @@ LINK = 0.75
 .48."""
 
 MAX_NEIGHBOURS = 30
-"""A node with more neighbours than that is alike to everything and tells nothing: it is flagged, not linked.
+"""A node with more neighbours than that is similar to everything: it is flagged, not linked.
 Of a conversation of 419 turns three in four have more. What takes place is therefore not flagged, and still
-linked with what came before and after it; only its likeness to everything else is passed over."""
+linked with what came before and after it; only its likeness to everything else is skipped."""
 
 FLAG = "generic"
 """The value of ``metadata["flag"]`` of such a node."""
@@ -71,7 +71,7 @@ TITLES = 0.9
 """The share of words from which two titles name the same subject."""
 
 SAME_TITLE = 0.85
-"""The cosine that texts under one title need: "Meeting notes" stands above many things."""
+"""The cosine that texts under one title need: "Meeting notes" is the title of many things."""
 
 WEIGHT = 0.9
 
@@ -204,7 +204,7 @@ def _occasion(node: Node) -> tuple[str, ...]:
 
 def link_in_time(newer: Node, older: Node, seconds: float) -> Edge | None:
     """The link of two nodes that lie ``seconds`` apart: of the same agent within 30 minutes .4, else of the
-    same session .3; None where neither holds.
+    same session .3; None if neither holds.
     """
     if newer.source.agent and newer.source.agent == older.source.agent and seconds <= WINDOW:
         return _edge(newer, older, Relation.RELATED_TO, CLOSE_IN_TIME, "time")
@@ -249,7 +249,7 @@ def find_supersession(newer: Node, older: Node, cosine: float, moment: float) ->
     for it (see ``find_new_value``; from LINK on), or the titles are the same to .9 and the texts alike from
     .85.
 
-    Contradictions and duplicates are to be looked for first.
+    Contradictions and duplicates are to be searched first.
     """
     if cosine < LINK or newer.kind != older.kind or newer.kind not in KINDS:
         return None
@@ -279,7 +279,7 @@ def end_validity(older: Node, newer: Node) -> Node:
 
 def have_same_title(one: Node, other: Node) -> bool:
     """Whether both have a body under a title of at least two words, the titles sharing .9 of these and all
-    numbers, and do not come from different files or the same session, where a title is a heading.
+    numbers, and do not come from different files or the same session, since a title is a heading there.
     """
     if not (one.body and other.body) or one.metadata.get("path") != other.metadata.get("path"):
         return False

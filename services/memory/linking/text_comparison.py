@@ -21,7 +21,7 @@ STOP_WORDS = words.STOP_WORDS | frozenset(
     shouldn't wouldn't hasn't haven't hadn't mustn't neither nor
     """.split()
 )
-"""Words that tell two statements apart by their grammar at most: with more auxiliaries and prepositions, and
+"""Words in which two statements differ only by grammar: with more auxiliaries and prepositions, and
 negation, which is judged by itself."""
 
 _COMMON_VERBS = {
@@ -36,7 +36,7 @@ _COMMON_VERBS = {
     )
     for verb in verbs.split()
 }
-"""Verbs that stand for one another, each with the one that stands for its group."""
+"""Verbs of the same meaning, each with the one that represents its group."""
 
 _NUMBER_WORDS = {
     word: str(number)
@@ -54,7 +54,7 @@ FEW = 2
 """Texts of more sentences hold a negation somewhere as a matter of course."""
 
 MAX_SENTENCES = 20
-"""Sentences of each text that are looked at: the first ones say what it is about."""
+"""The most sentences of each text that are compared: the first ones say what it is about."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+|\s+but\s+|\s+[–—-]\s+")
 _NEGATION = re.compile(
@@ -86,7 +86,7 @@ class Token(NamedTuple):
 
 
 class ParsedText(NamedTuple):
-    """A text taken apart: all ``tokens``, and of these the stems of words, the numbers, the names.
+    """A text parsed: all ``tokens``, and of these the stems of words, the numbers, the names.
 
     ``words`` has no stop words; ``content`` has no common verbs such as use and keep either.
     """
@@ -100,10 +100,10 @@ class ParsedText(NamedTuple):
 
 @lru_cache(1024)
 def parse_text(text: str) -> ParsedText:
-    """Take a text apart.
+    """Parse a text.
 
     A name is a word with a capital that does not begin a sentence, or one with capitals, dots or underscores
-    within. ``=`` stands for a colon, an equals sign or the end of a line, ``.`` for the end of a sentence.
+    within. ``=`` represents a colon, an equals sign or the end of a line, ``.`` for the end of a sentence.
     """
     tokens: list[Token] = []
     for raw in _TOKEN.findall(text[:MAX_CHARACTERS]):
@@ -139,7 +139,7 @@ def normalise_word(word: str) -> str:
 
 
 def jaccard(one: frozenset[str] | set[str], other: frozenset[str] | set[str]) -> float:
-    """Jaccard: what the two have in common of all that they have; 0 where both are empty."""
+    """Jaccard: the size of the intersection over that of the union; 0 if both are empty."""
     together = len(one | other)
     return len(one & other) / together if together else 0.0
 
@@ -169,9 +169,8 @@ def are_opposed(one: str, other: str) -> bool:
     """Whether one text denies what the other says.
 
     Two single sentences: exactly one is negated. Of more, the sentences that resemble each other most are
-    held together, and where exactly one of such a pair is negated the texts are opposed: "Redis, not
-    Memcached" does not deny "Redis". Where no two resemble each other, exactly one text has a negated
-    sentence.
+    paired, and if exactly one of such a pair is negated the texts are opposed: "Redis, not Memcached" does
+    not deny "Redis". If no two resemble each other, exactly one text has a negated sentence.
     """
     ours, theirs = _split(one), _split(other)
     if len(ours) == len(theirs) == 1:
@@ -202,13 +201,13 @@ def _split(text: str) -> tuple[_Sentence, ...]:
 
 
 def find_difference(new: str, old: str, allowed: float = 0.2) -> str:
-    """What ``new`` says that ``old`` does not: negation, numbers, names, roles, words; empty where nothing.
+    """What ``new`` says that ``old`` does not: negation, numbers, names, roles, words; empty if nothing.
 
     - negation: one denies what the other says;
     - numbers: one that is not there, or in another order ("from 3 to 5");
     - names: one that is not there, or in another order ("Alice gave Bob");
     - roles: the same words the other way round ("dogs chase cats"), unless one is in the passive;
-    - words: some stand in the place of others ("likes", "hates"), or more than the ``allowed`` share of the
+    - words: some replace others ("likes", "hates"), or more than the ``allowed`` share of the
       content words is new.
 
     Texts of more than 8,000 characters are the same only as a whole. Not symmetrical: less is no news.

@@ -7,23 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPARE = 2.0
-"""How much longer an array gets than it must, when it gets longer. Room that nothing was put into yet is no
-memory yet; with a quarter to spare the copies were a sixth of what a large write costs (10,000 nodes)."""
+"""How much larger than needed an array gets when it grows. Capacity that was never written takes no memory
+yet; with a quarter to spare the copies were a sixth of what a large write costs (10,000 nodes)."""
 
 Places = NDArray[np.intp]
 
 
 def capacity_for(count: int) -> int:
-    """How much room to make for ``count`` entries."""
+    """The capacity to allocate for ``count`` entries."""
     return max(1_024, int(SPARE * count))
 
 
 class GrowingArray:
     """An array that grows along ``axis``; one thread extends it, any number read it.
 
-    ``used`` tells how much of ``values`` is there already: all, unless some of it is room to grow. What was
-    read stays as it was: growing beyond the room there is makes a new array, and the old one lasts as long as
-    somebody holds it.
+    ``used`` is how many of ``values`` are there already: all, unless some are spare capacity. What was read
+    stays as it was: growing beyond the capacity makes a new array, and the old one lasts as long as it is
+    referenced.
     """
 
     def __init__(self, values: NDArray[Any], axis: int = 0, used: int | None = None) -> None:
@@ -66,7 +66,7 @@ def top_places(
 ) -> Places:
     """``limit`` places in the order of keys, the highest first; of equal ones by the next key, then by name.
 
-    Names are asked for where keys do not decide, and come in ascending order; without them places do.
+    Names are compared if keys do not decide, in ascending order; without names, places are.
     """
     chosen, level, left = [], np.arange(len(keys[0])), limit
     for key in keys:

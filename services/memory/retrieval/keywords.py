@@ -25,7 +25,7 @@ B = 0.4
 """The usual values for short texts of uneven length (Anserini's), which also served conversations best."""
 
 MAX_WORD = 64
-"""Longer words are cut: nobody searches for more of them."""
+"""Longer words are cut: no search needs more of them."""
 
 REMEMBERED = 300_000
 """Words as they are written that are kept with what they are reduced to: working that out takes 30 us."""
@@ -82,9 +82,9 @@ of the evidence in conversations without them, 55.1 % with them."""
 
 
 class Keywords:
-    """Which words stand how often in which slot; slots are numbered from 0 in the order of ``extend``.
+    """How often each word occurs in each slot; slots are numbered from 0 in the order of ``extend``.
 
-    In RAM, because a node must be findable as soon as it was stored and LanceDB's index is built anew after
+    In RAM, because a node must be findable as soon as it was stored and LanceDB's index is rebuilt after
     writes. One thread extends, any number read.
     """
 
@@ -123,11 +123,12 @@ class Keywords:
         self._lengths.extend(lengths.astype(np.float32))
 
     def find(self, word: str, before: int) -> tuple[Slots, Counts]:
-        """The slots lower than ``before`` in which a (reduced) word stands, and how often in each."""
+        """The slots lower than ``before`` in which a (reduced) word occurs, and how often in each."""
         return self._postings.find(word, before)
 
     def spread(self, word: str, before: int) -> NDArray[np.uint8]:
-        """How often a (reduced) word stands in each of the first slots; kept, for frequent words come again.
+        """How often a (reduced) word occurs in each of the first slots; cached, since frequent words come
+        again.
 
         What came since is added to what was kept: the slots of a word come in one order whatever is asked.
         """
@@ -166,7 +167,7 @@ def _encode(texts: Iterable[str], terms: Codes) -> tuple[NDArray[np.int64], NDAr
 def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> None:
     """Keep the words of all nodes as they are now in a file of ``folder``, in place of what was kept before.
 
-    Raises OSError where that cannot be written; then the older one is there still.
+    Raises OSError if that cannot be written; then the older file remains.
     """
     slots = np.flatnonzero(index.column("current"))
     stored = keywords.store(renumber(slots, index.size))
@@ -191,8 +192,8 @@ def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> None:
 def load_keywords(folder: Path, index: NodeIndex) -> tuple[Keywords, int] | None:
     """The words of a index's nodes, and how many of these are not kept: their texts are read.
 
-    None where there is no such file, where it is damaged or of another version of this program, or where it
-    holds less than half of the nodes.
+    None if there is no such file, or it is damaged, of another version of this program, or holds less than
+    half of the nodes.
     """
     try:
         with (folder / FILE).open("rb") as raw, np.load(raw) as file:
@@ -217,7 +218,7 @@ def load_keywords(folder: Path, index: NodeIndex) -> tuple[Keywords, int] | None
 
 
 def _find_places(index: NodeIndex, kept: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
-    """The slots of the nodes that are kept, -1 where one is gone or another text now."""
+    """The slots of the nodes that are kept, -1 if one is gone or has another text now."""
     places = index.locate(_unpack(kept["ids"]))
     if not index.size:
         return places
@@ -227,7 +228,7 @@ def _find_places(index: NodeIndex, kept: dict[str, NDArray[Any]]) -> NDArray[np.
 
 
 def _check(kept: dict[str, NDArray[Any]]) -> Stored:
-    """What is kept of the words; raises ValueError where it does not fit together."""
+    """The words as they were saved; raises ValueError if they are inconsistent."""
     if _unpack(kept["made_by"]) != [_fingerprint()]:
         raise ValueError("they were kept by another version")
     stored = Stored(_unpack(kept["terms"]), kept["starts"], kept["slots"], kept["counts"])

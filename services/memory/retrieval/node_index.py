@@ -74,11 +74,11 @@ class NodeIndex:
         return self._columns[name].read(self.size if count is None else count)
 
     def code(self, name: str) -> int:
-        """The number that stands for a kind, an agent or a session in the columns; -1 where it is in none."""
+        """The code of a kind, an agent or a session in the columns; -1 where it is in none."""
         return self._codes.get(name, -1)
 
     def codes(self, folded: Collection[str]) -> list[int]:
-        """The numbers of those (case-folded) names that stand for something, however these are written."""
+        """The codes of (case-folded) names, in whatever case they were written."""
         return [code for name in folded for code in self._folded_codes.get(name, ())]
 
     def find(self, node_id: str) -> int | None:
@@ -108,7 +108,7 @@ class NodeIndex:
         return self._rows.texts()
 
     def stage(self, nodes: Sequence[Node]) -> None:
-        """Put nodes into the next slots, where nobody sees them before ``publish``."""
+        """Put nodes into the next slots, where readers do not see them before ``publish``."""
         start = len(self._ids)
         rows = [self._describe(node) for node in nodes]
         for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
@@ -121,7 +121,7 @@ class NodeIndex:
         self._tags.extend(pairs[:, 0], pairs[:, 1])
 
     def publish(self) -> None:
-        """Let what was staged stand in place of the older states of the same nodes."""
+        """Replace the older states of the same nodes by what was staged."""
         live, current = (self._columns[name].read(len(self._ids)) for name in ("live", "current"))
         for slot in range(self.size, len(self._ids)):
             node_id = self._ids[slot]
@@ -192,7 +192,7 @@ class NodeIndex:
         return [slot for _, slot in heapq.nsmallest(limit, (pair for pair in admitted if pair[0] > after))]
 
     def keep(self, slots: NDArray[np.intp]) -> "NodeIndex":
-        """A index of these slots alone, numbered anew in their order, which is that of their numbers."""
+        """An index of these slots alone, renumbered in their order, which is that of their numbers."""
         rows = int(np.searchsorted(slots, len(self._rows)))
         kept = NodeIndex.__new__(NodeIndex)
         kept._rows = self._rows.keep(slots[:rows])

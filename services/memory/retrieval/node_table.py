@@ -44,7 +44,7 @@ def parse_time(text: str) -> float:
 
 
 def read_times(column: pa.Array) -> NDArray[np.float64]:
-    """``parse_time`` of each; at once where all are written as ``generate_iso_timestamp`` does."""
+    """``parse_time`` of each; in bulk if all are written as ``generate_iso_timestamp`` does."""
     if pc.all(pc.ends_with(column, "+00:00")).as_py():
         try:
             times = pc.cast(pc.utf8_slice_codeunits(column, 0, -6), pa.timestamp("us"))
@@ -55,7 +55,7 @@ def read_times(column: pa.Array) -> NDArray[np.float64]:
 
 
 class NodeRows:
-    """The rows of the table, read one by one; columns in which no row says anything are passed over."""
+    """The rows of the table, read one by one; columns in which no row says anything are skipped."""
 
     def __init__(self, table: pa.Table) -> None:
         batches = table.combine_chunks().to_batches()
@@ -84,7 +84,7 @@ class NodeRows:
 
 
 def read_tags(table: pa.RecordBatch) -> Postings:
-    """Which tags stand in which rows."""
+    """Which tags occur in which rows."""
     tags = table.column("tags")
     encoded = tags.flatten().dictionary_encode()
     rows = pc.list_parent_indices(tags).to_numpy().astype(np.int64)

@@ -1,4 +1,4 @@
-"""Which terms stand in which slots, and how often: compact arrays, and short lists for what came since."""
+"""Which terms occur in which slots, and how often: compact arrays, and short lists for what came since."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ MOST = 255
 
 
 AT_ONCE = 32_768
-"""Pairs that are sorted in among the others at once; until then whoever asks looks through them (20 us)."""
+"""Pairs that are sorted in among the others at once; until then a lookup scans them (20 us)."""
 
 
 class Codes(dict[str, int]):
@@ -48,7 +48,7 @@ _NONE = Fresh(np.empty(0, np.int32), np.empty(0, np.uint32), 2**32, 0)
 
 
 class Postings:
-    """Terms and where they stand; one thread extends, any number read. Slots of one term are in no order.
+    """Terms and where they occur; one thread extends, any number read. Slots of one term are in no order.
 
     Made of what was stored, which is kept as it is; what is added since lies in a list for each term, each
     entry a number of 64 bits: the slot times 256 plus the count; and what came last, at most AT_ONCE pairs,
@@ -94,7 +94,7 @@ class Postings:
             self._append(code, packed[start:end])
 
     def find(self, term: str, before: int) -> tuple[Slots, Counts]:
-        """The slots lower than ``before`` in which a term stands, and how often in each."""
+        """The slots lower than ``before`` in which a term occurs, and how often in each."""
         code = self.codes.get(term, -1)
         fresh = self._fresh  # before the lists: what is sorted in meanwhile is then in both
         found = [self._find_stored(code)]

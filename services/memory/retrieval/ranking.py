@@ -59,7 +59,7 @@ with DATE or NAME halved, or WORDS from .5 to .7."""
 
 FADING = 7.0
 """Days outside of the time a question names after which a node gets half of what it would get within: people
-tell of what happened for about so long. 3 and 14 found as much."""
+talk about events for about that long. 3 and 14 found as much."""
 
 
 def find_date_spans(text: str, moment: float, years: Iterable[int]) -> list[Span]:
@@ -67,7 +67,7 @@ def find_date_spans(text: str, moment: float, years: Iterable[int]) -> list[Span
 
     A year next to a month or day is part of it. ``years`` are those a month without a year may be of;
     ``moment`` (seconds since the epoch) is what "last week" and "3 days ago" count from. "May" and "March"
-    alone must be pointed at ("in May"), for both are words. What is no date (31 June) is passed over.
+    alone must be pointed at ("in May"), for both are words. What is no date (31 June) is skipped.
     """
     spans: list[Span] = []
     rest = text
@@ -128,10 +128,10 @@ def _look_back(match: re.Match[str], moment: float) -> Span:
 class QueryCandidates(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about a question and its candidates, all of them live; arrays have one entry a candidate.
 
-    ``cosines`` of the question and each candidate (0 where it has no vector), ``created`` in seconds since
+    ``cosines`` of the question and each candidate (0 if it has no vector), ``created`` in seconds since
     the epoch, ``lengths`` in words, ``beside`` their places in these arrays at OFFSETS from each in its
     session, a row each, -1 for none. ``find`` gives for a (reduced) word the places of the candidates that
-    hold it, how often each does, and how many live nodes hold it in all; ``named`` tells which candidates
+    hold it, how often each does, and how many live nodes hold it in all; ``named`` returns which candidates
     have a tag or an agent among words.
 
     ``total`` is how many live nodes there are, ``mean_length`` the mean over all of them of what
@@ -195,7 +195,7 @@ def add_neighbours(values: Numbers, beside: NDArray[np.int32]) -> Numbers:
 
 
 def _gather(values: Numbers, beside: NDArray[np.int32]) -> Numbers:
-    padded = np.append(values, np.float32(0))  # -1, which is nobody, reads the last
+    padded = np.append(values, np.float32(0))  # -1, which is none, reads the last
     result = np.zeros_like(values)
     for row, offset in enumerate(OFFSETS):
         result += np.float32(NEIGHBOUR ** abs(offset)) * padded[beside[row]]

@@ -1,4 +1,4 @@
-"""The search over all nodes: which of them to look at, and what each scores."""
+"""The search over all nodes: which are candidates, and what each scores."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -17,20 +17,20 @@ from services.memory.retrieval.vectors import Vectors, VectorTable
 from shared.contracts import ListQuery, MemoryQuery
 
 BEST = 300
-"""How many nodes are looked at closely, by meaning and by words each, unless more are asked for: of what
-looking at all puts among the best ten of 100,000, 99 % is found, and as much of the evidence."""
+"""How many nodes are candidates, by meaning and by words each, unless more are asked for: of the best ten
+of 100,000 that scoring all would find, 99 % are found, and as much of the evidence."""
 
 TRIED = 0.6
 """Which part of the vectors that are usually tried is: others have words or neighbours to speak for them."""
 
 FEW = 1_000
-"""Where filters leave no more, all are looked at."""
+"""If filters leave no more, all are candidates."""
 
 GRAPH = 0.1
 """What an anchor and its neighbours get on top; those at two hops half of it, at three a third."""
 
 NEAR = 500
-"""How many nodes around the anchors are looked at, the nearest first."""
+"""How many nodes around the anchors are candidates, the nearest first."""
 
 FREQUENT = 32
 """A word that one in so many nodes has is frequent."""
@@ -39,8 +39,8 @@ SAMPLE = 4_096
 """The mean length of a text with its neighbours is that of so many nodes, spread evenly."""
 
 LONG = 30_000
-"""From so many slots on meaning and words are looked at side by side, by two cores; another thread takes
-60 us to begin."""
+"""From that many slots on, meaning and words are searched in parallel; another thread takes 60 us to
+start."""
 
 _pool = ThreadPoolExecutor(2, thread_name_prefix="memory-meaning")
 
@@ -51,9 +51,10 @@ Among = tuple[NDArray[np.integer[Any]], NDArray[np.uint8], int]
 
 
 class Found(NamedTuple):
-    """Where a word stands and how often, in how many live nodes, and what that makes it weigh.
+    """Where a word occurs and how often, in how many live nodes, and its weight.
 
-    Of a frequent word ``spread`` has the counts by slot: looked up there, it costs the same however frequent.
+    Of a frequent word ``spread`` has the counts by slot: a lookup there costs the same however frequent it
+    is.
     """
 
     slots: NDArray[np.uint32]
@@ -84,7 +85,7 @@ class State(NamedTuple):
 
 
 class Search:
-    """One search of a state; ``live`` tells which slots were live when it began, and nothing later counts."""
+    """One search of a state; ``live`` says which slots were live when it began; nothing later counts."""
 
     def __init__(self, state: State, live: Mask) -> None:
         self._index, self._keywords, self._vectors, self._measured = state
@@ -96,14 +97,14 @@ class Search:
     def run(
         self, query: MemoryQuery, vector: Vectors, moment: float, hops: Mapping[int, int]
     ) -> list[Scored]:
-        """The best nodes, best first; ``hops`` tells how far from the anchors the slots around them are.
+        """The best nodes, best first; ``hops`` has the distances of the slots around the anchors.
 
         The score is the sum of the parts that ``ranking.score`` documents and of ``graph``: GRAPH for an
         anchor and its neighbours, GRAPH / 2 and GRAPH / 3 for those at two and three hops; at most 1. ``why``
-        holds the parts that are not 0. A node whose meaning, words and place in the graph tell nothing is no
-        hit, and of equal scores the later written comes first. Looked at are the BEST by meaning, the BEST by
-        words, the neighbours of these in their sessions, and those NEAR the anchors; where filters leave FEW,
-        all that are left. ``hops`` begins with the nearest.
+        holds the parts that are not 0. A node that scores nothing by meaning, words and graph is no hit, and
+        of equal scores the later written comes first. Candidates are the BEST by meaning, the BEST by words,
+        the neighbours of these in their sessions, and those NEAR the anchors; if filters leave FEW, all that
+        are left. ``hops`` begins with the nearest.
         """
         admitted = admit(self._index, query, self._live)
         near = np.fromiter((slot for slot in hops if slot < self._count), np.intp)
@@ -119,7 +120,7 @@ class Search:
     def _choose(
         self, query: MemoryQuery, vector: Vectors, admitted: Mask, near: Slots
     ) -> tuple[Slots, NDArray[np.int32]]:
-        """The slots to look at, in order, and for every slot its place among them or -1."""
+        """The slots of the candidates, in order, and for every slot its place among them or -1."""
         best = max(BEST, 4 * query.limit)
         chosen = np.zeros(self._count, np.bool_)
         if np.count_nonzero(admitted) <= FEW:
@@ -136,7 +137,7 @@ class Search:
         return slots, places
 
     def _find_both(self, text: str, vector: Vectors, admitted: Mask, best: int) -> tuple[Meant, Slots]:
-        """The slots that are best by meaning, and by words; side by side where that takes long."""
+        """The slots that are best by meaning, and by words; in parallel if that takes long."""
         if self._count < LONG:
             nearest = self._vectors.nearest(vector, admitted, best, TRIED)[0]
             return nearest, self.find_by_words(text, admitted, best)
@@ -187,7 +188,7 @@ class Search:
         return name
 
     def _find(self, word: str) -> Found:
-        """Where a word stands, and in how many live nodes; remembered, for it is asked for twice."""
+        """Where a word occurs, and in how many live nodes; cached, since it is needed twice."""
         if word not in self._found:
             slots, counts = self._keywords.find(word, self._count)
             frequent = FREQUENT * len(slots) > self._count > FEW
@@ -204,8 +205,8 @@ class Search:
     def find_by_words(self, text: str, admitted: Mask, best: int) -> Slots:
         """The slots that score best by BM25, each by itself.
 
-        Rare words come first. Once the rest cannot bring up what has none of those, it is looked for only
-        where they stand: most of the time goes into words that tell little.
+        Rare words come first. Once the other words cannot lift a slot that has none of those, they are
+        searched only where those occur: most of the time goes into words of little weight.
         """
         found = [entry for entry in map(self._find, query_words(text)) if entry.frequency]
         found.sort(key=lambda entry: -entry.weight)
@@ -236,7 +237,9 @@ class Search:
         return result
 
     def _measure(self) -> float:
-        """The mean length of a live text and its neighbours, taken anew when a hundredth is new."""
+        """The mean length of a live text and its neighbours, measured again after a change of one in a
+        hundred.
+        """
         count, mean = self._measured.get("mean", (0, 0.0))
         if self._total != count and 100 * abs(self._total - count) >= self._total:
             mean = self._measure_sample()
@@ -276,7 +279,7 @@ def _find_norms(lengths: Numbers, mean: float) -> Numbers:
 
 
 def _find_least(scores: Numbers, best: int) -> float:
-    """The least of the ``best`` scores; 0 where there are not so many."""
+    """The least of the ``best`` scores; 0 if there are not that many."""
     return float(np.partition(scores, -best)[-best]) if len(scores) > best else 0.0
 
 

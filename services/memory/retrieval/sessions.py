@@ -1,4 +1,4 @@
-"""Which nodes stand beside which in their session."""
+"""The neighbours of nodes in their sessions."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ Member = tuple[float, str, int]
 class Sessions:
     """The order of the live slots of each session: by time, then by id.
 
-    ``codes``, ``moments`` and ``ids`` tell for each slot its session's number, the time in seconds and the
+    ``codes``, ``moments`` and ``ids`` have for each slot its session's code, the time in seconds and the
     node's id; they are read when a session changes. One thread changes it, any number read.
     """
 
@@ -49,7 +49,7 @@ class Sessions:
         self._entries = 0
 
     def extend(self, count: int) -> None:
-        """Make room for ``count`` more slots, which stand beside nobody yet."""
+        """Add ``count`` slots, which have no neighbours yet."""
         nobody = np.full(count, -1, np.int32)
         self._before.extend(nobody)
         self._after.extend(nobody)
@@ -68,7 +68,7 @@ class Sessions:
         self._join(slot, right)
 
     def remove(self, slot: int) -> None:
-        """Leave a slot out of its session; one that is in none is none the worse for it."""
+        """Remove a slot from its session, if it is in one."""
         if (code := self._code(slot)) == NONE:
             return
         members, member = self._members(code), self._member(slot)
@@ -82,7 +82,7 @@ class Sessions:
         self._join(slot, -1)
 
     def neighbours(self, slots: NDArray[Any], count: int) -> NDArray[np.int32]:
-        """For each of ``slots`` the slots at OFFSETS from it, -1 where none is below ``count``."""
+        """For each of ``slots`` the slots at OFFSETS from it, -1 if none is below ``count``."""
         rows = np.empty((len(OFFSETS), len(slots)), np.int32)
         for links, near, far in ((self._before, REACH - 1, 0), (self._after, REACH, -1)):
             rows[near] = _follow(links.read(count), slots, count)
@@ -136,6 +136,6 @@ def _arrange(
 
 
 def _follow(links: Slots, slots: NDArray[Any], count: int) -> Slots:
-    """Where links lead from slots; from nobody to nobody."""
+    """Where links lead from slots; -1 leads to -1."""
     there = np.where(slots >= 0, links[slots], -1)
     return np.where(there < count, there, -1)

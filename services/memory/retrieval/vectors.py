@@ -1,4 +1,4 @@
-"""The vectors in RAM: two bytes a number, and a bit a number to look at first."""
+"""The vectors in RAM: two bytes a number, and a bit a number for a first selection."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -65,7 +65,7 @@ class VectorTable:
         return np.asarray(self._codes.read(slot + 1)[slot] * scale, np.float32) if scale else None
 
     def compare(self, slots: Slots, vector: Vectors) -> NDArray[np.float32]:
-        """The cosines of a unit vector and those in ``slots``; 0 where there is none."""
+        """The cosines of a unit vector and those in ``slots``; 0 if there is none."""
         codes, cosines = self._codes.read(len(self)), np.empty(len(slots), np.float32)
         for start in range(0, len(slots), _AT_ONCE):
             block = np.take(codes, slots[start : start + _AT_ONCE], axis=0).astype(np.float32)
@@ -98,7 +98,7 @@ class VectorTable:
         return slots[order], cosines[order]
 
     def keep(self, slots: Slots) -> "VectorTable":
-        """A table of these slots alone, numbered anew."""
+        """A table of these slots alone, renumbered."""
         table, count = VectorTable(self.dimensions), len(self)
         table._codes = GrowingArray(self._codes.read(count)[slots])
         table._scales = GrowingArray(self._scales.read(count)[slots])

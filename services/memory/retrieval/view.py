@@ -1,4 +1,4 @@
-"""Memory as it is at one graph version, for whoever reads: nodes, search, edges."""
+"""The view of memory at one graph version, for readers: nodes, search, edges."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -108,7 +108,7 @@ class View:
     def node(self, node_id: str) -> Node | None:
         """The node of an id, retired ones too."""
         index = self._state.nodes
-        slot = index.find(node_id)  # mostly None: whoever writes asks whether it is new
+        slot = index.find(node_id)  # mostly None: the writer asks whether it is new
         return None if slot is None else self._read(index, [slot])[0]
 
     def nodes(self, ids: Iterable[str]) -> list[Node]:
@@ -135,7 +135,7 @@ class View:
     def search(self, query: MemoryQuery, vector: Vectors, moment: float) -> list[Hit]:
         """The best nodes for a query, best first, at most ``query.limit``; ``vector`` is its embedded text.
 
-        How they are scored is told at ``Search.run``.
+        How they are scored is documented at ``Search.run``.
         """
         hops = self.graph.hops(query.anchors) if query.anchors else {}
         state, live = self._freeze()
@@ -157,7 +157,7 @@ class View:
         return list(zip(index.name(slots[near]), cosines[near].tolist(), strict=True))
 
     def vector(self, node_id: str) -> Vectors | None:
-        """A node's unit vector, its cosines exact to .0001; None where it has none."""
+        """A node's unit vector, its cosines exact to .0001; None if it has none."""
         state = self._state
         slot = state.nodes.find(node_id)
         return None if slot is None else state.vectors.read(slot)
@@ -203,7 +203,7 @@ class View:
 
         ``since`` is in seconds since the epoch; first come the latest changed, or the most important and of
         these the latest changed, or those that rank highest by their importance and last change; of equal
-        ones those with the lowest ids. All of them where ``limit`` is 0.
+        ones those with the lowest ids. All of them if ``limit`` is 0.
         """
         (index, _, _, _), live = self._freeze()
         mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
@@ -222,7 +222,7 @@ class View:
         """The importance, last change (seconds since the epoch) and cosine with ``vector`` of nodes there
         are.
 
-        A cosine is 0 where one of both has no vector.
+        A cosine is 0 if one of the two has no vector.
         """
         index, vectors = self._state.nodes, self._state.vectors
         slots = index.locate(ids)
@@ -260,7 +260,7 @@ class View:
         return rows
 
     def _compact(self) -> None:
-        """Number the slots anew without those that are outdated."""
+        """Renumber the slots without those that are outdated."""
         index, keywords, vectors, _ = self._state
         slots = np.flatnonzero(index.column("current"))
         kept = keywords.store(renumber(slots, index.size))

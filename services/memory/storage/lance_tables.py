@@ -25,7 +25,9 @@ _BATCH = 16_384
 
 
 class Layout(NamedTuple):
-    """A table of states: its schema, the columns that tell whose state a row is, and where old ones go."""
+    """A table of states: its schema, the columns that identify whose state a row is, and the table of old
+    ones.
+    """
 
     schema: pa.Schema
     keys: tuple[str, ...]
@@ -41,7 +43,7 @@ def lay_out(model: str, dimensions: int) -> dict[str, Layout]:
     """The tables of a memory with this embedding model, by name; each has its history beside it.
 
     Rows are only ever added, one a state, the newest of a key counts; so a commit costs what its size is, and
-    never a look at what is there. ``LanceTables.split`` moves old states into the history when they are many.
+    never reads what is there. ``LanceTables.split`` moves old states into the history when they are many.
     """
     return {
         "nodes": Layout(NODES, ("id",), "node_history"),
@@ -127,7 +129,7 @@ class LanceTables:
 def migrate(
     tables: dict[str, pa.Table], schema: int, model: str, dimensions: int, stamp: str
 ) -> dict[str, pa.Table]:
-    """The tables of an older schema as those of this one; ``stamp`` is now, where no time was kept."""
+    """The tables of an older schema as those of this one; ``stamp`` is now, for rows without a time."""
     for step in _STEPS[schema - 1 :]:
         tables = step(tables, model, dimensions, stamp)
     return tables
@@ -170,7 +172,7 @@ _STEPS: tuple[_Step, ...] = (_to_2,)
 
 UNUSED = "lance_namespace_urllib3_client.api."
 """The generated classes of the REST client of remote namespaces: 1.0 of the 2.6 s of the import of lancedb
-0.40, which has no option to leave them out. Where one is used after all it fails at once, since the stand-ins
+0.40, which has no option to leave them out. If one is used after all it fails at once, since the stand-ins
 take no arguments; that they are still imported is tested."""
 
 

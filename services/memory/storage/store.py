@@ -55,8 +55,8 @@ class Store:
     removing the manifests that are newer than it says. Every state that something had is kept: the newest
     counts, and the others serve ``load(at)``.
 
-    One owner: whoever opens it is the only process to do so, and calls its methods one at a time, those of
-    ``commits`` at any time. Raises StartError if the folder cannot be opened.
+    One owner: only one process has it open, and calls its methods one at a time, those of ``commits`` at any
+    time. Raises StartError if the folder cannot be opened.
     """
 
     def __init__(self, path: Path, model: str, dimensions: int, disk: Disk | None = None) -> None:
@@ -337,7 +337,7 @@ class Store:
         self._is_whole = True
 
     def _migrate(self, state: dict[str, int]) -> None:
-        """Write the tables as this schema has them; the commit table then tells which are meant."""
+        """Write the tables as this schema has them; the commit table then says which count."""
         now = datetime.now(UTC)
         old = {name: self._tables.read_other(name) for name in _tables_of(state)}
         stamp = now.isoformat(timespec="microseconds")

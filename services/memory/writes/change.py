@@ -24,7 +24,7 @@ MAX_COUNT = 2**63 - 1
 _content = attrgetter(
     *"kind title body tags metadata source importance valid_from valid_to retired_version".split()
 )
-"""What tells one state of a node from another; the rest says when it was written and read."""
+"""The fields in which states of a node differ; the others say when it was written and read."""
 
 UNIT_TOLERANCE = 0.01
 """How far from 1 the length of a given embedding may be: float32 and rounded JSON stay well within."""
@@ -79,8 +79,8 @@ class KnownState(msgspec.Struct, frozen=True, kw_only=True):
 
     ``node`` gives the node of an id (retired ones too, accesses counted), ``edge`` the live edge from, to and
     of a relation, ``edges_of`` the live edges at a node: those "out" of it, "in" to it or "both", of the
-    relations given or of all. ``is_live`` may say quickly of a node that it is there and not retired; where
-    it does not say so, ``node`` is asked.
+    relations given or of all. ``is_live`` may say quickly that a node is there and not retired; if it does
+    not, ``node`` is asked.
     """
 
     node: Callable[[str], Node | None]
@@ -90,7 +90,7 @@ class KnownState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def embedded_text(node: Node) -> str:
-    """What a node's vector is made of: title, then body; tags and metadata tell little of meaning."""
+    """What a node's vector is made of: title, then body; tags and metadata say little about meaning."""
     return join_text(node.title, node.body)
 
 
@@ -100,7 +100,7 @@ def join_text(title: str, body: str) -> str:
 
 
 def check_node(node: Node) -> None:
-    """Raise ValueError naming the field where a table could not hold what the contract admits."""
+    """Raise ValueError naming the field if a table cannot hold what the contract admits."""
     if node.access_count > MAX_COUNT:
         raise ValueError(f"access_count must be at most {MAX_COUNT}, not {node.access_count}")
     for tag in node.tags:
@@ -181,9 +181,9 @@ def read_vectors(write: MemoryWrite, dimensions: int) -> dict[int, Vectors]:
 def _require_units(rows: Vectors) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.vecdot(rows, rows)
-        if squares.min() >= _LEAST and squares.max() <= _MOST:  # neither where one is not a number
+        if squares.min() >= _LEAST and squares.max() <= _MOST:  # neither if one is not a number
             return
         lengths = np.sqrt(squares)
-        bad = np.flatnonzero(~(np.abs(lengths - 1) <= UNIT_TOLERANCE))  # also where it is not a number
+        bad = np.flatnonzero(~(np.abs(lengths - 1) <= UNIT_TOLERANCE))  # also if it is not a number
     if len(bad):
         raise ValueError(f"embedding must be a unit vector; its length is {lengths[bad[0]]:.4g}")

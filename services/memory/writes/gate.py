@@ -36,16 +36,17 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 
 
 def find_rejection(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:
-    """Why ``node`` is not to be stored, None where it is; a write with ``insist`` is not asked.
+    """Why ``node`` is not to be stored, None if it is; a write with ``insist`` is not checked.
 
     ``nearest`` is the live node most like it by ``cosine``, itself apart. Checks, in this order:
 
-    - thin: too little is said to be of use to anybody (see MIN_WORDS);
+    - thin: it says too little to be useful (see MIN_WORDS);
     - importance: from .7 it needs a tag or a body, from .8 fifty characters in all, from .9 a hundred;
       agents, tasks, events, turns and episodes, which matter for what they are, need neither;
     - known: it says nothing that is not there already: above a cosine of .92, or of .85 among claims of one
       kind, unless numbers, names, negation or other words differ (see ``find_difference``): that is news.
-      What took place is never known: two events are two. What no longer holds may be said again."""
+      What took place is never known: two events are two. What no longer holds may be said again.
+    """
     return _check_thin(node) or _check_importance(node) or _check_known(node, nearest, cosine)
 
 

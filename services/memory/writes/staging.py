@@ -31,7 +31,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> tuple[Change, list[str]]:
-    """The change that writes make in their order, and for each its error ("" where it is taken).
+    """The change that writes make in their order, and for each its error ("" if it is applied).
 
     Nothing of a write with an error is in the change. What a write says is applied in this order:
 
@@ -43,8 +43,8 @@ def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> 
       changes nothing;
     - accessed: counted, without a new state.
 
-    A vector counts where the text is new; the daemon's own writes (sender "memory") may name what is gone
-    meanwhile: that part of them is passed over.
+    A vector counts if the text is new; the daemon's own writes (sender "memory") may name what is gone
+    meanwhile: that part of them is skipped.
     """
     staging = Staging(known)
     errors = []
@@ -63,7 +63,7 @@ class Staging:
     """What is known, overlaid with the states that the batch has made so far.
 
     ``apply`` changes it at once and keeps what it changed, so that ``undo`` can take back a write that turned
-    out bad; both look at nothing but what they touch, so a batch costs what its size is.
+    out bad; both read only what they change, so the cost of a batch is proportional to its size.
     """
 
     def __init__(self, known: KnownState) -> None:
@@ -81,7 +81,7 @@ class Staging:
         self._marks = (0, 0, 0)
 
     def apply(self, entry: LoggedWrite, vectors: dict[int, Vectors]) -> None:
-        """Apply a write; ``vectors`` by the place of their node. Raises ValueError where it must not be."""
+        """Apply a write; ``vectors`` by the place of their node. Raises ValueError if it is invalid."""
         self._journal.clear()
         self._marks = (len(self._replaced_nodes), len(self._replaced_edges), len(self._interim))
         write, lenient = entry.write, entry.write.sender == subjects.MEMORY_DAEMON
@@ -148,13 +148,15 @@ class Staging:
     def _edges_of(
         self, node_id: str, direction: Direction = "both", relations: tuple[str, ...] = ()
     ) -> list[Edge]:
-        """The live edges at a node; also others of it where some were asked for."""
+        """The live edges at a node; possibly more than those asked for."""
         keys = dict.fromkeys(map(key_of, self._known.edges_of(node_id, direction, relations)))
         keys.update(dict.fromkeys(self._touching.get(node_id, ())))
         return [edge for key in keys if (edge := self._edge(key))]
 
     def _require_as_read(self, write: MemoryWrite) -> None:
-        """What the daemon made of nodes must not undo what was written meanwhile; it will look again."""
+        """A write of the daemon must not undo what was written since it read; it will handle the nodes
+        again.
+        """
         for node in write.nodes:
             current = self._node(node.id) if node.version else None
             if current is not None and current.version != node.version:
@@ -199,7 +201,7 @@ class Staging:
         self._set_edge(key, new)
 
     def _refuse_edge(self, edge: Edge) -> str:
-        """Why an edge cannot be made; empty where it can."""
+        """Why an edge cannot be made; empty if it can."""
         for field, end in (("from", edge.from_id), ("to", edge.to_id)):
             if end not in self._nodes and self._known.is_live(end):
                 continue
@@ -269,7 +271,7 @@ class Staging:
 
 
 def key_of(edge: Edge) -> EdgeTuple:
-    """What tells an edge from all others."""
+    """The key of an edge."""
     return edge.from_id, edge.to_id, edge.relation.value
 
 

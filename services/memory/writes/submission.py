@@ -16,7 +16,7 @@ SHORTHANDS = ("text", "type", "agent", "session", "channel", "insist")
 """What a submitted node may have beside its own fields: ``text`` instead of title and body, ``type`` for
 ``kind``, the parts of ``source``, and ``insist``, which stores what the write gate would refuse."""
 SET_BY_DAEMON = ("created_version", "version", "retired_version", "access_count", "last_accessed_at")
-"""What nobody submits: it tells what memory did."""
+"""Fields that cannot be submitted: memory sets them."""
 
 Made = TypeVar("Made")
 

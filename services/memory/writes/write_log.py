@@ -1,4 +1,4 @@
-"""The MEMORY stream as the daemon reads and extends it: the write-ahead log of the store."""
+"""The write log: the MEMORY stream as the daemon reads and extends it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import datetime
@@ -22,7 +22,7 @@ CLOCK_GRAIN = 0.001
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the log at ``seq`` since ``stored_at`` (seconds since 1970)."""
+    """A message of the log at ``seq``, stored at ``stored_at`` (seconds since 1970)."""
 
     seq: int
     stored_at: float
@@ -30,23 +30,25 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteLog:
-    """The writes of everybody, in their one order."""
+    """The log of all writes, in one order."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
     async def first(self) -> int:
-        """The first sequence that is there; 0 where nothing is."""
+        """The first sequence that is there; 0 if nothing is."""
         request = {"seq": 1, "next_by_subj": ">", "batch": 1}
         return max([message.seq async for message in self._get(request)], default=0)
 
     async def last(self) -> int:
-        """The last sequence; 0 where nothing is stored."""
+        """The last sequence; 0 if nothing is stored."""
         request = {"multi_last": [">"], "batch": PAGE}
         return max([message.seq async for message in self._get(request)], default=0)
 
     async def holds(self, seq: int, moment: float) -> bool:
-        """Whether what was stored at ``moment`` stands at ``seq``, or did before the log was shortened."""
+        """Whether the message at ``seq`` was stored at ``moment``, also if it was removed from the log's
+        beginning since.
+        """
         request = {"seq": seq, "next_by_subj": ">", "batch": 1}
         found = [message async for message in self._get(request)]
         if found and found[0].seq == seq:
@@ -54,9 +56,9 @@ class WriteLog:
         return bool(found) and await self.first() > seq
 
     async def read(self, start: int, end: int, subject: str = ">") -> AsyncIterator[LogEntry]:
-        """What stands at ``start`` to ``end``, both included; what cannot be read is passed over.
+        """The messages from ``start`` to ``end``, both included; unreadable ones are skipped.
 
-        Whoever cannot read it either is told by its dead letter; see Intake.take.
+        Their senders get a dead letter; see LogFollower.handle.
         """
         async for message in self._messages(start, end, subject):
             try:
@@ -90,7 +92,7 @@ class WriteLog:
 
 
 def read_entry(subject: str, data: bytes) -> MemoryWrite | MemoryRefused:
-    """What a message of the log says; raises Reject with the reason where the daemon cannot take it."""
+    """The content of a message of the log; raises Reject with the reason if it is not accepted."""
     try:
         entry = decode(data)
     except ValueError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from services.memory.storage.store import Store
 
 MAX_EVENT_IDS = 1_000
-"""The most ids a version event names; whoever needs more asks what changed since."""
+"""The most ids that a version event names; a reader that needs more asks what changed since."""
 
 COMPARED = 5
 """The nodes that a new one is held against: the nearest may be an event, and hide a fact."""
@@ -47,7 +47,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a write is not stored; ``recorded`` where replaying the log would not come to the same verdict."""
+    """Why a write is not stored; ``recorded`` if replaying the log might not come to the same verdict."""
 
     error: str
     rejection: Rejection | None = None
