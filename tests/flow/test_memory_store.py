@@ -211,7 +211,7 @@ def test_large_batches_leave_few_files_too(
 
 def test_what_cannot_be_opened_is_told(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StartError, match=r"The memory cannot be kept in .*file/memory: Not a directory"):
+    with pytest.raises(StartError, match=r"The memory cannot be stored in .*file/memory: Not a directory"):
         Store(tmp_path / "file/memory", "model-a", DIMENSIONS)
     memory = StoredMemory(folder)
     memory.add(nodes=(Node(title="T"),))
@@ -225,10 +225,12 @@ def test_what_cannot_be_opened_is_told(folder: Path, tmp_path: Path) -> None:
     memory.add(nodes=(Node(title="T"),))
     memory.close()
     (folder / "tail.arrow").unlink()
-    with pytest.raises(StartError, match=r"its tail should have [\d,]+ bytes and is shorter"):
+    with pytest.raises(StartError, match=r"tail.arrow should have [\d,]+ bytes but is shorter"):
         Store(folder, "model-a", DIMENSIONS)
     (folder / "ledger.sqlite").unlink()
-    with pytest.raises(StartError, match=r"holds data, but there is no ledger of it.*Move that folder away"):
+    with pytest.raises(
+        StartError, match=r"contains data, but ledger.sqlite does not list it.*Move that folder away"
+    ):
         Store(folder, "model-a", DIMENSIONS)
     with pytest.raises(ValueError, match="cannot be part of a table's name"):
         Store(folder, "../model", DIMENSIONS)

@@ -86,7 +86,7 @@ def test_a_commit_that_fails_half_way_is_taken_back(
     disk.failing = ""
     if used:
         assert str(raised.value) == (
-            f"Memory cannot be written: the disk of {folder} is full. Make room and send it again"
+            f"Memory cannot be written: the disk of {folder} is full. Free some space and send it again"
         )
         assert picture(memory.store.load()) == before
         assert (memory.store.version, memory.store.commits.find("w")) == (1, None)
@@ -164,7 +164,7 @@ def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
     with pytest.raises(ActionError) as told:
         fill(memory)
     assert str(told.value) == (
-        f"Memory cannot be written: the disk of {disk}/memory is full. Make room and send it again"
+        f"Memory cannot be written: the disk of {disk}/memory is full. Free some space and send it again"
     )
     before = picture(memory.store.load())
     stored = len(memory.edges)

@@ -249,7 +249,7 @@ def move_to_failed(root: Path, path: str, reason: str) -> Path:
     """Move a file to ``failed/`` and write the reason beside it, as ``<its name>.reason.txt``."""
     target = _move(root, path, FAILED)
     note = target.with_name(_cut(target.name, MAX_NAME) + REASON)
-    note.write_text(f"{path} was not taken into memory: {reason}.\n", "utf-8")
+    note.write_text(f"{path} was not imported: {reason}.\n", "utf-8")
     return target
 
 

@@ -203,7 +203,7 @@ def load_keywords(folder: Path, index: NodeIndex) -> tuple[Keywords, int] | None
     except FileNotFoundError:
         return None
     except _DAMAGED as error:
-        log.info("words are read anew", reason=str(error))
+        log.info("word_index_unread", reason=str(error))
         return None
     missing = np.ones(index.size, np.bool_)
     missing[places[places >= 0]] = False

@@ -91,7 +91,8 @@ class CommitTable:
         if "locked" in str(error):
             return StartError(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
         return StartError(
-            f"The memory's ledger {self._path} cannot be opened ({error})", "Is it writable, and whole?"
+            f"The memory's ledger {self._path} cannot be opened ({error})",
+            "Check that it is writable and not damaged",
         )
 
     def state(self) -> dict[str, int]:

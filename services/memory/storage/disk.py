@@ -44,7 +44,7 @@ class Disk:
             kept = committed.get(table.stem, 0)
             versions = {_MANIFEST_BASE - int(file.stem): file for file in table.glob("_versions/*.manifest")}
             if not committed and max(versions, default=0) > 1:
-                raise ValueError(f"{table} holds data, but there is no ledger of it")
+                raise ValueError(f"{table} contains data, but ledger.sqlite does not list it")
             if not kept:
                 self.run("drop", shutil.rmtree, table)
                 continue
@@ -61,9 +61,10 @@ class Disk:
         reason = first_line(error)
         if "No space left" in reason or "disk is full" in reason or "quota" in reason.lower():
             return ActionError(
-                f"Memory cannot be written: the disk of {self.path} is full", "Make room and send it again"
+                f"Memory cannot be written: the disk of {self.path} is full",
+                "Free some space and send it again",
             )
-        return ActionError(f"Memory cannot be written: {reason}", f"Look at {self.path} and send it again")
+        return ActionError(f"Memory cannot be written: {reason}", f"Check {self.path} and send it again")
 
 
 def first_line(error: Exception) -> str:
@@ -129,7 +130,7 @@ class Wal:
         """Let ``segments`` count; raises ValueError if the file is too short for them."""
         self.segments = segments
         if os.fstat(self._file).st_size < self.end:
-            raise ValueError(f"its tail should have {self.end:,} bytes and is shorter")
+            raise ValueError(f"tail.arrow should have {self.end:,} bytes but is shorter")
 
     def read(self, name: str, schema: pa.Schema) -> list[pa.RecordBatch]:
         """The rows of a table."""

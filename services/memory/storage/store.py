@@ -71,7 +71,7 @@ class Store:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StartError(
-                f"The memory cannot be kept in {path}: {error.strerror}",
+                f"The memory cannot be stored in {path}: {error.strerror}",
                 "Set MAILROOM_STATE_DIR to a folder of yours",
             ) from None
         self._state: dict[str, int] = {}
@@ -89,7 +89,7 @@ class Store:
         except FAILURES as error:
             raise StartError(
                 f"The memory in {path} cannot be opened ({first_line(error)})",
-                "Move that folder away to begin anew; what was committed is also in the MEMORY stream",
+                "Move that folder away to start over; what was committed is also in the MEMORY stream",
             ) from None
 
     @property

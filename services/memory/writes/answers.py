@@ -51,7 +51,7 @@ class AnswerRegistry:
                 return await future
         except TimeoutError:
             raise ActionError(
-                "The write is still in line", "Ask again, or see 'mailroom memory health'"
+                "The write is still queued", "Ask again, or see 'mailroom memory health'"
             ) from None
         finally:
             asking.discard(future)

@@ -121,7 +121,7 @@ class Batcher:
 
     async def _refuse(self, logged: LogEntry, error: Exception) -> None:
         log.error("write_failed", seq=logged.seq, exc_info=error)
-        reason = f"Memory failed at it ({type(error).__name__}: {error})"
+        reason = f"Memory failed to store it ({type(error).__name__}: {error})"
         self._unrecorded.append(MemoryRefused(cause=logged.content.id, error=reason))
         await self.record_refusals()
         self._answers.settle(logged.seq, MemoryWritten(cause=logged.content.id, error=reason))

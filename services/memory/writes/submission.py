@@ -120,10 +120,10 @@ def _require_known(entry: Iterable[str], known: Iterable[str], prefix: str = "")
     names = list(known)
     for name in entry:
         if name not in names:
-            raise ValueError(f"{prefix}{name[:40]} is no field; {_nearest(name, names)}")
+            raise ValueError(f"{prefix}{name[:40]} is not a field; {_nearest(name, names)}")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!s}?" if near else f"there are {', '.join(names)}"
+    return f"did you mean {near[0]!s}?" if near else f"known are {', '.join(names)}"
