@@ -114,7 +114,7 @@ def test_reinforcement_gives_back_a_tenth_of_what_is_missing_and_starts_the_time
     now = decay.effective(old, 0.5, at(days=50))
     stronger = decay.reinforce(old, 0.5, at(days=50))
     assert stronger.weight == pytest.approx(now + 0.1 * (1 - now))
-    assert decay.parse_moment(stronger.touched_at) == at(days=50)
+    assert decay.parse_time(stronger.touched_at) == at(days=50)
     assert stronger.created_at == old.created_at
     assert stronger.provenance == old.provenance
     assert decay.effective(stronger, 0.5, at(days=50)) == stronger.weight

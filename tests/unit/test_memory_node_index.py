@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from services.memory.graph.decay import parse_time
 from services.memory.retrieval.node_index import NodeIndex
-from services.memory.retrieval.node_table import parse_time, read_times
+from services.memory.retrieval.node_table import read_times
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.storage.rows import write_nodes
 from shared.contracts import Node, Source

@@ -90,7 +90,7 @@ def test_looking_at_a_part_finds_what_looking_at_all_finds(
     view, directions = many(monkeypatch)
     queries = [(MemoryQuery(text=text), directions[i] + 0.3 * directions[i + 1]) for i in range(0, 300, 30)]
     part = [view.search(query, unit(wanted), NOW)[:5] for query, wanted in queries]
-    assert view._state.vectors.dimensions == DIMENSIONS
+    assert view.dimensions == DIMENSIONS
     monkeypatch.setattr(search, "FEW", 10**9)
     whole = [view.search(query, unit(wanted), NOW)[:5] for query, wanted in queries]
     same = sum(

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from services.memory.briefing.ranking import MIN_WEIGHT
-from services.memory.graph.columns import RELATIONS
+from services.memory.graph.edge_rows import RELATIONS
 from shared.contracts import Relation
 from shared.contracts.queries import Direction
 

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from services.memory.graph.decay import parse_moment
+from services.memory.graph.decay import parse_time
 from shared.contracts import Node
 
 MIN_IMPORTANCE = 0.3
@@ -68,20 +68,20 @@ def daily_rate(node: Node) -> float:
 
 def changed_at(node: Node) -> float:
     """When it was last written, in seconds since the epoch."""
-    return parse_moment(node.updated_at or node.created_at)
+    return parse_time(node.updated_at or node.created_at)
 
 
 def happened_at(node: Node) -> float:
     """When an event took place: the beginning of its validity, else when it was first written."""
-    return parse_moment(node.valid_from or node.created_at)
+    return parse_time(node.valid_from or node.created_at)
 
 
 def is_current(node: Node, moment: float) -> bool:
     """Whether a node is not retired and ``moment`` lies in the time it is valid for."""
     return (
         not node.retired_version
-        and not (node.valid_from and parse_moment(node.valid_from) > moment)
-        and not (node.valid_to and parse_moment(node.valid_to) <= moment)
+        and not (node.valid_from and parse_time(node.valid_from) > moment)
+        and not (node.valid_to and parse_time(node.valid_to) <= moment)
     )
 
 

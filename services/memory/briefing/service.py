@@ -233,7 +233,7 @@ def _end(page: Page, ttl: float) -> float:
     """When a briefing expires: after ``ttl`` seconds, or earlier if something that it shows expires."""
     start = page.moment
     items = (item for section in page.sections for item in section.items)
-    ends = (decay.parse_moment(item.node.valid_to) for item in items if item.node.valid_to)
+    ends = (decay.parse_time(item.node.valid_to) for item in items if item.node.valid_to)
     return min(start + ttl, *(end for end in ends if end > start), start + ttl)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def effective(edge: Edge, importance: float, moment: float) -> float:
     touched = edge.touched_at or edge.created_at
     if not touched or is_exempt(edge.provenance):
         return edge.weight
-    return edge.weight * math.exp(-_rate(importance) * max(0.0, moment - parse_moment(touched)) / DAY)
+    return edge.weight * math.exp(-_rate(importance) * max(0.0, moment - parse_time(touched)) / DAY)
 
 
 def effective_weights(
@@ -71,14 +72,15 @@ def reinforce(edge: Edge, importance: float, moment: float) -> Edge | None:
     whose weight was chosen, and for one that was written or reinforced less than a day ago.
     """
     touched = edge.touched_at or edge.created_at
-    if is_exempt(edge.provenance) or (touched and moment - parse_moment(touched) < DAY):
+    if is_exempt(edge.provenance) or (touched and moment - parse_time(touched) < DAY):
         return None
     weight = effective(edge, importance, moment)
     stamp = datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")
     return amended(edge, weight=min(1.0, weight + GAIN * (1.0 - weight)), touched_at=stamp)
 
 
-def parse_moment(text: str) -> float:
+@lru_cache(4_096)
+def parse_time(text: str) -> float:
     """Seconds since the epoch of an ISO 8601 time; one without a zone is UTC."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import rustworkx
 from numpy.typing import NDArray
 
-from services.memory.graph.columns import CODES, NODE, RELATIONS, EdgeRows, enlarged, number_ids
 from services.memory.graph.decay import effective_weights
+from services.memory.graph.edge_rows import CODES, NODE, RELATIONS, EdgeRows, enlarged, number_ids
 from services.memory.storage.rows import EDGES
 from shared.contracts import Edge, Node
 from shared.contracts.queries import Direction

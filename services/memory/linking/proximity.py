@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from services.memory.graph.decay import parse_time
 from services.memory.linking.rules import MIN_TAGS, MOST_TAGGED, NEAREST, WINDOW
-from services.memory.retrieval.node_table import parse_time
 from shared.contracts import ListQuery, Node
 from shared.contracts.queries import MAX_PAGE
 

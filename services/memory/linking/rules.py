@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from services.memory.graph.decay import parse_time
 from services.memory.linking.new_values import find_new_value
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
-from services.memory.retrieval.node_table import parse_time
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
 
@@ -99,10 +99,7 @@ def link_similar(newer: Node, older: Node, cosine: float) -> Edge | None:
     if cosine < LINK:
         return None
     weight = round(min(1.0, cosine), 4)
-    provenance = {"by": "similarity", "score": weight}
-    return Edge(
-        from_id=newer.id, to_id=older.id, relation=Relation.RELATED_TO, weight=weight, provenance=provenance
-    )
+    return _edge(newer, older, Relation.RELATED_TO, weight, by="similarity", score=weight)
 
 
 def is_generic(neighbours: int) -> bool:
@@ -126,10 +123,7 @@ def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -
     if not are_opposed(embedded_text(newer), embedded_text(older)):
         return None
     weight = round(min(1.0, cosine), 4)
-    provenance = {"by": "contradiction", "score": weight}
-    return Edge(
-        from_id=newer.id, to_id=older.id, relation=Relation.CONTRADICTS, weight=weight, provenance=provenance
-    )
+    return _edge(newer, older, Relation.CONTRADICTS, weight, by="contradiction", score=weight)
 
 
 def are_duplicates(one: Node, other: Node, cosine: float) -> bool:
@@ -207,9 +201,9 @@ def link_in_time(newer: Node, older: Node, seconds: float) -> Edge | None:
     same session .3; None if neither holds.
     """
     if newer.source.agent and newer.source.agent == older.source.agent and seconds <= WINDOW:
-        return _edge(newer, older, Relation.RELATED_TO, CLOSE_IN_TIME, "time")
+        return _edge(newer, older, Relation.RELATED_TO, CLOSE_IN_TIME, by="structural", rule="time")
     if newer.source.session and newer.source.session == older.source.session:
-        return _edge(newer, older, Relation.RELATED_TO, SAME_SESSION, "session")
+        return _edge(newer, older, Relation.RELATED_TO, SAME_SESSION, by="structural", rule="session")
     return None
 
 
@@ -219,7 +213,7 @@ def link_by_tags(newer: Node, older: Node) -> Edge | None:
     if shared < MIN_TAGS:
         return None
     weight = round(min(1.0, SHARED_TAGS * (1 + MORE_TAGS * (shared - MIN_TAGS))), 4)
-    return _edge(newer, older, Relation.RELATED_TO, weight, "tags")
+    return _edge(newer, older, Relation.RELATED_TO, weight, by="structural", rule="tags")
 
 
 def link_decision_to_event(decision: Node, event: Node, seconds: float) -> Edge | None:
@@ -228,18 +222,17 @@ def link_decision_to_event(decision: Node, event: Node, seconds: float) -> Edge 
         return None
     if not decision.source.session or decision.source.session != event.source.session:
         return None
-    return _edge(decision, event, Relation.LED_TO, LED_TO, "led_to")
+    return _edge(decision, event, Relation.LED_TO, LED_TO, by="structural", rule="led_to")
 
 
 def link_instance(observation: Node, pattern: Node, cosine: float) -> Edge | None:
     """An observation is an instance of a pattern that it resembles from .7 on."""
     if (observation.kind, pattern.kind) != ("observation", "pattern") or cosine < PATTERN:
         return None
-    return _edge(observation, pattern, Relation.INSTANCE_OF, INSTANCE_OF, "instance")
+    return _edge(observation, pattern, Relation.INSTANCE_OF, INSTANCE_OF, by="structural", rule="instance")
 
 
-def _edge(start: Node, end: Node, relation: Relation, weight: float, rule: str) -> Edge:
-    provenance = {"by": "structural", "rule": rule}
+def _edge(start: Node, end: Node, relation: Relation, weight: float, **provenance: Any) -> Edge:
     return Edge(from_id=start.id, to_id=end.id, relation=relation, weight=weight, provenance=provenance)
 
 
@@ -262,10 +255,8 @@ def find_supersession(newer: Node, older: Node, cosine: float, moment: float) ->
         rule = "title"
     if not rule:
         return None
-    provenance = {"by": "supersession", "rule": rule, "score": round(min(1.0, cosine), 4)}
-    return Edge(
-        from_id=newer.id, to_id=older.id, relation=Relation.SUPERSEDES, weight=WEIGHT, provenance=provenance
-    )
+    score = round(min(1.0, cosine), 4)
+    return _edge(newer, older, Relation.SUPERSEDES, WEIGHT, by="supersession", rule=rule, score=score)
 
 
 def end_validity(older: Node, newer: Node) -> Node:

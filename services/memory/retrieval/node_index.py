@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from services.memory.graph.decay import parse_time
 from services.memory.retrieval.arrays import GrowingArray
-from services.memory.retrieval.node_table import NodeRows, measure, parse_time, read_tags, read_times
+from services.memory.retrieval.node_table import NodeRows, measure, read_tags, read_times
 from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.sessions import Sessions
 from shared.contracts import Node

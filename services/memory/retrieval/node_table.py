@@ -1,7 +1,6 @@
 """What the table of nodes says: of all rows by column, of some as nodes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from services.memory.graph.decay import parse_time
 from services.memory.retrieval.postings import Postings
 from shared.contracts import Node, Source
 from shared.contracts.base import amended
@@ -34,13 +34,6 @@ def measure(table: pa.RecordBatch) -> NDArray[np.int32]:
     for name in ("title", "body"):
         total = total + pc.utf8_length(table.column(name)).to_numpy()
     return total.astype(np.int32)
-
-
-@lru_cache(4_096)
-def parse_time(text: str) -> float:
-    """Seconds since the epoch; a time without a zone is UTC."""
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def read_times(column: pa.Array) -> NDArray[np.float64]:

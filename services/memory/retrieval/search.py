@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from services.memory.graph.decay import parse_time
 from services.memory.retrieval import ranking
 from services.memory.retrieval.keywords import K1, B, Keywords, query_words
 from services.memory.retrieval.node_index import Mask, NodeIndex
-from services.memory.retrieval.node_table import parse_time
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable
 from shared.contracts import ListQuery, MemoryQuery

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.graph.decay import EXEMPT, is_exempt, parse_moment
+from services.memory.graph.decay import EXEMPT, is_exempt, parse_time
 from shared.contracts import Edge, Relation
 from shared.contracts.base import amended
 
@@ -155,7 +155,7 @@ def number_ids(
 
 def to_microseconds(text: str) -> int:
     """Since the epoch; NEVER for an empty text."""
-    return round(parse_moment(text) * 1e6) if text else NEVER
+    return round(parse_time(text) * 1e6) if text else NEVER
 
 
 @lru_cache(4_096)
