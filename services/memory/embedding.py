@@ -129,7 +129,7 @@ def _is_passing(error: Exception) -> bool:
     return not isinstance(status, int) or status in (408, 409, 425, 429) or not 400 <= status < 500
 
 
-class AnyEmbedder(Protocol):
+class Embedder(Protocol):
     """What the memory needs of an embedder."""
 
     @property
@@ -151,14 +151,14 @@ class AnyEmbedder(Protocol):
         """Stop the threads."""
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ModelChoice(msgspec.Struct, frozen=True):
     """A model of a family, as ``settings.embedding`` names it."""
 
     family: str
     name: str
 
 
-def parse_choice(embedding: str) -> Choice:
+def parse_choice(embedding: str) -> ModelChoice:
     """``openai:NAME`` and the like; raises StartError with the allowed families."""
     family, _, name = embedding.partition(":")
     if family not in EXTRAS or not name.strip():
@@ -166,19 +166,19 @@ def parse_choice(embedding: str) -> Choice:
             f"MAILROOM_EMBEDDING is {embedding!r}",
             f"Give {', '.join(f'{known}:NAME' for known in EXTRAS)}, or nothing for Mailroom's own model",
         )
-    return Choice(family, name.strip())
+    return ModelChoice(family, name.strip())
 
 
-def open_embedder(settings: Settings) -> AnyEmbedder:
+def open_embedder(settings: Settings) -> Embedder:
     """The embedder ``settings.embedding`` names, asked once so that its dimensions are known.
 
     Raises StartError with cause and cure: an unknown family, a package that is not installed, no key, a
     server that does not answer, or the files of Mailroom's own model missing or broken.
     """
     if not settings.embedding:
-        from services.memory.local_embedder import Embedder
+        from services.memory.local_embedder import LocalEmbedder
 
-        return Embedder(settings.models)
+        return LocalEmbedder(settings.models)
     choice = parse_choice(settings.embedding)
     _require_package(choice)
     _quieten()
@@ -188,7 +188,7 @@ def open_embedder(settings: Settings) -> AnyEmbedder:
         raise StartError(error.cause, error.cure) from None
 
 
-def _require_package(choice: Choice) -> None:
+def _require_package(choice: ModelChoice) -> None:
     module, extra = EXTRAS[choice.family]
     if importlib.util.find_spec(module) is None:
         raise StartError(
@@ -197,7 +197,7 @@ def _require_package(choice: Choice) -> None:
         )
 
 
-def _create(choice: Choice, settings: Settings) -> Any:
+def _create(choice: ModelChoice, settings: Settings) -> Any:
     make = {"openai": _create_openai, "ollama": _create_ollama}.get(choice.family, _create_local)
     try:
         return make(choice, settings)
@@ -209,7 +209,7 @@ def _create(choice: Choice, settings: Settings) -> Any:
         ) from None
 
 
-def _create_openai(choice: Choice, settings: Settings) -> Any:
+def _create_openai(choice: ModelChoice, settings: Settings) -> Any:
     options = {"name": choice.name}
     if settings.embedding_url:
         options["base_url"] = settings.embedding_url
@@ -223,7 +223,7 @@ def _create_openai(choice: Choice, settings: Settings) -> Any:
     return function
 
 
-def _create_ollama(choice: Choice, settings: Settings) -> Any:
+def _create_ollama(choice: ModelChoice, settings: Settings) -> Any:
     client: dict[str, Any] = {"timeout": REQUEST_TIMEOUT}
     if settings.embedding_key:
         client["headers"] = {"Authorization": f"Bearer {settings.embedding_key}"}
@@ -231,7 +231,7 @@ def _create_ollama(choice: Choice, settings: Settings) -> Any:
     return _registry().get("ollama").create(name=choice.name, ollama_client_kwargs=client, **host)
 
 
-def _create_local(choice: Choice, _: Settings) -> Any:
+def _create_local(choice: ModelChoice, _: Settings) -> Any:
     # the registry's own default would run code that comes with a model
     return _registry().get("sentence-transformers").create(name=choice.name, trust_remote_code=False)
 

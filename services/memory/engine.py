@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from services.memory.loading import load_view, open_embedder, open_reranker, open_store, save_view
 from services.memory.writes.change import LoggedWrite
-from services.memory.writes.writer import Watcher, Writer, Written
+from services.memory.writes.writer import BatchResult, Watcher, Writer
 from shared.contracts import (
     EdgePage,
     EdgesQuery,
@@ -33,7 +33,7 @@ from shared.log import logger
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.embedding import AnyEmbedder
+    from services.memory.embedding import Embedder
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.store import Store
@@ -60,7 +60,7 @@ class MemoryEngine:
     """
 
     def __init__(
-        self, path: Path, store: "Store", view: "View", embedder: "AnyEmbedder", reranker: "Reranker"
+        self, path: Path, store: "Store", view: "View", embedder: "Embedder", reranker: "Reranker"
     ) -> None:
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
@@ -133,7 +133,7 @@ class MemoryEngine:
         made = await self.run_in_reader(self._store.commits.briefing_moment, agent, version)
         return await self.moment_of(version) if made is None else made
 
-    async def write(self, entries: Sequence[LoggedWrite]) -> Written:
+    async def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
         """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
         stored.
 

@@ -11,7 +11,7 @@ from shared.log import logger
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.embedding import AnyEmbedder
+    from services.memory.embedding import Embedder
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.store import Store
@@ -25,7 +25,7 @@ WORTH_SAVING = 0.1
 log = logger(__name__)
 
 
-def open_embedder(settings: Settings) -> "AnyEmbedder":
+def open_embedder(settings: Settings) -> "Embedder":
     """The embedder that the settings name; raises StartError with the cure."""
     from services.memory import embedding
 
@@ -39,7 +39,7 @@ def open_reranker(settings: Settings) -> "Reranker":
     return Reranker(settings.models)
 
 
-def open_store(path: Path, embedder: "AnyEmbedder") -> "Store":
+def open_store(path: Path, embedder: "Embedder") -> "Store":
     """The store in ``path``; raises StartError with the cure."""
     from services.memory.storage.store import Store
 

@@ -33,7 +33,7 @@ WORKERS = 2
 Vectors = NDArray[np.float32]
 
 
-class Embedder:
+class LocalEmbedder:
     """The model, loaded from ``directory``; raises StartError with the cure if it is missing or broken.
 
     A vector depends on its text alone, whatever else is embedded at the same time: each text is a run of its

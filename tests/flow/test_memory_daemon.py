@@ -12,7 +12,7 @@ from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
 from services.memory.retrieval.ranking import MEANING
 from services.memory.writes.change import LoggedWrite
-from services.memory.writes.writer import Written
+from services.memory.writes.writer import BatchResult
 from shared.contracts import Edge, EdgesQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node, Source
 from shared.settings import Settings, load
 
@@ -35,7 +35,7 @@ async def memory(settings: Settings) -> AsyncIterator[MemoryEngine]:
     await daemon.close()
 
 
-async def store(memory: MemoryEngine, *writes: MemoryWrite) -> Written:
+async def store(memory: MemoryEngine, *writes: MemoryWrite) -> BatchResult:
     """Store writes as the log would bring them: each with the next version."""
     start = memory.version + 1
     entries = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from services.memory.linking.linker import link_cycle, merge_duplicates, remove_faded_edges
-from services.memory.local_embedder import Embedder
+from services.memory.local_embedder import LocalEmbedder
 from services.memory.model import fetch
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import Tables, Vectors, write_edges, write_nodes
@@ -22,15 +22,15 @@ from tests.support.memory import DIMENSIONS, NOW, World, at, note
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Iterator[Embedder]:
+def embedder() -> Iterator[LocalEmbedder]:
     models: Path = fetch(load().models, lambda line: None)
-    loaded = Embedder(models)
+    loaded = LocalEmbedder(models)
     yield loaded
     loaded.close()
 
 
 @pytest.fixture
-def world(embedder: Embedder) -> World:
+def world(embedder: LocalEmbedder) -> World:
     return World(embed=embedder.embed)
 
 
@@ -177,7 +177,7 @@ def test_a_changed_word_in_a_long_text_supersedes_by_likeness_alone(
         ("The user's favourite fruit is apple", "The user's favourite fruit is pear", "fact", ""),
     ],
 )
-def test_the_gate(embedder: Embedder, old: str, new: str, kind: str, check: str) -> None:
+def test_the_gate(embedder: LocalEmbedder, old: str, new: str, kind: str, check: str) -> None:
     vectors = embedder.embed([old, new])
     rejection = find_rejection(note("new", new, kind=kind), note("old", old), float(vectors[0] @ vectors[1]))
     assert (rejection.check if rejection else "") == check

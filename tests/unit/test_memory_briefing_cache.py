@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from services.memory.briefing import service
 from services.memory.briefing.composing import compose, draft
-from services.memory.briefing.service import MAX_LISTS, AccessCounts, BriefingCache, Ready
+from services.memory.briefing.service import MAX_LISTS, AccessCounts, BriefingCache, CachedBriefing
 from services.memory.writes.change import Change
 from shared.contracts import Briefing, Edge, Relation
 from tests.support.memory import DAY, NOW, World, direction, edge, ids, node, stamp
@@ -50,7 +50,7 @@ def office() -> World:
 
 def make(
     world: World, cache: BriefingCache, agent: str, moment: float = NOW, *, compact: bool = False
-) -> Ready:
+) -> CachedBriefing:
     return cache.make(agent, moment, lambda: draft(world.view, agent, moment), compact=compact)
 
 

@@ -12,8 +12,8 @@ from services.memory.briefing.page import (
     CHARACTERS,
     Item,
     Page,
+    RenderedText,
     Section,
-    Text,
     Unit,
     divide_fairly,
     escape,
@@ -75,7 +75,7 @@ def headings(text: str) -> list[str]:
     return [tokens[place + 1].content for place, token in enumerate(tokens) if token.type == "heading_open"]
 
 
-def shown(result: Text) -> list[str]:
+def shown(result: RenderedText) -> list[str]:
     return [item.node.id for section in result.sections for item in section.items]
 
 
@@ -89,7 +89,7 @@ def structure(text: str) -> list[str]:
     ]
 
 
-def expected(result: Text, preface: int = 1) -> list[str]:
+def expected(result: RenderedText, preface: int = 1) -> list[str]:
     heading, paragraph = ["heading_open", "heading_close"], ["paragraph_open", "paragraph_close"]
     blocks = heading + paragraph * preface
     for section in result.sections:

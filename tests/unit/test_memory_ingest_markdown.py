@@ -12,7 +12,7 @@ from services.memory.ingest.fields import (
     parse_front_matter,
 )
 from services.memory.ingest.markdown import parse_note
-from services.memory.ingest.pieces import MAX_BODY, Link, classify
+from services.memory.ingest.pieces import MAX_BODY, NoteLink, classify
 from services.memory.ingest.splitting import split_text
 
 NOTE = """\
@@ -175,22 +175,26 @@ def test_links_of_all_forms_and_none_in_code() -> None:
     text = "[[A]] ![[folder/B#Part|shown]] [[C^block]] [[A]] `[[No]]` [[p.png]] [[#Here]]"
     text += " [x](sub/D%20E.md#top) [y](http://z/w.md)"
     assert find_links(text) == (
-        Link("A"),
-        Link("folder/B", "Part"),
-        Link("C^block"),
-        Link("sub/D E", "top"),
+        NoteLink("A"),
+        NoteLink("folder/B", "Part"),
+        NoteLink("C^block"),
+        NoteLink("sub/D E", "top"),
     )
-    assert find_links("[[Node.js]] [[N#^block]] [[a\\|b]]") == (Link("Node.js"), Link("N"), Link("a"))
+    assert find_links("[[Node.js]] [[N#^block]] [[a\\|b]]") == (
+        NoteLink("Node.js"),
+        NoteLink("N"),
+        NoteLink("a"),
+    )
 
 
 def test_a_link_means_the_nearest_note_that_fits() -> None:
-    ids = candidate_ids(Link("folder/B"), "vault/x/A.md")
+    ids = candidate_ids(NoteLink("folder/B"), "vault/x/A.md")
     assert ids == [
         path_id("vault/x/folder/B"),
         path_id("vault/folder/B"),
         path_id("folder/B"),
         name_id("B"),
     ]
-    assert candidate_ids(Link("../B"), "vault/x/A.md")[-2:] == [path_id("vault/B"), name_id("b")]
-    assert matches_path(Link("folder/b"), "vault/Folder/B.md")
-    assert not matches_path(Link("other/B"), "vault/folder/B.md")
+    assert candidate_ids(NoteLink("../B"), "vault/x/A.md")[-2:] == [path_id("vault/B"), name_id("b")]
+    assert matches_path(NoteLink("folder/b"), "vault/Folder/B.md")
+    assert not matches_path(NoteLink("other/B"), "vault/folder/B.md")

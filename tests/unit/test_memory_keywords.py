@@ -10,7 +10,7 @@ import pytest
 from services.memory.retrieval import keywords as module
 from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words, split_words
 from services.memory.retrieval.node_index import NodeIndex
-from services.memory.retrieval.search import Search, State
+from services.memory.retrieval.search import Search, SearchState
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import write_nodes
 from shared.contracts import MemoryQuery, Node
@@ -193,7 +193,7 @@ def test_the_best_by_words_are_those_of_all_texts_where_most_are_passed_over() -
     chances = 1 / np.arange(1, 401)
     texts = [" ".join(random.choice(names, 12, p=chances / chances.sum())) for _ in range(4_000)]
     keywords, live = Keywords.build(texts), random.random(4_000) < 0.9
-    search = Search(State(None, keywords, None, {}), live)  # type: ignore[arg-type]
+    search = Search(SearchState(None, keywords, None, {}), live)  # type: ignore[arg-type]
     for text in ("w0x w1x w3x w90x w200x", "w0x w2x", "w350x w0x w1x"):
         every = search.find_by_words(text, live, 4_000)
         scores = _score_words(keywords, live, text)

@@ -149,7 +149,7 @@ def test_who_came_later_stands_beside_nobody_yet() -> None:
 
 
 def test_neighbours_after_sessions_were_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.memory.retrieval.sessions.MOST_AT_HAND", 3)
+    monkeypatch.setattr("services.memory.retrieval.sessions.MAX_CHANGED", 3)
     nodes = {entry.id: entry for entry in (talk(i, f"s{i % 3}", i) for i in range(12))}
     some = index(*nodes.values())
     for i in range(12, 30):

@@ -20,7 +20,7 @@ from services.memory.briefing.ranking import (
     OWN_WEIGHT,
     REVIEW_TAGS,
 )
-from services.memory.briefing.scope import RECENT, Scope
+from services.memory.briefing.scope import RECENT, AgentScope
 from services.memory.briefing.sections import (
     ACTIVE,
     CONTEXT,
@@ -72,7 +72,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     open: Collection[str]
 
 
-def find_candidates(view: "View", scope: Scope) -> Candidates:
+def find_candidates(view: "View", scope: AgentScope) -> Candidates:
     """The candidates for each section in the order of their rank, as far as it is known without reading
     them.
     """
@@ -102,7 +102,7 @@ def find_candidates(view: "View", scope: Scope) -> Candidates:
 Source = Iterable[tuple[str, Weights]]
 
 
-def _worth(view: "View", scope: Scope, ids: list[str]) -> dict[str, float]:
+def _worth(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, float]:
     """importance x recency of those that are important enough."""
     importance, changed, _ = view.measure(ids)
     rates = np.full(len(ids), OTHER_RATE)
@@ -118,7 +118,7 @@ def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: fl
     return np.asarray(importance * np.exp(-rates * np.maximum(0.0, moment - changed) / DAY))
 
 
-def _tied(view: "View", scope: Scope) -> Source:
+def _tied(view: "View", scope: AgentScope) -> Source:
     ties = scope.ties
     for title, kinds in (
         (RELATIONSHIPS, RELATED),
@@ -132,7 +132,7 @@ def _tied(view: "View", scope: Scope) -> Source:
     yield IDENTITY, {key: ties[key].applies for key in _of_kinds(view, applying, ("preference", "fact"))}
 
 
-def _own(view: "View", scope: Scope) -> Source:
+def _own(view: "View", scope: AgentScope) -> Source:
     agent = scope.agent
     tagged = view.select(tags=(agent,), min_importance=MIN_IMPORTANCE, limit=OWN)
     shared = view.select(agent=agent, kinds=SHARED[:-1], min_importance=MIN_IMPORTANCE, limit=OWN)
@@ -142,7 +142,7 @@ def _own(view: "View", scope: Scope) -> Source:
     yield RECENT_EVENTS, dict.fromkeys(_of_kinds(view, tagged, EVENTS), OWN_WEIGHT)
 
 
-def _of_low_importance(view: "View", scope: Scope) -> Source:
+def _of_low_importance(view: "View", scope: AgentScope) -> Source:
     """Facts of low importance of its own, tied to it, or near."""
     own = view.select(agent=scope.agent, kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
     own += view.select(tags=(scope.agent,), kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
@@ -156,7 +156,7 @@ def _of_low_importance(view: "View", scope: Scope) -> Source:
     yield UNRESOLVED, {key: weights[key] for key, is_low in low if is_low}
 
 
-def _for_review(view: "View", scope: Scope) -> Source:
+def _for_review(view: "View", scope: AgentScope) -> Source:
     for tag in REVIEW_TAGS:
         marked = view.select(tags=(tag,), min_importance=MIN_IMPORTANCE, limit=WIDEST)
         if marked:
@@ -166,7 +166,7 @@ def _for_review(view: "View", scope: Scope) -> Source:
             yield UNRESOLVED, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 
 
-def _recent(view: "View", scope: Scope) -> Source:
+def _recent(view: "View", scope: AgentScope) -> Source:
     since = scope.moment - RECENT
     latest = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE)
     near = [key for key in latest if scope.unknown or key in scope.near]
@@ -174,7 +174,7 @@ def _recent(view: "View", scope: Scope) -> Source:
     yield RECENT_EVENTS, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 
 
-def _related_to_work(view: "View", scope: Scope) -> Source:
+def _related_to_work(view: "View", scope: AgentScope) -> Source:
     """What is near in meaning or in the graph to what the agent has been doing, by 0.5 x near + 0.5 x
     graph.
     """
@@ -193,7 +193,7 @@ def _related_to_work(view: "View", scope: Scope) -> Source:
     )
 
 
-def _shared(view: "View", scope: Scope) -> dict[str, tuple[Weights, bool]]:
+def _shared(view: "View", scope: AgentScope) -> dict[str, tuple[Weights, bool]]:
     """Of the nodes that may concern all agents, enough of each kind if memory has them; and whether there
     are more.
     """

@@ -19,7 +19,7 @@ from services.memory.briefing.page import (
     render_markdown,
 )
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, is_current, rank
-from services.memory.briefing.scope import Scope, find_scope
+from services.memory.briefing.scope import AgentScope, find_scope
 from services.memory.briefing.sections import ORDER, PATTERNS, UNRESOLVED
 from services.memory.briefing.selection import Selection, select_nodes
 from shared.contracts import Briefing, BriefingSection, Node, Relation
@@ -137,7 +137,7 @@ def _make_sections(
     }
 
 
-def _preface(scope: Scope, sections: Iterable[Section]) -> str:
+def _preface(scope: AgentScope, sections: Iterable[Section]) -> str:
     if not any(sections):
         return EMPTY
     if scope.unknown:
@@ -204,7 +204,7 @@ def _assemble(pairs: dict[tuple[str, str], float], sides: Mapping[str, Node]) ->
     return Unit(items=tuple(items), least=2)
 
 
-def _add_evidence(view: "View", section: Section, scope: Scope, elsewhere: Container[str]) -> Section:
+def _add_evidence(view: "View", section: Section, scope: AgentScope, elsewhere: Container[str]) -> Section:
     """The section of patterns with the best supporting observations below each, as many as fit.
 
     Each of the first patterns gets its best one before any gets a second.
@@ -226,7 +226,7 @@ def _add_evidence(view: "View", section: Section, scope: Scope, elsewhere: Conta
 
 
 def _find_support(
-    view: "View", patterns: list[str], scope: Scope, elsewhere: Container[str]
+    view: "View", patterns: list[str], scope: AgentScope, elsewhere: Container[str]
 ) -> dict[str, list[Item]]:
     """The observations of each pattern, best first; one that supports several is shown below the first
     of them.

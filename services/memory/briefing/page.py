@@ -146,14 +146,14 @@ def _size(units: Sequence[Unit]) -> int:
     return sum(len(unit.items) for unit in units)
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class RenderedText(msgspec.Struct, frozen=True, kw_only=True):
     """A finished text, and the sections cut to what it shows."""
 
     text: str
     sections: tuple[Section, ...]
 
 
-def render_markdown(page: Page, characters: int = CHARACTERS) -> Text:
+def render_markdown(page: Page, characters: int = CHARACTERS) -> RenderedText:
     """The page as Markdown of at most ``characters``: a heading a section, ``- **title** (kind): body`` an
     item.
     """
@@ -169,7 +169,7 @@ def _format_item(title_limit: int, body_limit: int, item: Item) -> str:
     return f"- **{title}** ({escape(about)})" + (f": {body}\n" if body else "\n")
 
 
-def render_compact(page: Page, characters: int = CHARACTERS) -> Text:
+def render_compact(page: Page, characters: int = CHARACTERS) -> RenderedText:
     """The page as Markdown of at most ``characters``: a heading a section, ``- title`` an item."""
     return _fit(page, [_format_title], characters)
 
@@ -186,7 +186,7 @@ def escape(line: str) -> str:
     return _MARKUP.sub(lambda match: "\\" + match[0], line)
 
 
-def _fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> Text:
+def _fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> RenderedText:
     """The page as text of at most ``characters``.
 
     ``forms`` are ways to write an item, the longest first: the first that gets everything in is taken. If
@@ -199,10 +199,10 @@ def _fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> Tex
         lines = {item.node.id: form(item) for section in page.sections for item in section.items}
         text = _write(page, page.sections, lines)
         if len(text) <= characters:
-            return Text(text=text, sections=page.sections)
+            return RenderedText(text=text, sections=page.sections)
     bare = [msgspec.structs.replace(section, units=(), omitted=_MANY) for section in page.sections]
     sections = _divide(page.sections, characters - len(_write(page, bare, lines)), lines)
-    return Text(text=_write(page, sections, lines), sections=sections)
+    return RenderedText(text=_write(page, sections, lines), sections=sections)
 
 
 def _divide(sections: Sequence[Section], room: int, lines: Lines) -> tuple[Section, ...]:

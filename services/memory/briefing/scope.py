@@ -46,7 +46,7 @@ _ACTIVITIES = frozenset("decision event episodic goal observation pattern task".
 """Kinds that are about an agent and never the agent itself, however they are tagged."""
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class AgentScope(msgspec.Struct, frozen=True, kw_only=True):
     """What of memory concerns ``agent`` at ``moment``.
 
     ``node`` is the agent's own node. ``ties`` are the nodes joined with it, with its instances or with what
@@ -68,7 +68,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     unknown: bool
 
 
-def find_scope(view: "View", agent: str, moment: float) -> Scope:
+def find_scope(view: "View", agent: str, moment: float) -> AgentScope:
     """The scope of ``agent`` at ``moment``."""
     node = find_agent(view, agent, moment)
     own = [node.id] if node else []
@@ -77,7 +77,7 @@ def find_scope(view: "View", agent: str, moment: float) -> Scope:
     latest = view.select(agent=agent, min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
     anchors = _find_anchors(view, latest[: ANCHORS + SPARE], moment)
     heaviest = sorted(ties, key=lambda node_id: (-ties[node_id].weight, node_id))[:SUSPECTS]
-    return Scope(
+    return AgentScope(
         agent=agent,
         moment=moment,
         node=node,

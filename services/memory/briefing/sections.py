@@ -19,7 +19,7 @@ from services.memory.briefing.ranking import (
     is_vague,
     rank,
 )
-from services.memory.briefing.scope import RECENT, Scope, is_own
+from services.memory.briefing.scope import RECENT, AgentScope, is_own
 from shared.contracts import Node
 
 IDENTITY = "Identity"
@@ -78,7 +78,7 @@ class Placement(NamedTuple):
     note: str = ""
 
 
-def assign_section(node: Node, scope: Scope, standing: EdgeFacts, cosine: float) -> Placement | None:
+def assign_section(node: Node, scope: AgentScope, standing: EdgeFacts, cosine: float) -> Placement | None:
     """The section a node belongs to and its rank there; None if it does not belong to this briefing.
 
     Scored importance x weight x recency (``rank``). The weight is that of the strongest edge with the
@@ -106,7 +106,7 @@ Found = tuple[str, float, str] | None
 """Section, weight, note."""
 
 
-def unresolved(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
+def unresolved(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """What is marked for review by a tag, and vague facts, in its neighbourhood and scope; of its suspects
     also what says in its metadata that it is to be reviewed or uncertain.
     """
@@ -122,7 +122,7 @@ def unresolved(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
     return None
 
 
-def identity(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
+def identity(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Preferences and facts that apply to it, and preferences that are its own or concern all agents."""
     if node.kind not in ("preference", "fact"):
         return None
@@ -132,7 +132,7 @@ def identity(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
     return (IDENTITY, weight, "") if weight else None
 
 
-def recent_events(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
+def recent_events(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Events of the last 48 hours in its neighbourhood and scope."""
     if node.kind not in EVENTS or not 0 <= scope.moment - happened_at(node) <= RECENT:
         return None
@@ -140,7 +140,7 @@ def recent_events(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
     return (RECENT_EVENTS, weight, "") if weight else None
 
 
-def relationships(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
+def relationships(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """People, agents and systems that it has an edge with."""
     if node.kind not in RELATED or node.id not in standing.ties:
         return None
@@ -148,19 +148,19 @@ def relationships(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
     return (RELATIONSHIPS, joined.weight, joined.note) if joined.weight >= MIN_WEIGHT else None
 
 
-def patterns(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
+def patterns(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Patterns that apply to it, to its instances, or to no agent in particular."""
     weight = shared_weight(node, scope, standing) if node.kind == "pattern" else 0.0
     return (PATTERNS, weight, "") if weight else None
 
 
-def goals(node: Node, scope: Scope, standing: EdgeFacts) -> Found:
+def goals(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Active goals of its own, and those of no agent in particular."""
     weight = shared_weight(node, scope, standing) if node.kind == "goal" and is_active(node) else 0.0
     return (GOALS, weight, "") if weight else None
 
 
-def relevance(node: Node, scope: Scope, standing: EdgeFacts, cosine: float) -> float:
+def relevance(node: Node, scope: AgentScope, standing: EdgeFacts, cosine: float) -> float:
     """How much decisions, facts, events, preferences and tasks have to do with what the agent has been
     doing; 0: too little.
 
@@ -185,7 +185,7 @@ def nearness(cosine: float) -> float:
     return min(1.0, max(0.0, (cosine - FAR) / (1 - FAR)))
 
 
-def local_weight(node: Node, scope: Scope, standing: EdgeFacts) -> float:
+def local_weight(node: Node, scope: AgentScope, standing: EdgeFacts) -> float:
     """The weight of what has to be the agent's own, or near it; 0 for what is neither."""
     if node.id in standing.ties and standing.ties[node.id].weight >= MIN_WEIGHT:
         return standing.ties[node.id].weight
@@ -194,7 +194,7 @@ def local_weight(node: Node, scope: Scope, standing: EdgeFacts) -> float:
     return BASE_WEIGHT if scope.unknown or node.id in scope.near else 0.0
 
 
-def shared_weight(node: Node, scope: Scope, standing: EdgeFacts) -> float:
+def shared_weight(node: Node, scope: AgentScope, standing: EdgeFacts) -> float:
     """The weight of a node that may be the agent's own or concern all agents; 0 if it is bound to other
     agents.
 

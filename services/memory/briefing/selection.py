@@ -9,7 +9,7 @@ from services.memory.briefing.candidates import Candidates, find_candidates
 from services.memory.briefing.links import EdgeFacts, Link, find_bound, find_links, find_superseded
 from services.memory.briefing.page import ITEMS
 from services.memory.briefing.ranking import MIN_WEIGHT
-from services.memory.briefing.scope import Scope
+from services.memory.briefing.scope import AgentScope
 from services.memory.briefing.sections import SHARED, Placement, assign_section
 from shared.contracts import Node, Relation
 
@@ -40,7 +40,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     consulted: int
 
 
-def select_nodes(view: "View", scope: Scope) -> Selection:
+def select_nodes(view: "View", scope: AgentScope) -> Selection:
     """Read candidates in the order of their rank, those with a contradiction in any case, and place them."""
     listed = find_candidates(view, scope)
     everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
@@ -71,14 +71,14 @@ def select_nodes(view: "View", scope: Scope) -> Selection:
     )
 
 
-def _is_local(node_id: str, scope: Scope) -> bool:
+def _is_local(node_id: str, scope: AgentScope) -> bool:
     """Whether a node's contradictions concern the agent, though the node itself has no place in the
     briefing.
     """
     return scope.unknown or node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
 
 
-def _find_contradictions(view: "View", scope: Scope, candidates: Iterable[str]) -> list[Link]:
+def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[str]) -> list[Link]:
     """The contradictions of candidates and of what is in the agent's neighbourhood and scope."""
     starts = dict.fromkeys((*candidates, *scope.ties, *scope.near, *scope.anchors))
     if scope.unknown:
@@ -88,7 +88,7 @@ def _find_contradictions(view: "View", scope: Scope, candidates: Iterable[str]) 
     return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT, oriented=False)
 
 
-def _assign_sections(view: "View", scope: Scope, nodes: Iterable[Node]) -> dict[str, Placement]:
+def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> dict[str, Placement]:
     """The places of those nodes that have one, by id."""
     nodes = list(nodes)
     standing = _read_edges(view, scope, nodes)
@@ -99,7 +99,7 @@ def _assign_sections(view: "View", scope: Scope, nodes: Iterable[Node]) -> dict[
     return {node.id: spot for node, spot in zip(nodes, spots, strict=True) if spot}
 
 
-def _read_edges(view: "View", scope: Scope, nodes: list[Node]) -> EdgeFacts:
+def _read_edges(view: "View", scope: AgentScope, nodes: list[Node]) -> EdgeFacts:
     """What the edges say of these nodes."""
     shared = [node.id for node in nodes if node.kind in SHARED]
     return EdgeFacts(

@@ -43,7 +43,7 @@ MAX_EDGES = 1_000
 """The most edges that one write reinforces."""
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
+class CachedBriefing(msgspec.Struct, frozen=True, kw_only=True):
     """A Briefing as JSON, made at graph version ``version`` and ``moment`` (seconds since the epoch)."""
 
     data: bytes
@@ -55,7 +55,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 class _Entry(msgspec.Struct, kw_only=True):
     page: Page
     ends: float
-    forms: dict[bool, Ready]
+    forms: dict[bool, CachedBriefing]
 
 
 class BriefingCache:
@@ -73,7 +73,7 @@ class BriefingCache:
         self._lock = threading.Lock()
         self._changed = 0
 
-    def get(self, agent: str, compact: bool, now: float) -> Ready | None:
+    def get(self, agent: str, compact: bool, now: float) -> CachedBriefing | None:
         """The briefing, if it is cached and valid; counts as an access of its nodes."""
         entry = self._find(agent, now)
         if entry is None or compact not in entry.forms:
@@ -81,7 +81,9 @@ class BriefingCache:
         self.accesses.count(entry.forms[compact].ids)
         return entry.forms[compact]
 
-    def make(self, agent: str, now: float, compose: Callable[[], Page], *, compact: bool = False) -> Ready:
+    def make(
+        self, agent: str, now: float, compose: Callable[[], Page], *, compact: bool = False
+    ) -> CachedBriefing:
         """The briefing, composed unless it is cached and valid; not counted as an access."""
         entry = self._find(agent, now) or self._put(compose())
         if compact not in entry.forms:
@@ -186,8 +188,8 @@ class BriefingService:
         """How many briefings were served and made since the start."""
         return dict(self._counts)
 
-    async def _make(self, agent: str, *, compact: bool = False) -> Ready:
-        def make() -> Ready:
+    async def _make(self, agent: str, *, compact: bool = False) -> CachedBriefing:
+        def make() -> CachedBriefing:
             return self._cache.make(agent, time.time(), lambda: self._draft(agent), compact=compact)
 
         ready = await self._engine.run_in_reader(make)
@@ -219,9 +221,9 @@ class BriefingService:
             return compose(view, query.agent, moment, compact=query.compact)
 
 
-def _render(page: Page, compact: bool) -> Ready:
+def _render(page: Page, compact: bool) -> CachedBriefing:
     briefing = render(page, compact=compact)
-    return Ready(
+    return CachedBriefing(
         data=briefing.to_json(),
         version=page.version,
         moment=page.moment,

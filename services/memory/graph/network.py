@@ -64,13 +64,13 @@ class Network:
 
     def put_node(self, node: Node) -> None:
         """Take in what walking needs to know of a node as it is now."""
-        place = self._take_place(node.id)
+        place = self._add_place(node.id)
         kind = self.kinds.setdefault(node.kind, len(self.kinds))
         self.nodes[place] = (node.importance, kind, not node.retired_version)
 
     def put_edge(self, edge: Edge) -> None:
         """Take in an edge as it is now; a retired one leaves."""
-        start, end = self._take_place(edge.from_id), self._take_place(edge.to_id)
+        start, end = self._add_place(edge.from_id), self._add_place(edge.to_id)
         row = self.find(start, end, CODES[edge.relation])
         change = 0
         if not edge.retired_version:
@@ -116,7 +116,7 @@ class Network:
         """The edges of these rows by from, to and relation."""
         return self.rows.read(np.asarray(rows, np.intp), self.ids)
 
-    def _take_place(self, node_id: str) -> int:
+    def _add_place(self, node_id: str) -> int:
         place = self.places.get(node_id)
         if place is None:
             place = self.net.add_node(None)

@@ -51,12 +51,12 @@ def find_paths(view: GraphView, query: PathsQuery, moment: float) -> list[Path]:
     Raises ValueError for nodes that are not in memory.
     """
     start, end = (view.graph.locate([node_id])[0] for node_id in (query.from_id, query.to_id))
-    search = Search(view.graph, query, end, moment)
+    search = PathSearch(view.graph, query, end, moment)
     paths = (_read(view, search, way) for way in search.best(start, query.k))
     return [path for path in paths if path]
 
 
-class Search:
+class PathSearch:
     """Ways to one node: from behind, the least cost from everywhere; then, guided by it, way after way."""
 
     def __init__(self, graph: Graph, query: PathsQuery, end: int, moment: float) -> None:
@@ -175,7 +175,7 @@ class Search:
         return self._steps >= MAX_VISITED or time.monotonic() > self._deadline
 
 
-def _read(view: GraphView, search: Search, way: Route) -> Path | None:
+def _read(view: GraphView, search: PathSearch, way: Route) -> Path | None:
     """The path of a route; None if part of it was removed meanwhile."""
     hops = [search.hop(*pair) for pair in pairwise(way.places)]
     edges = [view.graph.read(hop.row) for hop in hops]

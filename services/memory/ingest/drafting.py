@@ -14,7 +14,7 @@ from services.memory.ingest.fields import MAX_TAGS
 from services.memory.ingest.pieces import (
     SEPARATOR,
     Document,
-    Link,
+    NoteLink,
     Piece,
     classify,
     default_importance,
@@ -52,7 +52,7 @@ AGENTS_FOLDER = "agents"
 MAX_HEADINGS = 300
 
 
-def find_links(prose: str) -> tuple[Link, ...]:
+def find_links(prose: str) -> tuple[NoteLink, ...]:
     """The links to other notes in a text without code, each once, in their order."""
     text = CODE.sub(" ", prose)
     found = [match[1] for match in WIKI.finditer(text)]
@@ -61,13 +61,13 @@ def find_links(prose: str) -> tuple[Link, ...]:
     return tuple(dict.fromkeys(link for link in links if link))[:MAX_LINKS]
 
 
-def _parse(target: str) -> Link | None:
+def _parse(target: str) -> NoteLink | None:
     name, _, heading = target.strip().partition("#")
     name = name.strip().removesuffix("\\").strip()  # "\|" stands in tables
     if not name or ATTACHMENT.search(name):
         return None
     heading = heading.rpartition("#")[2].strip()
-    return Link(strip_ending(name).strip("/"), "" if heading.startswith("^") else heading)
+    return NoteLink(strip_ending(name).strip("/"), "" if heading.startswith("^") else heading)
 
 
 def strip_ending(path: str) -> str:
@@ -100,7 +100,7 @@ def key_id(owner: str, key: str) -> str:
     return str(uuid.uuid5(NAMESPACE, f"{owner or 'text'}\0{key}"))
 
 
-def candidate_ids(link: Link, source: str) -> list[str]:
+def candidate_ids(link: NoteLink, source: str) -> list[str]:
     """The ids that the note a link means can have, the nearest first; ``source`` is the file that contains
     it.
 
@@ -112,7 +112,7 @@ def candidate_ids(link: Link, source: str) -> list[str]:
     return list(dict.fromkeys([*map(path_id, paths), name_id(target)]))
 
 
-def matches_path(link: Link, file: str) -> bool:
+def matches_path(link: NoteLink, file: str) -> bool:
     """Whether a note at ``file`` can be what ``link`` means: its path ends as the link's does."""
     wanted = normalise_name(link.target.lstrip("./")).split("/")
     return normalise_name(strip_ending(file)).split("/")[-len(wanted) :] == wanted
@@ -148,7 +148,7 @@ class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     drafts: tuple[NodeDraft, ...]
-    links: tuple[Link, ...] = ()
+    links: tuple[NoteLink, ...] = ()
     is_note: bool = False
     repeated: int = 0
 

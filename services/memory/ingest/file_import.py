@@ -18,16 +18,16 @@ from services.memory.ingest.drafting import (
     path_id,
     strip_ending,
 )
-from services.memory.ingest.pieces import Link
+from services.memory.ingest.pieces import NoteLink
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 
 LINK_WEIGHT = 0.8
 """Of an edge from a note to what it links to: the link was set on purpose, but only the text says why."""
 
-Ends = Mapping[Link, str]
+Ends = Mapping[NoteLink, str]
 """The node each link leads to; "" if there is none yet."""
 
-Asked = Sequence[tuple[Link, str]]
+Asked = Sequence[tuple[NoteLink, str]]
 """Links, each with the file that contains it."""
 
 GONE = "gone"
@@ -57,7 +57,7 @@ class NoteLinks:
             return placed
         return named
 
-    async def find_ends(self, links: Iterable[Link], file: str) -> dict[Link, str]:
+    async def find_ends(self, links: Iterable[NoteLink], file: str) -> dict[NoteLink, str]:
         """What the links of a file lead to: a note, or the section of it that they name, if it has that."""
         asked = [(link, file) for link in links]
         return {link: end for (link, _), end in (await self._find(asked)).items()}
@@ -84,7 +84,7 @@ class NoteLinks:
             pass
         return sum(not end for end in ends.values())
 
-    async def _find(self, asked: Asked) -> dict[tuple[Link, str], str]:
+    async def _find(self, asked: Asked) -> dict[tuple[NoteLink, str], str]:
         ids = {pair: candidate_ids(*pair) for pair in asked}
         known = await self._client.find(list(dict.fromkeys(each for some in ids.values() for each in some)))
         notes = {pair: _choose(pair[0], (known.get(each) for each in some)) for pair, some in ids.items()}
@@ -95,10 +95,10 @@ class NoteLinks:
         return ends | {pair: place for pair, place in places.items() if place in there}
 
 
-def parse_links(value: Any) -> list[Link]:
+def parse_links(value: Any) -> list[NoteLink]:
     """The links that a node's metadata holds as texts."""
     texts = [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
-    return [Link(target, heading) for target, _, heading in (text.partition("#") for text in texts)]
+    return [NoteLink(target, heading) for target, _, heading in (text.partition("#") for text in texts)]
 
 
 def link_edges(note_id: str, ends: Ends) -> list[Edge]:
@@ -128,7 +128,7 @@ def mark_open(node: Node, ends: Ends) -> Node:
     return msgspec.structs.replace(node, metadata=metadata, tags=tags)
 
 
-def _choose(link: Link, nodes: Iterable[Node | None]) -> Node | None:
+def _choose(link: NoteLink, nodes: Iterable[Node | None]) -> Node | None:
     return next(
         (
             node
@@ -142,7 +142,7 @@ def _choose(link: Link, nodes: Iterable[Node | None]) -> Node | None:
     )
 
 
-def _section_of(note: Node, link: Link) -> str:
+def _section_of(note: Node, link: NoteLink) -> str:
     headings = note.metadata.get("headings")
     found = (
         headings.get(normalise_heading(link.heading)) if isinstance(headings, dict) and link.heading else ""
@@ -214,7 +214,7 @@ class FileImport:
         async for count in self._client.write_ungated([draft.node for draft in drafts]):
             self._step(count)
         for draft in drafts:
-            self._settle(draft, known.get(draft.node.id), None)
+            self._record_result(draft, known.get(draft.node.id), None)
 
     async def _offer(self, draft: NodeDraft, there: Node | None) -> None:
         node, edges, unlink = draft.node, self._edge_above(draft), list[EdgeKey]()
@@ -226,10 +226,10 @@ class FileImport:
         rejection = await self._client.write_gated(node, edges, unlink=unlink, insist=changed)
         if rejection is not None and draft.insist and not _is_same(node, rejection.existing):
             rejection = await self._client.write_gated(node, edges, insist=True)
-        self._settle(draft, there, rejection)
+        self._record_result(draft, there, rejection)
         self._step(1)
 
-    def _settle(self, draft: NodeDraft, there: Node | None, rejection: Rejection | None) -> None:
+    def _record_result(self, draft: NodeDraft, there: Node | None, rejection: Rejection | None) -> None:
         if rejection is None:
             self._stands_for[draft.node.id] = draft.node.id
             self._outcome.stored += there is None

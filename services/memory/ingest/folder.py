@@ -214,14 +214,14 @@ class IngestFolder:
             try:
                 await asyncio.to_thread(prepare_folder, self._path)
                 root = self._path.resolve()
-                async for _ in awatch(root, watch_filter=_Concerns(root), debounce=200, step=20):
+                async for _ in awatch(root, watch_filter=_ImportFilter(root), debounce=200, step=20):
                     self._changed.set()
             except OSError as error:  # no more watches to be had, or the folder is gone
                 log.warning("changes_not_told", folder=str(self._path), reason=str(error))
             await asyncio.sleep(RESCAN)
 
 
-class _Concerns:
+class _ImportFilter:
     """Filters notifications: only changes of files that are to be imported."""
 
     def __init__(self, root: Path) -> None:

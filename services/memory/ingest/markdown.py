@@ -32,7 +32,7 @@ SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]
 MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
 
 
-class Section(msgspec.Struct, frozen=True):
+class NoteSection(msgspec.Struct, frozen=True):
     """The text under a heading of ``level``; ``path`` names the headings from outside in.
 
     ``line`` is where the text begins; ``prose`` has the same lines, and empty ones for code.
@@ -76,7 +76,7 @@ def parse_note(path: str, text: str) -> Document:
     return Document(pieces=pieces, note=name, links=find_links(prose), properties=matter.properties)
 
 
-def _sections(text: str, skipped: int) -> list[Section]:
+def _sections(text: str, skipped: int) -> list[NoteSection]:
     """The sections in their order; the first is the text before the first heading, mostly empty."""
     lines = text.split("\n")
     lines[:skipped] = [""] * skipped
@@ -89,11 +89,11 @@ def _sections(text: str, skipped: int) -> list[Section]:
         if is_heading:
             headings.append(block)
     ends = [block.start for block in headings] + [len(lines)]
-    first = Section(
+    first = NoteSection(
         (), 0, skipped + 1, "\n".join(lines[skipped : ends[0]]), "\n".join(prose[skipped : ends[0]])
     )
     return [first] + [
-        Section(
+        NoteSection(
             path=tuple(map(_clean, block.path)),
             level=block.level,
             line=block.end + 1,
@@ -109,7 +109,7 @@ def _clean(heading: str) -> str:
     return " ".join(MARKS.sub("", shown).split())
 
 
-def _split_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
+def _split_lead(sections: list[NoteSection]) -> tuple[NoteSection, list[NoteSection]]:
     """The section that is the note itself, and the rest: a single first-level heading at the top belongs
     to it.
     """
@@ -120,11 +120,11 @@ def _split_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
     return first, rest
 
 
-def _without(section: Section, outer: tuple[str, ...]) -> Section:
+def _without(section: NoteSection, outer: tuple[str, ...]) -> NoteSection:
     return msgspec.structs.replace(section, path=section.path[len(outer) :])
 
 
-def _lead_pieces(place: NoteContext, lead: Section, rest: Sequence[Section]) -> Iterator[Piece]:
+def _lead_pieces(place: NoteContext, lead: NoteSection, rest: Sequence[NoteSection]) -> Iterator[Piece]:
     matter = place.matter
     if lead.text.strip():
         yield from _parts(place, lead, "", None, ())
@@ -147,7 +147,7 @@ def _lead_pieces(place: NoteContext, lead: Section, rest: Sequence[Section]) -> 
     )
 
 
-def _section_pieces(place: NoteContext, sections: Sequence[Section]) -> Iterator[Piece]:
+def _section_pieces(place: NoteContext, sections: Sequence[NoteSection]) -> Iterator[Piece]:
     seen: dict[tuple[str, ...], int] = {}
     keys: dict[tuple[str, ...], str] = {}
     for section in sections:
@@ -163,7 +163,7 @@ def _section_pieces(place: NoteContext, sections: Sequence[Section]) -> Iterator
 
 
 def _parts(
-    place: NoteContext, section: Section, key: str, parent: str | None, path: tuple[str, ...]
+    place: NoteContext, section: NoteSection, key: str, parent: str | None, path: tuple[str, ...]
 ) -> Iterator[Piece]:
     """A section as one piece, or as several below its first."""
     matter = place.matter
@@ -190,7 +190,7 @@ def _parts(
         )
 
 
-def _split(section: Section) -> Iterator[tuple[int, str, str]]:
+def _split(section: NoteSection) -> Iterator[tuple[int, str, str]]:
     """The line, the text and the prose of each part of a section."""
     parts = split_text(section.text)
     lines = section.prose.split("\n")

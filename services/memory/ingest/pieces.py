@@ -83,7 +83,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = False
 
 
-class Link(msgspec.Struct, frozen=True):
+class NoteLink(msgspec.Struct, frozen=True):
     """A link to another note, by its name or path, and to a heading of it."""
 
     target: str
@@ -98,7 +98,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     pieces: tuple[Piece, ...]
     note: str = ""
-    links: tuple[Link, ...] = ()
+    links: tuple[NoteLink, ...] = ()
     properties: dict[str, Any] = {}
 
 

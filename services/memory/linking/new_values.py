@@ -85,7 +85,7 @@ def _find_rule(
     numeric = _is_number(new) and _is_number(old)
     place = max((place for place, token in enumerate(before) if token.word in _VERBS), default=-1)
     if place < 0:
-        return "number" if numeric and _stands_last(before, after) else ""
+        return "number" if numeric and _is_last(before, after) else ""
     verb, subject, between = before[place].word, before[:place], before[place + 1 :]
     if not subject:
         return ""
@@ -141,7 +141,7 @@ def _is_attribute(subject: list[Token], new: list[Token], old: list[Token]) -> b
     return particular and all(any(token.named for token in value) for value in (new, old))
 
 
-def _stands_last(before: list[Token], after: list[Token]) -> bool:
+def _is_last(before: list[Token], after: list[Token]) -> bool:
     """Whether it ends a text such as "broker port 4222": a value is last, and no other number is before
     it.
     """

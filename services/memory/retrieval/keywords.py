@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from services.memory.retrieval.arrays import GrowingArray, capacity_for
 from services.memory.retrieval.node_index import NodeIndex
-from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, Stored, renumber
+from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, StoredPostings, renumber
 from shared.log import logger
 from shared.text import words
 
@@ -43,7 +43,7 @@ _DAMAGED = (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipF
 log = logger(__name__)
 
 
-class _Reduced(dict[str, tuple[str, ...]]):
+class _StemCache(dict[str, tuple[str, ...]]):
     """What each word as it is written is reduced to, worked out when it is first asked for."""
 
     def __missing__(self, raw: str) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class _Reduced(dict[str, tuple[str, ...]]):
         return reduced
 
 
-_reduced = _Reduced()
+_reduced = _StemCache()
 
 
 def split_words(text: str) -> list[str]:
@@ -88,7 +88,9 @@ class Keywords:
     writes. One thread extends, any number read.
     """
 
-    def __init__(self, stored: Stored | None = None, lengths: NDArray[np.float32] | None = None) -> None:
+    def __init__(
+        self, stored: StoredPostings | None = None, lengths: NDArray[np.float32] | None = None
+    ) -> None:
         self._postings = Postings(stored)
         self._lengths = GrowingArray(np.empty(0, np.float32) if lengths is None else lengths)
         self._spread: dict[str, tuple[int, NDArray[np.uint8]]] = {}
@@ -105,7 +107,11 @@ class Keywords:
 
     @classmethod
     def restore(
-        cls, stored: Stored, lengths: NDArray[np.float32], texts: Callable[[int], str], missing: Sequence[int]
+        cls,
+        stored: StoredPostings,
+        lengths: NDArray[np.float32],
+        texts: Callable[[int], str],
+        missing: Sequence[int],
     ) -> "Keywords":
         """Of what was stored, but for the slots ``missing``, whose texts are read."""
         keywords = cls(stored, lengths)
@@ -149,7 +155,7 @@ class Keywords:
         """How many words each of the first slots has."""
         return self._lengths.read(before)
 
-    def store(self, new_slots: NDArray[np.int32]) -> Stored:
+    def store(self, new_slots: NDArray[np.int32]) -> StoredPostings:
         """All of it in one, for slots that get other numbers: ``new_slots[old]``, or -1 where one goes."""
         return self._postings.store(new_slots)
 
@@ -227,11 +233,11 @@ def _find_places(index: NodeIndex, kept: dict[str, NDArray[Any]]) -> NDArray[np.
     return np.where(same, places, np.int32(-1))
 
 
-def _check(kept: dict[str, NDArray[Any]]) -> Stored:
+def _check(kept: dict[str, NDArray[Any]]) -> StoredPostings:
     """The words as they were saved; raises ValueError if they are inconsistent."""
     if _unpack(kept["made_by"]) != [_fingerprint()]:
         raise ValueError("they were kept by another version")
-    stored = Stored(_unpack(kept["terms"]), kept["starts"], kept["slots"], kept["counts"])
+    stored = StoredPostings(_unpack(kept["terms"]), kept["starts"], kept["slots"], kept["counts"])
     count = len(kept["lengths"])
     if not (
         len(stored.starts) == len(stored.terms) + 1

@@ -77,7 +77,7 @@ def find_date_spans(text: str, moment: float, years: Iterable[int]) -> list[Span
         rest = pattern.sub(" ", rest)
     if not spans:
         spans += [span for match in _YEAR.finditer(rest) if (span := _span(int(match[0])))]
-    return spans + [_look_back(match, moment) for match in _RECENT.finditer(rest)]
+    return spans + [_parse_relative(match, moment) for match in _RECENT.finditer(rest)]
 
 
 def _read(match: re.Match[str], years: Iterable[int]) -> Iterator[Span]:
@@ -108,7 +108,7 @@ def _span(year: int, month: int = 0, day: int = 0) -> Span | None:
     return start.timestamp(), end.timestamp()
 
 
-def _look_back(match: re.Match[str], moment: float) -> Span:
+def _parse_relative(match: re.Match[str], moment: float) -> Span:
     day = 86_400.0
     today = moment - moment % day
     if match["today"]:

@@ -138,7 +138,7 @@ class Reranker:
             usual = sum(taken) / max(1, len(taken))
             if place and begun + usual > deadline:
                 return None
-            value = self._judge(text, passages[place].text)
+            value = self._score(text, passages[place].text)
             taken.append(time.monotonic() - begun)
             return value
 
@@ -149,7 +149,7 @@ class Reranker:
             marks.append(value)
         return marks
 
-    def _judge(self, text: str, passage: str) -> float:
+    def _score(self, text: str, passage: str) -> float:
         assert self._model is not None
         tokenizer, session = self._model
         encoded = tokenizer.encode(text[:MAX_CHARACTERS], passage[:MAX_CHARACTERS])

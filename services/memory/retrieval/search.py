@@ -50,7 +50,7 @@ Numbers = NDArray[np.float32]
 Among = tuple[NDArray[np.integer[Any]], NDArray[np.uint8], int]
 
 
-class Found(NamedTuple):
+class WordMatches(NamedTuple):
     """Where a word occurs and how often, in how many live nodes, and its weight.
 
     Of a frequent word ``spread`` has the counts by slot: a lookup there costs the same however frequent it
@@ -72,7 +72,7 @@ class Scored(NamedTuple):
     why: dict[str, float]
 
 
-class State(NamedTuple):
+class SearchState(NamedTuple):
     """What is searched: nodes, words, vectors by slot; replaced whole when slots get other numbers.
 
     ``measured`` remembers a mean length and how many slots there were when it was taken.
@@ -87,12 +87,12 @@ class State(NamedTuple):
 class Search:
     """One search of a state; ``live`` says which slots were live when it began; nothing later counts."""
 
-    def __init__(self, state: State, live: Mask) -> None:
+    def __init__(self, state: SearchState, live: Mask) -> None:
         self._index, self._keywords, self._vectors, self._measured = state
         self._live = live
         self._count = len(live)
         self._total = int(np.count_nonzero(live))
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, WordMatches] = {}
 
     def run(
         self, query: MemoryQuery, vector: Vectors, moment: float, hops: Mapping[int, int]
@@ -187,7 +187,7 @@ class Search:
 
         return name
 
-    def _find(self, word: str) -> Found:
+    def _find(self, word: str) -> WordMatches:
         """Where a word occurs, and in how many live nodes; cached, since it is needed twice."""
         if word not in self._found:
             slots, counts = self._keywords.find(word, self._count)
@@ -199,7 +199,7 @@ class Search:
                 live = self._live[slots] if spread is None else spread.astype(np.bool_) & self._live
                 frequency = int(np.count_nonzero(live))
             weight = math.log(1 + (self._total - frequency + 0.5) / (frequency + 0.5))
-            self._found[word] = Found(slots, counts, frequency, weight, spread)
+            self._found[word] = WordMatches(slots, counts, frequency, weight, spread)
         return self._found[word]
 
     def find_by_words(self, text: str, admitted: Mask, best: int) -> Slots:
@@ -219,14 +219,14 @@ class Search:
                 least = _find_least(scores[worded], best)
                 if least > rest:
                     worded = worded[scores[worded] >= least - rest]
-                    return _take_best(worded, self._add_words(worded, scores, found[number:], mean), best)
+                    return _best(worded, self._add_words(worded, scores, found[number:], mean), best)
             norms = _find_norms(lengths[entry.slots], mean)
             scores[entry.slots] += np.float32(entry.weight) * entry.counts / (entry.counts + norms)
             rest -= entry.weight
         worded = np.flatnonzero((scores > 0) & admitted)
-        return _take_best(worded, scores[worded], best)
+        return _best(worded, scores[worded], best)
 
-    def _add_words(self, worded: Slots, scores: Numbers, found: list[Found], mean: float) -> Numbers:
+    def _add_words(self, worded: Slots, scores: Numbers, found: list[WordMatches], mean: float) -> Numbers:
         """The scores of some slots with those of further words, all of them frequent."""
         norms = _find_norms(self._keywords.lengths(self._count)[worded], mean)
         result = scores[worded]
@@ -283,7 +283,7 @@ def _find_least(scores: Numbers, best: int) -> float:
     return float(np.partition(scores, -best)[-best]) if len(scores) > best else 0.0
 
 
-def _take_best(slots: Slots, scores: Numbers, best: int) -> Slots:
+def _best(slots: Slots, scores: Numbers, best: int) -> Slots:
     return slots[np.argpartition(-scores, best)[:best]] if len(slots) > best else slots
 
 

@@ -18,7 +18,7 @@ OFFSETS = tuple(offset for offset in range(-REACH, REACH + 1) if offset)
 NONE = 0
 """The number of the session of a node that has none."""
 
-MOST_AT_HAND = 500_000
+MAX_CHANGED = 500_000
 """Entries kept of the sessions that were changed; beyond that they are put back with the others."""
 
 Slots = NDArray[np.int32]
@@ -45,7 +45,7 @@ class Sessions:
         after[order[:-1][same]] = order[1:][same]
         self._before, self._after = GrowingArray(before), GrowingArray(after)
         self._order, self._arranged = order, arranged
-        self._at_hand: dict[int, list[Member]] = {}
+        self._changed: dict[int, list[Member]] = {}
         self._entries = 0
 
     def extend(self, count: int) -> None:
@@ -96,25 +96,25 @@ class Sessions:
         return float(self._moments.read(slot + 1)[slot]), self._ids[slot], slot
 
     def _members(self, code: int) -> list[Member]:
-        if code in self._at_hand:
-            return self._at_hand[code]
-        if self._entries > MOST_AT_HAND:
-            self._settle()
+        if code in self._changed:
+            return self._changed[code]
+        if self._entries > MAX_CHANGED:
+            self._merge_changed()
         start, end = np.searchsorted(self._arranged, (code, code + 1)).tolist()
-        members = self._at_hand[code] = [self._member(slot) for slot in self._order[start:end].tolist()]
+        members = self._changed[code] = [self._member(slot) for slot in self._order[start:end].tolist()]
         self._entries += len(members)
         return members
 
-    def _settle(self) -> None:
+    def _merge_changed(self) -> None:
         """Put what was changed into the arrays that the others are in."""
-        changed = np.fromiter(self._at_hand, np.int32)
+        changed = np.fromiter(self._changed, np.int32)
         stay = ~np.isin(self._arranged, changed)
-        later = [(code, member[2]) for code, members in self._at_hand.items() for member in members]
+        later = [(code, member[2]) for code, members in self._changed.items() for member in members]
         codes = np.concatenate((self._arranged[stay], np.array([code for code, _ in later], np.int32)))
         slots = np.concatenate((self._order[stay], np.array([slot for _, slot in later], np.int32)))
         order = np.argsort(codes, kind="stable")
         self._arranged, self._order = codes[order], slots[order]
-        self._at_hand.clear()
+        self._changed.clear()
         self._entries = 0
 
     def _join(self, left: int, right: int) -> None:

@@ -50,14 +50,14 @@ class VectorTable:
             block = vectors[start : start + _BLOCK]
             codes, scales = _quantise(block)
             self._codes.extend(codes)
-            self._bits.extend(_take_signs(block))
+            self._bits.extend(_pack_signs(block))
             self._scales.extend(scales)
 
     def replace(self, slots: Slots, vectors: Vectors) -> None:
         """Keep other vectors in slots there are."""
         count = len(self)
         self._codes.read(count)[slots], self._scales.read(count)[slots] = _quantise(vectors)
-        self._bits.read(count)[:, slots] = _take_signs(vectors)
+        self._bits.read(count)[:, slots] = _pack_signs(vectors)
 
     def read(self, slot: int) -> Vectors | None:
         """The vector in a slot, of length 1."""
@@ -107,7 +107,7 @@ class VectorTable:
 
     def _sift(self, vector: Vectors, admitted: NDArray[np.bool_], least: int) -> Slots:
         count = len(admitted)
-        bits, wanted = self._bits.read(count), _take_signs(vector[None])[:, 0]
+        bits, wanted = self._bits.read(count), _pack_signs(vector[None])[:, 0]
         distances = np.empty(count, np.uint16)
         for start in range(0, count, _SIFTED):  # so many and what is made of them stay in the cache
             block = bits[:, start : start + _SIFTED] ^ wanted[:, None]
@@ -135,7 +135,7 @@ def build_vectors(vectors: Vectors, slots: Slots, count: int) -> VectorTable:
         if there.min() < 0:
             block, there = block[there >= 0], there[there >= 0]
         codes[there], scales[there] = _quantise(block)
-        bits[:, there] = _take_signs(block)
+        bits[:, there] = _pack_signs(block)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(fill, range(0, len(vectors), _BLOCK)))
@@ -153,7 +153,7 @@ def _quantise(vectors: Vectors) -> tuple[NDArray[np.int16], NDArray[np.float32]]
     return rounded.astype(np.int16), scales
 
 
-def _take_signs(vectors: Vectors) -> NDArray[np.uint64]:
+def _pack_signs(vectors: Vectors) -> NDArray[np.uint64]:
     """A bit a number, 64 to a row, a column a vector."""
     packed = np.packbits(vectors > 0, axis=1)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)

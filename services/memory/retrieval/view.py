@@ -15,7 +15,7 @@ from services.memory.retrieval.keywords import Keywords, load_keywords, save_key
 from services.memory.retrieval.node_index import Mask, NodeIndex
 from services.memory.retrieval.node_table import searchable_text
 from services.memory.retrieval.postings import renumber
-from services.memory.retrieval.search import Search, State, admit
+from services.memory.retrieval.search import Search, SearchState, admit
 from services.memory.retrieval.vectors import Vectors, build_vectors
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended
@@ -46,7 +46,9 @@ class View:
     ``unsaved`` counts the nodes that ``save`` would add to what it kept before.
     """
 
-    def __init__(self, state: State, graph: Graph, version: int, access: dict[str, tuple[int, str]]) -> None:
+    def __init__(
+        self, state: SearchState, graph: Graph, version: int, access: dict[str, tuple[int, str]]
+    ) -> None:
         self._lock = threading.Lock()
         self._state = state
         self._access = access
@@ -66,7 +68,7 @@ class View:
             graph = pool.submit(Graph.load, edges, nodes)
             kept = load_keywords(folder, index) if folder else None
             keywords, unsaved = kept or (Keywords.build(index.texts()), index.size)
-        view = cls(State(index, keywords, vectors, {}), graph.result(), version, dict(access))
+        view = cls(SearchState(index, keywords, vectors, {}), graph.result(), version, dict(access))
         view.unsaved = unsaved
         return view
 
@@ -238,7 +240,7 @@ class View:
         slots = np.flatnonzero(live & (versions > since_version))
         return index.name(slots[top_places([-versions[slots]], limit)])
 
-    def _freeze(self) -> tuple[State, Mask]:
+    def _freeze(self) -> tuple[SearchState, Mask]:
         """What is there now, and which slots of it are live; that stays so, whatever is put meanwhile."""
         with self._lock:
             return self._state, self._state.nodes.column("live").copy()
@@ -265,6 +267,6 @@ class View:
         slots = np.flatnonzero(index.column("current"))
         kept = keywords.store(renumber(slots, index.size))
         lengths = keywords.lengths(index.size)[slots]
-        state = State(index.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {})
+        state = SearchState(index.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {})
         with self._lock:
             self._state = state

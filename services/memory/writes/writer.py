@@ -16,7 +16,7 @@ from shared.errors import ActionError
 from shared.log import logger
 
 if TYPE_CHECKING:
-    from services.memory.embedding import AnyEmbedder
+    from services.memory.embedding import Embedder
     from services.memory.retrieval.view import View
     from services.memory.storage.rows import Vectors
     from services.memory.storage.store import Store
@@ -35,7 +35,7 @@ Watcher = Callable[[Change], None]
 """Called with each change after the view has it and before it is answered, in the writer's thread."""
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a batch: an answer to each write, in order, and the event to publish, if any.
 
     ``refused`` are the refusals that a rebuild would not come to by itself.
@@ -65,7 +65,7 @@ class Writer:
         self,
         store: "Store",
         view: "View",
-        embedder: "AnyEmbedder",
+        embedder: "Embedder",
         lock: threading.Lock,
         watchers: Sequence[Watcher],
     ) -> None:
@@ -77,7 +77,7 @@ class Writer:
         self._watchers = watchers
         self._embedded: dict[str, Vectors] = {}
 
-    def write(self, entries: Sequence[LoggedWrite]) -> Written:
+    def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
         """Apply writes in their order as one commit; see MemoryEngine.write."""
         self._embedded.clear()
         earlier = self._store.commits.find_all([entry.write.id for entry in entries])
@@ -97,7 +97,7 @@ class Writer:
                 unwritten = Refusal(error=self.problem, recorded=True)
                 refusals = {name: refusals.get(name, unwritten) for name in fresh}
         versions = {name: entry.version for name, entry in fresh.items()}
-        return Written(
+        return BatchResult(
             answers=[
                 self._answer(entry.write, refusals, earlier.get(entry.write.id) or versions[entry.write.id])
                 for entry in entries
