@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
 import pytest_asyncio
 
@@ -250,10 +249,8 @@ class Switchboard:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def switchboard(office: Office) -> AsyncIterator[Switchboard]:
-    seed = (office.config.keys / "user.nk").read_text().strip()
-    client = await nats.connect(office.server.url, nkeys_seed_str=seed)
-    yield Switchboard(client)
-    await client.close()
+    async with office.server.raw_client(subjects.USER) as client:
+        yield Switchboard(client)
 
 
 async def test_every_agent_is_a_service_that_people_can_find(

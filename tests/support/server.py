@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
+import nats
+from nats.aio.client import Client
 
 from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import load_roster
@@ -87,6 +89,16 @@ class Server:
             yield bus
         finally:
             await bus.close()
+
+    @asynccontextmanager
+    async def raw_client(self, name: str) -> AsyncIterator[Client]:
+        """A client of nats with the key of ``name``, which does what a Bus would not do."""
+        seed = (self.config.keys / f"{name}.nk").read_text().strip()
+        client = await nats.connect(self.url, nkeys_seed_str=seed)
+        try:
+            yield client
+        finally:
+            await client.close()
 
     def reload(self) -> None:
         """Have the server read its configuration again."""
