@@ -23,7 +23,8 @@ from tests.bench.ground import PATIENCE
 from tests.bench.machine import cpu_seconds, mapped, processes_of, rss_mb
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_most, compare
-from tests.flow.conftest import ROOT, eventually
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 NAME = "footprint"
 CONNECTED = "connected"

@@ -33,7 +33,7 @@ from shared.contracts import (
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -413,7 +413,7 @@ async def test_a_report_that_cannot_be_written_fails_the_goal_and_says_where(sta
 
 async def test_a_check_up_whose_parts_cannot_be_read_says_so(stage: Stage) -> None:
     checkup = Step(name="tests", assignee="worker", action="do", text="Test", params={"name": "tests"})
-    conductor = stage.team.offices[0].agent
+    conductor = stage.team.processes[0].agent
     conductor._playbooks["checkup"] = Playbook(
         name="checkup", description="d", examples=("e",), tasks=(checkup,), report="checkup"
     )
@@ -466,7 +466,7 @@ async def test_a_conductor_that_comes_back_knows_what_goes_on(stage: Stage) -> N
     stage.worker.gate.clear()
     await stage.submit("g1", {"playbook": "one"})
     await posted(stage, lambda board: board.active)
-    conductor = stage.team.offices[0].agent
+    conductor = stage.team.processes[0].agent
     await stage.team.leave(conductor)
     await stage.team.join(Planned, conductor.profile)
     board = await posted(stage, lambda board: board.sender)

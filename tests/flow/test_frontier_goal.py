@@ -10,8 +10,9 @@ import pytest
 from shared import subjects
 from shared.bus.claim import pending
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
-from tests.flow.conftest import Office, eventually
 from tests.flow.discovery_site import PAPERS, RSS, Site, site
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 __all__ = ["site"]
 

@@ -20,7 +20,7 @@ from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused
 from shared.memory import Memory
 from shared.settings import load
-from tests.flow.conftest import Office
+from tests.support.office import Office
 from tests.unit.linking_world import DIMENSIONS, NOW, World, at, note
 
 

@@ -16,7 +16,7 @@ from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
 from shared.tasks.profile import Profile, load_profile
 from tests.flow.discovery_site import PAPERS, Site, site
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 __all__ = ["site"]
 

@@ -17,7 +17,7 @@ from shared.agent.composition import compose
 from shared.bus.claim import pending
 from shared.contracts import Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
 from shared.tasks.profile import load_profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 NOTES = (

@@ -32,7 +32,7 @@ from tests.flow.briefing_office import (
     write_calendar,
 )
 from tests.flow.discovery_site import Site, site
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 __all__ = ["site"]
 

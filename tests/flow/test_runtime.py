@@ -21,7 +21,9 @@ from shared.bus.claim import pending
 from shared.bus.entry import seal
 from shared.bus.identity import ensure_keys
 from shared.contracts import Presence, Task, TaskChanged, TaskResult, TaskStatus
-from tests.flow.conftest import ROOT, Office, eventually_async
+from tests.support.office import Office
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -164,7 +166,7 @@ async def until(
             found.append(now)
         return bool(found)
 
-    await eventually_async(is_so, timeout)
+    await eventually(is_so, timeout)
     return found[-1]
 
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from shared.contracts import TaskStatus
-from tests.flow.conftest import Office
 from tests.flow.test_scout_research import KETTLE, SOUP
 from tests.flow.test_skills_world_web import Site, site
+from tests.support.office import Office
 
 __all__ = ["site"]
 

@@ -16,7 +16,7 @@ from shared.skills.news import drop_duplicates, parse_feed, plain_link, read_new
 from shared.skills.papers import abstract_url, build_query, find_papers
 from shared.tasks.profile import Profile
 from tests.flow.discovery_site import ATOM, NO_PAPERS, PAPERS, REFUSAL, RSS, Site, site
-from tests.flow.team import open_team
+from tests.support.team import open_team
 
 __all__ = ["site"]
 

@@ -18,7 +18,7 @@ from shared.skills.search import SearchSkillMixin, search
 from shared.skills.weather import WeatherSkillMixin, read_forecast
 from shared.tasks.profile import Profile
 from tests.flow.discovery_site import Site, site
-from tests.flow.team import open_team
+from tests.support.team import open_team
 
 __all__ = ["site"]
 

@@ -16,7 +16,7 @@ from shared.errors import BusUnavailable
 from shared.reasoning import persona as soul
 from shared.reasoning.persona import compose_prompt, fetch_soul, system_prompt
 from shared.settings import Settings
-from tests.flow.conftest import capture_log
+from tests.support.logs import capture_log
 
 VERSION = {
     "id": "0b1f",
