@@ -22,7 +22,7 @@ from shared.memory import Memory
 from shared.tasks.profile import Profile, load_profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
-from tests.flow.briefing_office import (
+from tests.support.briefing import (
     CORTEX,
     FRONTIER,
     Discoverer,

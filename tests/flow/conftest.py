@@ -1,10 +1,11 @@
-"""The office that tests of whole processes share."""
+"""What tests of whole processes share: an office, and a web site."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.http import Site
 from tests.support.office import Office
 
 
@@ -17,3 +18,10 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         yield running
     finally:
         await running.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A web server whose pages the test decides."""
+    with Site() as site:
+        yield site

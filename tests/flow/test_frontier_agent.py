@@ -30,10 +30,9 @@ from shared.errors import Conflict
 from shared.memory import Memory
 from shared.settings import load
 from shared.tasks.profile import Profile, load_profile
-from tests.flow.discovery_site import ENTRY, FEED, NO_PAPERS, PAPERS, RSS, Site, site
+from tests.flow.discovery_pages import ENTRY, FEED, NO_PAPERS, PAPERS, RSS
+from tests.support.http import Site
 from tests.support.team import Team, open_team
-
-__all__ = ["site"]
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {
@@ -140,7 +139,7 @@ async def test_the_daily_discovery_covers_the_interests(team: Team, site: Site) 
     require_resolving(text)
     assert len(result.metadata["problems"]) == 1
     assert any("Memory was not asked for interests" in note for note in result.metadata["notes"])
-    asked = [parse_qs(urlsplit(path).query) for _, path in site.asked if path.startswith("/api")]
+    asked = [parse_qs(urlsplit(each.path).query) for each in site.asked if each.path.startswith("/api")]
     assert all(query["sortBy"] == ["submittedDate"] for query in asked)
 
 

@@ -1,9 +1,7 @@
 """Text that gives orders: a model that obeys it gets no further than its actions allow."""
 
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import yaml
 from shared import subjects
 from shared.bus.claim import pending
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus
+from tests.support.http import Site
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -30,24 +29,9 @@ def calls(name: str, **arguments: Any) -> dict[str, Any]:
 @pytest.fixture
 def page() -> Iterator[str]:
     """The address of a page that gives orders."""
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(PAGE.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with Site() as site:
+        site.page("/", PAGE, kind="text/html")
+        yield site.root
 
 
 @pytest.fixture

@@ -11,11 +11,9 @@ from shared import subjects
 from shared.bus.claim import pending
 from shared.bus.entry import seal
 from shared.contracts import Question, Response, Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
-from tests.flow.discovery_site import Site, site
+from tests.support.http import Site
 from tests.support.office import Office
 from tests.support.waiting import eventually
-
-__all__ = ["site"]
 
 
 @pytest.fixture

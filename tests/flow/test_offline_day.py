@@ -14,12 +14,11 @@ import pytest
 from services.cli.command import COMMANDS
 from shared import subjects
 from shared.contracts import Question, TaskStatus
-from tests.flow.discovery_site import PAPERS, RSS, Site, site
+from tests.flow.discovery_pages import PAPERS, RSS
+from tests.support.http import Site
 from tests.support.office import Office
 from tests.support.server import ROOT
 from tests.support.waiting import eventually
-
-__all__ = ["site"]
 
 HOUSE = {"README.md": "# House\n\nA house of one module.\n", "house.py": '"""A house."""\n\nROOMS = 3\n'}
 

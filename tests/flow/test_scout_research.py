@@ -15,10 +15,8 @@ from shared.bus.claim import pending
 from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
 from shared.settings import load
 from shared.tasks.profile import load_profile
-from tests.flow.test_skills_world_web import Site, site
+from tests.support.http import Site
 from tests.support.team import Team, open_team
-
-__all__ = ["site"]
 
 SERVICES = Path(__file__).parents[2] / "services"
 KETTLE = f"""<html><head><title>Of kettles</title></head><body><article>

@@ -33,7 +33,7 @@ from shared.errors import ActionError, ConfigError, Reject
 from shared.reasoning.prompt import conclude
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.model_server import Answer, serve_model
+from tests.support.model_server import Answer, serve_model
 from tests.support.team import Team, open_team
 
 
