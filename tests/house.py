@@ -14,8 +14,6 @@ import grimp
 import rustworkx
 
 from shared.agent.base import Agent
-from shared.agent.process import compose  # type: ignore[attr-defined]
-from shared.tasks.profile import load_profile
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("services", "shared")
@@ -56,15 +54,12 @@ def measure_functions() -> Figure:
 
 
 def agent_classes() -> Iterator[type[Agent]]:
-    """The class that each agent of ``services`` runs as, skills of its profile included."""
+    """The classes that the agents of ``services`` run as."""
     for path in sorted((ROOT / "services").glob("*/profile.yaml")):
         module = importlib.import_module(f"services.{path.parent.name}.__main__")
-        own = [
-            found
-            for found in vars(module).values()
-            if isinstance(found, type) and issubclass(found, Agent) and found.__module__ == module.__name__
-        ]
-        yield from (compose(found, load_profile(path)) for found in own)
+        for found in vars(module).values():
+            if isinstance(found, type) and issubclass(found, Agent) and found.__module__ == module.__name__:
+                yield found
 
 
 def measure_inheritance() -> Figure:
