@@ -33,7 +33,7 @@ from shared.contracts import (
     generate_id,
     generate_task_id,
 )
-from tests.flow.stand_in import StandIn, bury, claim_task, result_of
+from tests.support.conductor import StandIn, claim_task, result_of, write_dead_letter
 from tests.support.server import ROOT, Server, serve
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -164,7 +164,9 @@ async def test_a_refused_submission_ends_waiting_with_the_reason(office_server: 
     ):
         running = asyncio.create_task(run(office_server, "submit", "Look around", "--wait"))
         data, seq = await following()
-        await bury(conductor, subjects.SUBMIT, seq, data, "the submission is wrong: it is a Monday")
+        await write_dead_letter(
+            conductor, subjects.SUBMIT, seq, data, "the submission is wrong: it is a Monday"
+        )
         done = await running
     assert done.returncode == 1
     assert done.stderr.startswith(
@@ -267,7 +269,7 @@ async def test_a_question_that_cannot_be_taken_says_why(office_server: Server) -
     async with heard(office_server, letter) as following, office_server.connection("nexus") as nexus:
         running = asyncio.create_task(run(office_server, "ask", "How are we?"))
         data, seq = await following()
-        await bury(nexus, letter, seq, data, "nexus is on holiday")
+        await write_dead_letter(nexus, letter, seq, data, "nexus is on holiday")
         done = await running
     assert done.returncode == 1
     assert "nexus is on holiday" in done.stderr
@@ -413,7 +415,7 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
                 Task(task_id="t1", text="x", assignee="scout", requester="conductor"), "conductor"
             )
         )
-        await bury(scouts[0], "mail.scout.nexus", 1, b"?", "nobody reads this")
+        await write_dead_letter(scouts[0], "mail.scout.nexus", 1, b"?", "nobody reads this")
         board = StateChanged(
             sender="conductor", state=OfficeState.EXECUTING, active={"g1": OfficeState.EXECUTING}
         )

@@ -13,7 +13,7 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task, TaskChanged, TaskStatus, generate_task_id
-from tests.flow.stand_in import bury, claim_task, result_of
+from tests.support.conductor import claim_task, result_of, write_dead_letter
 from tests.support.server import Server
 
 STATES = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)
@@ -57,7 +57,7 @@ async def hand_out(conductor: Bus) -> tuple[Task, int]:
 async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) -> None:
     async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "Please \x1b[31mread")
-        await bury(
+        await write_dead_letter(
             scout, "mail.scout.nexus", seq, data, "gave up after 5 deliveries: ValueError: boom " + "m" * 200
         )
         number = await number_of(office_server, seq)
@@ -84,7 +84,7 @@ async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) ->
 async def test_a_task_is_sent_again_together_with_its_record(office_server: Server) -> None:
     async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         task, seq = await hand_out(conductor)
-        await bury(scout, "task.scout.conductor", seq, task.to_json(), "it would not", task)
+        await write_dead_letter(scout, "task.scout.conductor", seq, task.to_json(), "it would not", task)
         done = await run(office_server, "dead", "retry", await number_of(office_server, seq), "--json")
         assert done.returncode == 0, done.stderr
         resent = json.loads(done.stdout)[0]["resent_as"]
@@ -109,7 +109,7 @@ async def test_a_task_that_goes_on_or_is_done_is_not_sent_again(
 ) -> None:
     async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         task, seq = await hand_out(conductor)
-        await bury(scout, "task.scout.conductor", seq, task.to_json(), "a replica gave up")
+        await write_dead_letter(scout, "task.scout.conductor", seq, task.to_json(), "a replica gave up")
         claim = await claim_task(scout, task)
         if status is TaskStatus.COMPLETED:
             await claim.settle(result_of(task, "scout", "done"))
@@ -128,7 +128,9 @@ async def test_a_forged_task_makes_no_record(office_server: Server) -> None:
     async with office_server.connection("nexus") as nexus, office_server.connection("scout") as scout:
         task = Task(task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor")
         stored = await nexus.store("task.scout.nexus", task.to_json(), headers={"Nats-Msg-Id": task.id})
-        await bury(scout, "task.scout.nexus", stored["seq"], task.to_json(), "it says it is from conductor")
+        await write_dead_letter(
+            scout, "task.scout.nexus", stored["seq"], task.to_json(), "it says it is from conductor"
+        )
         done = await run(office_server, "dead", "retry", await number_of(office_server, stored["seq"]))
         assert done.returncode == 0, done.stderr
         assert await scout.last("OFFICE", subjects.state("scout", "conductor", task.task_id)) is None
@@ -140,7 +142,7 @@ async def test_what_the_server_gave_up_on_is_sent_again_on_its_own_subject(
     async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "Nobody took me")
         advisory = subjects.max_deliveries("OFFICE", "scout")
-        await bury(scout, advisory, seq, b"{}", "the server gave up after 15 deliveries")
+        await write_dead_letter(scout, advisory, seq, b"{}", "the server gave up after 15 deliveries")
         done = await run(office_server, "dead", "retry", await number_of(office_server, seq), "--json")
     copy = await read(office_server, json.loads(done.stdout)[0]["resent_as"])
     assert (copy.subject, copy.data) == ("mail.scout.nexus", data)
@@ -149,7 +151,7 @@ async def test_what_the_server_gave_up_on_is_sent_again_on_its_own_subject(
 async def test_an_original_that_is_gone_cannot_be_sent_again(office_server: Server) -> None:
     async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "Soon gone")
-        await bury(scout, "mail.scout.nexus", seq, data, "no")
+        await write_dead_letter(scout, "mail.scout.nexus", seq, data, "no")
         async with office_server.connection("admin") as admin:
             await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", msgspec.json.encode({"seq": seq}))
     number = await number_of(office_server, seq)
@@ -167,7 +169,7 @@ async def test_dropping_takes_letters_and_nothing_else(fresh_office_server: Serv
     async with office.connection("scout") as scout, office.connection("nexus") as nexus:
         seqs = [await send(nexus, "scout", str(number)) for number in range(3)]
         for seq, data in seqs:
-            await bury(scout, "mail.scout.nexus", seq, data, "no")
+            await write_dead_letter(scout, "mail.scout.nexus", seq, data, "no")
     first, *rest = [letter["number"] for letter in await letters(office)]
     wrong = await run(office, "dead", "drop", str(first), str(seqs[0][0]))
     assert wrong.returncode == 1
@@ -186,7 +188,7 @@ async def test_the_user_alone_cannot_drop_or_resend(office_server: Server) -> No
     """It takes the admin's key, which the user's machine need not have."""
     async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "x")
-        await bury(scout, "mail.scout.nexus", seq, data, "no")
+        await write_dead_letter(scout, "mail.scout.nexus", seq, data, "no")
     number = await number_of(office_server, seq)
     key = office_server.config.keys / "admin.nk"
     hidden = key.rename(key.with_suffix(".hidden"))
