@@ -34,7 +34,7 @@ from shared.contracts import (
     generate_task_id,
 )
 from tests.support.conductor import StandIn, claim_task, result_of, write_dead_letter
-from tests.support.server import ROOT, Server, serve
+from tests.support.server import ROOT, Server, mailroom_command, serve
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -196,7 +196,7 @@ def run_on_terminal(office: Server, *arguments: str) -> tuple[int, str]:
     ours, theirs = pty.openpty()
     environment = {**office.environment, "TERM": "xterm-256color", "LINES": "24"}
     process = subprocess.Popen(
-        office.command(*arguments), cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        mailroom_command(*arguments), cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     shown = b""

@@ -19,7 +19,7 @@ from shared.bus import Bus
 from shared.bus.provision import provision
 from shared.bus.records import submission_entries
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
-from tests.support.server import ROOT, Server
+from tests.support.server import ROOT, Server, mailroom_command
 
 WAITING = "Waiting for an envelope that fits"
 
@@ -204,7 +204,7 @@ async def test_a_reader_that_goes_away_is_no_error(office_server: Server) -> Non
             seq = await write(scout, "user", f"{number} " + "x" * 2_000)
         await copied(office_server, subjects.OFFICE, seq)
     for arguments in (("audit", "export"), ("tail", "--since", "1h"), ("tasks",), ("status",)):
-        command = " ".join(office_server.command(*arguments)) + " | head -c 10"
+        command = " ".join(mailroom_command(*arguments)) + " | head -c 10"
         done = await asyncio.to_thread(
             subprocess.run,
             ["bash", "-c", command],

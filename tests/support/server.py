@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -34,6 +34,26 @@ def environment(state_dir: Path, **more: str) -> dict[str, str]:
         "COLUMNS": "80",
         **more,
     }
+
+
+def mailroom_command(*arguments: str) -> list[str]:
+    """The command line of ``mailroom`` with ``arguments``."""
+    return [sys.executable, "-m", "services.cli", *arguments]
+
+
+def run_mailroom(
+    variables: Mapping[str, str], *arguments: str, text: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``mailroom`` in the environment ``variables`` to its end; ``text`` is its standard input."""
+    return subprocess.run(
+        mailroom_command(*arguments),
+        cwd=ROOT,
+        env=variables,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 class Server:
@@ -123,27 +143,15 @@ class Server:
         await asyncio.gather(*(bus.close() for bus in self._buses if not bus.closed.is_set()))
         self.stop()
 
-    def command(self, *arguments: str) -> list[str]:
-        """The command line of ``mailroom`` with ``arguments``."""
-        return [sys.executable, "-m", "services.cli", *arguments]
-
     def mailroom(
         self, *arguments: str, text: str | None = None, **more: str
     ) -> "subprocess.CompletedProcess[str]":
         """Run ``mailroom`` to its end; ``text`` is its standard input, ``more`` goes into its environment."""
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=ROOT,
-            env={**self.environment, **more},
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        return run_mailroom({**self.environment, **more}, *arguments, text=text)
 
     def start_mailroom(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start ``mailroom`` and leave it running."""
-        return self.start_process(self.command(*arguments))
+        return self.start_process(mailroom_command(*arguments))
 
     def start_process(self, command: list[str]) -> "subprocess.Popen[str]":
         """Start a program that uses this server."""
