@@ -385,6 +385,12 @@ async def test_a_task_that_cannot_be_done_as_asked_says_what_can(stage: Stage) -
 async def test_an_agent_that_is_down_but_on_the_roster_is_waited_for(stage: Stage) -> None:
     await stage.submit("g1", {"assignee": "engineer", "action": "run_tests"})
     await stage.until(lambda goal: goal.tasks and goal.tasks[0].issued)
+    goal = await stage.goal("g1")
+    assert goal is not None
+    assert goal.status is TaskStatus.IN_PROGRESS
+    record = await stage.record("engineer", goal.tasks[0].task_id)
+    assert record.task.status is TaskStatus.PENDING
+    assert record.result is None
 
 
 async def test_without_memory_a_goal_in_words_fails_after_a_while(

@@ -93,6 +93,8 @@ def test_a_killed_warden_is_replaced(office: UpCommand) -> None:
     first = office.process("warden.py")
     os.kill(first, signal.SIGKILL)
     wait_for(lambda: office.process("warden.py") not in {0, first})
+    assert office.up.poll() is None
+    assert set(office.signs_of_life()) == AGENTS
 
 
 def test_the_keys_of_another_office_are_of_no_use(office: UpCommand, tmp_path: Path) -> None:
