@@ -316,7 +316,7 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Ser
             assignee="engineer",
             requester="scout",
         )
-        await conductor._scout.commit(submission_entries(part, "scout"))
+        await conductor.scout.commit(submission_entries(part, "scout"))
         done_part = await claim_task(engineer, part)
         await done_part.settle(result_of(part, "engineer", "7 files"))
         await conductor.finish_task(claim)

@@ -28,7 +28,7 @@ class StandIn:
     """Plays one goal with one task, which is the scout's."""
 
     def __init__(self, conductor: Bus, scout: Bus, goal_id: str, text: str = "Look around") -> None:
-        self._conductor, self._scout = conductor, scout
+        self._conductor, self.scout = conductor, scout
         self.goal = Goal(
             goal_id=goal_id,
             text=text,
@@ -65,7 +65,7 @@ class StandIn:
         )
 
     async def claim(self, note: str) -> Claim:
-        claim = await claim_task(self._scout, self.task)
+        claim = await claim_task(self.scout, self.task)
         await claim.note(note)
         return claim
 
