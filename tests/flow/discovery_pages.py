@@ -1,12 +1,4 @@
-"""A web server of the test's own that answers as arXiv and feeds do, and as they do when ill."""
-
-import threading
-import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
-
-import pytest
+"""What arXiv and feeds answer, and what they answer when something is wrong."""
 
 ENTRY = """
   <entry>
@@ -71,56 +63,3 @@ ATOM = """<?xml version="1.0" encoding="utf-8"?>
   <updated>2026-01-06T07:00:00Z</updated></entry>
 <entry><title>Newest of all</title><id>urn:2</id><link href="/relative"/>
   <updated>2026-01-07T07:00:00Z</updated></entry></feed>"""
-
-Answer = Callable[[BaseHTTPRequestHandler], None]
-
-
-class Site:
-    """A web server whose pages are functions of the request; it remembers what was asked, and when."""
-
-    def __init__(self, port: int) -> None:
-        self.root = f"http://127.0.0.1:{port}"
-        self.pages: dict[str, Answer] = {}
-        self.asked: list[tuple[float, str]] = []
-        self.over = threading.Event()
-
-    def page(self, path: str, body: str | bytes, status: int = 200, kind: str = "application/xml") -> str:
-        content = body.encode() if isinstance(body, str) else body
-
-        def answer(request: BaseHTTPRequestHandler) -> None:
-            request.send_response(status)
-            request.send_header("Content-Type", kind)
-            request.send_header("Content-Length", str(len(content)))
-            request.end_headers()
-            request.wfile.write(content)
-
-        self.pages[path] = answer
-        return self.root + path
-
-    def silence(self, path: str) -> str:
-        def answer(_: BaseHTTPRequestHandler) -> None:
-            self.over.wait(20)
-
-        self.pages[path] = answer
-        return self.root + path
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            here.asked.append((time.monotonic(), self.path))
-            here.pages[urlsplit(self.path).path](self)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    here = Site(server.server_port)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield here
-    here.over.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()

@@ -4,21 +4,20 @@ import asyncio
 from pathlib import Path
 
 import msgspec
+from nats.aio.msg import Msg
 
 from shared import subjects
-from shared.bus import Bus, Entry
-from shared.bus.claim import Claim
+from shared.bus import Bus, Delivery, Entry
+from shared.bus.claim import Claim, claim, dead_letter_for
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import (
     AgentReport,
-    DeadLetter,
     Goal,
     GoalTask,
     OfficeState,
     StateChanged,
     Task,
-    TaskChanged,
     TaskResult,
     TaskStatus,
     generate_iso_timestamp,
@@ -29,7 +28,7 @@ class StandIn:
     """Plays one goal with one task, which is the scout's."""
 
     def __init__(self, conductor: Bus, scout: Bus, goal_id: str, text: str = "Look around") -> None:
-        self._conductor, self._scout = conductor, scout
+        self._conductor, self.scout = conductor, scout
         self.goal = Goal(
             goal_id=goal_id,
             text=text,
@@ -66,7 +65,7 @@ class StandIn:
         )
 
     async def claim(self, note: str) -> Claim:
-        claim = await claim_task(self._scout, self.task)
+        claim = await claim_task(self.scout, self.task)
         await claim.note(note)
         return claim
 
@@ -119,21 +118,11 @@ class StandIn:
 
 
 async def claim_task(bus: Bus, task: Task) -> Claim:
-    """Claim a task that was handed out, as the process that gets it does."""
-    subject = subjects.state(task.assignee, task.requester, task.task_id)
-    stored = await bus.last(subjects.OFFICE, subject)
-    assert stored is not None
-    previous = TaskChanged.from_json(stored.data)
-    record = TaskChanged(
-        sender=bus.name,
-        recipient=task.requester,
-        goal_id=task.goal_id,
-        task=msgspec.structs.replace(task, status=TaskStatus.IN_PROGRESS),
-        attempt=previous.attempt + 1,
-        worker=bus.instance,
-    )
-    (seq,) = await bus.commit([seal(subject, record, expect=stored.seq)])
-    return Claim(bus, task, record, seq)
+    """Claim a task that was submitted, as a process does to which it is delivered again."""
+    subject = subjects.task(task.assignee, task.requester)
+    held = await claim(bus, _deliver(subject, 0, task.to_json(), deliveries=2), task)
+    assert held is not None
+    return held
 
 
 def result_of(task: Task, agent: str, output: str) -> TaskResult:
@@ -149,22 +138,24 @@ def result_of(task: Task, agent: str, output: str) -> TaskResult:
     )
 
 
-async def bury(bus: Bus, subject: str, seq: int, data: bytes, reason: str, task: Task | None = None) -> None:
+async def write_dead_letter(
+    bus: Bus, subject: str, seq: int, data: bytes, reason: str, task: Task | None = None
+) -> None:
     """Write the dead letter about message ``seq`` of OFFICE, as the bus of its recipient does."""
-    letter = DeadLetter(
-        sender=bus.name,
-        reason=reason,
-        subject=subject,
-        stream=subjects.OFFICE,
-        stream_seq=seq,
-        original=data.decode("utf-8", "replace")[: subjects.MAX_ORIGINAL],
-        original_size=len(data),
-        goal_id=task.goal_id if task else "",
-        task_id=task.task_id if task else "",
-    )
+    letter = dead_letter_for(bus, _deliver(subject, seq, data), reason, task)
     entry = seal(subjects.dead(bus.name), letter)
     if task is None:
         await bus.commit([entry])
     else:
-        claim = await claim_task(bus, task)
-        await claim.settle(claim.failure(reason), [entry])
+        held = await claim_task(bus, task)
+        await held.settle(held.failure(reason), [entry])
+
+
+def _deliver(subject: str, seq: int, data: bytes, deliveries: int = 1) -> Delivery:
+    """Message ``seq`` of OFFICE as its recipient gets it."""
+
+    async def ignore(reply: str, answer: bytes) -> None:
+        pass
+
+    reply = f"$JS.ACK.{subjects.OFFICE}.durable.{deliveries}.{seq}.1.0.0"
+    return Delivery(Msg(_client=None, subject=subject, reply=reply, data=data), ignore)  # type: ignore[arg-type]

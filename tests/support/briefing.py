@@ -1,11 +1,9 @@
 """What a briefing is made of: colleagues that answer at once, weather from a server, a calendar file."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from shared.bus import Bus
 from shared.contracts import Edge, EdgePage, GetQuery, Node, Relation
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from tests.support.http import HttpServer, Request
 
 DAYS = 3
 CORTEX = Profile(name="cortex", description="Works at night.")
@@ -73,27 +72,12 @@ def places() -> str:
 def serve_weather() -> Iterator[str]:
     """A server that answers as Open-Meteo at once: ``/forecast`` and ``/search`` below its address."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = (forecast() if self.path.startswith("/forecast") else places()).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Request) -> None:
+        body = forecast() if request.path.startswith("/forecast") else places()
+        request.respond(200, {"Content-Type": "application/json"}, body.encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with HttpServer(answer) as server:
+        yield server.root
 
 
 def write_calendar(path: Path, *events: Sequence[str]) -> str:

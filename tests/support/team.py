@@ -8,55 +8,47 @@ from typing import Any
 
 import msgspec
 
-from services.cli.provisioning import provision_office, write_config
-from services.cli.server import NatsServer
-from shared import settings, subjects
+from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import Envelope, Task, TaskChanged, TaskResult, generate_task_id
-from shared.settings import Settings
 from shared.tasks.profile import Profile
+from tests.support.server import Server
 
 
 class Team:
     """A running server, the agents on it, and a person who writes to them."""
 
-    def __init__(self, config: Settings, server: NatsServer, user: Bus) -> None:
-        self.config = config
+    def __init__(self, server: Server, user: Bus) -> None:
+        self.config = server.config
         self.server = server
         self.user = user
-        self.offices: list[AgentProcess] = []
-        self._buses: list[Bus] = []
+        self.processes: list[AgentProcess] = []
 
     async def join(self, agent_class: type[Agent], profile: Profile) -> Any:
         """Put an agent to work and return it."""
-        bus = await self._connect(profile.name)
-        office = AgentProcess(agent_class(profile, self.config, bus), self.config)
-        self.offices.append(office)
-        await office.open()
-        return office.agent
+        bus = await self.connect(profile.name)
+        process = AgentProcess(agent_class(profile, self.config, bus), self.config)
+        self.processes.append(process)
+        await process.open()
+        return process.agent
 
     async def connect(self, name: str) -> Bus:
         """A connection under ``name`` for the test's own use."""
-        self._buses.append(await self._connect(name))
-        return self._buses[-1]
+        return await self.server.connect(name)
 
     async def close(self) -> None:
-        """Stop every agent and connection."""
-        await asyncio.gather(*(office.close() for office in self.offices))
-        await asyncio.gather(*(bus.close() for bus in (*self._buses, self.user)))
-
-    async def _connect(self, name: str) -> Bus:
-        return await Bus.connect(name, self.server.url, self.config.keys / f"{name}.nk", wait=3)
+        """Stop every agent."""
+        await asyncio.gather(*(process.close() for process in self.processes))
 
     async def leave(self, agent: Agent) -> None:
         """Stop an agent."""
-        office = next(office for office in self.offices if office.agent is agent)
-        self.offices.remove(office)
-        await office.close()
+        process = next(process for process in self.processes if process.agent is agent)
+        self.processes.remove(process)
+        await process.close()
 
     async def perform(self, assignee: str, action: str, **params: Any) -> TaskResult:
         """Have ``assignee`` perform one action, as a task of a person."""
@@ -95,27 +87,20 @@ class Team:
 @asynccontextmanager
 async def open_team(tmp_path: Path, agents: Sequence[str], **environment: str) -> AsyncIterator[Team]:
     """A server provisioned for ``agents``, stopped in the end with every agent that joined."""
-    config = settings.load(
-        {
-            "MAILROOM_STATE_DIR": str(tmp_path / "state"),
-            "MAILROOM_NATS_PORT": "0",
-            "MAILROOM_NATS_MAX_STORE": str(1 << 28),
-            "MAILROOM_NATS_SYNC": "2m",
-            "MAILROOM_TASK_ACK_WAIT": "2",
-            "MAILROOM_DRAIN_TIMEOUT": "0.5",
-            "HOME": str(tmp_path),
-            **environment,
-        }
-    )
-    write_config(config, agents)
-    server = await NatsServer.start(config, log=config.logs / "nats.log")
-    team = None
+    settings = {
+        "HOME": str(tmp_path),
+        "MAILROOM_NATS_SYNC": "2m",
+        "MAILROOM_TASK_ACK_WAIT": "2",
+        "MAILROOM_DRAIN_TIMEOUT": "0.5",
+        **environment,
+    }
+    server = Server(tmp_path, agents, **settings)
     try:
-        await provision_office(config, server.url, agents)
-        user = await Bus.connect(subjects.USER, server.url, config.keys / f"{subjects.USER}.nk", wait=3)
-        team = Team(config, server, user)
-        yield team
-    finally:
-        if team is not None:
+        await server.start()
+        team = Team(server, await server.connect())
+        try:
+            yield team
+        finally:
             await team.close()
-        server.stop()
+    finally:
+        await server.close()
