@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import load_roster
-from services.cli.server import NatsServer
+from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import settings, subjects
 from shared.bus import Bus
+from tests.support.nats_server import NatsServer
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -1,39 +1,72 @@
 """The ``mailroom`` command: its subcommands, and how errors reach people."""
 
+import importlib
 import io
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import IO, Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from services.cli.lazy import LazyGroup
 from shared.errors import BusUnavailable, MailroomError
 
+
+class LazyGroup(click.Group):
+    """A group whose commands are named in a table: each its name and ``module:function``."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.table = dict(table or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table."""
+        return list(self.table)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; an error names the command that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand:
+            # Click itself looks among the commands that are imported already.
+            raise click.NoSuchCommand(args[0], possibilities=self.table, ctx=ctx) from None
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command ``cmd_name``; None where there is none."""
+        if cmd_name not in self.table:
+            return None
+        module, _, function = self.table[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), function)
+        return command
+
+
 COMMANDS = {
-    "up": "services.cli.office:up",
-    "down": "services.cli.office:down",
-    "demo": "services.cli.office:demo",
-    "provision": "services.cli.office:provision",
-    "submit": "services.cli.submission:submit",
-    "ask": "services.cli.question:ask",
-    "mail": "services.cli.mail:mail",
-    "reminders": "services.cli.reminders:reminders",
-    "tasks": "services.cli.goals:tasks",
-    "show": "services.cli.show:show",
-    "cancel": "services.cli.goals:cancel",
-    "tail": "services.cli.tail:tail",
-    "status": "services.cli.status:status",
-    "agents": "services.cli.agents:agents",
-    "memory": "services.cli.memory.group:memory",
-    "brief": "services.cli.memory.briefing:brief",
-    "approvals": "services.cli.approvals:approvals",
-    "policy": "services.cli.policy:policy",
-    "dead": "services.cli.dead:dead",
-    "audit": "services.cli.audit:audit",
-    "kpi": "services.cli.kpi:kpi",
-    "doctor": "services.cli.doctor:doctor",
-    "completion": "services.cli.completion:completion",
+    "up": "services.cli.commands.up:up",
+    "down": "services.cli.commands.up:down",
+    "demo": "services.cli.commands.demo:demo",
+    "provision": "services.cli.commands.up:provision",
+    "submit": "services.cli.commands.submit:submit",
+    "ask": "services.cli.commands.ask:ask",
+    "mail": "services.cli.commands.mail:mail",
+    "reminders": "services.cli.commands.reminders:reminders",
+    "tasks": "services.cli.commands.tasks:tasks",
+    "show": "services.cli.commands.show:show",
+    "cancel": "services.cli.commands.tasks:cancel",
+    "tail": "services.cli.commands.tail:tail",
+    "status": "services.cli.commands.status:status",
+    "agents": "services.cli.commands.status:agents",
+    "memory": "services.cli.command:memory",
+    "brief": "services.cli.commands.memory.recall:brief",
+    "approvals": "services.cli.commands.approvals:approvals",
+    "policy": "services.cli.commands.policy:policy",
+    "dead": "services.cli.commands.dead:dead",
+    "audit": "services.cli.commands.audit:audit",
+    "kpi": "services.cli.commands.kpi:kpi",
+    "doctor": "services.cli.commands.doctor:doctor",
+    "completion": "services.cli.command:completion",
 }
 """Where each command is."""
 LOOK = "'mailroom doctor' looks for the reason"
@@ -60,7 +93,7 @@ def _fit(text: str) -> str:
     """``text``, broken between words on a terminal."""
     if not sys.stderr.isatty():
         return text
-    from services.cli.screen import wrap
+    from services.cli.output.console import wrap
 
     return wrap(text, shutil.get_terminal_size().columns)
 
@@ -139,3 +172,50 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     cli(prog_name="mailroom")
+
+
+PLACES = {
+    "bash": 'eval "$(mailroom completion bash)"  # ~/.bashrc',
+    "zsh": 'eval "$(mailroom completion zsh)"  # ~/.zshrc',
+    "fish": "mailroom completion fish | source  # ~/.config/fish/config.fish",
+}
+"""Where each shell wants it."""
+
+
+@click.command(epilog="\b\nPut it where your shell starts:\n" + "\n".join(PLACES.values()))
+@click.argument("shell", metavar="SHELL", type=click.Choice(list(PLACES)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that completes 'mailroom' in SHELL.
+
+    SHELL is bash, zsh or fish.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    root = ctx.find_root()
+    click.echo(kind(root.command, {}, "mailroom", "_MAILROOM_COMPLETE").source())
+
+
+MEMORY_COMMANDS = {
+    "add": "services.cli.commands.memory.nodes:add",
+    "search": "services.cli.commands.memory.recall:search",
+    "get": "services.cli.commands.memory.nodes:get",
+    "list": "services.cli.commands.memory.nodes:list_nodes",
+    "retire": "services.cli.commands.memory.nodes:retire",
+    "link": "services.cli.commands.memory.graph:link",
+    "unlink": "services.cli.commands.memory.graph:unlink",
+    "graph": "services.cli.commands.memory.graph:graph",
+    "stats": "services.cli.commands.memory.maintenance:stats",
+    "health": "services.cli.commands.memory.maintenance:health",
+    "linker": "services.cli.commands.memory.maintenance:linker",
+    "reindex": "services.cli.commands.memory.maintenance:reindex",
+    "rebuild": "services.cli.commands.memory.maintenance:rebuild",
+    "export": "services.cli.commands.memory.exports:export",
+    "import": "services.cli.commands.memory.imports:import_records",
+}
+"""Where each command is: from remembering to looking after memory."""
+
+
+@click.group(cls=LazyGroup, table=MEMORY_COMMANDS)
+def memory() -> None:
+    """Remember, search and read what the office knows."""

@@ -1,20 +1,18 @@
 """How a command reaches the office: the settings, the server's address, an identity."""
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from services.cli.lock import is_held
+from services.cli.supervisor.lock import is_held
 from shared import address, settings, subjects
-from shared.address import RunningOffice, find_office
+from shared.address import find_office
 from shared.errors import StartError
 from shared.settings import Settings
 
 if TYPE_CHECKING:
     from shared.bus import Bus
 
-__all__ = ["RunningOffice", "call_server", "connect", "find_office", "find_url"]
 
 CONNECT_WAIT = 2.0
 """Seconds a person is made to wait for a server that may not be there."""
@@ -44,18 +42,3 @@ async def connect(name: str = subjects.USER) -> "AsyncIterator[Bus]":
         # Where the connection is lost already, what was lost by it is the error to tell.
         with suppress(OSError):
             await bus.close()
-
-
-async def call_server(bus: "Bus", verb: str, body: object = None) -> dict[str, object]:
-    """Ask the server's JetStream interface, for instance ``STREAM.INFO.OFFICE``.
-
-    Raises BusError with the server's reason where it refuses.
-    """
-    from shared.errors import BusError
-
-    answer = await bus.request(f"$JS.API.{verb}", json.dumps(body).encode() if body is not None else b"")
-    result: dict[str, object] = json.loads(answer)
-    if error := result.get("error"):
-        assert isinstance(error, dict)
-        raise BusError(f"The server refused {verb}: {error.get('description')}")
-    return result

@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import load_roster
-from services.cli.server import NatsServer
+from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.claim import pending
 from shared.contracts import Task, generate_id
 from tests.bench.machine import cpu_seconds
 from tests.flow.conftest import ROOT, Office, eventually
+from tests.support.nats_server import NatsServer
 
 AGENTS = Path(__file__).parent / "agents"
 NOOP = "noop"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.provisioning import provision_office, write_config
-from services.cli.server import NatsServer
+from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import settings, subjects
 from shared.bus import Bus, Delivery
 from shared.bus.consumer import Consumer
 from shared.settings import Settings
+from tests.support.nats_server import NatsServer
 
 AGENTS = ("conductor", "critic", "engineer", "memory", "nexus")
 ACK_WAIT = 1.0

@@ -129,10 +129,10 @@ async def fill(bus: Bus) -> None:
 
 
 async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
-    from services.cli.provisioning import provision_office, write_config
-    from services.cli.server import NatsServer
+    from services.cli.supervisor.provisioning import provision_office, write_config
     from shared import settings
     from tests.bus.conftest import AGENTS
+    from tests.support.nats_server import NatsServer
 
     config = settings.load(environment(tmp_path, MAILROOM_NATS_MAX_STORE=str(4_000_000)))
     write_config(config, AGENTS)

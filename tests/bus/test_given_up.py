@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.provisioning import provision_office
+from services.cli.supervisor.provisioning import provision_office
 from shared import subjects
 from shared.agent import BaseAgent
 from shared.bus.entry import Entry

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from services.cli.provisioning import provision_office
+from services.cli.supervisor.provisioning import provision_office
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry

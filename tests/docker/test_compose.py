@@ -13,7 +13,7 @@ import pytest
 from testcontainers.compose import DockerCompose
 
 from services.cli.roster import load_roster
-from services.cli.server import free_port
+from services.cli.supervisor.programs import free_port
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus, generate_task_id

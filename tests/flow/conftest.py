@@ -13,13 +13,13 @@ import pytest
 import structlog
 import structlog.testing
 
-from services.cli.provisioning import provision_office, write_config
 from services.cli.roster import Member, load_roster
-from services.cli.server import NatsServer
+from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, StateChanged
 from shared.settings import Settings
+from tests.support.nats_server import NatsServer
 
 START_TIMEOUT = 40.0
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.cli.provisioning import provision_office, write_config
-from services.cli.server import NatsServer
+from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import settings, subjects
 from shared.agent import BaseAgent
 from shared.bus import Bus
@@ -19,6 +18,7 @@ from shared.contracts import Envelope, Task, TaskChanged, TaskResult, generate_t
 from shared.process import Office
 from shared.profile import Profile
 from shared.settings import Settings
+from tests.support.nats_server import NatsServer
 
 
 class Team:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.cli.checks import check_brain
+from services.cli.queries.health import check_brain
 from shared import settings
 from shared.address import RunningOffice
 from shared.brain import Brain, Message, Thought, Tool, ToolCall, Usage, ask_for

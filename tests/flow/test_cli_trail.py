@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.cli.records import last_sequence
-from services.cli.trail import Copy, Gap, Tail
-from services.cli.verification import verify_copies
+from services.cli.queries.audit_log import Copy, Gap, Tail, verify_copies
+from services.cli.queries.records import last_sequence
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.claim import pending

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.kpi import read_figures
+from services.cli.queries.metrics_reader import read_figures
 from services.conductor import pondering
 from services.conductor.__main__ import Conductor
 from services.conductor.deliberation import Deliberation

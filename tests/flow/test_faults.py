@@ -257,8 +257,8 @@ async def test_a_goal_s_deadline_survives_the_conductor(office: Office, tmp_path
 
 
 async def test_the_server_killed_in_the_middle_loses_no_goal(office: Office, tmp_path: Path) -> None:
-    from services.cli.server import NatsServer
     from shared import settings
+    from tests.support.nats_server import NatsServer
 
     for number in range(30):
         await office.submit({"text": "do it", "goal_id": f"g{number}", "context": context(tmp_path, 0.2)})

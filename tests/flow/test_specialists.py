@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli import supervisor as supervising
-from services.cli.lock import OfficeLock
-from services.cli.logbook import Line
-from services.cli.records import read_presences
+from services.cli.queries.records import read_presences
 from services.cli.roster import load_roster
-from services.cli.supervisor import Supervisor
+from services.cli.supervisor import supervisor as supervising
+from services.cli.supervisor.lock import OfficeLock
+from services.cli.supervisor.logs import Line
+from services.cli.supervisor.supervisor import Supervisor
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, Presence, StateChanged, TaskStatus

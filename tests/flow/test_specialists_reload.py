@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import pending

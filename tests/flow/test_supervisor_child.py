@@ -10,10 +10,10 @@ import msgspec
 import psutil
 import pytest
 
-from services.cli.child import LOUD, Backoff, Child, Program
-from services.cli.lifeline import Lifeline
-from services.cli.lock import OfficeLock, holder, is_held
-from services.cli.logbook import Line, last_complaint
+from services.cli.supervisor.child import LOUD, Backoff, Child, Program
+from services.cli.supervisor.lock import OfficeLock, holder, is_held
+from services.cli.supervisor.logs import Line, last_complaint
+from services.cli.supervisor.watchdog import Lifeline
 from shared.errors import StartError
 
 ARRIVES = 'touch "ready-$$"; '

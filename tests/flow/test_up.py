@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from services.cli.roster import load_roster
-from services.cli.server import find_server, free_port
+from services.cli.supervisor.programs import find_server, free_port
 from shared import settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,9 +168,9 @@ def test_a_killed_server_is_started_again_on_its_port(office: Office) -> None:
 
 def test_a_killed_warden_is_replaced(office: Office) -> None:
     office.record()
-    first = office.process("warden.py")
+    first = office.process("watchdog_script.py")
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: office.process("warden.py") not in {0, first})
+    wait_for(lambda: office.process("watchdog_script.py") not in {0, first})
 
 
 def test_the_keys_of_another_office_are_of_no_use(office: Office, tmp_path: Path) -> None:
@@ -230,7 +230,9 @@ def test_what_outlived_up_and_its_warden_is_ended_first(tmp_path: Path) -> None:
     state = tmp_path / "state"
     opened = mailroom(state, "up", "--detach", "--json")
     assert opened.returncode == 0, opened.stderr
-    warden = next(process for process, command in processes_of(state).items() if "warden.py" in command)
+    warden = next(
+        process for process, command in processes_of(state).items() if "watchdog_script.py" in command
+    )
     for process in (json.loads(opened.stdout)["pid"], warden):
         psutil.Process(process).suspend()
     for process in (json.loads(opened.stdout)["pid"], warden):

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from services.cli.checks import check_brain
+from services.cli.queries.health import check_brain
 from shared import settings
 from shared.brain import Message, Thought, Tool, ask_for, make_brain
 from shared.settings import Settings

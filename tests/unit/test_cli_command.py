@@ -9,15 +9,15 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from services.cli.announcement import where_things_are
-from services.cli.checks import check_disk
 from services.cli.command import COMMANDS, cli
-from services.cli.connection import RunningOffice, find_office, find_url
-from services.cli.lock import OfficeLock
-from services.cli.memory.kinds import meant_kind
-from services.cli.numbers import NumberType
-from services.cli.submission import read_stdin
+from services.cli.commands.memory.session import meant_kind
+from services.cli.commands.options import NumberType, read_stdin
+from services.cli.commands.up import where_things_are
+from services.cli.connection import find_url
+from services.cli.queries.health import check_disk
+from services.cli.supervisor.lock import OfficeLock
 from shared import settings
+from shared.address import RunningOffice, find_office
 from shared.errors import BusUnavailable, MailroomError, StartError
 
 
@@ -158,7 +158,7 @@ def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("services.cli.status._look", interrupt)
+    monkeypatch.setattr("services.cli.commands.status._look", interrupt)
     result = run("status")
     assert (result.exit_code, result.output) == (1, "\nInterrupted.\n")
 
@@ -177,7 +177,7 @@ def test_an_error_is_a_sentence_with_what_to_do(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("services.cli.status._look", fail)
+    monkeypatch.setattr("services.cli.commands.status._look", fail)
     result = run("status")
     assert (result.exit_code, result.output) == (1, f"Error: {said}\n")
 

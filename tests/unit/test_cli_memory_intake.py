@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from services.cli.memory import intake
-from services.cli.memory.intake import Intake
+from services.cli.commands.memory import imports as intake
+from services.cli.commands.memory.imports import Intake
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import BusUnavailable, MailroomError, Refused
 from shared.memory import WriteRefused

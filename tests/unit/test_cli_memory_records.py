@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from services.cli.memory.intake import _batches
-from services.cli.memory.records import BATCH_BYTES, BATCH_RECORDS, dump_edge, dump_node, read_record
+from services.cli.commands.memory.exports import dump_edge, dump_node
+from services.cli.commands.memory.imports import BATCH_BYTES, BATCH_RECORDS, _batches, read_record
 from shared.contracts import Edge, Node
 from shared.contracts.base import amended
 from tests.contracts.strategies import instances

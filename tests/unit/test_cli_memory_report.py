@@ -1,6 +1,6 @@
 """What memory tells of itself, whatever it is, as lines."""
 
-from services.cli.memory.report import render
+from services.cli.commands.memory.maintenance import render
 
 
 def test_values_stand_below_each_other_and_nested_ones_below_their_name():

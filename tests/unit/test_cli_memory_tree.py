@@ -1,6 +1,6 @@
 """A walk through the graph as people see it."""
 
-from services.cli.memory.tree import render_path, render_walk
+from services.cli.commands.memory.graph import render_path, render_walk
 from shared.contracts import Edge, Node, Path, Relation, Traversal, Visit
 
 

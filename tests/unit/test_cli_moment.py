@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from services.cli.moment import (
-    FutureType,
-    PastType,
+from services.cli.commands.options import FutureType, PastType
+from services.cli.output.times import (
     format_clock,
     format_span,
     parse_span,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.logbook import Line
-from services.cli.room import ENOUGH, PAUSE, Room
+from services.cli.supervisor.logs import Line
+from services.cli.supervisor.supervisor import ENOUGH, PAUSE, Room
 
 STORED_NOTHING = "JetStream failed to store a msg on stream 'OFFICE': write 1.blk: no space left on device"
 
@@ -21,7 +21,7 @@ class Disk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     disk = Disk()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": disk.free}))
-    monkeypatch.setattr("services.cli.room.time.monotonic", lambda: disk.now)
+    monkeypatch.setattr("services.cli.supervisor.supervisor.time.monotonic", lambda: disk.now)
     return disk
 
 

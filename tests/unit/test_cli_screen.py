@@ -7,17 +7,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from services.cli import agents, approvals, kpi, status
-from services.cli.announcement import print_line
-from services.cli.figures import Figures, SafetyFigures, Velocity
-from services.cli.letters import Letter
-from services.cli.logbook import Line
-from services.cli.mail import _print_list
-from services.cli.outcome import print_outcome
-from services.cli.progress import Progress
-from services.cli.screen import clean, clean_block, shorten, wrap
-from services.cli.standing import Standing
-from services.cli.watching import _lines_of
+from services.cli.commands import approvals, kpi, status
+from services.cli.commands.goal_view import _lines_of, print_outcome
+from services.cli.commands.mail import Letter, _print_list
+from services.cli.output.console import clean, clean_block, shorten, wrap
+from services.cli.queries.approvals import Standing
+from services.cli.queries.metrics import Figures, SafetyFigures, Velocity
+from services.cli.queries.progress import Progress
+from services.cli.supervisor.logs import Line, print_line
 from shared.contracts import (
     ApprovalRequest,
     Goal,
@@ -103,7 +100,7 @@ def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> Non
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
     approvals._print(Standing(request, None, "waiting"), console)
-    agents._print([presence], console, whole=True)
+    status._print_agent([presence], console, whole=True)
     lines = screen.getvalue().splitlines()
     assert any(path in line for line in lines)
     assert [line for line in lines if line != line.rstrip()] == []

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.cli.sentences import GIST, describe
+from services.cli.output.summaries import GIST, describe
 from shared import contracts as c
 from shared.contracts import Envelope
 from tests.contracts.examples import EXAMPLES

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from services.cli.figures import velocity_of
-from services.cli.tally import Tally
+from services.cli.queries.metrics import velocity_of
+from services.cli.queries.metrics_reader import Tally
 from shared.contracts import (
     ApprovalAnswer,
     ApprovalRequest,

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from services.cli.memory.records import dump_edge, dump_node, read_record
+from services.cli.commands.memory.exports import dump_edge, dump_node
+from services.cli.commands.memory.imports import read_record
 from services.memory.storage.parquet import read_lines, write_folder
 from shared.contracts import Edge, Node
 from shared.errors import ActionError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.cli.approvals import visible
+from services.cli.commands.approvals import visible
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.settings import Settings

@@ -1,6 +1,6 @@
 """How long the supervisor waits before it starts a process again."""
 
-from services.cli.child import LOUD, Backoff
+from services.cli.supervisor.child import LOUD, Backoff
 
 
 def test_waits_double_up_to_half_a_minute() -> None:

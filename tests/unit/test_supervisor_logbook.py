@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import logbook
-from services.cli.logbook import Follower, Line, last_complaint, last_server_complaint, rotate
+from services.cli.supervisor import logs as logbook
+from services.cli.supervisor.logs import Follower, Line, last_complaint, last_server_complaint, rotate
 
 
 def event(text: str, level: str = "info", **more: object) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.programs import AGENT, MEMORY, agent_programs
 from services.cli.roster import SERVICES, load_roster
+from services.cli.supervisor.programs import AGENT, MEMORY, agent_programs
 from shared import settings
 from shared.errors import ConfigError
 from shared.settings import Settings
