@@ -20,10 +20,7 @@ from services.cli.output.console import open_console
 from services.cli.queries.audit_log import Gap, Tail
 from services.cli.queries.progress import Follower
 from services.cli.roster import SERVICES
-from services.cli.supervisor.lifecycle import (
-    before,
-    stop_signals,
-)
+from services.cli.supervisor.lifecycle import before, stop_signals
 from services.cli.supervisor.lock import OfficeLock, is_held
 from services.cli.supervisor.logs import Line, print_line
 from services.cli.supervisor.supervisor import Supervisor

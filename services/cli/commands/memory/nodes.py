@@ -50,11 +50,7 @@ if TYPE_CHECKING:
     help="Something to keep with it; an object or a list in JSON is taken as such.",
 )
 @click.option("--session", default="", metavar="ID", help="The session it comes from.")
-@click.option(
-    "--insist",
-    is_flag=True,
-    help="Store it even where memory finds it not worth keeping.",
-)
+@click.option("--insist", is_flag=True, help="Store it even where memory finds it not worth keeping.")
 @json_option
 def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fields: Any) -> None:
     """Remember a sentence, TITLE, and print its id."""
@@ -73,9 +69,7 @@ def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fiel
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     written = store(
-        lambda memory: _add(memory, node, insist),
-        as_json=as_json,
-        insist="the same command with --insist",
+        lambda memory: _add(memory, node, insist), as_json=as_json, insist="the same command with --insist"
     )
     if as_json:
         print_json(written)

@@ -76,11 +76,7 @@ UNKNOWN = "not in memory"
 """What memory says of an id that it does not hold."""
 
 at_option = click.option(
-    "--at",
-    type=NumberType(),
-    default=0,
-    metavar="VERSION",
-    help="As memory was at this graph version.",
+    "--at", type=NumberType(), default=0, metavar="VERSION", help="As memory was at this graph version."
 )
 """The option of every command that can look at the past."""
 
