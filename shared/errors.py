@@ -11,9 +11,9 @@ MailroomError            one sentence that names the cause, and where there is o
 │   └── Conflict         a commit was refused whole: something it expected has changed
 ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
 │   ├── NotApproved      the policy denies it, or a person did not approve it
-│   └── BrainError       the model did not answer as asked
-│       ├── NoBrain           no model is configured
-│       ├── BrainUnavailable  it may answer later: out of reach, overloaded, too slow
+│   └── ModelError       the model did not answer as asked
+│       ├── NoModel           no model is configured
+│       ├── ModelUnavailable  it may answer later: out of reach, overloaded, too slow
 │       └── BudgetSpent       the budget of the task or the day is used up
 └── Verdict              how a handler ends other than by returning
     ├── Retry            hand it out again after a delay
@@ -70,19 +70,19 @@ class NotApproved(ActionError):
     """The policy denies it, or a person did not approve it."""
 
 
-class BrainError(ActionError):
+class ModelError(ActionError):
     """The model did not answer as asked."""
 
 
-class NoBrain(BrainError):
+class NoModel(ModelError):
     """No model is configured."""
 
 
-class BrainUnavailable(BrainError):
+class ModelUnavailable(ModelError):
     """The model may answer later: it is out of reach, overloaded, or too slow."""
 
 
-class BudgetSpent(BrainError):
+class BudgetSpent(ModelError):
     """The budget of the task or of the day is used up."""
 
 

@@ -138,7 +138,7 @@ def _require_text(arguments: list[str], ctx: click.Context) -> None:
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from shared.process import package_version
+        from shared.agent.process import package_version
 
         click.echo(f"mailroom {package_version()}")
         ctx.exit()

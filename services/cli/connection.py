@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from services.cli.supervisor.lock import is_held
-from shared import address, settings, subjects
-from shared.address import find_office
+from shared import settings, subjects
+from shared.bus import discovery
+from shared.bus.discovery import find_office
 from shared.errors import StartError
 from shared.settings import Settings
 
@@ -24,7 +25,7 @@ def find_url(config: Settings) -> str:
         raise StartError(
             f"The office in {config.state_dir} is just being opened or closed", "Try again in a moment"
         )
-    return address.find_url(config)
+    return discovery.find_url(config)
 
 
 @asynccontextmanager

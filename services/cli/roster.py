@@ -9,9 +9,9 @@ import msgspec
 
 from shared import subjects
 from shared.errors import ConfigError
-from shared.profile import Profile, load_profile
 from shared.settings import Settings
-from shared.specialists import read_specialists
+from shared.tasks.profile import Profile, load_profile
+from shared.tasks.specialists import read_specialists
 
 SERVICES = Path(__file__).resolve().parent.parent
 
@@ -93,4 +93,4 @@ def _command(folder: Path) -> tuple[str, ...]:
 
 
 def _bare(folder: Path) -> tuple[str, ...]:
-    return (sys.executable, "-m", "shared.process", str(folder / "profile.yaml"))
+    return (sys.executable, "-m", "shared.agent.process", str(folder / "profile.yaml"))

@@ -22,14 +22,14 @@ from services.conductor.steps import Steps
 from services.conductor.submission import open_goal, read_submission
 from services.conductor.yellow_pages import Page, pages_of
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, Replies
+from shared.agent.base import Agent, Outbox
+from shared.agent.process import run
 from shared.contracts import CancelGoal, GoalDue, OfficeState, ReminderDue, TaskResult, TaskStatus
 from shared.errors import ActionError, Reject
-from shared.process import run
+from shared.tasks.actions import Outcome, register_action
 
 
-class Conductor(BaseAgent):
+class Conductor(Agent):
     """Turns goals into tasks, hands them out, has the results reviewed, and reports."""
 
     async def on_start(self) -> None:
@@ -63,7 +63,7 @@ class Conductor(BaseAgent):
 
     # --- what happens to goals -------------------------------------------------------------------
 
-    async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Replies:
+    async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
         """Open a goal, plan it, and hand out what can be done at once."""
         submission = read_submission(data)
         goal = open_goal(submission, seq, stored_at, self.settings.goal_timeout)
@@ -90,7 +90,7 @@ class Conductor(BaseAgent):
             planned = msgspec.structs.replace(planned, tasks=tasks)
         return await self._steps.go_on(planned, OfficeState.PLANNING, expect)
 
-    async def on_result(self, result: TaskResult) -> Replies:
+    async def on_result(self, result: TaskResult) -> Outbox:
         """Take a task's result or the critic's verdict, and go on from there."""
         found = await self._records.find(result.goal_id)
         if found is None or found[0].status.final or found[0].thinking:
@@ -104,7 +104,7 @@ class Conductor(BaseAgent):
         learned = await self._steps.learn(goal, result)
         return await self._steps.go_on(advanced, state_of(goal), expect, learned)
 
-    async def on_cancel(self, request: CancelGoal) -> Replies:
+    async def on_cancel(self, request: CancelGoal) -> Outbox:
         """End a goal because somebody asks for it."""
         found = await self._records.find(request.goal_id)
         if found is None:
@@ -112,7 +112,7 @@ class Conductor(BaseAgent):
         reason = f"cancelled by {request.sender}" + (f": {request.reason}" if request.reason else "")
         return await self._steps.call_off(*found, TaskStatus.CANCELLED, reason)
 
-    async def on_due(self, due: GoalDue | ReminderDue) -> Replies:
+    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
         """End a goal whose deadline has come, or go on thinking about one whose thinker is gone."""
         found = await self._records.find(due.goal_id)
         if found is None or not isinstance(due, GoalDue):

@@ -16,9 +16,9 @@ from services.conductor.prompts import (
 from services.conductor.recruiting import Recruiter, Thinker
 from services.conductor.repair import PLAN, give_up_repair, take_answer, take_plan
 from services.conductor.yellow_pages import Page
-from shared.brain.protocol import Message
 from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import ActionError
+from shared.llm.protocol import Message
 from shared.log import logger
 
 Decision = Callable[[Goal], Goal]

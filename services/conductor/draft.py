@@ -11,7 +11,7 @@ from services.conductor.course import REVIEW
 from services.conductor.yellow_pages import UNPLANNED, Page
 from shared.contracts import Goal, GoalTask
 from shared.errors import ActionError
-from shared.specialists import name_of
+from shared.tasks.specialists import name_of
 
 MOST_TASKS = 30
 """Tasks of one plan: more than that no one follows, and a model that writes more has lost the thread."""

@@ -10,10 +10,10 @@ from services.conductor.deliberation import Deliberation
 from services.conductor.records import Records
 from services.conductor.repair import think_of
 from shared import subjects
-from shared.agent import Replies
+from shared.agent.base import Outbox
+from shared.agent.dispatcher import address
 from shared.bus import Bus, Entry
 from shared.contracts import Envelope, Goal, OfficeState
-from shared.desk import address
 from shared.errors import BusUnavailable, Conflict
 
 AT_ONCE = 8
@@ -39,7 +39,7 @@ class Pondering:
         deliberation: Deliberation,
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        after: Callable[[str, Goal, Goal, int], Awaitable[Replies]],
+        after: Callable[[str, Goal, Goal, int], Awaitable[Outbox]],
     ) -> None:
         self._bus = bus
         self._records = records
@@ -52,7 +52,7 @@ class Pondering:
 
     async def ponder(
         self, goal: Goal, what: str, before: OfficeState, expect: int, more: Sequence[Entry] = ()
-    ) -> Replies:
+    ) -> Outbox:
         """Store that a model is asked for ``what``, with ``more`` in the same commit, and have it asked."""
         await self._records.look_again(goal.goal_id, LOOK_AGAIN)
         thinking = think_of(goal, what)
@@ -99,7 +99,7 @@ class Pondering:
                 return
             await asyncio.sleep(TRY_AGAIN)
 
-    async def _commit(self, replies: Replies) -> None:
+    async def _commit(self, replies: Outbox) -> None:
         entries: list[Entry] = []
         for reply in replies:
             entries += address(reply, subjects.CONDUCTOR) if isinstance(reply, Envelope) else [reply]

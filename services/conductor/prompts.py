@@ -8,8 +8,8 @@ import msgspec
 
 from services.conductor.wording import words_of
 from services.conductor.yellow_pages import Page, describe_pages
-from shared.brain.protocol import Message
 from shared.contracts import Goal, TaskStatus
+from shared.llm.protocol import Message
 
 MOST_OF_A_RESULT = 4_000
 """Characters of one result in a prompt."""

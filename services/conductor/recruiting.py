@@ -10,14 +10,14 @@ import msgspec
 
 from services.conductor.yellow_pages import read_presence
 from shared import subjects
-from shared.brain.protocol import Brain, Message
 from shared.bus import Bus
 from shared.contracts import Presence
-from shared.errors import ActionError, BrainError
+from shared.errors import ActionError, ModelError
+from shared.llm.protocol import LanguageModel, Message
 from shared.log import logger
-from shared.profile import Profile
 from shared.settings import Settings
-from shared.specialists import (
+from shared.tasks.profile import Profile
+from shared.tasks.specialists import (
     MAX_WORDS,
     SKILLS,
     check_profile,
@@ -50,13 +50,13 @@ class Thinker(Protocol):
     """The agent whose model is asked."""
 
     @property
-    def brain(self) -> Brain:
+    def brain(self) -> LanguageModel:
         """The model."""
 
     async def consider(
         self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
     ) -> T:
-        """A checked answer; raises BrainError."""
+        """A checked answer; raises ModelError."""
 
 
 class Recruiter:
@@ -167,7 +167,7 @@ class Recruiter:
                 return msgspec.structs.replace(
                     said, skills=tuple(dict.fromkeys(skills[name] for name in said.skills))
                 )
-            except BrainError as error:
+            except ModelError as error:
                 log.warning("portrayed_without_a_model", domain=domain, reason=str(error))
         chosen = choose_skills(f"{domain} {requirements}")
         return Portrait(

@@ -8,9 +8,9 @@ from pathlib import Path
 from services.conductor.yellow_pages import read_presence
 from shared.bus import Bus
 from shared.errors import ActionError, ConfigError
-from shared.profile import load_profile
 from shared.settings import Settings
-from shared.specialists import PREFIX, read_specialists
+from shared.tasks.profile import load_profile
+from shared.tasks.specialists import PREFIX, read_specialists
 
 SERVICES = Path(__file__).resolve().parent.parent
 

@@ -26,11 +26,11 @@ from services.conductor.repair import ANSWER, BRAIN, needs_repair, undone, was_s
 from services.conductor.reporting import Reporter
 from services.conductor.yellow_pages import Page
 from shared import subjects
-from shared.agent import Replies
-from shared.brain.protocol import Brain
+from shared.agent.base import Outbox
 from shared.bus import Entry
 from shared.contracts import Goal, GoalTask, OfficeState, TaskResult, TaskStatus
 from shared.errors import ActionError
+from shared.llm.protocol import LanguageModel
 
 
 class Steps:
@@ -49,7 +49,7 @@ class Steps:
         learner: MetaLearner,
         playbooks: Mapping[str, Playbook],
         *,
-        brain: Brain,
+        brain: LanguageModel,
         read_pages: Callable[[], Awaitable[dict[str, Page]]],
     ) -> None:
         self._records = records
@@ -61,7 +61,7 @@ class Steps:
 
     async def go_on(
         self, goal: Goal, before: OfficeState, expect: int, learned: list[Entry] | None = None
-    ) -> Replies:
+    ) -> Outbox:
         """Hand out what can be done now; when nothing is left to do, have it reviewed."""
         more = learned or []
         if needs_repair(goal) and self._brain.available:
@@ -78,7 +78,7 @@ class Steps:
             )
         return [self.record(step.goal, before, expect), *handed, *more]
 
-    async def take_verdict(self, goal: Goal, result: TaskResult, expect: int) -> Replies:
+    async def take_verdict(self, goal: Goal, result: TaskResult, expect: int) -> Outbox:
         """Act upon the critic's word: again, in another way, or done."""
         verdict = read_verdict(result)
         if isinstance(verdict, str):
@@ -91,13 +91,13 @@ class Steps:
             return await self.pondering.ponder(judged, REPAIR, OfficeState.REVIEW, expect)
         return await self._conclude(judged, expect)
 
-    async def after(self, asked: str, goal: Goal, before: Goal, expect: int) -> Replies:
+    async def after(self, asked: str, goal: Goal, before: Goal, expect: int) -> Outbox:
         """What follows from a model's decision."""
         if goal.status.final or asked == ANSWER:
             return await self.finish(goal, state_of(before), expect)
         return await self.go_on(goal, state_of(before), expect)
 
-    async def finish(self, goal: Goal, before: OfficeState, expect: int) -> Replies:
+    async def finish(self, goal: Goal, before: OfficeState, expect: int) -> Outbox:
         """End the goal as its tasks did, with its report and a letter to whoever set it."""
         if not goal.status.final:
             status, reason = outcome_of(goal)
@@ -106,12 +106,12 @@ class Steps:
         goal = await self._report(goal)
         return [self.record(goal, before, expect), write_letter(goal)]
 
-    async def refuse(self, goal: Goal, error: ActionError, expect: int) -> Replies:
+    async def refuse(self, goal: Goal, error: ActionError, expect: int) -> Outbox:
         """End a goal that cannot be planned."""
         failed = end(goal, TaskStatus.FAILED, str(error), answer=str(error))
         return await self.finish(failed, OfficeState.PLANNING, expect)
 
-    async def call_off(self, goal: Goal, expect: int, status: TaskStatus, reason: str) -> Replies:
+    async def call_off(self, goal: Goal, expect: int, status: TaskStatus, reason: str) -> Outbox:
         """End a goal before it is done: what is out is taken back, what was done is reported."""
         if goal.status.final:
             return ()
@@ -143,7 +143,7 @@ class Steps:
         inputs = {other.name: await self._records.result(other) for other in needed}
         return task_for(goal, task, inputs)
 
-    async def _conclude(self, goal: Goal, expect: int) -> Replies:
+    async def _conclude(self, goal: Goal, expect: int) -> Outbox:
         """Have an open question answered from its results, where there is a model; else report them."""
         done = any(task.status is TaskStatus.COMPLETED for task in goal.tasks)
         if goal.playbook == BRAIN and done and self._brain.available:

@@ -15,18 +15,18 @@ from services.cortex.planning import Planning
 from services.cortex.script import find_script, make_command, tell_run
 from services.cortex.shift import NightShift
 from services.cortex.thinking import LONGEST
-from shared.actions import Outcome, register_action
-from shared.agent import Replies
+from shared.agent.base import Outbox
+from shared.agent.process import run
 from shared.bus import Bus
 from shared.contracts import AgentReport, TaskPlan, TaskRequest, TaskResult, generate_task_id
 from shared.errors import ActionError, StartError
-from shared.process import run
-from shared.profile import Profile
 from shared.sandbox.command import run_command
 from shared.settings import Settings
 from shared.skills.changing import changing
 from shared.skills.documents import is_of_person
 from shared.skills.workspace import open_workspace
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 
 class Cortex(Planning):
@@ -48,13 +48,13 @@ class Cortex(Planning):
             ) from None
         self.spawn(self.shift.work())
 
-    async def on_result(self, result: TaskResult) -> Replies:
+    async def on_result(self, result: TaskResult) -> Outbox:
         """Archive the result of an overnight job: a task of its own, so nobody else has results for it."""
         if result.sender == self.profile.name:
             await self.shift.end(result)
         return ()
 
-    async def on_report(self, report: AgentReport) -> Replies:
+    async def on_report(self, report: AgentReport) -> Outbox:
         """Take the report of a goal that an overnight job became."""
         return self.goals.take(report)
 

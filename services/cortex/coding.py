@@ -13,13 +13,13 @@ import msgspec
 import yaml
 
 from services.cortex.script import make_command
-from shared.actions import Outcome
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message
+from shared.agent.base import Agent
 from shared.errors import ActionError
+from shared.llm.protocol import Message
 from shared.sandbox.beneath import Beneath
 from shared.sandbox.command import CommandResult, run_command
 from shared.skills.changing import changing
+from shared.tasks.actions import Outcome
 
 Check = Literal["parse", "run", "test"]
 TRIES = 3
@@ -43,21 +43,21 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     test_code: str = ""
 
 
-async def write_code(agent: BaseAgent, question: str, path: str, *, tested: bool) -> Code:
-    """Code for ``question`` that parses, at ``path`` where one is given; raises BrainError."""
+async def write_code(agent: Agent, question: str, path: str, *, tested: bool) -> Code:
+    """Code for ``question`` that parses, at ``path`` where one is given; raises ModelError."""
     return await agent.consider([Message(role="user", text=question)], Code, checker(path, tested=tested))
 
 
 class Coder:
     """Writes code for one task of ``agent`` into ``workspace``, and holds it to ``check``."""
 
-    def __init__(self, agent: BaseAgent, workspace: Path, check: Check) -> None:
+    def __init__(self, agent: Agent, workspace: Path, check: Check) -> None:
         self._agent = agent
         self._workspace = workspace
         self._check = check
 
     async def write(self, description: str, path: str) -> Outcome:
-        """The file written; raises ActionError where the last of TRIES fails its check, BrainError."""
+        """The file written; raises ActionError where the last of TRIES fails its check, ModelError."""
         failure, files = "", tuple[str, ...]()
         for _ in range(TRIES):
             question = ask(description, path, self._check, failure)

@@ -7,10 +7,10 @@ import msgspec
 
 from services.cortex.call import REFERENCE
 from services.cortex.colleagues import Colleagues
-from shared.actions import Action
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message
+from shared.agent.base import Agent
 from shared.contracts import TaskPlan, TaskStep
+from shared.llm.protocol import Message
+from shared.tasks.actions import Action
 
 MOST_DRAFTED = 20
 """The most steps a model's plan may have: more are a sign that it lists instead of planning."""
@@ -48,8 +48,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     most_steps: int = MOST_DRAFTED
 
 
-async def draft_plan(agent: BaseAgent, words: str, task_id: str, frame: Frame) -> TaskPlan:
-    """The plan the model makes of ``words``, asked again where it is none; raises BrainError."""
+async def draft_plan(agent: Agent, words: str, task_id: str, frame: Frame) -> TaskPlan:
+    """The plan the model makes of ``words``, asked again where it is none; raises ModelError."""
     question = f"{words}\n\n{describe_frame(frame)}"
     draft = await agent.consider([Message(role="user", text=question)], Draft, checker(task_id, frame))
     return make_task_plan(draft, task_id, frame)

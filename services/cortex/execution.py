@@ -8,9 +8,9 @@ from typing import Any
 
 from services.cortex.call import Material
 from services.cortex.order import sort_steps
-from shared.actions import Outcome
 from shared.contracts import TaskPlan, TaskStep
 from shared.errors import BusError
+from shared.tasks.actions import Outcome
 
 
 class StepStatus(StrEnum):

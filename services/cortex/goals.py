@@ -6,13 +6,13 @@ import msgspec
 
 from services.cortex.night import Job
 from shared import subjects
-from shared.actions import Outcome
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, CancelGoal, Task, TaskStatus, generate_id
 from shared.contracts.base import amended
 from shared.errors import ActionError
-from shared.waiting import Waiting
+from shared.messaging.pending import PendingReplies
+from shared.tasks.actions import Outcome
 
 
 class Goals:
@@ -20,7 +20,7 @@ class Goals:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._waiting: Waiting[str, AgentReport] = Waiting()
+        self._waiting: PendingReplies[str, AgentReport] = PendingReplies()
         self._open: set[str] = set()
 
     async def reach(self, task: Task, job: Job) -> Outcome:

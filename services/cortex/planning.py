@@ -18,20 +18,20 @@ from services.cortex.plan import make_plan, read_plan, read_request, read_step
 from services.cortex.report import compose_report, save_report, tell_results
 from services.cortex.stepping import Stepper
 from services.cortex.thinking import LONGEST, read_asked, work_out
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.bus import Bus
 from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep
-from shared.correspondence import is_letter
 from shared.errors import ActionError
-from shared.profile import Profile
+from shared.messaging.threads import is_letter
 from shared.settings import Settings
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 NOT_STEPS = frozenset({"execute_plan", "execute_step", "process_overnight_job", "work_out"})
 """Own actions that are no steps and no part of a thought: they plan and think themselves."""
 
 
-class Planning(BaseAgent):
+class Planning(Agent):
     """An agent that plans and carries out work of several steps."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from services.cortex.execution import StepResult, StepStatus
 from services.cortex.night import Job
-from shared.actions import Outcome
 from shared.contracts import AgentReport, TaskPlan, TaskResult, TaskStatus, generate_iso_timestamp
 from shared.errors import ActionError
 from shared.subjects import NEXUS
+from shared.tasks.actions import Outcome
 
 EXCERPT = 2_000
 """The most characters of a step's output that the report quotes."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from services.cortex.night import is_dropped_job
-from shared.actions import Outcome
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
@@ -14,6 +13,7 @@ from shared.sandbox.command import CommandResult
 from shared.settings import Settings
 from shared.skills.documents import is_named, is_of_person
 from shared.skills.workspace import goal_folder, workspace_path
+from shared.tasks.actions import Outcome
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
 TAIL = 4_000

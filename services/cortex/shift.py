@@ -14,14 +14,14 @@ from services.cortex.options import Options
 from services.cortex.queue import ClaimedJob, JobQueue
 from services.cortex.report import report_job
 from shared import subjects
-from shared.actions import Outcome
-from shared.agent import BaseAgent
-from shared.bus.claim import called_off, pending
+from shared.agent.base import Agent
+from shared.bus.claim import cancelled_record, pending
 from shared.bus.entry import seal
 from shared.clock import read_zone
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, Conflict
+from shared.tasks.actions import Outcome
 
 PRUNE_EVERY = 86_400.0
 RETRIED = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
@@ -33,7 +33,7 @@ LISTED = 50
 class NightShift:
     """The work on the queue in ``<state_dir>/job_queue`` for one process: ``queue_workers`` jobs at once."""
 
-    def __init__(self, agent: BaseAgent, options: Options) -> None:
+    def __init__(self, agent: Agent, options: Options) -> None:
         self.queue = JobQueue(agent.settings.state_dir / "job_queue", read_zone(agent.settings.time_zone))
         self._agent = agent
         self._options = options
@@ -99,7 +99,7 @@ class NightShift:
             record = TaskChanged.from_json(stored.data) if stored else TaskChanged(task=task)
             if record.task.status.final:
                 return None
-            ended = called_off(record, reason)
+            ended = cancelled_record(record, reason)
             try:
                 await self._agent.bus.commit([seal(subject, ended, expect=stored.seq if stored else 0)])
             except Conflict:  # its worker just wrote something

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from services.cortex.call import Call, Material, fill_params, find_call
-from shared.actions import Action, Outcome, perform
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message
+from shared.agent.base import Agent
 from shared.contracts import TaskStatus, TaskStep
 from shared.errors import ActionError
-from shared.micro.micro_agent import Conclusion
+from shared.llm.protocol import Message
+from shared.reasoning.loop import Conclusion
+from shared.tasks.actions import Action, Outcome, perform
 
 QUOTED = 8_000
 """The most characters of an earlier step's output that a step in words is given."""
@@ -34,7 +34,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
 class Stepper:
     """Carries out steps of ``agent``'s tasks; ``actions`` are those of its own that can be steps."""
 
-    def __init__(self, agent: BaseAgent, actions: Mapping[str, Action], step_timeout: float) -> None:
+    def __init__(self, agent: Agent, actions: Mapping[str, Action], step_timeout: float) -> None:
         self.actions = actions
         self._agent = agent
         self._timeout = step_timeout

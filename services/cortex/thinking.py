@@ -15,12 +15,12 @@ from services.cortex.cognition.state import Asked, State
 from services.cortex.cognition.trail import Trail
 from services.cortex.colleagues import Colleagues
 from services.cortex.stepping import Stepper
-from shared.actions import Outcome
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.contracts import Task
-from shared.correspondence import history_of
 from shared.errors import ActionError
-from shared.framing import conclude, frame_task
+from shared.messaging.threads import history_of
+from shared.reasoning.prompt import conclude, frame_task
+from shared.tasks.actions import Outcome
 
 LONGEST = 60_000
 """The most characters of a task, with what it builds on, that is worked on."""
@@ -34,7 +34,7 @@ def read_asked(task: Task, room: int) -> Asked:
 
 
 async def work_out(
-    agent: BaseAgent,
+    agent: Agent,
     stepper: Stepper,
     asked: Asked,
     mode: Mode | None,
@@ -69,7 +69,7 @@ async def work_out(
         ) from None
 
 
-async def _think_once(agent: BaseAgent, stepper: Stepper, asked: Asked, may_rest: bool) -> Outcome:
+async def _think_once(agent: Agent, stepper: Stepper, asked: Asked, may_rest: bool) -> Outcome:
     known, facts = await agent.mind.recall(asked.text)
     if facts:
         agent.job.facts["context"] = facts

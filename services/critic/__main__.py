@@ -18,18 +18,18 @@ from services.critic.review import add_reruns, is_all_own, refuse, review
 from services.critic.secrets import scan_secrets
 from services.critic.security import scan_security
 from services.critic.source import read_source
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.process import run
 from shared.contracts import Verdict
-from shared.errors import BrainError
-from shared.process import run
+from shared.errors import ModelError
 from shared.skills.outside import require_readable
 from shared.source.tree import Tree, read_tree
+from shared.tasks.actions import Outcome, register_action
 
 REPO = {"repo": "Absolute path of the repository"}
 
 
-class Critic(BaseAgent):
+class Critic(Agent):
     """Lints, scans, checks drift and reviews; it never changes what it looks at."""
 
     async def on_start(self) -> None:
@@ -136,7 +136,7 @@ class Critic(BaseAgent):
             return verdict
         try:
             return await judge_results(self, results, goal, verdict, root)
-        except BrainError as error:
+        except ModelError as error:
             unread = f"The content was not judged: {error}"
             return msgspec.structs.replace(verdict, reasons=(*verdict.reasons, clean(unread)))
 

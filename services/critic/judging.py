@@ -9,9 +9,9 @@ import msgspec
 
 from services.critic.findings import clean
 from services.critic.review import is_found
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message
+from shared.agent.base import Agent
 from shared.contracts import Verdict
+from shared.llm.protocol import Message
 
 QUOTED = 4_000
 """The most characters of a result that the model reads."""
@@ -36,11 +36,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def judge_results(
-    agent: BaseAgent, results: Mapping[str, Any], goal: str, verdict: Verdict, repo: Path | None
+    agent: Agent, results: Mapping[str, Any], goal: str, verdict: Verdict, repo: Path | None
 ) -> Verdict:
     """``verdict`` with what the model thinks: it may send back, never approve what was refuted.
 
-    A citation that cannot be looked up is dropped and costs a point. Raises BrainError.
+    A citation that cannot be looked up is dropped and costs a point. Raises ModelError.
     """
     judged = await agent.consider(
         [Message(role="user", text=_ask(results, goal, verdict))], Judgement, checker(results)

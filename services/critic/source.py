@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from shared.actions import Outcome
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
+from shared.tasks.actions import Outcome
 
 LARGEST = 2_000_000
 """The most bytes of a file that is read."""

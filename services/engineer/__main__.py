@@ -10,13 +10,11 @@ from services.engineer.report import add_partial, report_delivery, report_histor
 from services.engineer.summary import tell_changes, tell_history, tell_log
 from services.engineer.testing import TestPlan, plan_tests, run_tests
 from services.engineer.workspace import COPIES, Workspace, clean_copies, require_folder, working_copy
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.process import run
 from shared.bus import Bus
 from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
-from shared.process import run
-from shared.profile import Profile
 from shared.sandbox.beneath import Beneath
 from shared.settings import Settings
 from shared.skills.changing import changing, commands_of
@@ -32,12 +30,14 @@ from shared.skills.workspace import (
     slug,
     workspace_path,
 )
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 REPO = {"repo": "Absolute path of the repository"}
 FOLDER = {"folder": "Name of the project's folder in the workspace"}
 
 
-class Engineer(BaseAgent):
+class Engineer(Agent):
     """Works with files, the shell and git, on copies: what it changes it hands over as a patch."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:

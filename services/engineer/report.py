@@ -8,11 +8,11 @@ import msgspec
 
 from services.engineer.delivery import Delivery
 from services.engineer.summary import cite_tests, tell_tests
-from shared.actions import Outcome
 from shared.contracts import HistoryReading, TestRun
 from shared.errors import ActionError
 from shared.skills.changing import RanCommand
 from shared.skills.repository import find_any
+from shared.tasks.actions import Outcome
 
 SHOWN = 20
 """How many commands are told in words; all of them, up to MOST, are in the data."""

@@ -16,17 +16,17 @@ from services.frontier.relevance import Rater, ratings_of, score_of
 from services.frontier.report import report_discovery
 from services.frontier.sources import Found, Sources
 from services.frontier.synthesis import find_unknown, synthesize
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.process import run
 from shared.bus import Bus
 from shared.contracts import AgentReport, Task, generate_task_id
-from shared.errors import ActionError, BrainError, BusError
-from shared.process import run
-from shared.profile import Profile
+from shared.errors import ActionError, BusError, ModelError
 from shared.settings import Settings
 from shared.skills.news import report_news
 from shared.skills.papers import build_query, cite_papers, judge_confidence, report_papers
 from shared.skills.workspace import outputs_path
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 MOST_TOPICS = 20
 """Topics of one discovery: at arXiv's pace they take a minute."""
@@ -37,7 +37,7 @@ TOPIC = {
 }
 
 
-class Frontier(BaseAgent):
+class Frontier(Agent):
     """Discovers papers on arXiv and news in feeds, and writes briefs with citations that resolve."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
@@ -208,7 +208,7 @@ class Frontier(BaseAgent):
             try:
                 summary = await synthesize(self.consider, topic, sources)
                 findings = msgspec.structs.replace(findings, summary=summary)
-            except BrainError as error:
+            except ModelError as error:
                 notes.append(f"The model wrote no summary: {error}")
         findings = msgspec.structs.replace(findings, notes=notes)
         folder = outputs_path(self)

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.brain.protocol import Message
-from shared.errors import ActionError, BrainError, BusError
+from shared.errors import ActionError, BusError, ModelError
+from shared.llm.protocol import Message
 from shared.memory import Memory
 from shared.web.quoting import clean, quote
 
@@ -92,7 +92,7 @@ class Rater:
             return list(papers), []
         try:
             return _add(papers, await rate_by_model(self._consider, papers, interests)), []
-        except BrainError as error:
+        except ModelError as error:
             return list(papers), [f"Relevance is not rated by a model: {error}"]
 
 
@@ -142,7 +142,7 @@ def scale(cosine: float) -> float:
 async def rate_by_model(
     consider: Consider, papers: Sequence[Mapping[str, Any]], interests: Sequence[str]
 ) -> list[Relevance]:
-    """The relevance of each paper as the model judges it; raises BrainError where it does not."""
+    """The relevance of each paper as the model judges it; raises ModelError where it does not."""
     if not papers:
         return []
     listed = [

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from services.frontier.brief import Findings, tell_count
-from shared.actions import Outcome
 from shared.contracts import DiscoveryResult
 from shared.skills.papers import cite_papers, judge_confidence
+from shared.tasks.actions import Outcome
 
 
 def report_discovery(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shared.brain.protocol import Message
+from shared.llm.protocol import Message
 from shared.skills.papers import abstract_url
 from shared.web.quoting import clean, quote
 
@@ -39,7 +39,7 @@ async def synthesize(
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Statements about ``topic`` with the numbers of the ``sources`` they rest on.
 
-    A statement that cites what is not among them, or nothing, is sent back to the model; raises BrainError
+    A statement that cites what is not among them, or nothing, is sent back to the model; raises ModelError
     where it insists.
     """
     listed = [

@@ -15,7 +15,8 @@ from services.memory.upkeep import Upkeep
 from services.memory.writes.intake import Intake
 from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.process import run
 from shared.bus.lease import Holder, Lease
 from shared.contracts import (
     BriefQuery,
@@ -30,7 +31,6 @@ from shared.contracts import (
 )
 from shared.errors import ActionError
 from shared.memory import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
-from shared.process import run
 
 WRITES_AT_ONCE = 1_000
 """Writes in hand at most: what arrives while one batch is stored makes the next one."""
@@ -44,7 +44,7 @@ CATCH_UP_WAIT = 30.0
 Query = TypeVar("Query")
 
 
-class MemoryService(BaseAgent):
+class MemoryService(Agent):
     """Keeps the office's memory: stores what agents remember, finds what they look for."""
 
     async def on_start(self) -> None:

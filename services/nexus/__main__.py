@@ -18,9 +18,8 @@ from services.nexus.reminders import ENDED
 from services.nexus.rounds import BRIEF
 from services.nexus.visit import Visit
 from shared import subjects
-from shared.actions import Outcome, perform, register_action
-from shared.agent import Replies
-from shared.brain.protocol import Message
+from shared.agent.base import Outbox
+from shared.agent.process import run
 from shared.contracts import (
     ContextPacket,
     Email,
@@ -34,9 +33,10 @@ from shared.contracts import (
     TaskChanged,
     TaskResult,
 )
-from shared.correspondence import history_of, is_letter
-from shared.errors import ActionError, BrainError, BusError
-from shared.process import run
+from shared.errors import ActionError, BusError, ModelError
+from shared.llm.protocol import Message
+from shared.messaging.threads import history_of, is_letter
+from shared.tasks.actions import Outcome, perform, register_action
 
 MEMORIES = 8
 """How many remembered things a context packet holds at most."""
@@ -108,11 +108,11 @@ class Nexus(Reception):
 
     # --- what arrives ----------------------------------------------------------------------------
 
-    async def on_question(self, question: Question) -> Replies:
+    async def on_question(self, question: Question) -> Outbox:
         """Answer, or pass on what the question asks to be done and say where it went."""
         return await self.process_message(Visit.of_question(question))
 
-    async def on_email(self, email: Email) -> Replies:
+    async def on_email(self, email: Email) -> Outbox:
         """The same for a letter; an agent's answer to a letter is only filed, or two might never end.
 
         With a model, what no rule passes on is talked about in its thread.
@@ -137,7 +137,7 @@ class Nexus(Reception):
         said = [_as_message(each) for each in history_of(task.context)][-THREAD:]
         return _as_outcome(await self._answer(visit.text, said))
 
-    async def on_due(self, due: GoalDue | ReminderDue) -> Replies:
+    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
         """A reminder or a briefing is due."""
         if not isinstance(due, ReminderDue):
             return ()
@@ -146,7 +146,7 @@ class Nexus(Reception):
         await self.remind(due)
         return ()
 
-    async def on_result(self, result: TaskResult) -> Replies:
+    async def on_result(self, result: TaskResult) -> Outbox:
         """Hand what a tool brought to whoever asked for it."""
         if result.agent == self.profile.name and result.task_id.startswith(BRIEF):
             return self.deliver_round(result)
@@ -173,12 +173,12 @@ class Nexus(Reception):
         told = f"{text}\n\n(No reminder was set or changed.)".strip()
         return msgspec.structs.replace(outcome, output=told)
 
-    async def _after_thought(self, visit: Visit, result: TaskResult) -> Replies:
+    async def _after_thought(self, visit: Visit, result: TaskResult) -> Outbox:
         if "response" in result.metadata:
             return [visit.reply(Response.from_dict(result.metadata["response"]))]
         return await self._follow(visit, RoutingDecision.from_dict(result.metadata["decision"]))
 
-    async def process_message(self, visit: Visit) -> Replies:
+    async def process_message(self, visit: Visit) -> Outbox:
         """The reply to a message, or what brings it: a tool's task, a goal, a thought."""
         if not visit.text.strip():
             text = "The letter is empty. Ask a question, or say what is to be done."
@@ -191,7 +191,7 @@ class Nexus(Reception):
             return await self.hand_out(visit, decision.route, self.profile.name, "think_about", params)
         return await self._follow(visit, decision)
 
-    async def _follow(self, visit: Visit, decision: RoutingDecision) -> Replies:
+    async def _follow(self, visit: Visit, decision: RoutingDecision) -> Outbox:
         if decision.tool_name:
             return await self.use_tool(visit, decision)
         if decision.route != self.profile.name:
@@ -215,7 +215,7 @@ class Nexus(Reception):
             )
             waiting = [each for each in reminders.reminders if each.status not in ENDED]
             return await ask_brain(self, text, packet, waiting, said)
-        except BrainError as error:
+        except ModelError as error:
             return await self._recall(text, str(error))
         except BusError as error:
             return Response(text=f"I cannot look into memory just now. {error}")

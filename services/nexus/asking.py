@@ -13,8 +13,8 @@ from services.nexus.composing import (
     settle,
     to_decision,
 )
-from shared.brain.protocol import Message
 from shared.contracts import ContextPacket, Reminder, Response, RoutingDecision
+from shared.llm.protocol import Message
 
 T = TypeVar("T")
 
@@ -25,11 +25,11 @@ class Thinker(Protocol):
     async def consider(
         self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
     ) -> T:
-        """What its model answers, as a ``kind`` in which ``check`` finds nothing wrong; raises BrainError."""
+        """What its model answers, as a ``kind`` in which ``check`` finds nothing wrong; raises ModelError."""
 
 
 async def choose_route(thinker: Thinker, text: str, routes: Mapping[str, str]) -> RoutingDecision:
-    """The route the model chooses, one of ``routes`` (what each is for, by name); raises BrainError."""
+    """The route the model chooses, one of ``routes`` (what each is for, by name); raises ModelError."""
     names = list(routes)
     chosen = await thinker.consider(
         [frame_choice(text, list(routes.items()))], Chosen, lambda chosen: check_choice(chosen, names)
@@ -44,7 +44,7 @@ async def ask_brain(
     reminders: Sequence[Reminder],
     said: Sequence[Message] = (),
 ) -> Response:
-    """The model's answer from ``packet`` alone, without what it made up; raises BrainError.
+    """The model's answer from ``packet`` alone, without what it made up; raises ModelError.
 
     ``said`` is the thread so far, which tells what a question means.
     """

@@ -8,8 +8,8 @@ import msgspec
 
 from services.nexus.claims import strike_claims
 from services.nexus.context import cut
-from shared.brain.protocol import Message
 from shared.contracts import MAX_TEXT, ContextPacket, Reminder, Response, RoutingDecision
+from shared.llm.protocol import Message
 
 MARK = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
 """How an answer cites: the id of a memory in brackets."""

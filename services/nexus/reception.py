@@ -13,12 +13,12 @@ from services.nexus.routing import UNDECIDED, route_request
 from services.nexus.tools import fill_params, read_tools
 from services.nexus.visit import Visit
 from shared import subjects
-from shared.agent import Replies
+from shared.agent.base import Outbox
 from shared.bus import Bus, Entry
 from shared.contracts import MAX_TEXT, Response, RoutingDecision, Task, TaskResult, TaskStatus
-from shared.errors import ActionError, BrainError, BusError
-from shared.profile import Profile
+from shared.errors import ActionError, BusError, ModelError
 from shared.settings import Settings
+from shared.tasks.profile import Profile
 
 AGENTS = {
     "cortex": "plans and carries out work: writes, changes, runs and debugs code, scripts and projects",
@@ -61,11 +61,11 @@ class Reception(Rounds):
             return nearest or decision
         try:
             return await choose_route(self, text, {**self.routes, self.profile.name: "answers from memory"})
-        except BrainError as error:
+        except ModelError as error:
             self.log.warning("route_unthought", reason=str(error))
             return decision
 
-    async def use_tool(self, visit: Visit, decision: RoutingDecision) -> Replies:
+    async def use_tool(self, visit: Visit, decision: RoutingDecision) -> Outbox:
         """The task of a tool, or the answer that it needs to be told more."""
         tool = self.tools[decision.tool_name]
         params = fill_params(visit.text, tool)
@@ -76,7 +76,7 @@ class Reception(Rounds):
 
     async def hand_out(
         self, visit: Visit, route: str, assignee: str, action: str, params: Mapping[str, Any]
-    ) -> Replies:
+    ) -> Outbox:
         """The task that does it, once for each message; its result comes to ``on_result``."""
         task = Task(
             task_id=f"ask_{self.bus.derive_id('ask', visit.asker, visit.letter_id, action)}",

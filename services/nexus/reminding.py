@@ -27,15 +27,15 @@ from services.nexus.repeating import tell_repeat, write_repeat
 from services.nexus.visit import Visit
 from services.nexus.when import read_when
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.clock import read_zone, tell
 from shared.contracts import Email, Reminder, ReminderDue, Reminders, ReminderStatus
 from shared.errors import ActionError
-from shared.profile import Profile
 from shared.settings import Settings
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 LATE = timedelta(minutes=1)
 """From this delay on a letter says that it comes late."""
@@ -45,7 +45,7 @@ LISTED = 100
 """The most reminders of a list."""
 
 
-class Reminding(BaseAgent):
+class Reminding(Agent):
     """An agent that keeps reminders; its name must be among subjects.TIMED."""
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:

@@ -16,14 +16,14 @@ from services.nexus.briefing import (
 from services.nexus.repeating import EVERY_DAY, Repeat, next_of
 from services.nexus.sources import Sources
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import Replies
+from shared.agent.base import Outbox
 from shared.bus import Bus
 from shared.clock import place
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError
-from shared.profile import Profile
 from shared.settings import Settings
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 BRIEF = "brief_"
 """How the names of a briefing's timer, action and task begin."""
@@ -97,7 +97,7 @@ class Rounds(Sources):
         due = ReminderDue(sender=self.profile.name, recipient=self.profile.name, reminder_id=name)
         await set_timer(self.bus, name, due, moment)
 
-    async def begin_round(self, due: ReminderDue) -> Replies:
+    async def begin_round(self, due: ReminderDue) -> Outbox:
         """A briefing's time has come: it becomes one task of today, which is done once.
 
         A timer of an earlier day, from before the office was closed, stands for today's, if its time has come
@@ -127,7 +127,7 @@ class Rounds(Sources):
             )
         ]
 
-    def deliver_round(self, result: TaskResult) -> Replies:
+    def deliver_round(self, result: TaskResult) -> Outbox:
         """The report that tells the person that a briefing is there, or why it is not."""
         kind = result.task_id.removeprefix(BRIEF).partition("_")[0]
         done = result.status is TaskStatus.COMPLETED
@@ -150,7 +150,7 @@ class Rounds(Sources):
             )
         ]
 
-    async def on_report(self, report: AgentReport) -> Replies:
+    async def on_report(self, report: AgentReport) -> Outbox:
         """Keep what cortex did at night for the next briefings."""
         if report.sender != "cortex" or report.report_type != "overnight_job":
             return ()

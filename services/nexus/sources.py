@@ -12,14 +12,14 @@ from services.nexus.briefing import Found
 from services.nexus.night import NightLog
 from services.nexus.reminders import ENDED, WAITING, describe, due_of
 from services.nexus.reminding import Reminding
-from shared.actions import Outcome, perform
 from shared.bus import Bus
 from shared.clock import place
-from shared.colleagues import YellowPages
 from shared.contracts import EdgesQuery, Relation, ReminderStatus, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
-from shared.profile import Profile
+from shared.messaging.colleagues import Directory
 from shared.settings import Settings
+from shared.tasks.actions import Outcome, perform
+from shared.tasks.profile import Profile
 
 CONTRADICTIONS = 10
 """The most contradictions that are told."""
@@ -154,7 +154,7 @@ class Sources(Reminding):
     async def _meet(self, colleague: str) -> None:
         """Return once a colleague is at work, who may be just starting as the whole office is."""
         deadline = time.monotonic() + min(MEETING, self.times.section_timeout / 2)
-        while colleague not in await YellowPages(self.bus).read():
+        while colleague not in await Directory(self.bus).read():
             if time.monotonic() > deadline:
                 raise ActionError(f"{colleague} is not at work", "See 'mailroom status'")
             await asyncio.sleep(LOOK_AGAIN)

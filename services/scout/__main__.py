@@ -9,22 +9,22 @@ from services.scout.citations import check_citations
 from services.scout.reading import parse
 from services.scout.repository import describe, read_repository, sources
 from services.scout.research import CITING, Researcher
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.process import run
 from shared.contracts import Task
-from shared.errors import ActionError, BrainError
-from shared.process import run
+from shared.errors import ActionError, ModelError
 from shared.skills.documents import PLAIN, DocumentsSkillMixin, read_document
 from shared.skills.search import SearchSkillMixin
 from shared.skills.web import WebSkillMixin
 from shared.skills.workspace import outputs_path
+from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import quote
 
 READING = ("search_web", "fetch_page", "read_document", "read_repository")
 """The actions research is done with."""
 
 
-class Scout(WebSkillMixin, SearchSkillMixin, DocumentsSkillMixin, BaseAgent):
+class Scout(WebSkillMixin, SearchSkillMixin, DocumentsSkillMixin, Agent):
     """Reads repositories, documents and web pages; every statement names its source."""
 
     async def on_task(self, task: Task) -> Outcome:
@@ -74,7 +74,7 @@ class Scout(WebSkillMixin, SearchSkillMixin, DocumentsSkillMixin, BaseAgent):
         if self.brain.available:
             try:
                 return await self._think_about(question)
-            except BrainError as error:
+            except ModelError as error:
                 why = str(error)
         return await Researcher(self, outputs_path(self)).research(question, max_pages, why)
 

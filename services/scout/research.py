@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from services.scout.passages import Passage, choose, rank_by_meaning, rank_by_words, split_passages
-from shared.actions import Outcome
 from shared.errors import ActionError, BusError
 from shared.skills.host import Host
 from shared.skills.search import SearchResult, search
 from shared.skills.web import fetch_page
 from shared.skills.workspace import slug
+from shared.tasks.actions import Outcome
 from shared.web.page import Page
 from shared.web.quoting import clean, escape
 

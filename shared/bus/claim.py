@@ -182,7 +182,7 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
     return None
 
 
-def letter_of_death(bus: Bus, delivery: Delivery, reason: str, task: Task | None = None) -> DeadLetter:
+def dead_letter_for(bus: Bus, delivery: Delivery, reason: str, task: Task | None = None) -> DeadLetter:
     """The dead letter for a delivery: the reason, and where the original is stored."""
     original = delivery.data.decode("utf-8", "replace")
     return DeadLetter(
@@ -211,7 +211,7 @@ def pending(task: Task, sender: str) -> list[Entry]:
     ]
 
 
-def called_off(record: TaskChanged, reason: str) -> TaskChanged:
+def cancelled_record(record: TaskChanged, reason: str) -> TaskChanged:
     """The record of a task that its requester takes back, with the result that says so."""
     task = record.task
     result = TaskResult(

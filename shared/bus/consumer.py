@@ -184,7 +184,7 @@ class Consumer:
             log.warning("verdict_unsent", verdict=verdict.decode(), error=str(error))
 
     @contextlib.asynccontextmanager
-    async def step_aside(self) -> AsyncIterator[None]:
+    async def yield_slot(self) -> AsyncIterator[None]:
         """See the function of this name."""
         if self._aside >= MOST_ASIDE or self._stopping:
             yield
@@ -280,12 +280,12 @@ class Consumer:
             await self._top_up()
 
 
-def step_aside() -> contextlib.AbstractAsyncContextManager[None]:
+def yield_slot() -> contextlib.AbstractAsyncContextManager[None]:
     """Have another message handled in place of this handler's while it waits inside: what it waits for
     may itself have to come through the mailbox. Outside of a handler it does nothing.
     """
     consumer = _at_work.get()
-    return contextlib.nullcontext() if consumer is None else consumer.step_aside()
+    return contextlib.nullcontext() if consumer is None else consumer.yield_slot()
 
 
 _at_work: ContextVar[Consumer | None] = ContextVar("at_work", default=None)

@@ -36,19 +36,7 @@ from shared.contracts.conversation import (
     TaskSession,
     Thinking,
 )
-from shared.contracts.desk import ContextItem, ContextPacket, Question, Response, RoutingDecision
 from shared.contracts.learning import Experience, ExperienceIndex
-from shared.contracts.life import (
-    DeadLetter,
-    Effect,
-    Goal,
-    GoalDue,
-    GoalTask,
-    OfficeState,
-    Presence,
-    StateChanged,
-    TaskChanged,
-)
 from shared.contracts.mail import CancelGoal, Email
 from shared.contracts.memory import (
     KINDS,
@@ -65,7 +53,7 @@ from shared.contracts.memory import (
     Relation,
     Source,
 )
-from shared.contracts.recall import (
+from shared.contracts.queries import (
     BriefQuery,
     Direction,
     EdgePage,
@@ -82,8 +70,20 @@ from shared.contracts.recall import (
     TraverseQuery,
     Visit,
 )
+from shared.contracts.records import (
+    DeadLetter,
+    Effect,
+    Goal,
+    GoalDue,
+    GoalTask,
+    OfficeState,
+    Presence,
+    StateChanged,
+    TaskChanged,
+)
 from shared.contracts.reminder import Reminder, ReminderDue, Reminders, ReminderStatus
 from shared.contracts.report import AgentReport, DiscoveryResult
+from shared.contracts.routing import ContextItem, ContextPacket, Question, Response, RoutingDecision
 from shared.contracts.task import Task, TaskPlan, TaskPriority, TaskRequest, TaskResult, TaskStatus, TaskStep
 
 AnyEnvelope = (

@@ -30,7 +30,7 @@ from shared.contracts import (
     TraverseQuery,
 )
 from shared.contracts.base import amended
-from shared.contracts.recall import MAX_PAGE
+from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusUnavailable, Refused
 from shared.memory.questions import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from shared.actions import Outcome, register_action
 from shared.clock import place, read_zone
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.host import Host
+from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_place
 from shared.web.fetching import fetch
 from shared.web.quoting import clean

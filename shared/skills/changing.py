@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from shared.actions import Outcome
 from shared.contracts import Task, generate_iso_timestamp
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
@@ -22,6 +21,7 @@ from shared.skills.workspace import (
     workspace_name,
     workspace_path,
 )
+from shared.tasks.actions import Outcome
 
 LONGEST_NOTE = 300
 """Characters of a command in a journal; what is longer is told apart by a digest."""

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from shared import subjects
-from shared.actions import Outcome, register_action
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.sandbox import run_command
@@ -20,6 +19,7 @@ from shared.skills import extraction
 from shared.skills.host import Host
 from shared.skills.workspace import workspace_path
 from shared.source.tree import NO_BREAKS
+from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean, quote
 
 PLAIN = frozenset(("", ".md", ".markdown", ".rst", ".txt", ".text"))

@@ -7,7 +7,6 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.sandbox import run_command
 from shared.sandbox.beneath import Beneath
@@ -15,6 +14,7 @@ from shared.skills.changing import changing
 from shared.skills.host import Host
 from shared.skills.patching import apply_patch
 from shared.skills.workspace import open_workspace
+from shared.tasks.actions import Outcome, register_action
 
 MAX_FILE = 10_000_000
 """The most bytes of a file that are looked at."""

@@ -6,7 +6,6 @@ import re
 import stat
 from pathlib import Path
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.beneath import Beneath
@@ -15,6 +14,7 @@ from shared.skills.host import Host
 from shared.skills.outside import require_source
 from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_any
 from shared.skills.workspace import note_origin, open_workspace, slug
+from shared.tasks.actions import Outcome, register_action
 
 BASE = "refs/mailroom/base"
 """Where a clone or a copy began; what is delivered is the difference to it."""

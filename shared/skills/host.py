@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from shared.bus import Bus, Entry
 from shared.contracts import Task
 from shared.memory import Memory
-from shared.profile import Profile
 from shared.settings import Settings
+from shared.tasks.profile import Profile
 
 if TYPE_CHECKING:
     from shared.sandbox.policy import Ruling

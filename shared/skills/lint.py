@@ -5,12 +5,12 @@ import stat
 import sys
 from pathlib import Path
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.sandbox import run_command
 from shared.sandbox.beneath import Beneath
 from shared.skills.host import Host
 from shared.skills.workspace import open_workspace
+from shared.tasks.actions import Outcome, register_action
 
 LINT_SECONDS = 120.0
 SHOWN = 200

@@ -10,12 +10,12 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from shared import subjects
-from shared.actions import Outcome, register_action
 from shared.bus.entry import seal
 from shared.contracts import Correspondence, Email
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.host import Host
+from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 
 LONGEST = 90_000

@@ -1,11 +1,11 @@
 """Memory as a skill: to remember something on purpose, and to recall what bears on a question."""
 
-from shared.actions import Outcome, register_action
 from shared.contracts import Hit, Node, Source
 from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
 from shared.skills.host import Host
-from shared.title import split_title
+from shared.tasks.actions import Outcome, register_action
+from shared.text.title import split_title
 from shared.web.quoting import clean
 
 MOST = 50

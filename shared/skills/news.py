@@ -12,10 +12,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.host import Host
+from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_place
 from shared.web.fetching import fetch
 from shared.web.quoting import clean

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.host import Host
+from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 from shared.web.service import Service
 

@@ -4,12 +4,12 @@ import asyncio
 import shlex
 import sys
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
 from shared.skills.changing import changing, run_recorded, shorten
 from shared.skills.host import Host
 from shared.skills.workspace import open_workspace
+from shared.tasks.actions import Outcome, register_action
 
 LONGEST_SCRIPT = 100_000
 """The most characters of a script that is given in words: the kernel takes 131,072 bytes an argument."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.host import Host
+from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean, quote
 from shared.web.service import Service
 

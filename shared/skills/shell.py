@@ -3,12 +3,12 @@
 import asyncio
 import shutil
 
-from shared.actions import Outcome, register_action
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
 from shared.skills.changing import changing, journalled, run_recorded, shorten, snapshots_of
 from shared.skills.host import Host
 from shared.skills.workspace import open_workspace
+from shared.tasks.actions import Outcome, register_action
 
 LONGEST_COMMAND = 20_000
 """The most characters of a command: more is a script, to be written to a file and run from there."""

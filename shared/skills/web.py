@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import msgspec
 
-from shared.actions import Outcome, register_action
 from shared.errors import ActionError
 from shared.sandbox import check_jail
 from shared.skills.documents import Extract, extract_text, take_apart
 from shared.skills.extraction import take_html
 from shared.skills.host import Host
+from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_place, shown
 from shared.web.fetching import Answer, fetch
 from shared.web.page import ACCEPT, READABLE, Page, decode_text, follow_links, is_html, recode_html

@@ -13,13 +13,13 @@ import msgspec
 
 from services.nexus.__main__ import Nexus
 from shared import settings, subjects
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.composition import compose
+from shared.agent.process import AgentProcess as Desk
 from shared.bus.claim import pending
-from shared.composition import compose
 from shared.contracts import Task, TaskChanged, TaskStatus
 from shared.memory import Memory
-from shared.process import Office as Desk
-from shared.profile import Profile, load_profile
+from shared.tasks.profile import Profile, load_profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
 from tests.flow.briefing_office import (
@@ -30,7 +30,7 @@ from tests.flow.briefing_office import (
     serve_weather,
     write_calendar,
 )
-from tests.flow.conftest import ROOT, Office
+from tests.flow.conftest import ROOT, AgentProcess
 
 NAME = "nexus"
 ROUTING = 15.0
@@ -53,7 +53,7 @@ MESSAGES = (
 class Ground:
     """Nexus and its colleagues in this process, the memory daemon in one of its own."""
 
-    def __init__(self, office: Office, nexus: Nexus) -> None:
+    def __init__(self, office: AgentProcess, nexus: Nexus) -> None:
         self.office, self.nexus = office, nexus
         self.memory = Memory(nexus.bus)
 
@@ -87,7 +87,7 @@ async def open_ground() -> AsyncIterator[Ground]:
     with TemporaryDirectory(prefix="mailroom-bench-") as name, ExitStack() as web:
         folder = Path(name)
         weather = web.enter_context(serve_weather())
-        office = Office(
+        office = AgentProcess(
             folder,
             MAILROOM_HOME_PLACE="Bern",
             MAILROOM_WEATHER_URL=f"{weather}/forecast",
@@ -106,7 +106,9 @@ async def open_ground() -> AsyncIterator[Ground]:
             yield Ground(office, nexus)
 
 
-async def _join(office: Office, ends: AsyncExitStack, agent_class: type[BaseAgent], profile: Profile) -> Any:
+async def _join(
+    office: AgentProcess, ends: AsyncExitStack, agent_class: type[Agent], profile: Profile
+) -> Any:
     config = settings.load(office.environment)
     config = msgspec.structs.replace(config, nats_url=office.server.url)
     bus = await office.connect(profile.name)

@@ -11,18 +11,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from shared import subjects
-from shared.actions import register_action
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message, Thought, Tool, ToolCall, Usage
+from shared.agent.base import Agent
 from shared.bus import Entry
 from shared.bus.claim import pending
 from shared.contracts import Task, generate_id
-from shared.micro.bounds import Caps
-from shared.micro.micro_agent import MicroAgent
-from shared.micro.negotiation import Proposal
-from shared.micro.ports import Page
-from shared.micro.toolbox import Toolbox, bind
-from shared.profile import Profile
+from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
+from shared.reasoning.arguments import Proposal
+from shared.reasoning.limits import Caps
+from shared.reasoning.loop import AgentLoop
+from shared.reasoning.ports import Checkpoint
+from shared.reasoning.tools import Toolbox, bind
+from shared.tasks.actions import register_action
+from shared.tasks.profile import Profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
 from tests.flow.team import Team, open_team
@@ -35,7 +35,7 @@ BARE = "the brain and the action called bare"
 COMMITS = "two bare commits"
 
 
-class Adder(BaseAgent):
+class Adder(Agent):
     """Adds."""
 
     @register_action("Add two numbers", {"a": "The first", "b": "The second"})
@@ -80,7 +80,7 @@ class Nowhere:
     async def write(self, *_: Any) -> None:
         """Nothing."""
 
-    async def read(self) -> AsyncIterator[Page]:
+    async def read(self) -> AsyncIterator[Checkpoint]:
         """Nothing."""
         for page in ():
             yield page
@@ -105,7 +105,7 @@ async def measure(plan: Plan) -> list[Row]:
 
 
 async def _loop(steps: int, words: bool) -> float:
-    micro = MicroAgent(Scripted(steps, words), Toolbox(bind(Desk())), Caps(steps=steps + 1), Nowhere())
+    micro = AgentLoop(Scripted(steps, words), Toolbox(bind(Desk())), Caps(steps=steps + 1), Nowhere())
     return await _time(lambda: micro.run("Add"), steps)
 
 

@@ -7,12 +7,12 @@ import msgspec
 
 from services.cli.supervisor.provisioning import provision_office
 from shared import subjects
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.dispatcher import Dispatcher
+from shared.agent.executor import TaskExecutor
 from shared.bus.entry import Entry
 from shared.contracts import DeadLetter
-from shared.desk import Desk
-from shared.profile import Profile
-from shared.workbench import Workbench
+from shared.tasks.profile import Profile
 from tests.bus.conftest import ACK_WAIT, AGENTS, TestOffice
 
 
@@ -29,8 +29,8 @@ async def test_what_the_server_gave_up_becomes_a_dead_letter(office: TestOffice,
         await inbox.unsubscribe()
         await asyncio.sleep(ACK_WAIT * 1.2)
     # The server notices when it would hand the message out once more.
-    agent = BaseAgent(Profile(name="engineer", description="x"), config, engineer)
-    desk = Desk(agent, Workbench(agent))
+    agent = Agent(Profile(name="engineer", description="x"), config, engineer)
+    desk = Dispatcher(agent, TaskExecutor(agent))
     await engineer.consume(
         subjects.OFFICE,
         "engineer",

@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.bus import Bus
 from shared.contracts import Edge, EdgePage, GetQuery, Node, Relation
-from shared.profile import Profile
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 DAYS = 3
 CORTEX = Profile(name="cortex", description="Works at night.")
 FRONTIER = Profile(name="frontier", description="Discovers.")
 
 
-class NightWorker(BaseAgent):
+class NightWorker(Agent):
     """Stands in for cortex."""
 
     @register_action("Say how the queue stands")
@@ -30,7 +30,7 @@ class NightWorker(BaseAgent):
         return Outcome(output="Overnight queue: 1 waiting, 0 running, 2 done, 0 failed.")
 
 
-class Discoverer(BaseAgent):
+class Discoverer(Agent):
     """Stands in for frontier."""
 
     @register_action("Look for what is new", {"topics": "What for"})

@@ -6,14 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from shared.actions import Outcome, perform
-from shared.agent import BaseAgent
-from shared.composition import compose
+from shared.agent.base import Agent
+from shared.agent.composition import compose
 from shared.contracts import CommandVerdict, Task
-from shared.job import Job, current_job
-from shared.profile import Profile
 from shared.sandbox.policy import Ruling
 from shared.settings import Settings
+from shared.tasks.actions import Outcome, perform
+from shared.tasks.context import TaskContext, current_task
+from shared.tasks.profile import Profile
 
 SKILLS = ("files.Files", "shell.Shell", "git.Git", "python.Python", "lint.Lint")
 PROFILE = Profile(
@@ -45,7 +45,7 @@ class Hand:
 
     def __init__(self, folder: Path) -> None:
         self.settings = Settings(state_dir=folder / "state", command_timeout=20)
-        self.agent = compose(BaseAgent, PROFILE)(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
+        self.agent = compose(Agent, PROFILE)(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
         self.workspace = self.settings.workspaces / "goal_1"
         self.asked: list[str] = []
         self.verdict = CommandVerdict.ALLOW
@@ -61,8 +61,8 @@ class Hand:
 
     async def call(self, name: str, **params: Any) -> Outcome:
         """Perform an action as a task's."""
-        token = current_job.set(Job(self.journal))  # type: ignore[arg-type]
+        token = current_task.set(TaskContext(self.journal))  # type: ignore[arg-type]
         try:
             return await perform(self.agent, self.agent.actions[name], params)
         finally:
-            current_job.reset(token)
+            current_task.reset(token)

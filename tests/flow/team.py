@@ -10,14 +10,14 @@ import msgspec
 
 from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import settings, subjects
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.process import AgentProcess
 from shared.bus import Bus
 from shared.bus.claim import pending
 from shared.bus.entry import seal
 from shared.contracts import Envelope, Task, TaskChanged, TaskResult, generate_task_id
-from shared.process import Office
-from shared.profile import Profile
 from shared.settings import Settings
+from shared.tasks.profile import Profile
 from tests.support.nats_server import NatsServer
 
 
@@ -28,13 +28,13 @@ class Team:
         self.config = config
         self.server = server
         self.user = user
-        self.offices: list[Office] = []
+        self.offices: list[AgentProcess] = []
         self._buses: list[Bus] = []
 
-    async def join(self, agent_class: type[BaseAgent], profile: Profile) -> Any:
+    async def join(self, agent_class: type[Agent], profile: Profile) -> Any:
         """Put an agent to work and return it."""
         bus = await self._connect(profile.name)
-        office = Office(agent_class(profile, self.config, bus), self.config)
+        office = AgentProcess(agent_class(profile, self.config, bus), self.config)
         self.offices.append(office)
         await office.open()
         return office.agent
@@ -52,7 +52,7 @@ class Team:
     async def _connect(self, name: str) -> Bus:
         return await Bus.connect(name, self.server.url, self.config.keys / f"{name}.nk", wait=3)
 
-    async def leave(self, agent: BaseAgent) -> None:
+    async def leave(self, agent: Agent) -> None:
         """Stop an agent."""
         office = next(office for office in self.offices if office.agent is agent)
         self.offices.remove(office)

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.brain import Message, Thought, ToolCall, ask_for
-from shared.errors import BrainError, BrainUnavailable
+from shared.errors import ModelError, ModelUnavailable
+from shared.llm import Message, Thought, ToolCall, ask_for
 from tests.flow.model_server import Answer, serve_model
 from tests.flow.test_brain_servers import KEY, READ, TALK, brain_at, collect
 
@@ -99,7 +99,7 @@ async def test_an_error_in_place_of_an_answer_is_told_and_tried_again():
     within = {"error": {"message": "Provider gone"}, "message": {"role": "assistant", "content": ""}}
     later = Answer(body=json.dumps({**COMPLETION, "choices": [within]}))
     assert (await thought_of("openai", error, later, Answer(text="Yes."))).text == "Yes."
-    with pytest.raises(BrainUnavailable, match="broke off with an error: Provider returned error"):
+    with pytest.raises(ModelUnavailable, match="broke off with an error: Provider returned error"):
         await thought_of("openai", error)
 
 
@@ -119,9 +119,9 @@ async def test_comments_between_the_pieces_of_a_stream_are_none():
 
 async def test_a_refusal_is_no_answer(kind):
     stop = {"finish": "content_filter"} if kind == "openai" else {"stop": "refusal"}
-    with pytest.raises(BrainError, match=r"refuses to answer this. Word the task differently") as raised:
+    with pytest.raises(ModelError, match=r"refuses to answer this. Word the task differently") as raised:
         await thought_of(kind, says(kind, "", **stop))
-    assert not isinstance(raised.value, BrainUnavailable)
+    assert not isinstance(raised.value, ModelUnavailable)
     assert (await thought_of(kind, says(kind, "No, since it harms.", **stop))).text
 
 
@@ -141,7 +141,7 @@ async def test_a_conversation_longer_than_the_model_reads_is_said_with_the_cure(
     sentence = r"was sent more than .*:small can read.*Set MAILROOM_BRAIN_CONTEXT"
     with serve_model(*refusals) as server:
         for said in TOO_LONG.values():
-            with pytest.raises(BrainError, match=sentence) as raised:
+            with pytest.raises(ModelError, match=sentence) as raised:
                 await brain_at(server, kind).complete(TALK)
             assert said.rstrip(".") in str(raised.value)
     assert len(server.requests) == len(TOO_LONG)
@@ -192,21 +192,21 @@ async def test_half_a_character_in_arguments_goes_out_as_something_else(kind):
     ids=["endless", "bomb", "headers"],
 )
 async def test_no_answer_takes_more_memory_than_it_may(kind, monkeypatch, answer, reason):
-    monkeypatch.setattr("shared.brain.bounding.LONGEST", 1_000)
-    with pytest.raises(BrainUnavailable, match=reason):
+    monkeypatch.setattr("shared.llm.response_limit.LONGEST", 1_000)
+    with pytest.raises(ModelUnavailable, match=reason):
         await thought_of(kind, answer)
 
 
 async def test_a_stream_without_end_has_one(kind, monkeypatch):
-    monkeypatch.setattr("shared.brain.bounding.LONGEST", 2_000)
-    endless = pytest.raises(BrainUnavailable, match="it has more than 2,000 bytes")
+    monkeypatch.setattr("shared.llm.response_limit.LONGEST", 2_000)
+    endless = pytest.raises(ModelUnavailable, match="it has more than 2,000 bytes")
     with serve_model(Answer(text="x" * 10_000)) as server, endless:
         await collect(brain_at(server, kind).stream(TALK))
 
 
 async def test_what_a_server_says_does_not_reach_the_terminal_as_it_stands(kind):
     said = json.dumps({"error": {"message": f"\x1b[2J\x07No {KEY}\0" + "x" * 10_000}})
-    with pytest.raises(BrainError) as raised:
+    with pytest.raises(ModelError) as raised:
         await thought_of(kind, Answer(status=400, body=said))
     text = str(raised.value)
     assert text.isprintable()

@@ -12,19 +12,19 @@ import pytest
 
 from services.cli.queries.health import check_brain
 from shared import settings
-from shared.address import RunningOffice
-from shared.brain import Brain, Message, Thought, Tool, ToolCall, Usage, ask_for
-from shared.brain.anthropic import AnthropicWire
-from shared.brain.choice import choose_brain
-from shared.brain.openai import OpenAIWire
-from shared.brain.remote import Patience, RemoteBrain
-from shared.errors import BrainError, BrainUnavailable
+from shared.bus.discovery import RunningOffice
+from shared.errors import ModelError, ModelUnavailable
+from shared.llm import LanguageModel, Message, Thought, Tool, ToolCall, Usage, ask_for
+from shared.llm.anthropic import AnthropicProvider
+from shared.llm.choice import configured_model
+from shared.llm.openai import OpenAIProvider
+from shared.llm.remote import RemoteModel, RetryPolicy
 from shared.settings import Settings
 from tests.flow.model_server import Answer, ModelServer, serve_model
 
 KEY = "sk-0123456789secret"
-WIRES = {"openai": OpenAIWire, "anthropic": AnthropicWire}
-QUICK = Patience(first_wait=0.01, longest_wait=0.02)
+WIRES = {"openai": OpenAIProvider, "anthropic": AnthropicProvider}
+QUICK = RetryPolicy(first_wait=0.01, longest_wait=0.02)
 TALK = [Message(role="system", text="You are Engineer."), Message(role="user", text="Hello")]
 READ = Tool(
     name="read_file",
@@ -57,10 +57,10 @@ def config(kind: str, server: ModelServer, model: str = "small", key: str = KEY)
     )
 
 
-def brain_at(server: ModelServer, kind: str, key: str = KEY) -> RemoteBrain:
-    choice = choose_brain(config(kind, server, key=key))
+def brain_at(server: ModelServer, kind: str, key: str = KEY) -> RemoteModel:
+    choice = configured_model(config(kind, server, key=key))
     assert choice
-    return RemoteBrain(choice, WIRES[kind](choice), QUICK)
+    return RemoteModel(choice, WIRES[kind](choice), QUICK)
 
 
 async def collect(pieces: AsyncIterator[str | Thought]) -> list[str | Thought]:
@@ -271,7 +271,7 @@ async def test_what_can_pass_is_tried_again(kind, fault):
 
 @pytest.mark.parametrize("fault", ["429", "500", "malformed JSON", "a reset"])
 async def test_what_does_not_pass_is_unavailable_after_four_attempts(kind, fault):
-    with serve_model(PASSING[fault]) as server, pytest.raises(BrainUnavailable) as raised:
+    with serve_model(PASSING[fault]) as server, pytest.raises(ModelUnavailable) as raised:
         await brain_at(server, kind).complete(TALK)
     assert f"The model server at {server.url}" in str(raised.value)
     assert len(server.requests) == 4
@@ -294,9 +294,9 @@ async def test_what_cannot_pass_is_not_tried_again_and_shows_no_key(kind, status
         body=f'{{"error": {{"message": "No sense\\n in {KEY}."}}}}',
         headers={"location": "/v1/elsewhere"},
     )
-    with serve_model(wrong, "Yes.") as server, pytest.raises(BrainError, match=sentence) as raised:
+    with serve_model(wrong, "Yes.") as server, pytest.raises(ModelError, match=sentence) as raised:
         await brain_at(server, kind).complete(TALK)
-    assert not isinstance(raised.value, BrainUnavailable)
+    assert not isinstance(raised.value, ModelUnavailable)
     assert len(server.requests) == 1
     assert KEY not in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -305,7 +305,7 @@ async def test_what_cannot_pass_is_not_tried_again_and_shows_no_key(kind, status
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_server_that_is_given_no_key_and_wants_one_is_told_which_to_set(kind, status):
     sentence = "wants a key for .*:small, and none is set: .*Set MAILROOM_BRAIN_KEY; .*_API_KEY goes to its"
-    with serve_model(Answer(status=status, body="{}")) as server, pytest.raises(BrainError, match=sentence):
+    with serve_model(Answer(status=status, body="{}")) as server, pytest.raises(ModelError, match=sentence):
         await brain_at(server, kind, key="").complete(TALK)
     assert KEY not in str(server.requests[0].headers)
 
@@ -314,7 +314,7 @@ async def test_a_spent_account_is_not_tried_again():
     body = '{"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}'
     with (
         serve_model(Answer(status=429, body=body), "Yes.") as server,
-        pytest.raises(BrainError, match="See to the account"),
+        pytest.raises(ModelError, match="See to the account"),
     ):
         await brain_at(server, "openai").complete(TALK)
     assert len(server.requests) == 1
@@ -331,7 +331,7 @@ async def test_retry_after_is_waited_for(kind):
 async def test_a_retry_after_beyond_the_deadline_or_a_minute_ends_the_call(kind, seconds):
     with serve_model(Answer(status=429, headers={"retry-after": str(seconds)}), "Yes.") as server:
         began = time.monotonic()
-        with pytest.raises(BrainUnavailable, match=f"asks to wait {seconds} s"):
+        with pytest.raises(ModelUnavailable, match=f"asks to wait {seconds} s"):
             await brain_at(server, kind).complete(TALK, timeout=200 if seconds > 60 else 20)
         assert time.monotonic() - began < 3
 
@@ -342,7 +342,7 @@ async def test_a_hang_ends_at_the_deadline(kind):
         for call in (brain.complete(TALK, timeout=0.3), collect(brain.stream(TALK, timeout=0.3))):
             began = time.monotonic()
             with pytest.raises(
-                BrainUnavailable, match=r"did not answer within 0.3 s. Raise MAILROOM_BRAIN_TIMEOUT"
+                ModelUnavailable, match=r"did not answer within 0.3 s. Raise MAILROOM_BRAIN_TIMEOUT"
             ):
                 await call
             assert time.monotonic() - began < 3
@@ -350,7 +350,7 @@ async def test_a_hang_ends_at_the_deadline(kind):
 
 async def test_a_stream_that_stalls_ends_at_the_deadline(kind):
     stalling = Answer(text=TEXT * 20, stall=0.1)
-    with serve_model(stalling) as server, pytest.raises(BrainUnavailable, match="within 1 s"):
+    with serve_model(stalling) as server, pytest.raises(ModelUnavailable, match="within 1 s"):
         await collect(brain_at(server, kind).stream(TALK, timeout=1))
 
 
@@ -371,7 +371,7 @@ async def test_a_truncated_stream_is_no_answer(kind):
             pieces.append(piece)  # noqa: PERF401 - what came before the error counts
 
     with serve_model(Answer(text=TEXT, cut=5)) as server:
-        with pytest.raises(BrainUnavailable, match="its end is missing"):
+        with pytest.raises(ModelUnavailable, match="its end is missing"):
             await listen(server)
         assert len(server.requests) == 1
     assert pieces
@@ -389,7 +389,7 @@ async def test_a_stream_is_begun_again_only_before_its_first_piece(kind):
 async def test_a_server_that_is_not_there_is_named(kind):
     with serve_model() as server:
         pass
-    with pytest.raises(BrainUnavailable, match=rf"{server.url} cannot be reached.*MAILROOM_BRAIN_URL"):
+    with pytest.raises(ModelUnavailable, match=rf"{server.url} cannot be reached.*MAILROOM_BRAIN_URL"):
         await brain_at(server, kind).complete(TALK)
 
 
@@ -397,10 +397,10 @@ async def test_the_breaker_refuses_at_once_for_every_brain_of_the_server(kind):
     with serve_model(Answer(status=500)) as server:
         brain = brain_at(server, kind)
         for _ in range(2):
-            with pytest.raises(BrainUnavailable):
+            with pytest.raises(ModelUnavailable):
                 await brain.complete(TALK)
         asked = len(server.requests)
-        with pytest.raises(BrainUnavailable, match=r"500: .*; after 5 failures in a row it is left alone"):
+        with pytest.raises(ModelUnavailable, match=r"500: .*; after 5 failures in a row it is left alone"):
             await brain_at(server, kind).complete(TALK)
     assert asked == len(server.requests) == 5
 
@@ -409,13 +409,13 @@ async def test_a_refused_request_does_not_open_the_breaker(kind):
     with serve_model(Answer(status=400)) as server:
         brain = brain_at(server, kind)
         for _ in range(7):
-            with pytest.raises(BrainError, match="refuses the request"):
+            with pytest.raises(ModelError, match="refuses the request"):
                 await brain.complete(TALK)
 
 
 async def test_a_call_given_up_leaves_the_brain_well(kind):
     with serve_model(Answer(hang=30), "Yes.") as server:
-        brain: Brain = brain_at(server, kind)
+        brain: LanguageModel = brain_at(server, kind)
         call = asyncio.ensure_future(brain.complete(TALK))
         while not server.requests:
             await asyncio.sleep(0.01)

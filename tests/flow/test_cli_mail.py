@@ -9,15 +9,15 @@ import pytest
 import yaml
 
 from shared import settings
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.process import AgentProcess
 from shared.bus import Bus
-from shared.process import Office
-from shared.profile import Profile
+from shared.tasks.profile import Profile
 from tests.conftest import OfficeServer
 
 
 @pytest.fixture
-async def scout(office_server: OfficeServer, tmp_path) -> AsyncIterator[Office]:
+async def scout(office_server: OfficeServer, tmp_path) -> AsyncIterator[AgentProcess]:
     """Scout at work, with a brain that remembers its thread."""
     script = tmp_path / "script.yaml"
     replies = [
@@ -26,7 +26,7 @@ async def scout(office_server: OfficeServer, tmp_path) -> AsyncIterator[Office]:
     script.write_text(yaml.safe_dump([{"agent": "scout", "match": "seven", "replies": replies}]))
     config = settings.load({**office_server.environment, "MAILROOM_BRAIN": f"scripted:{script}"})
     bus = await Bus.connect("scout", office_server.url, config.keys / "scout.nk")
-    office = Office(BaseAgent(Profile(name="scout", description="Scouts."), config, bus), config)
+    office = AgentProcess(Agent(Profile(name="scout", description="Scouts."), config, bus), config)
     await office.open()
     yield office
     await office.close()
@@ -37,7 +37,7 @@ async def run(office: OfficeServer, *arguments: str, text: str = "") -> subproce
 
 
 async def test_a_letter_is_written_answered_listed_and_its_thread_goes_on(
-    office_server: OfficeServer, scout: Office
+    office_server: OfficeServer, scout: AgentProcess
 ) -> None:
     first = await run(office_server, "mail", "write", "scout", "Remember seven", "--wait")
     assert (first.returncode, first.stdout.strip()) == (0, "Noted.")
@@ -75,7 +75,7 @@ async def test_a_letter_is_written_answered_listed_and_its_thread_goes_on(
     ],
 )
 async def test_what_cannot_be_sent_or_found_is_said(
-    office_server: OfficeServer, scout: Office, arguments: tuple[str, ...], said: str
+    office_server: OfficeServer, scout: AgentProcess, arguments: tuple[str, ...], said: str
 ) -> None:
     result = await run(office_server, "mail", *arguments)
     assert result.returncode == 1

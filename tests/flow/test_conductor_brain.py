@@ -19,7 +19,6 @@ from services.conductor.learning import ENOUGH
 from services.conductor.planning import Planner
 from services.conductor.repair import MAX_REPAIRS
 from shared import subjects
-from shared.actions import Outcome, register_action
 from shared.contracts import (
     CancelGoal,
     Experience,
@@ -30,7 +29,8 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import BusUnavailable
-from shared.profile import Profile
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.team import open_team
 from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse
 

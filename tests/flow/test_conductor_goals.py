@@ -16,8 +16,7 @@ from services.conductor.course import ALLOWED, MAX_REVIEWS
 from services.conductor.planning import Planner
 from services.conductor.playbook import Playbook, Step
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -32,7 +31,8 @@ from shared.contracts import (
     Verdict,
 )
 from shared.errors import ActionError
-from shared.profile import Profile
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
@@ -72,7 +72,7 @@ def _playbook(name: str, tasks: Mapping[str, tuple[str, ...]]) -> Playbook:
     return Playbook(name=name, description=name, examples=(name,), tasks=steps)
 
 
-class Worker(BaseAgent):
+class Worker(Agent):
     """Does what the test says for a task of that name; else it says that it is done."""
 
     async def on_start(self) -> None:
@@ -91,7 +91,7 @@ class Worker(BaseAgent):
         return self.ways.get(name, lambda: Outcome(output=f"{name} is done"))()
 
 
-class Judge(BaseAgent):
+class Judge(Agent):
     """A critic whose verdicts the test writes: the next one of the list, and approval after the last."""
 
     async def on_start(self) -> None:

@@ -15,13 +15,13 @@ import pytest
 from services.cortex.__main__ import Cortex
 from services.cortex.script import find_script, make_command
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.contracts import Task, TaskPlan, TaskResult, TaskStatus
 from shared.errors import ActionError
-from shared.profile import Profile
 from shared.settings import Settings
 from shared.skills.changing import snapshots_of
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
@@ -31,7 +31,7 @@ CORTEX = Profile(name="cortex", description="Plans.", options={"queue_poll": 0.0
 HELPER = Profile(name="helper", description="Helps.", concurrency=8)
 
 
-class Helper(BaseAgent):
+class Helper(Agent):
     """Repeats what it is told, and can fail."""
 
     @register_action("Repeat", {"text": "What to repeat", "seconds": "How long that takes"})

@@ -25,7 +25,7 @@ from shared.contracts import (
     TaskStatus,
     generate_task_id,
 )
-from shared.profile import Profile
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 from tests.flow.test_cortex_agent import CORTEX, HELPER, ROOT, Helper, archived
 

@@ -19,10 +19,10 @@ from shared import subjects
 from shared.bus.claim import pending
 from shared.contracts import Task, TaskResult, Verdict, generate_task_id
 from shared.errors import ActionError
-from shared.profile import load_profile
 from shared.sandbox import remove_tree
 from shared.settings import Settings
 from shared.source.tree import Tree, read_tree
+from shared.tasks.profile import load_profile
 from tests.flow.team import Team, open_team
 from tests.flow.test_critic_agent import PROFILE
 from tests.unit.test_critic_review import done, run_of

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared import subjects, workbench
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent, Replies
-from shared.brain.protocol import Usage
+from shared import subjects
+from shared.agent import executor as workbench
+from shared.agent.base import Agent, Outbox
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -25,13 +24,15 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import ActionError, Conflict, Refused, Reject, Retry
-from shared.profile import Profile
+from shared.llm.protocol import Usage
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 
 
-class Clerk(BaseAgent):
+class Clerk(Agent):
     """Does what the test puts into ``way``."""
 
     async def on_start(self) -> None:
@@ -45,12 +46,12 @@ class Clerk(BaseAgent):
         self.calls += 1
         return await self.way()
 
-    async def on_email(self, email: Email) -> Replies:
+    async def on_email(self, email: Email) -> Outbox:
         self.calls += 1
-        outcome: Replies = await self.way() or ()
+        outcome: Outbox = await self.way() or ()
         return outcome
 
-    async def on_result(self, result: TaskResult) -> Replies:
+    async def on_result(self, result: TaskResult) -> Outbox:
         self.results.append(result)
         return ()
 

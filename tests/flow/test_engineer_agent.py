@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from services.engineer.__main__ import Engineer
-from shared.actions import collect_actions, perform
 from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
-from shared.job import Job, current_job
-from shared.profile import load_profile
 from shared.settings import Settings
+from shared.tasks.actions import collect_actions, perform
+from shared.tasks.context import TaskContext, current_task
+from shared.tasks.profile import load_profile
 
 PROFILE = Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml"
 
@@ -44,9 +44,9 @@ class Journal:
 @pytest.fixture
 def journal():
     journal = Journal()
-    token = current_job.set(Job(journal))
+    token = current_task.set(TaskContext(journal))
     yield journal
-    current_job.reset(token)
+    current_task.reset(token)
 
 
 @pytest.fixture

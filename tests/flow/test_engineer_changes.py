@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from services.engineer.__main__ import Engineer
-from shared.actions import Outcome, perform
-from shared.agent import BaseAgent
-from shared.composition import compose
+from shared.agent.base import Agent
+from shared.agent.composition import compose
 from shared.contracts import CommandVerdict, TestRun
 from shared.errors import ActionError
-from shared.job import Job, current_job
-from shared.profile import load_profile
 from shared.sandbox.policy import Ruling
 from shared.settings import Settings
+from shared.tasks.actions import Outcome, perform
+from shared.tasks.context import TaskContext, current_task
+from shared.tasks.profile import load_profile
 from tests.flow.hands import Journal
 
 PROFILE = load_profile(Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml")
@@ -52,9 +52,9 @@ def engineer(tmp_path: Path) -> Engineer:
 @pytest.fixture
 def journal():
     journal = Journal("task_1", "goal_1")
-    token = current_job.set(Job(journal))  # type: ignore[arg-type]
+    token = current_task.set(TaskContext(journal))  # type: ignore[arg-type]
     yield journal
-    current_job.reset(token)
+    current_task.reset(token)
 
 
 @pytest.fixture(params=[True, False], ids=["git", "no git"])
@@ -100,7 +100,7 @@ async def test_open_work_ends_with_a_patch_and_what_was_run(
 ) -> None:
     before = state_of(project)
 
-    async def work(self: BaseAgent, task: object) -> Outcome:
+    async def work(self: Agent, task: object) -> Outcome:
         copied = await call(engineer, "copy_project", repo=str(project), folder="calc")
         assert copied.data["folder"] == "calc"
         await call(engineer, "patch_file", path="calc/calc.py", search="a - b", replace="a + b")
@@ -114,7 +114,7 @@ async def test_open_work_ends_with_a_patch_and_what_was_run(
         await call(engineer, "write_file", path="notes/found.md", content="A note")
         return Outcome(output="It subtracted.", data={"steps": 4})
 
-    monkeypatch.setattr(BaseAgent, "on_task", work)
+    monkeypatch.setattr(Agent, "on_task", work)
     outcome = await engineer.on_task(journal.task)
     patch, note, *_ = map(Path, outcome.output_paths)
     assert note.read_text() == "A note"
@@ -135,12 +135,12 @@ async def test_open_work_ends_with_a_patch_and_what_was_run(
 async def test_a_task_that_fails_leaves_what_it_changed_as_partial(
     engineer: Engineer, journal: Journal, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(self: BaseAgent, task: object) -> Outcome:
+    async def work(self: Agent, task: object) -> Outcome:
         await call(engineer, "copy_project", repo=str(project), folder="calc")
         await call(engineer, "patch_file", path="calc/calc.py", search="a - b", replace="a + b")
         raise ActionError("it was not finished within 3 steps")
 
-    monkeypatch.setattr(BaseAgent, "on_task", work)
+    monkeypatch.setattr(Agent, "on_task", work)
     with pytest.raises(ActionError, match=r"3 steps\. Unfinished: /.+/calc\.patch\. The workspace is /"):
         await engineer.on_task(journal.task)
     (patch,) = engineer.settings.outputs.glob("*/changes/task_1/partial/calc.patch")
@@ -150,10 +150,10 @@ async def test_a_task_that_fails_leaves_what_it_changed_as_partial(
 async def test_a_task_that_changed_nothing_hands_nothing_over(
     engineer: Engineer, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(self: BaseAgent, task: object) -> Outcome:
+    async def work(self: Agent, task: object) -> Outcome:
         return Outcome(output="42")
 
-    monkeypatch.setattr(BaseAgent, "on_task", work)
+    monkeypatch.setattr(Agent, "on_task", work)
     assert await engineer.on_task(journal.task) == Outcome(output="42")
 
 
@@ -164,7 +164,7 @@ async def test_links_put_into_the_workspace_hand_nothing_over(
     (tmp_path / "private").mkdir()
     (tmp_path / "private" / "key").write_text("a key")
 
-    async def work(self: BaseAgent, task: object) -> Outcome:
+    async def work(self: Agent, task: object) -> Outcome:
         command = (
             f"ln -s {tmp_path}/secret a; ln -s {tmp_path}/private b; mkfifo c; mkdir -p p/.git; echo x > p/q"
             "; mkdir -p $'\\xff/.git' $'a\\nb/.git'; touch $'\\xfe'"
@@ -172,7 +172,7 @@ async def test_links_put_into_the_workspace_hand_nothing_over(
         await call(engineer, "run_shell", command=command)
         return Outcome(output="done")
 
-    monkeypatch.setattr(BaseAgent, "on_task", work)
+    monkeypatch.setattr(Agent, "on_task", work)
     outcome = await engineer.on_task(journal.task)
     delivered = "".join(Path(path).read_text() for path in outcome.output_paths)
     assert "secret" not in delivered
@@ -184,12 +184,12 @@ async def test_links_put_into_the_workspace_hand_nothing_over(
 async def test_what_cannot_be_looked_into_costs_nobody_the_result(
     engineer: Engineer, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(self: BaseAgent, task: object) -> Outcome:
+    async def work(self: Agent, task: object) -> Outcome:
         nested = "for i in $(seq 30); do mkdir $(printf %0200d 0); cd $(printf %0200d 0); done"
         await call(engineer, "run_shell", command=f"echo mine > made.txt; {nested}")
         return Outcome(output="done")
 
-    monkeypatch.setattr(BaseAgent, "on_task", work)
+    monkeypatch.setattr(Agent, "on_task", work)
     outcome = await engineer.on_task(journal.task)
     assert "done" in outcome.output
     assert "Not handed over" in outcome.output

@@ -17,11 +17,11 @@ from tests.flow.conftest import Office, eventually_async
 SLOW_AGENT = '''"""An agent for tests: appends a line to a file, slowly."""
 import asyncio
 from pathlib import Path
-from shared.actions import register_action
-from shared.agent import BaseAgent
-from shared.process import run
+from shared.tasks.actions import register_action
+from shared.agent.base import Agent
+from shared.agent.process import run
 
-class Slow(BaseAgent):
+class Slow(Agent):
     """Writes slowly."""
 
     @register_action("Append a line after some seconds", {"path": "the file", "seconds": "how long it takes"})

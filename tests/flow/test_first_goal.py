@@ -68,11 +68,11 @@ SAMOVAR = {
 TEA = "teapot" if shutil.which("node") else "samovar"
 
 SLOPPY = '''"""An agent for tests: gives nothing at first."""
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
-from shared.process import run
+from shared.tasks.actions import Outcome, register_action
+from shared.agent.base import Agent
+from shared.agent.process import run
 
-class Sloppy(BaseAgent):
+class Sloppy(Agent):
     """Answers when it is told to do it again."""
 
     @register_action("Answer in the end", {})

@@ -28,8 +28,8 @@ from shared.contracts import (
 )
 from shared.errors import Conflict
 from shared.memory import Memory
-from shared.profile import Profile, load_profile
 from shared.settings import load
+from shared.tasks.profile import Profile, load_profile
 from tests.flow.discovery_site import ENTRY, FEED, NO_PAPERS, PAPERS, RSS, Site, site
 from tests.flow.team import Team, open_team
 

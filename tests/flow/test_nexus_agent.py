@@ -14,7 +14,7 @@ from services.nexus.greeting import greet
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
-from shared.profile import Profile, load_profile
+from shared.tasks.profile import Profile, load_profile
 from tests.flow.discovery_site import PAPERS, Site, site
 from tests.flow.team import Team, open_team
 

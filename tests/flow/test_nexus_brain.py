@@ -13,10 +13,10 @@ import yaml
 
 from services.nexus.__main__ import Nexus
 from shared import subjects
+from shared.agent.composition import compose
 from shared.bus.claim import pending
-from shared.composition import compose
 from shared.contracts import Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
-from shared.profile import load_profile
+from shared.tasks.profile import load_profile
 from tests.flow.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")

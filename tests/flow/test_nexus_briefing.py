@@ -15,12 +15,12 @@ from services.nexus.__main__ import Nexus
 from services.nexus.book import set_timer
 from services.nexus.reminders import to_wire
 from shared import subjects
-from shared.actions import Outcome, register_action
+from shared.agent.composition import compose
 from shared.bus.entry import seal
-from shared.composition import compose
 from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders
 from shared.errors import ConfigError
-from shared.profile import Profile, load_profile
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile, load_profile
 from tests.flow.briefing_office import (
     CORTEX,
     FRONTIER,

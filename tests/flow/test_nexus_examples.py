@@ -11,7 +11,7 @@ from services.nexus.routing import route_request
 from services.nexus.tools import read_tools
 from shared import settings
 from shared.errors import ConfigError
-from shared.profile import load_profile
+from shared.tasks.profile import load_profile
 
 TOOLS = read_tools(load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml").options)
 ROUTES = {"cortex", "conductor", "frontier", *(f"tool:{name}" for name in TOOLS)}

@@ -14,8 +14,8 @@ from services.nexus.__main__ import Nexus
 from services.nexus.book import set_timer
 from services.nexus.reminders import MOST_OPEN, to_wire
 from shared import subjects
+from shared.agent.composition import compose
 from shared.bus.entry import seal
-from shared.composition import compose
 from shared.contracts import (
     Email,
     Question,
@@ -25,7 +25,7 @@ from shared.contracts import (
     ReminderStatus,
     TaskStatus,
 )
-from shared.profile import load_profile
+from shared.tasks.profile import load_profile
 from tests.flow.conftest import eventually_async
 from tests.flow.team import Team, open_team
 

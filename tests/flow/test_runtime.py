@@ -16,26 +16,26 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
+from shared.agent.process import CONNECT_WAIT, HEARTBEAT, package_version
 from shared.bus import Bus
 from shared.bus.claim import pending
 from shared.bus.entry import seal
 from shared.bus.identity import ensure_keys
 from shared.contracts import Presence, Task, TaskChanged, TaskResult, TaskStatus
-from shared.process import CONNECT_WAIT, HEARTBEAT, package_version
 from tests.flow.conftest import ROOT, Office, eventually_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ACTIONS = """
 import asyncio, os
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
-from shared.process import run
+from shared.tasks.actions import Outcome, register_action
+from shared.agent.base import Agent
+from shared.agent.process import run
 """
 
 CLERK = f'''"""An agent for tests: does what it is told, slowly if need be."""
 {ACTIONS}
-class Clerk(BaseAgent):
+class Clerk(Agent):
     """Does simple things."""
 
     @register_action("Say something", {{"text": "what", "seconds": "after how long"}})
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 
 BOSS = f'''"""An agent for tests: has everything done by the clerk."""
 {ACTIONS}
-class Boss(BaseAgent):
+class Boss(Agent):
     """Delegates."""
 
     @register_action("Have things said", {{"texts": "what", "seconds": "how long each takes"}})
@@ -68,7 +68,7 @@ if __name__ == "__main__":
 '''
 
 SKILL = '''
-from shared.actions import register_action
+from shared.tasks.actions import register_action
 
 class StampSkillMixin:
     """A skill."""
@@ -286,7 +286,7 @@ async def test_statistics_count_what_a_service_answered(office: Office, switchbo
 
 
 async def test_a_profile_with_a_skill_is_an_agent(office: Office) -> None:
-    assert office.members["stamper"].command[1:3] == ("-m", "shared.process")
+    assert office.members["stamper"].command[1:3] == ("-m", "shared.agent.process")
     stamped = await perform(office, "stamper", "stamp-1", "stamp", thing="a form")
     assert stamped.output == "a form, stamped by stamper"
 
@@ -478,13 +478,13 @@ async def test_no_key(office: Office, tmp_path: Path) -> None:
 
 async def test_a_profile_with_an_unknown_field(office: Office, tmp_path: Path) -> None:
     path = write_profile(tmp_path, "concurency: 3")
-    said = await asyncio.to_thread(sentence, program(office, "shared.process", path))
+    said = await asyncio.to_thread(sentence, program(office, "shared.agent.process", path))
     assert said == f"clerk: {path}:3: unknown field 'concurency'. Did you mean 'concurrency'?"
 
 
 async def test_a_skill_that_is_not_there(office: Office, tmp_path: Path) -> None:
     path = write_profile(tmp_path, "mixins: [shared.skills.juggling.JugglingSkillMixin]")
-    said = await asyncio.to_thread(sentence, program(office, "shared.process", path))
+    said = await asyncio.to_thread(sentence, program(office, "shared.agent.process", path))
     assert said.startswith("clerk: The profile of 'clerk' names the skill 'shared.skills.juggling.Juggling")
     assert "which does not exist: No module named" in said
 

@@ -7,7 +7,7 @@ import pytest
 
 from services.scout.__main__ import Scout
 from shared.contracts import RepositoryReading, TaskStatus
-from shared.profile import load_profile
+from shared.tasks.profile import load_profile
 from tests.flow.team import Team, open_team
 from tests.flow.test_skills_world_web import Site, site
 from tests.unit.test_source_tree import plant

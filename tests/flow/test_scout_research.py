@@ -13,8 +13,8 @@ from services.memory.model import fetch
 from services.scout.__main__ import Scout
 from shared.bus.claim import pending
 from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
-from shared.profile import load_profile
 from shared.settings import load
+from shared.tasks.profile import load_profile
 from tests.flow.team import Team, open_team
 from tests.flow.test_skills_world_web import Site, site
 

@@ -10,12 +10,12 @@ import yaml
 
 from services.engineer.__main__ import Engineer
 from shared import subjects
+from shared.agent.composition import compose
 from shared.bus import Bus
 from shared.bus.claim import pending
 from shared.bus.entry import seal
-from shared.composition import compose
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskChanged, TaskResult, TaskStatus
-from shared.profile import load_profile
+from shared.tasks.profile import load_profile
 from tests.flow.conftest import Office, eventually, eventually_async
 from tests.flow.team import Team, open_team
 

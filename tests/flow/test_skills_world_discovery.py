@@ -8,13 +8,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.agent import BaseAgent
-from shared.composition import compose
+from shared.agent.base import Agent
+from shared.agent.composition import compose
 from shared.errors import ActionError
-from shared.profile import Profile
 from shared.settings import Settings
 from shared.skills.news import drop_duplicates, parse_feed, plain_link, read_news, strip_markup
 from shared.skills.papers import abstract_url, build_query, find_papers
+from shared.tasks.profile import Profile
 from tests.flow.discovery_site import ATOM, NO_PAPERS, PAPERS, REFUSAL, RSS, Site, site
 from tests.flow.team import open_team
 
@@ -237,7 +237,7 @@ async def test_papers_news_and_pages_are_skills_that_a_profile_names(tmp_path: P
         "MAILROOM_PRIVATE_HOSTS": urlsplit(site.root).netloc,
     }
     async with open_team(tmp_path, ["helper"], **environment) as team:
-        await team.join(compose(BaseAgent, profile), profile)
+        await team.join(compose(Agent, profile), profile)
         papers = await team.perform("helper", "find_papers", topic="attention", max_results=2)
         assert papers.evidence_refs == ("arxiv:1706.03762v7", "arxiv:cs/0112017v1")
         news = await team.perform("helper", "read_news", max_articles=1)

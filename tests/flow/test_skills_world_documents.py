@@ -11,18 +11,18 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.contracts import Task, TaskResult, TaskStatus
 from shared.errors import ActionError
-from shared.profile import Profile
 from shared.settings import Settings
 from shared.skills.documents import DocumentsSkillMixin, is_named, locate, read_document
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 SETTINGS = Settings(state_dir=Path("/nonexistent/state"))
 
 
-class Reader(DocumentsSkillMixin, BaseAgent):
+class Reader(DocumentsSkillMixin, Agent):
     """Reads documents."""
 
 

@@ -12,13 +12,13 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult
 
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
-from shared.profile import Profile
 from shared.settings import Settings
 from shared.skills.mail import MailSkillMixin, read_server, write_message
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 PROFILE = Profile(name="clerk", description="Writes mail.")
@@ -77,7 +77,7 @@ def smtp(inbox: Inbox) -> Iterator[str]:
     controller.stop()
 
 
-class Clerk(MailSkillMixin, BaseAgent):
+class Clerk(MailSkillMixin, Agent):
     """Sends letters; ``send_then_fall_over`` ends its first attempt in a crash after the letter went out."""
 
     @register_action("Send, and crash once", {})

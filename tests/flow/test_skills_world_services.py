@@ -10,13 +10,13 @@ import ddgs.engines
 import pytest
 from ddgs.engines.mojeek import Mojeek
 
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
-from shared.profile import Profile
 from shared.settings import Settings
 from shared.skills.search import SearchSkillMixin, search
 from shared.skills.weather import WeatherSkillMixin, read_forecast
+from shared.tasks.profile import Profile
 from tests.flow.discovery_site import Site, site
 from tests.flow.team import open_team
 
@@ -201,7 +201,7 @@ async def test_search_engines_out_of_reach_or_silent_are_told(
 
 
 async def test_both_are_actions_whose_results_are_data(site: Site, tmp_path: Path) -> None:
-    class Helper(WeatherSkillMixin, SearchSkillMixin, BaseAgent):
+    class Helper(WeatherSkillMixin, SearchSkillMixin, Agent):
         pass
 
     hostile = json.loads(SEARXNG)

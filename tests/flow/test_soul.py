@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from shared import settings, soul
+from shared import settings
 from shared.errors import BusUnavailable
+from shared.reasoning import persona as soul
+from shared.reasoning.persona import compose_prompt, fetch_soul, system_prompt
 from shared.settings import Settings
-from shared.soul import compose_prompt, fetch_soul, system_prompt
 from tests.flow.conftest import capture_log
 
 VERSION = {

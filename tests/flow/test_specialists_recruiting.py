@@ -10,12 +10,12 @@ import pytest
 
 from services.conductor.recruiting import Recruiter
 from shared import settings
-from shared.brain import Brain, Message, ask_for
-from shared.brain.offline import OfflineBrain
-from shared.brain.scripted import ScriptedBrain
 from shared.errors import ActionError
+from shared.llm import LanguageModel, Message, ask_for
+from shared.llm.offline import OfflineModel
+from shared.llm.scripted import ScriptedModel
 from shared.settings import Settings
-from shared.specialists import Supervision, read_specialists, tell_supervision, write_profile
+from shared.tasks.specialists import Supervision, read_specialists, tell_supervision, write_profile
 
 T = TypeVar("T")
 SEARCH, SHELL, MAIL = (
@@ -26,7 +26,7 @@ SEARCH, SHELL, MAIL = (
 class Thinker:
     """An agent with this brain."""
 
-    def __init__(self, brain: Brain) -> None:
+    def __init__(self, brain: LanguageModel) -> None:
         self.brain = brain
 
     async def consider(
@@ -47,11 +47,11 @@ def recruiter(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> Rec
     async def skills_of(name: str) -> set[str]:
         return {SEARCH, MAIL} if name == "nexus" else set()
 
-    brain: Brain = OfflineBrain()
+    brain: LanguageModel = OfflineModel()
     if replies:
         path = tmp_path / "script.yaml"
         path.write_text(json.dumps([{"match": "", "replies": replies}]))
-        brain = ScriptedBrain(path)
+        brain = ScriptedModel(path)
     return Recruiter(config, None, Thinker(brain), skills_of)  # type: ignore[arg-type]
 
 

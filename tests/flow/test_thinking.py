@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from shared import subjects
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.bus.claim import pending
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -31,13 +30,14 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import ActionError, ConfigError, Reject
-from shared.framing import conclude
-from shared.profile import Profile
+from shared.reasoning.prompt import conclude
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 from tests.flow.model_server import Answer, serve_model
 from tests.flow.team import Team, open_team
 
 
-class Worker(BaseAgent):
+class Worker(Agent):
     """Adds, and asks before it shouts."""
 
     ran: list[str] = []
@@ -251,7 +251,7 @@ async def test_what_was_handed_out_ends_with_the_task_it_was_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ):
     """It was handed on: the last one hears of it too."""
-    monkeypatch.setattr("shared.workbench.WATCH_CLAIMS", 0.1)
+    monkeypatch.setattr("shared.agent.executor.WATCH_CLAIMS", 0.1)
     script = [
         {"agent": "clerk", "replies": [calls("delegate_task", assignee="guard", task="A quarter")]},
         {"agent": "guard", "replies": [{**says("late"), "delay": 20}]},
@@ -493,7 +493,7 @@ class Stubborn(Worker):
 
 
 async def test_work_that_ignores_its_end_is_left_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("shared.workbench.GRACE", 0.3)
+    monkeypatch.setattr("shared.agent.executor.GRACE", 0.3)
     path = tmp_path / "script.yaml"
     path.write_text(yaml.safe_dump([{"replies": [calls("go_on"), says("done")]}]))
     async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN=f"scripted:{path}") as team:
@@ -552,7 +552,7 @@ async def test_fields_of_a_result_may_be_nested(tmp_path: Path, depth: int):
 async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("shared.recollection.WAIT", 0.4)
+    monkeypatch.setattr("shared.reasoning.recall.WAIT", 0.4)
     script = [{"replies": [says("done")]}]
     async with team_of(tmp_path, script, "worker", "memory") as team:
         daemon = next(office.agent for office in team.offices if office.agent.profile.name == "memory")

@@ -18,11 +18,11 @@ from tests.flow.conftest import Office, eventually, eventually_async
 AGENT = '''"""An agent for tests: it writes lines into a file."""
 import asyncio
 from pathlib import Path
-from shared.actions import register_action
-from shared.agent import BaseAgent
-from shared.process import run
+from shared.tasks.actions import register_action
+from shared.agent.base import Agent
+from shared.agent.process import run
 
-class Writer(BaseAgent):
+class Writer(Agent):
     """Writes lines."""
 
     @register_action("Append a word", {"path": "The file", "word": "The word", "seconds": "How long"})

@@ -17,7 +17,7 @@ import pytest
 
 from services.cli.queries.health import check_brain
 from shared import settings
-from shared.brain import Message, Thought, Tool, ask_for, make_brain
+from shared.llm import Message, Thought, Tool, ask_for, make_model
 from shared.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def config() -> Iterator[Settings]:
 
 
 async def test_it_answers_and_counts(config):
-    thought = await make_brain(config).complete(TALK, max_tokens=32)
+    thought = await make_model(config).complete(TALK, max_tokens=32)
     assert thought.text
     assert 0 < thought.usage.output_tokens <= 32
     assert thought.usage.input_tokens > 5
@@ -67,7 +67,7 @@ async def test_it_answers_and_counts(config):
 
 
 async def test_it_streams(config):
-    *pieces, whole = [piece async for piece in make_brain(config).stream(TALK, max_tokens=32)]
+    *pieces, whole = [piece async for piece in make_model(config).stream(TALK, max_tokens=32)]
     assert isinstance(whole, Thought)
     assert len(pieces) > 1
     assert "".join(map(str, pieces)) == whole.text
@@ -76,13 +76,13 @@ async def test_it_streams(config):
 
 async def test_its_grammar_keeps_to_the_schema(config):
     question = [Message(role="user", text="Who reads a web page? Is it urgent?")]
-    route, _ = await ask_for(make_brain(config), question, Route, max_tokens=100)
+    route, _ = await ask_for(make_model(config), question, Route, max_tokens=100)
     assert route.agent in ("scout", "critic")
 
 
 async def test_it_takes_tools_and_their_results(config):
     look = Tool(name="look", description="Looks around.", schema={"type": "object", "properties": {}})
-    brain = make_brain(config)
+    brain = make_model(config)
     thought = await brain.complete([Message(role="user", text="Look around.")], tools=[look], max_tokens=48)
     assert thought.text or thought.tool_calls
 

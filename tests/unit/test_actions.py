@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from shared.actions import Outcome, collect_actions, perform, register_action
 from shared.errors import ActionError, ConfigError
+from shared.tasks.actions import Outcome, collect_actions, perform, register_action
 
 
 class Song(msgspec.Struct, forbid_unknown_fields=True):

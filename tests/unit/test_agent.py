@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from shared import settings
-from shared.actions import Outcome, register_action
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
+from shared.agent.composition import compose
 from shared.bus import Bus
-from shared.composition import compose
 from shared.contracts import CancelGoal, Email, GoalDue, Question, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError, Reject
-from shared.profile import Profile
+from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
 
-class Clerk(BaseAgent):
+class Clerk(Agent):
     """Files."""
 
     @register_action("File a letter", {"name": "Under which name", "copies": "How many"})
@@ -51,7 +51,7 @@ def skills() -> Iterator[None]:
     module = types.ModuleType("skills_of_this_test")
     module.StampSkillMixin = StampSkillMixin  # type: ignore[attr-defined]
     module.FilingSkillMixin = FilingSkillMixin  # type: ignore[attr-defined]
-    module.ConfusedSkillMixin = BaseAgent  # type: ignore[attr-defined]
+    module.ConfusedSkillMixin = Agent  # type: ignore[attr-defined]
     module.number = 5  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module
     yield
@@ -64,7 +64,7 @@ def profile(*mixins: str) -> Profile:
     )
 
 
-def make(tmp_path: Path, *mixins: str, base: type[BaseAgent] = Clerk) -> BaseAgent:
+def make(tmp_path: Path, *mixins: str, base: type[Agent] = Clerk) -> Agent:
     config = settings.load({"MAILROOM_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)})
     described = profile(*mixins)
     return compose(base, described)(described, config, Bus("clerk"))
@@ -95,7 +95,7 @@ async def test_a_skill_goes_before_the_class_s_own_action(tmp_path: Path) -> Non
 
 
 async def test_a_profile_without_a_class_has_its_skills_alone(tmp_path: Path) -> None:
-    assert list(make(tmp_path, "StampSkillMixin", base=BaseAgent).actions) == ["stamp"]
+    assert list(make(tmp_path, "StampSkillMixin", base=Agent).actions) == ["stamp"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ async def test_a_task_that_cannot_be_done_says_what_can(
 
 
 async def test_an_agent_without_actions_says_so(tmp_path: Path) -> None:
-    agent = make(tmp_path, base=BaseAgent)
+    agent = make(tmp_path, base=Agent)
     with pytest.raises(ActionError, match="in the task's context: it has none"):
         await agent.on_task(task())
     with pytest.raises(ActionError, match="Its actions are none"):

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from shared.brain import Message, Thought, Usage, ask_for
-from shared.brain.asking import describe, read_answer
-from shared.errors import BrainError
+from shared.errors import ModelError
+from shared.llm import Message, Thought, Usage, ask_for
+from shared.llm.structured_output import describe, read_answer
 
 USER = Message(role="user", text="Plan it.")
 
@@ -119,7 +119,7 @@ async def test_a_check_sends_its_reason_back():
 
 async def test_after_the_last_try_the_reason_is_raised_and_all_calls_are_counted():
     brain, counted = Answering("no"), []
-    with pytest.raises(BrainError, match="no usable answer in 2 tries: there is no JSON in it"):
+    with pytest.raises(ModelError, match="no usable answer in 2 tries: there is no JSON in it"):
         await ask_for(brain, [USER], Plan, tries=2, spent=counted.append)
     assert [usage.calls for usage in counted] == [1, 1]
 

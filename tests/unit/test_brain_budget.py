@@ -2,10 +2,10 @@
 
 import pytest
 
-from shared.brain import Budget, Usage
-from shared.brain.breaker import Breaker
 from shared.contracts import Spending
-from shared.errors import BrainUnavailable, BudgetSpent
+from shared.errors import BudgetSpent, ModelUnavailable
+from shared.llm import Budget, Usage
+from shared.llm.circuit_breaker import CircuitBreaker
 
 
 def day(**spent: float) -> Spending:
@@ -52,11 +52,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def breaker(clock: Clock) -> Breaker:
-    return Breaker("http://host/v1", failures=3, pause=30, clock=clock)
+def breaker(clock: Clock) -> CircuitBreaker:
+    return CircuitBreaker("http://host/v1", failures=3, pause=30, clock=clock)
 
 
-def fail(breaker: Breaker, times: int) -> None:
+def fail(breaker: CircuitBreaker, times: int) -> None:
     for _ in range(times):
         breaker.admit()
         breaker.fail("The model server at http://host/v1 is away")
@@ -67,7 +67,7 @@ def test_it_opens_after_failures_in_a_row_and_says_until_when(breaker):
     breaker.succeed()
     fail(breaker, 3)
     with pytest.raises(
-        BrainUnavailable, match=r"http://host/v1 is away; after 3 failures in a row.*until \d\d:\d\d:\d\d UTC"
+        ModelUnavailable, match=r"http://host/v1 is away; after 3 failures in a row.*until \d\d:\d\d:\d\d UTC"
     ):
         breaker.admit()
 
@@ -76,7 +76,7 @@ def test_after_the_pause_one_probe_goes_through_and_closes_it(breaker, clock):
     fail(breaker, 3)
     clock.now += 31
     breaker.admit()
-    with pytest.raises(BrainUnavailable, match="just being tried again"):
+    with pytest.raises(ModelUnavailable, match="just being tried again"):
         breaker.admit()
     breaker.succeed()
     breaker.admit()
@@ -87,7 +87,7 @@ def test_a_probe_that_fails_opens_it_again(breaker, clock):
     fail(breaker, 3)
     clock.now += 31
     fail(breaker, 1)
-    with pytest.raises(BrainUnavailable, match="left alone until"):
+    with pytest.raises(ModelUnavailable, match="left alone until"):
         breaker.admit()
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from shared import settings
-from shared.brain import Message, make_brain, make_cerebellum
-from shared.brain.choice import choose_brain, choose_cerebellum
-from shared.brain.connecting import require_sdk
-from shared.brain.counting import Price, read_price
-from shared.errors import BrainError, ConfigError, NoBrain
+from shared.errors import ConfigError, ModelError, NoModel
+from shared.llm import Message, make_model, make_small_model
+from shared.llm.choice import configured_model, configured_small_model
+from shared.llm.clients import require_sdk
+from shared.llm.pricing import Price, read_price
 from shared.settings import Settings
 
 KEY = "sk-0123456789secret"
@@ -25,18 +25,18 @@ def config(**values: str) -> Settings:
 
 
 async def test_without_a_model_the_brain_says_how_to_configure_one():
-    brain = make_brain(config())
+    brain = make_model(config())
     assert (brain.name, brain.available) == ("offline", False)
-    with pytest.raises(NoBrain, match=r"No model is configured.*MAILROOM_BRAIN to openai:MODEL"):
+    with pytest.raises(NoModel, match=r"No model is configured.*MAILROOM_BRAIN to openai:MODEL"):
         await brain.complete([Message(role="user", text="Hello")])
-    with pytest.raises(NoBrain):
+    with pytest.raises(NoModel):
         await anext(aiter(brain.stream([])))
 
 
 def test_models_are_named_by_kind_and_model():
-    brain = make_brain(config(brain="openai:qwen3:8b", brain_url="http://127.0.0.1:11434/v1"))
+    brain = make_model(config(brain="openai:qwen3:8b", brain_url="http://127.0.0.1:11434/v1"))
     assert (brain.name, brain.available) == ("openai:qwen3:8b", True)
-    assert make_brain(config(brain="anthropic:small", brain_key=KEY)).name == "anthropic:small"
+    assert make_model(config(brain="anthropic:small", brain_key=KEY)).name == "anthropic:small"
 
 
 @pytest.mark.parametrize(
@@ -64,94 +64,94 @@ def test_models_are_named_by_kind_and_model():
 )
 def test_what_is_wrong_in_the_settings_is_said_with_the_cure(values, sentence):
     with pytest.raises(ConfigError, match=sentence):
-        make_brain(config(**values))
+        make_model(config(**values))
 
 
 def test_a_cerebellum_that_is_wrong_names_its_own_setting():
     with pytest.raises(ConfigError, match="MAILROOM_CEREBELLUM is wrong"):
-        make_cerebellum(config(cerebellum="tiny"))
+        make_small_model(config(cerebellum="tiny"))
 
 
 def test_the_cerebellum_is_the_brain_where_none_is_named():
     local = config(brain="openai:big", brain_url="http://127.0.0.1:1/v1", brain_key=KEY)
-    assert choose_cerebellum(local) == choose_brain(local)
-    assert make_cerebellum(config()).name == "offline"
+    assert configured_small_model(local) == configured_model(local)
+    assert make_small_model(config()).name == "offline"
 
 
 def test_a_cerebellum_of_the_brain_s_kind_takes_what_it_lacks_from_the_brain():
     brain = {"brain": "openai:big", "brain_url": "http://127.0.0.1:1/v1", "brain_price": "3/15"}
-    small = choose_cerebellum(config(**brain, brain_key=KEY, cerebellum="openai:small"))
+    small = configured_small_model(config(**brain, brain_key=KEY, cerebellum="openai:small"))
     assert (small.model, small.url, small.key) == ("small", "http://127.0.0.1:1/v1", KEY)
     assert small.price == Price(input=3, output=15)
     own = {"cerebellum_url": "http://127.0.0.1:2/v1", "cerebellum_price": "1/2"}
-    small = choose_cerebellum(config(**brain, **own, cerebellum="openai:small"))
+    small = configured_small_model(config(**brain, **own, cerebellum="openai:small"))
     assert (small.url, small.price) == ("http://127.0.0.1:2/v1", Price(input=1, output=2))
 
 
 def test_a_cerebellum_of_another_kind_never_gets_the_brain_s_key_or_address():
     values = {"brain": "openai:big", "brain_url": "http://127.0.0.1:1/v1", "brain_key": KEY}
     with pytest.raises(ConfigError, match="MAILROOM_CEREBELLUM_KEY or ANTHROPIC_API_KEY"):
-        choose_cerebellum(config(**values, cerebellum="anthropic:small"))
+        configured_small_model(config(**values, cerebellum="anthropic:small"))
 
 
 def test_the_provider_s_own_variables_give_the_key():
     env = {"MAILROOM_STATE_DIR": "/nowhere", "MAILROOM_BRAIN": "openai:x", "OPENAI_API_KEY": f"{KEY}\n"}
-    assert choose_brain(settings.load(env)).key == KEY
+    assert configured_model(settings.load(env)).key == KEY
 
 
 def test_a_key_goes_to_no_other_server_than_the_one_it_is_for():
     env = {"MAILROOM_STATE_DIR": "/nowhere", "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
     elsewhere = {"MAILROOM_BRAIN_URL": "http://127.0.0.1:1/v1"}
     for kind in ("openai", "anthropic"):
-        assert choose_brain(settings.load({**env, **elsewhere, "MAILROOM_BRAIN": f"{kind}:x"})).key == ""
+        assert configured_model(settings.load({**env, **elsewhere, "MAILROOM_BRAIN": f"{kind}:x"})).key == ""
     home = {"MAILROOM_BRAIN": "anthropic:x", "MAILROOM_BRAIN_URL": "https://api.anthropic.com/v1/"}
-    assert choose_brain(settings.load({**env, **home})).key == KEY
+    assert configured_model(settings.load({**env, **home})).key == KEY
     values = {"brain": "openai:big", "brain_key": KEY, "cerebellum": "openai:small"}
-    assert choose_cerebellum(config(**values, cerebellum_url="http://127.0.0.1:2/v1")).key == ""
-    assert choose_cerebellum(config(**values)).key == KEY
+    assert configured_small_model(config(**values, cerebellum_url="http://127.0.0.1:2/v1")).key == ""
+    assert configured_small_model(config(**values)).key == KEY
 
 
 @pytest.mark.parametrize("url", ["https://API.openai.com/v1", "https://api.openai.com:443/v1/"])
 def test_one_server_is_one_however_its_address_is_written(url):
     own = {"cerebellum": "openai:small", "cerebellum_url": url}
-    assert choose_cerebellum(config(brain="openai:big", brain_key=KEY, **own)).key == KEY
+    assert configured_small_model(config(brain="openai:big", brain_key=KEY, **own)).key == KEY
     values = {"brain": "openai:big", "brain_url": "http://a/v1/", "brain_key": KEY}
-    assert choose_cerebellum(config(**values, **own | {"cerebellum_url": "http://a:80/v1"})).key == KEY
+    assert configured_small_model(config(**values, **own | {"cerebellum_url": "http://a:80/v1"})).key == KEY
     with pytest.raises(ConfigError, match="there is no key for"):
-        choose_cerebellum(config(**values, **own))
+        configured_small_model(config(**values, **own))
     env = {"MAILROOM_STATE_DIR": "/nowhere", "OPENAI_API_KEY": KEY, "MAILROOM_BRAIN": "openai:x"}
-    assert choose_brain(settings.load({**env, "MAILROOM_BRAIN_URL": url})).key == KEY
+    assert configured_model(settings.load({**env, "MAILROOM_BRAIN_URL": url})).key == KEY
     plain = {"MAILROOM_BRAIN_URL": "http://api.openai.com/v1"}
-    assert choose_brain(settings.load({**env, **plain})).key == ""
+    assert configured_model(settings.load({**env, **plain})).key == ""
 
 
 def test_no_key_is_in_the_text_of_a_choice():
-    choice = choose_brain(
+    choice = configured_model(
         config(brain="openai:x", brain_url=f"http://me:{KEY}@host/v1?key={KEY}", brain_key=KEY)
     )
     assert KEY not in repr(choice) + str(choice) + choice.place
     assert choice.place == "http://host/v1"
-    assert KEY not in repr(make_brain(config(brain="openai:x", brain_key=KEY)))
+    assert KEY not in repr(make_model(config(brain="openai:x", brain_key=KEY)))
 
 
 def test_an_extra_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'mailroom\[anthropic\]'"):
-        make_brain(config(brain="anthropic:x", brain_key=KEY))
+        make_model(config(brain="anthropic:x", brain_key=KEY))
 
 
 def test_an_sdk_that_cannot_be_imported_or_is_another_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(BrainError, match=r"cannot be imported.*pip install --upgrade 'mailroom\[openai\]'"):
+    with pytest.raises(ModelError, match=r"cannot be imported.*pip install --upgrade 'mailroom\[openai\]'"):
         require_sdk("openai", "AsyncOpenAI")
-    with pytest.raises(BrainError, match="too old"):
+    with pytest.raises(ModelError, match="too old"):
         require_sdk("msgspec", "AsyncOpenAI")
 
 
 def test_neither_sdk_is_imported_for_making_a_brain():
     code = (
-        "import sys; from shared import settings; from shared.brain import make_brain;"
-        "make_brain(settings.load({'MAILROOM_STATE_DIR': '/x', 'MAILROOM_BRAIN': 'openai:x',"
+        "import sys; from shared import settings; from shared.llm import make_model;"
+        "make_model(settings.load({'MAILROOM_STATE_DIR': '/x', 'MAILROOM_BRAIN': 'openai:x',"
         "'MAILROOM_BRAIN_URL': 'http://127.0.0.1:1'}));"
         "print({'openai', 'anthropic', 'tenacity', 'httpx2', 'yaml'} & set(sys.modules))"
     )

@@ -2,8 +2,8 @@
 
 import json
 
-from shared.brain import Message, Tool, ToolCall
-from shared.brain.conversation import (
+from shared.llm import Message, Tool, ToolCall
+from shared.llm.messages import (
     GO_ON,
     NO_RESULT,
     arrange,

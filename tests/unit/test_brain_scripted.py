@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.brain import Message, Thought, ToolCall
-from shared.brain.counting import Price
-from shared.brain.scripted import ScriptedBrain
-from shared.errors import BrainError, BrainUnavailable, ConfigError
+from shared.errors import ConfigError, ModelError, ModelUnavailable
+from shared.llm import Message, Thought, ToolCall
+from shared.llm.pricing import Price
+from shared.llm.scripted import ScriptedModel
 
 SCRIPT = r"""
 - agent: engineer
@@ -27,10 +27,10 @@ SCRIPT = r"""
 """
 
 
-def brain(folder: Path, text: str = SCRIPT, agent: str = "", price: Price | None = None) -> ScriptedBrain:
+def brain(folder: Path, text: str = SCRIPT, agent: str = "", price: Price | None = None) -> ScriptedModel:
     path = folder / "script.yaml"
     path.write_text(text)
-    return ScriptedBrain(path, agent=agent, price=price)
+    return ScriptedModel(path, agent=agent, price=price)
 
 
 def talk(first: str, turns: int = 0, prompt: str = "You are an agent.") -> list[Message]:
@@ -58,7 +58,7 @@ async def test_the_nth_reply_answers_the_nth_turn_and_the_last_repeats(tmp_path)
 
 async def test_an_entry_speaks_for_its_agent_alone(tmp_path):
     assert (await brain(tmp_path, agent="scout").complete(talk("mend the tests"))).text == '{"who":"scout"}'
-    with pytest.raises(BrainError, match="No entry of the script fits the conversation of critic"):
+    with pytest.raises(ModelError, match="No entry of the script fits the conversation of critic"):
         await brain(tmp_path, agent="critic").complete(talk("mend the tests"))
 
 
@@ -67,19 +67,19 @@ async def test_without_a_name_the_prompt_tells_whose_conversation_it_is(tmp_path
     thought = await nameless.complete(talk("mend the tests", prompt="You are Engineer, who builds."))
     assert thought.tool_calls
     assert (await nameless.complete(talk("hello", prompt="You are Scout."))).text == '{"who":"scout"}'
-    with pytest.raises(BrainError, match="No entry"):
+    with pytest.raises(ModelError, match="No entry"):
         await nameless.complete(talk("hello", prompt="You are Scouting."))
 
 
 async def test_a_model_out_of_reach_and_a_slow_one(tmp_path):
     scripted = brain(tmp_path)
-    with pytest.raises(BrainUnavailable):
+    with pytest.raises(ModelUnavailable):
         await scripted.complete(talk("down"))
     assert (await scripted.complete(talk("down", 1))).text == "[1,null]"
     began = time.perf_counter()
     assert (await scripted.complete(talk("slow"))).text == "late"
     assert time.perf_counter() - began >= 0.2
-    with pytest.raises(BrainUnavailable, match=r"within 0.01 s"):
+    with pytest.raises(ModelUnavailable, match=r"within 0.01 s"):
         await scripted.complete(talk("slow"), timeout=0.01)
 
 

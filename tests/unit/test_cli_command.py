@@ -17,7 +17,7 @@ from services.cli.connection import find_url
 from services.cli.queries.health import check_disk
 from services.cli.supervisor.lock import OfficeLock
 from shared import settings
-from shared.address import RunningOffice, find_office
+from shared.bus.discovery import RunningOffice, find_office
 from shared.errors import BusUnavailable, MailroomError, StartError
 
 

@@ -382,8 +382,8 @@ def test_a_goal_can_be_called_off_at_any_moment(plan: Goal, data: st.DataObject)
             run.receive(data.draw(st.sampled_from(run.out)))
     if run.goal.status.final:
         return
-    called_off = end(run.goal, CANCELLED, "stop")
+    cancelled_record = end(run.goal, CANCELLED, "stop")
     assert OfficeState.IDLE in ALLOWED[run.state]
-    assert all_ended(called_off)
+    assert all_ended(cancelled_record)
     for task in run.out:
-        assert record_result(called_off, result(task)) is called_off
+        assert record_result(cancelled_record, result(task)) is cancelled_record

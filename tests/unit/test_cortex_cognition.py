@@ -12,9 +12,9 @@ from services.cortex.cognition.perception import perceive
 from services.cortex.colleagues import Colleagues
 from services.cortex.draft import Draft, DraftStep, Frame, checker
 from services.cortex.plan import read_request, read_step
-from shared.actions import Action, collect_actions, register_action
 from shared.contracts import CognitiveContext, Task, TaskPriority
 from shared.errors import ActionError
+from shared.tasks.actions import Action, collect_actions, register_action
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from services.cortex.execution import StepResult, StepStatus, execute_plan
 from services.cortex.plan import make_plan, read_plan
 from services.cortex.report import compose_report, save_report, summarise
-from shared.actions import Outcome
 from shared.contracts import TaskStep
 from shared.errors import ActionError, Conflict
+from shared.tasks.actions import Outcome
 
 DIAMOND = "- a\n- b (after 1)\n- c (after 1)\n- d (after 2 and 3)\n- e"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.contracts import Task
-from shared.framing import MAX_INPUT, MAX_INPUTS, frame_task
+from shared.reasoning.prompt import MAX_INPUT, MAX_INPUTS, frame_task
 
 
 def framed(room: int = MAX_INPUTS, **context: object) -> str:

@@ -8,13 +8,13 @@ import pytest
 
 from shared.contracts import Task
 from shared.errors import BusUnavailable
-from shared.job import Job
-from shared.waiting import Waiting
+from shared.messaging.pending import PendingReplies
+from shared.tasks.context import TaskContext
 
 
-def job(**context: Any) -> Job:
+def job(**context: Any) -> TaskContext:
     task = Task(task_id="t1", text="Do it", assignee="worker", requester="user", context=context)
-    return Job(SimpleNamespace(task=task, attempt=1))  # type: ignore[arg-type]
+    return TaskContext(SimpleNamespace(task=task, attempt=1))  # type: ignore[arg-type]
 
 
 def test_keys_are_counted_by_kind_and_no_two_are_the_same():
@@ -25,7 +25,7 @@ def test_keys_are_counted_by_kind_and_no_two_are_the_same():
 
 
 def test_a_step_done_again_finds_its_names_also_within_a_step():
-    def step(working: Job) -> list[str]:
+    def step(working: TaskContext) -> list[str]:
         with working.scope("t-1-3"):
             outer = [working.next_key("t"), working.own_key("queue")]
             with working.scope(f"{outer[0]}-2"):
@@ -66,7 +66,7 @@ def test_hops_are_what_the_task_says_or_none(hops: Any, counted: int):
 
 
 async def test_who_waits_goes_on_waiting_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("shared.waiting.POLL", (0.001, 0.001))
+    monkeypatch.setattr("shared.messaging.pending.POLL", (0.001, 0.001))
     looks = iter([BusUnavailable("No answer"), None, BusUnavailable("No answer"), "found"])
 
     async def begin() -> bool:
@@ -78,11 +78,11 @@ async def test_who_waits_goes_on_waiting_while_the_server_is_away(monkeypatch: p
             raise found
         return found
 
-    assert await Waiting[str, str]().wait("it", begin, look) == "found"
+    assert await PendingReplies[str, str]().wait("it", begin, look) == "found"
 
 
 async def test_two_attempts_at_the_same_may_wait_side_by_side():
-    waiting = Waiting[str, str]()
+    waiting = PendingReplies[str, str]()
     begun = asyncio.Event()
 
     async def begin() -> bool:

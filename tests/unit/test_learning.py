@@ -78,8 +78,8 @@ def test_a_result_is_one_small_record_and_counted_once() -> None:
 
 def test_what_was_called_off_teaches_nothing() -> None:
     known = learner()
-    called_off = TaskResult(task_id="t1", agent="scout", status=TaskStatus.CANCELLED, output="")
-    assert known.learn(GOAL, task(), called_off, 1) == []
+    cancelled_record = TaskResult(task_id="t1", agent="scout", status=TaskStatus.CANCELLED, output="")
+    assert known.learn(GOAL, task(), cancelled_record, 1) == []
 
 
 @pytest.mark.parametrize("usage", [None, [], {"input_tokens": "many"}, {"cost": "dear"}])

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from shared.actions import Outcome, register_action
-from shared.brain.asking import ask_for
-from shared.brain.protocol import Message, Thought, Tool, ToolCall, Usage
-from shared.errors import ActionError, BrainUnavailable, Reject
-from shared.micro.bounds import Caps
-from shared.micro.conversation import Conversation
-from shared.micro.detection import detect_action
-from shared.micro.micro_agent import Conclusion, MicroAgent
-from shared.micro.ports import Page
-from shared.micro.toolbox import Toolbox, bind
+from shared.errors import ActionError, ModelUnavailable, Reject
+from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
+from shared.llm.structured_output import ask_for
+from shared.reasoning.conversation import Conversation
+from shared.reasoning.limits import Caps
+from shared.reasoning.loop import AgentLoop, Conclusion
+from shared.reasoning.ports import Checkpoint
+from shared.reasoning.tool_parsing import detect_action
+from shared.reasoning.tools import Toolbox, bind
+from shared.tasks.actions import Outcome, register_action
 
 USAGE = Usage(input_tokens=100, output_tokens=10, calls=1)
 
@@ -93,14 +93,14 @@ class _Answers:
 class Notebook:
     """A journal in memory."""
 
-    def __init__(self, pages: Sequence[Page] = ()) -> None:
+    def __init__(self, pages: Sequence[Checkpoint] = ()) -> None:
         self.pages = list(pages)
         self.steps: list[str] = []
 
-    async def write(self, note: str, page: Page) -> None:
+    async def write(self, note: str, page: Checkpoint) -> None:
         self.pages.append(page)
 
-    async def read(self) -> AsyncIterator[Page]:
+    async def read(self) -> AsyncIterator[Checkpoint]:
         for page in list(self.pages):
             yield page
 
@@ -122,7 +122,7 @@ async def run(
     script: Script, desk: Desk | None = None, caps: Caps | None = None, **options: Any
 ) -> Conclusion:
     journal = options.pop("journal", None)
-    return await MicroAgent(script, Toolbox(bind(desk or Desk()), **options), caps, journal).run("Do it")
+    return await AgentLoop(script, Toolbox(bind(desk or Desk()), **options), caps, journal).run("Do it")
 
 
 async def test_a_native_call_is_run_its_result_fed_back_and_the_end_told():
@@ -218,7 +218,7 @@ async def test_five_turns_without_parameters_end_the_negotiation_and_nothing_is_
         ([("add", '{"a": ')], "parameters of add are wrong"),
         ([("add", "[" * 100_000)], "parameters of add are wrong"),
         ([call("add", a=1)], "5 times in a row with the same parameters"),
-        ([BrainUnavailable("The model is out of reach")], "out of reach"),
+        ([ModelUnavailable("The model is out of reach")], "out of reach"),
     ],
 )
 async def test_a_model_that_gets_nowhere_ends_with_the_reason(thoughts: list[Any], reason: str):

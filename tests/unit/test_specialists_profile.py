@@ -10,9 +10,9 @@ import pytest
 
 from shared import settings
 from shared.errors import ActionError
-from shared.profile import Profile
 from shared.settings import Settings
-from shared.specialists import (
+from shared.tasks.profile import Profile
+from shared.tasks.specialists import (
     KEPT_RETIRED,
     MAX_SKILLS,
     MAX_WORDS,

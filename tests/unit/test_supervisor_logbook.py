@@ -24,7 +24,7 @@ def test_warnings_and_errors_are_read_aloud_and_the_rest_is_not(tmp_path: Path) 
     follower = Follower("scout", log)
     with log.open("a") as file:
         file.write(event("ready"))
-        file.write(event("presence_unsent", "warning", error="no answer", module="shared.process"))
+        file.write(event("presence_unsent", "warning", error="no answer", module="shared.agent.process"))
         file.write("something else\n")
         file.write(
             event("handler_failed", "error", exception="Traceback:\n  line 1\nValueError: text is wrong")

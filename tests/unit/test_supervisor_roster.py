@@ -35,7 +35,7 @@ def test_a_folder_with_a_profile_alone_is_an_agent(tmp_path: Path) -> None:
     folder = make_agent(tmp_path / "agents" / "clerk")
     config = load(tmp_path, MAILROOM_AGENTS_DIR=str(tmp_path / "agents"))
     clerk = next(member for member in load_roster(config) if member.name == "clerk")
-    assert clerk.command == (sys.executable, "-m", "shared.process", str(folder / "profile.yaml"))
+    assert clerk.command == (sys.executable, "-m", "shared.agent.process", str(folder / "profile.yaml"))
 
 
 def test_an_agent_with_code_of_its_own_finds_mailroom(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from services.cli.supervisor.lifecycle import await_end, close_office, keep_open
 from services.cli.supervisor.lock import OfficeLock, holder, is_held
 from services.cli.supervisor.provisioning import deal_keys, provision_named, write_config
 from shared import log, settings, subjects
-from shared.address import RunningOffice, find_office
+from shared.bus.discovery import RunningOffice, find_office
 from shared.errors import StartError
 from shared.settings import Settings
 
@@ -126,11 +126,11 @@ def load_settings(state_dir: Path | None = None, port: int | None = None) -> Set
 
 def require_usable(config: Settings) -> None:
     """Raise the one sentence that every agent would end with, over and over."""
-    from shared.brain import make_brain, make_cerebellum
     from shared.clock import read_zone
+    from shared.llm import make_model, make_small_model
 
-    make_brain(config)
-    make_cerebellum(config)
+    make_model(config)
+    make_small_model(config)
     read_zone(config.time_zone)
 
 

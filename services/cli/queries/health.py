@@ -13,11 +13,11 @@ from rich.filesize import decimal
 from services.cli.queries.records import call_server, read_presences
 from services.cli.roster import load_roster
 from shared import subjects
-from shared.address import find_office
-from shared.brain.choice import choose_brain, choose_cerebellum
-from shared.brain.probing import probe as probe_brain
 from shared.bus import Bus
+from shared.bus.discovery import find_office
 from shared.errors import BusError, ConfigError, MailroomError
+from shared.llm.choice import configured_model, configured_small_model
+from shared.llm.probe import probe as probe_brain
 from shared.memory import Memory
 from shared.settings import Settings
 
@@ -180,7 +180,7 @@ async def check_model(folder: Path) -> Check:
 async def check_brain(config: Settings) -> Check:
     """Which models think, and whether their servers are there; no token is spent."""
     try:
-        chosen = dict.fromkeys(filter(None, (choose_brain(config), choose_cerebellum(config))))
+        chosen = dict.fromkeys(filter(None, (configured_model(config), configured_small_model(config))))
     except ConfigError as error:
         return failed("brain", error)
     office = find_office(config)

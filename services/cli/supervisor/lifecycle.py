@@ -18,7 +18,7 @@ from services.cli.supervisor.lock import OfficeLock, is_held, unusable
 from services.cli.supervisor.logs import Line, last_complaint, print_event, print_line, rotate
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log
-from shared.address import RunningOffice, find_office
+from shared.bus.discovery import RunningOffice, find_office
 from shared.errors import StartError
 from shared.settings import Settings, environment
 

@@ -13,7 +13,7 @@ from shared.bus import Bus
 from shared.contracts import generate_iso_timestamp
 from shared.errors import BusError, MailroomError, StartError
 from shared.settings import Settings
-from shared.specialists import (
+from shared.tasks.specialists import (
     Supervision,
     end_supervision,
     read_retired,

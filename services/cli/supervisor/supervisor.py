@@ -26,10 +26,10 @@ from services.cli.supervisor.programs import (
 from services.cli.supervisor.provisioning import provision_named, provision_office, write_config
 from services.cli.supervisor.specialists import SpecialistWatch
 from services.cli.supervisor.watchdog import Lifeline, end_leftovers
-from shared.address import RunningOffice
+from shared.bus.discovery import RunningOffice
 from shared.contracts import generate_iso_timestamp
 from shared.settings import Settings
-from shared.specialists import PREFIX
+from shared.tasks.specialists import PREFIX
 
 FULL = "no space left on device"
 """How nats-server says that it could not store a message."""
@@ -174,7 +174,7 @@ class Supervisor:
             for folder in (run, config.logs, config.outputs, config.workspaces):
                 folder.mkdir(parents=True, exist_ok=True)
             # Two servers on one store would spoil it.
-            marks = (f"{SERVICES.name}.", "shared.process", str(config.state_dir))
+            marks = (f"{SERVICES.name}.", "shared.agent.process", str(config.state_dir))
             end_leftovers(config.state_dir, marks, self._grace)
             for log in config.logs.glob("*.log"):
                 rotate(log)

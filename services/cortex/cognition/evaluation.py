@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 
 from services.cortex.cognition.material import Finding, quote
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message
+from shared.agent.base import Agent
+from shared.llm.protocol import Message
 
 CONFIDENT = 0.7
 """The least confidence at which work counts as complete (the documents this descends from)."""
@@ -32,10 +32,10 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_complete and self.confidence >= enough and not self.missing_aspects
 
 
-async def evaluate_with_model(agent: BaseAgent, query: str, findings: Sequence[Finding]) -> EvaluationResult:
+async def evaluate_with_model(agent: Agent, query: str, findings: Sequence[Finding]) -> EvaluationResult:
     """The model's judgement, held to the facts: where nothing could be done, nothing is complete.
 
-    Raises BrainError.
+    Raises ModelError.
     """
     question = (
         "Judge as JSON whether what was done answers what was asked: is_complete, confidence 0 to "

@@ -9,10 +9,10 @@ from services.cortex.cognition.evaluation import EvaluationResult
 from services.cortex.cognition.material import Finding, quote, references
 from services.cortex.draft import Frame, draft_plan
 from services.cortex.plan import make_plan
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message
+from shared.agent.base import Agent
 from shared.contracts import CognitiveContext, TaskPlan
 from shared.errors import ActionError
+from shared.llm.protocol import Message
 
 MOST_SUBTASKS = 5
 """The most subtasks of a plan within a run (the documents this descends from)."""
@@ -53,9 +53,9 @@ def plan_from_steps(query: str, agent_name: str, own_actions: Collection[str]) -
 
 
 async def plan_with_model(
-    agent: BaseAgent, context: CognitiveContext, frame: Frame, hints: Sequence[str] = ()
+    agent: Agent, context: CognitiveContext, frame: Frame, hints: Sequence[str] = ()
 ) -> TaskPlan:
-    """The plan for what was asked; ``hints`` say what an earlier attempt missed. Raises BrainError."""
+    """The plan for what was asked; ``hints`` say what an earlier attempt missed. Raises ModelError."""
     percept = context.percept
     told = [f"Plan how to do this:\n<asked>\n{context.user_query}\n</asked>"]
     if percept:
@@ -73,13 +73,13 @@ async def plan_with_model(
 
 
 async def adjust_plan(
-    agent: BaseAgent,
+    agent: Agent,
     context: CognitiveContext,
     findings: Sequence[Finding],
     evaluation: EvaluationResult,
     frame: Frame,
 ) -> TaskPlan:
-    """The plan for what is still missing, its steps numbered from 1 again; raises BrainError."""
+    """The plan for what is still missing, its steps numbered from 1 again; raises ModelError."""
     missing = "\n".join(f"- {aspect}" for aspect in evaluation.missing_aspects) or "- confidence in it"
     queries = "\n".join(f"- {query}" for query in evaluation.additional_queries) or "- none named"
     words = (
@@ -92,8 +92,8 @@ async def adjust_plan(
     return await draft_plan(agent, words, agent.job.task.task_id, frame)
 
 
-async def synthesise(agent: BaseAgent, context: CognitiveContext, findings: Sequence[Finding]) -> Answer:
-    """The answer from what was found; evidence it does not have is left out. Raises BrainError."""
+async def synthesise(agent: Agent, context: CognitiveContext, findings: Sequence[Finding]) -> Answer:
+    """The answer from what was found; evidence it does not have is left out. Raises ModelError."""
     recalled = memory.describe(context.memory_cache) if context.memory_cache else "- nothing"
     question = (
         "Answer what was asked from the results and the memory below, as JSON: answer, and "

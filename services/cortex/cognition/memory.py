@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from services.cortex.cognition.material import fence
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
 
@@ -24,7 +24,7 @@ ROOMS = {"episodic": "episodic", "event": "episodic", "task": "episodic", "patte
 """What a memory's kind is to a run; every other kind is semantic: facts, decisions, observations."""
 
 
-async def recall(agent: BaseAgent, query: str) -> dict[str, Any]:
+async def recall(agent: Agent, query: str) -> dict[str, Any]:
     """Memories about ``query`` as ``episodic``, ``semantic`` and ``procedural``; ``problem`` says why none.
 
     How well they fit goes into the facts of the job, as with any task that memory is asked for.
@@ -59,7 +59,7 @@ def describe(cache: dict[str, Any]) -> str:
     return fence("\n".join(lines)) or "- nothing"
 
 
-async def store_episode(agent: BaseAgent, context: CognitiveContext, *, complete: bool) -> str:
+async def store_episode(agent: Agent, context: CognitiveContext, *, complete: bool) -> str:
     """Remember the run through the write gate, once however often it is done; "" or why it was not stored."""
     task = agent.job.task
     outcome = "" if complete else " (not complete)"
@@ -86,7 +86,7 @@ async def store_episode(agent: BaseAgent, context: CognitiveContext, *, complete
     return ""
 
 
-async def _measure(agent: BaseAgent, query: str, hits: Sequence[Hit]) -> None:
+async def _measure(agent: Agent, query: str, hits: Sequence[Hit]) -> None:
     """Put the cosine of each memory to the query into the job's facts: the context hit rate is made of it."""
     if not hits:
         return

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from services.cortex.cognition.material import KEPT, Finding, digest_of, is_fleeting
 from services.cortex.execution import StepResult, StepStatus, execute_plan
 from services.cortex.stepping import Deed, Stepper
-from shared.actions import Outcome
 from shared.contracts import TaskPlan, TaskStep
+from shared.tasks.actions import Outcome
 
 Keep = Callable[[Finding], Awaitable[None]]
 """Is told each finding as it is made."""

@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from shared.agent import BaseAgent
-from shared.brain.protocol import Message
+from shared.agent.base import Agent
+from shared.llm.protocol import Message
 
 QueryType = Literal["question", "command", "research", "creative"]
 Complexity = Literal["simple", "medium", "complex"]
@@ -78,8 +78,8 @@ def perceive(text: str) -> Percept:
     )
 
 
-async def perceive_with_model(agent: BaseAgent, text: str) -> Percept:
-    """What the model understands of ``text``; mentions are read off by rules. Raises BrainError."""
+async def perceive_with_model(agent: Agent, text: str) -> Percept:
+    """What the model understands of ``text``; mentions are read off by rules. Raises ModelError."""
     read = perceive(text)
     question = (
         "Say what is wanted here, as JSON: the intent in one sentence, the query_type, how complex it is "

@@ -8,7 +8,7 @@ from services.cortex.cognition.material import Finding, digest_of
 from services.cortex.cognition.perception import Complexity
 from services.cortex.cognition.run import MOST_ITERATIONS, Run
 from services.cortex.stepping import tell
-from shared.actions import Outcome
+from shared.tasks.actions import Outcome
 
 
 class Level(NamedTuple):

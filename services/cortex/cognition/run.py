@@ -16,10 +16,10 @@ from services.cortex.cognition.state import State
 from services.cortex.colleagues import Colleagues
 from services.cortex.draft import Frame
 from services.cortex.stepping import Stepper
-from shared.actions import Outcome
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.contracts import TaskPlan
 from shared.errors import ActionError, BusError
+from shared.tasks.actions import Outcome
 
 MOST_ITERATIONS = 3
 """How often a run plans and acts before it answers with what it has (the documents this descends from)."""
@@ -29,7 +29,7 @@ class Run:
     """One task worked out by ``agent``; another attempt at the task goes on where this one stopped."""
 
     def __init__(
-        self, agent: BaseAgent, state: State, stepper: Stepper, colleagues: Colleagues, *, at_once: int
+        self, agent: Agent, state: State, stepper: Stepper, colleagues: Colleagues, *, at_once: int
     ) -> None:
         self.agent = agent
         self.state = state

@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared import subjects
-from shared.agent import BaseAgent
+from shared.agent.base import Agent
 from shared.bus.entry import Entry, seal
 from shared.contracts import CognitiveContext, CognitiveMessage, MessageType
 
@@ -30,7 +30,7 @@ class Trail:
     The commit is fenced by the task's claim: a process that lost the task writes nothing here any more.
     """
 
-    def __init__(self, agent: BaseAgent) -> None:
+    def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._task = agent.job.task
 

@@ -9,7 +9,7 @@ import numpy as np
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.graph.columns import RELATIONS
 from shared.contracts import Relation
-from shared.contracts.recall import Direction
+from shared.contracts.queries import Direction
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from services.memory.graph.columns import CODES
 from services.memory.graph.network import Network, pass_relations
 from shared.contracts import Edge, EdgePage, EdgesQuery, Node
-from shared.contracts.recall import Direction
+from shared.contracts.queries import Direction
 
 MAX_NEAR = 10_000
 """Where ``hops`` stops: what is near to this many nodes is near to nothing."""

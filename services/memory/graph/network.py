@@ -13,7 +13,7 @@ from services.memory.graph.columns import CODES, NODE, RELATIONS, EdgeRows, grow
 from services.memory.graph.decay import effective_weights
 from services.memory.storage.tables import EDGES
 from shared.contracts import Edge, Node
-from shared.contracts.recall import Direction
+from shared.contracts.queries import Direction
 
 IMPORTANCE = 0.5
 """Of a node that nothing was told of, as a new node has it."""

@@ -14,7 +14,7 @@ from services.memory.graph.decay import HIDDEN
 from services.memory.graph.graph import Graph
 from services.memory.graph.walk import MAX_SECONDS, Memory
 from shared.contracts import Path, PathsQuery
-from shared.contracts.recall import MAX_VISITED
+from shared.contracts.queries import MAX_VISITED
 
 MAX_DETOUR = 2_000
 """The most steps spent on looking for one way round."""

@@ -14,7 +14,7 @@ from services.memory.graph.decay import HIDDEN
 from services.memory.graph.graph import Graph, Steps
 from shared.contracts import Edge, Node, Traversal, TraverseQuery, Visit
 from shared.contracts.base import amended
-from shared.contracts.recall import MAX_VISITED
+from shared.contracts.queries import MAX_VISITED
 
 MAX_SECONDS = 5.0
 """How long a walk goes on."""

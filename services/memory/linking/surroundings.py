@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from services.memory.linking.structural import MIN_TAGS, MOST_TAGGED, NEAREST, WINDOW
 from services.memory.retrieval.node_table import parse_time
 from shared.contracts import ListQuery, Node
-from shared.contracts.recall import MAX_PAGE
+from shared.contracts.queries import MAX_PAGE
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

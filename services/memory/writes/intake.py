@@ -12,7 +12,7 @@ from services.memory.writes.change import Entry
 from services.memory.writes.writelog import Logged, WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Delivery
-from shared.bus.claim import letter_of_death
+from shared.bus.claim import dead_letter_for
 from shared.bus.entry import seal
 from shared.contracts import TOKEN, MemoryRefused, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, BusError, Reject
@@ -166,7 +166,7 @@ class Intake:
     async def bury(self, delivery: Delivery, reason: str) -> None:
         """Write the dead letter of a write that cannot be read."""
         await self._bus.commit(
-            [seal(subjects.dead(self._bus.name), letter_of_death(self._bus, delivery, reason))]
+            [seal(subjects.dead(self._bus.name), dead_letter_for(self._bus, delivery, reason))]
         )
 
     async def submit(self, write: MemoryWrite) -> MemoryWritten:

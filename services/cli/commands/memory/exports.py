@@ -17,7 +17,7 @@ from services.cli.commands.options import json_option
 from services.cli.output.console import open_console, print_json
 from services.cli.roster import SERVICES
 from shared.contracts import Edge, EdgesQuery, ListQuery, Node
-from shared.contracts.recall import MAX_PAGE
+from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError
 
 if TYPE_CHECKING:

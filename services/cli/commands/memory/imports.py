@@ -20,7 +20,7 @@ from services.cli.output.console import clean, open_console, print_json
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusUnavailable, MailroomError, Refused
-from shared.title import split_title
+from shared.text.title import split_title
 
 if TYPE_CHECKING:
     from shared.memory import Memory

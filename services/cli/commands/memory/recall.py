@@ -96,7 +96,7 @@ async def _compose(agent: str, text: str) -> str:
     """The SOUL as the agent would fetch it, from PromptForge or its profile, with the briefing."""
     from services.cli.roster import load_roster
     from shared import settings
-    from shared.soul import compose_prompt, fetch_soul
+    from shared.reasoning.persona import compose_prompt, fetch_soul
 
     config = settings.load()
     own = next((member.profile.prompt for member in load_roster(config) if member.name == agent), "")

@@ -1,11 +1,11 @@
 """An agent whose one action does nothing."""
 
-from shared.actions import register_action
-from shared.agent import BaseAgent
-from shared.process import run
+from shared.agent.base import Agent
+from shared.agent.process import run
+from shared.tasks.actions import register_action
 
 
-class Noop(BaseAgent):
+class Noop(Agent):
     """Does nothing, so that what is measured is the office around it."""
 
     @register_action("Do nothing")

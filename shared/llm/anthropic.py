@@ -1,0 +1,157 @@
+"""Anthropic's messages format."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from shared.llm.choice import ModelConfig
+from shared.llm.clients import open_client
+from shared.llm.messages import arrange, describe_schema, read_arguments, split_system
+from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.provider import ModelRequest
+from shared.llm.provider_errors import MalformedResponse
+from shared.llm.response_parsing import conclude, read_call, read_text
+
+LENGTH = 8192
+"""Tokens of an answer where no limit is asked for: the format wants one, and its models of today take it."""
+ANSWER = "give_answer"
+"""The tool through which structured answers come: all its models take tools, few another way."""
+
+
+class AnthropicProvider:
+    """Asks a messages server; structured answers are asked for as the input of a tool."""
+
+    def __init__(self, choice: ModelConfig) -> None:
+        """``choice`` says which model, where, and with what key."""
+        self._choice = choice
+        self._takes_choice = True
+
+    async def answer(self, question: ModelRequest, seconds: float) -> Thought:
+        """One attempt at an answer."""
+        async with await open_client(self._choice, seconds) as client:
+            while True:  # ends: the second round is without the forced tool
+                request = self._request(question)
+                try:
+                    return self._read(question, await client.messages.create(**request))
+                except Exception as error:
+                    if not self._adapt(request, error):
+                        raise
+
+    async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
+        """One attempt, piece by piece; raises Malformed where the end is missing."""
+        text: list[str] = []
+        tokens: dict[str, int] = {}
+        stop, model, ended = "", self._choice.model, False
+        async with (
+            await open_client(self._choice, seconds) as client,
+            await client.messages.create(**self._request(question), stream=True) as events,
+        ):
+            async for event in events:
+                if event.type == "message_start":
+                    model, tokens = event.message.model, _tokens(event.message.usage)
+                elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+                    piece = read_text(event.delta.text)
+                    text.append(piece)
+                    yield piece
+                elif event.type == "message_delta":
+                    stop = event.delta.stop_reason or stop
+                    tokens |= _tokens(event.usage)
+                ended = ended or event.type == "message_stop"
+        if not ended:
+            raise MalformedResponse("its end is missing")
+        yield self._think(question, "".join(text), [], stop, tokens, model)
+
+    def _request(self, question: ModelRequest) -> dict[str, Any]:
+        prompt, messages = split_system(question.messages)
+        parts = [prompt] if prompt else []
+        tools = [_tool(tool) for tool in question.tools]
+        request: dict[str, Any] = {}
+        if question.schema is not None:
+            if self._takes_choice and not tools and question.schema.get("type") == "object":
+                told = {"name": ANSWER, "description": "Give the answer.", "input_schema": question.schema}
+                tools, request["tool_choice"] = [told], {"type": "tool", "name": ANSWER}
+            else:
+                parts.append(describe_schema(question.schema))
+        if tools:
+            request["tools"] = tools
+        if parts:
+            request["system"] = "\n\n".join(parts)
+        return request | {
+            "model": self._choice.model,
+            "max_tokens": question.max_tokens or LENGTH,
+            "messages": _turns(arrange(messages)),
+        }
+
+    def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
+        """Whether to ask again without the forced tool: a model may refuse it, or the schema."""
+        refused = getattr(error, "status_code", 0) == 400 and "tool" in str(error).lower()
+        if not (refused and "tool_choice" in request):
+            return False
+        self._takes_choice = False
+        return True
+
+    def _read(self, question: ModelRequest, message: Any) -> Thought:
+        if getattr(message, "type", "") != "message" or not isinstance(message.content, list):
+            raise MalformedResponse("it is no message")
+        text = "\n\n".join(read_text(block.text) for block in message.content if block.type == "text")
+        calls = [
+            read_call(block.id, block.name, block.input)
+            for block in message.content
+            if block.type == "tool_use"
+        ]
+        forced = [call.arguments for call in calls if call.name == ANSWER and question.schema is not None]
+        if forced:
+            text, calls = forced[0], []
+        return self._think(question, text, calls, message.stop_reason, _tokens(message.usage), message.model)
+
+    def _think(
+        self,
+        question: ModelRequest,
+        text: str,
+        calls: Sequence[ToolCall],
+        stop: Any,
+        tokens: Mapping[str, int],
+        model: Any,
+    ) -> Thought:
+        return conclude(
+            self._choice,
+            question,
+            text=text,
+            calls=calls,
+            stop=stop,
+            tokens=(tokens.get("input"), tokens.get("output")),
+            model=model,
+        )
+
+
+def _tokens(usage: Any) -> dict[str, int]:
+    """What is counted there; what came out of the cache, or went into it, was read too."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    counts = [getattr(usage, name, None) for name in names]
+    read = sum(count for count in counts if isinstance(count, int))
+    written = getattr(usage, "output_tokens", None)
+    return ({"input": read} if read else {}) | ({"output": written} if written else {})
+
+
+def _turns(messages: list[Message]) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        if not turns or turns[-1]["role"] != role:
+            turns.append({"role": role, "content": []})
+        turns[-1]["content"] += _blocks(message)
+    return turns
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        result = {"type": "tool_result", "tool_use_id": message.tool_call_id}
+        return [result | ({"content": message.text} if message.text.strip() else {})]
+    text = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    return text + [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": read_arguments(call)}
+        for call in message.tool_calls
+    ]
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}

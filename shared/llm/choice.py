@@ -1,0 +1,184 @@
+"""Which model an agent thinks with, as the settings say."""
+
+import importlib.util
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from shared.errors import ConfigError
+from shared.llm.offline import OfflineModel
+from shared.llm.pricing import Price, read_price
+from shared.llm.protocol import LanguageModel
+from shared.settings import Settings
+
+HOMES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+"""Where the providers serve their models themselves."""
+EXAMPLE = "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL) or anthropic:MODEL"
+
+
+class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is configured; ``setting`` is the one that names it. Its key is in no text of it."""
+
+    setting: Literal["brain", "cerebellum"]
+    kind: str
+    model: str
+    url: str = ""
+    key: str = ""
+    price: Price = Price()
+    timeout: float = 120.0
+
+    @property
+    def name(self) -> str:
+        """As it is configured, such as ``openai:NAME``."""
+        return f"{self.kind}:{self.model}"
+
+    @property
+    def at_home(self) -> bool:
+        """Whether its provider serves it, not a server of one's own or a third party."""
+        return self.kind in HOMES and _host(self.url) == _host(HOMES[self.kind])
+
+    @property
+    def place(self) -> str:
+        """Where it is served, without a user and password that the address may hold."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+    def __repr__(self) -> str:
+        return f"Choice({self.name!r} at {self.place!r})"
+
+
+def make_model(settings: Settings, agent: str = "") -> LanguageModel:
+    """The brain of ``agent`` by ``settings.brain``; without one, an offline brain.
+
+    Raises ConfigError that names the setting and what is allowed, or the extra that is to be installed.
+    """
+    return _make(configured_model(settings), agent)
+
+
+def make_small_model(settings: Settings, agent: str = "") -> LanguageModel:
+    """The model for small work by ``settings.cerebellum``, else the brain; raises ConfigError."""
+    return _make(configured_small_model(settings), agent)
+
+
+def configured_model(settings: Settings) -> ModelConfig | None:
+    """What ``settings.brain`` names; None where it is empty. Raises ConfigError."""
+    return _choose(
+        settings, "brain", settings.brain, settings.brain_url, settings.brain_key, settings.brain_price
+    )
+
+
+def configured_small_model(settings: Settings) -> ModelConfig | None:
+    """What ``settings.cerebellum`` names, else the brain.
+
+    Where both are of one kind, it takes the brain's address and price unless it has its own, and its key
+    where they are on one server.
+    """
+    if not settings.cerebellum:
+        return configured_model(settings)
+    kind = settings.cerebellum.partition(":")[0]
+    same = kind == settings.brain.partition(":")[0]
+    url = settings.cerebellum_url or (settings.brain_url if same else "")
+    # A key goes to no other server than the one it is for.
+    one_place = same and _host(_address(kind, url, "MAILROOM_CEREBELLUM_URL")) == _host(
+        _address(kind, settings.brain_url, "MAILROOM_BRAIN_URL")
+    )
+    return _choose(
+        settings,
+        "cerebellum",
+        settings.cerebellum,
+        url,
+        settings.cerebellum_key or (settings.brain_key if one_place else ""),
+        settings.cerebellum_price or (settings.brain_price if same else ""),
+    )
+
+
+def _choose(
+    settings: Settings, setting: Literal["brain", "cerebellum"], text: str, url: str, key: str, price: str
+) -> ModelConfig | None:
+    if not text.strip():
+        return None
+    kind, _, model = (part.strip() for part in text.partition(":"))
+    variable = f"MAILROOM_{setting.upper()}"
+    if kind not in (*HOMES, "scripted") or not model:
+        raise ConfigError(f"{variable} is wrong: {text!r} names no model", f"Write {EXAMPLE}")
+    address = _address(kind, url, f"{variable}_URL")
+    keys = {
+        _host(HOMES["openai"]): settings.openai_api_key,
+        _host(HOMES["anthropic"]): settings.anthropic_api_key,
+    }
+    choice = ModelConfig(
+        setting=setting,
+        kind=kind,
+        model=model,
+        url=address,
+        key=(key or keys.get(_host(address), "")).strip(),
+        price=read_price(price, f"{variable}_PRICE"),
+        timeout=settings.brain_timeout,
+    )
+    if settings.day_cost and not price:
+        raise ConfigError(
+            f"MAILROOM_DAY_COST limits what thinking costs, but {choice.name} has no price",
+            f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
+        )
+    if kind in HOMES:
+        _require_usable(choice, variable)
+    return choice
+
+
+def _require_usable(choice: ModelConfig, variable: str) -> None:
+    if not (choice.key.isascii() and choice.key.isprintable()):
+        raise ConfigError(f"The key for {choice.name} holds characters no key has", f"Correct {variable}_KEY")
+    if importlib.util.find_spec(choice.kind) is None:
+        raise ConfigError(
+            f"{variable} is {choice.name}, but the {choice.kind} package is not installed",
+            f"pip install 'mailroom[{choice.kind}]'",
+        )
+    if choice.at_home and not choice.key:
+        raise ConfigError(
+            f"{variable} is {choice.name}, but there is no key for {choice.url}",
+            f"Set {variable}_KEY or {choice.kind.upper()}_API_KEY, or {variable}_URL for another server",
+        )
+
+
+def _address(kind: str, url: str, variable: str) -> str:
+    return _read_url(url, variable) or HOMES.get(kind, "")
+
+
+def _read_url(text: str, variable: str) -> str:
+    try:
+        parts = urlsplit(text.strip())
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if text.strip() and not usable:
+        raise ConfigError(f"{variable} is no http address", "Write one such as http://127.0.0.1:11434/v1")
+    return text.strip().rstrip("/")
+
+
+def _host(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _make(choice: ModelConfig | None, agent: str) -> LanguageModel:
+    if choice is None:
+        return OfflineModel()
+    if choice.kind == "scripted":
+        from shared.llm.scripted import ScriptedModel
+
+        return ScriptedModel(Path(choice.model).expanduser(), agent=agent, price=choice.price)
+    return _make_remote(choice)
+
+
+def _make_remote(choice: ModelConfig) -> LanguageModel:
+    from shared.llm.remote import RemoteModel
+
+    if choice.kind == "openai":
+        from shared.llm.openai import OpenAIProvider
+
+        return RemoteModel(choice, OpenAIProvider(choice))
+    from shared.llm.anthropic import AnthropicProvider
+
+    return RemoteModel(choice, AnthropicProvider(choice))

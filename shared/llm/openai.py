@@ -1,0 +1,169 @@
+"""The chat-completions format: OpenAI, Ollama, vLLM, llama.cpp, OpenRouter and whatever else speaks it."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from shared.llm.choice import ModelConfig
+from shared.llm.clients import open_client
+from shared.llm.messages import (
+    arrange,
+    describe_schema,
+    describe_tools,
+    read_arguments,
+    split_system,
+    strip_thinking,
+    write_out,
+)
+from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.provider import ModelRequest
+from shared.llm.provider_errors import MalformedResponse, broken_off
+from shared.llm.response_parsing import conclude, read_call, read_text
+
+_NO_TOOLS = re.compile(
+    r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"
+)
+_NO_SCHEMA = re.compile(r"response_format|schema|grammar|structured|json")
+
+
+class OpenAIProvider:
+    """Asks a chat-completions server; what a server refuses is left out, now and from then on."""
+
+    def __init__(self, choice: ModelConfig) -> None:
+        """``choice`` says which model, where, and with what key."""
+        self._choice = choice
+        self._takes_tools = True
+        self._takes_schema = True
+        self._takes_stream_options = True
+        # OpenAI's reasoning models refuse the old name; servers of one's own may not know the new one.
+        self._limit_name = "max_completion_tokens" if choice.at_home else "max_tokens"
+
+    async def answer(self, question: ModelRequest, seconds: float) -> Thought:
+        """One attempt at an answer."""
+        async with await open_client(self._choice, seconds) as client:
+            return self._read(question, await self._send(client, question))
+
+    async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
+        """One attempt, piece by piece; raises Malformed where the end is missing."""
+        async with await open_client(self._choice, seconds) as client:
+            text: list[str] = []
+            finish, usage, model = "", None, self._choice.model
+            async with await self._send(client, question, stream=True) as chunks:
+                async for chunk in chunks:
+                    usage, model = chunk.usage or usage, chunk.model or model
+                    for choice in chunk.choices or ():
+                        finish = choice.finish_reason or finish
+                        if piece := read_text(choice.delta and choice.delta.content):
+                            text.append(piece)
+                            yield piece
+            if not finish:
+                raise MalformedResponse("its end is missing")
+            yield conclude(
+                self._choice, question, text="".join(text), stop=finish, tokens=_tokens(usage), model=model
+            )
+
+    async def _send(self, client: Any, question: ModelRequest, *, stream: bool = False) -> Any:
+        while True:  # ends: each round leaves out one thing more
+            request = self._request(question)
+            if stream and self._takes_stream_options:
+                request["stream_options"] = {"include_usage": True}
+            try:
+                return await client.chat.completions.create(**request, stream=stream)
+            except Exception as error:
+                if not self._adapt(request, error):
+                    raise
+
+    def _request(self, question: ModelRequest) -> dict[str, Any]:
+        prompt, messages = split_system(question.messages)
+        parts = [prompt] if prompt else []
+        request: dict[str, Any] = {"model": self._choice.model}
+        if question.tools and self._takes_tools:
+            request["tools"] = [_tool(tool) for tool in question.tools]
+        elif question.tools:
+            parts.append(describe_tools(question.tools))
+        if not self._takes_tools:
+            messages = write_out(messages)
+        if question.schema is not None:
+            # Servers that constrain the answer do not show the schema to the model.
+            parts.append(describe_schema(question.schema))
+            if self._takes_schema and question.schema.get("type") == "object":
+                request["response_format"] = _format(question.schema)
+        if question.max_tokens:
+            request[self._limit_name] = question.max_tokens
+        system = [{"role": "system", "content": "\n\n".join(parts)}] if parts else []
+        return request | {"messages": [*system, *map(_message, arrange(messages))]}
+
+    def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
+        """Whether to ask again, without what the server refused."""
+        # llama.cpp answers 500 where it was not started for tools, OpenRouter 404.
+        if getattr(error, "status_code", 0) not in (400, 404, 422, 500, 501):
+            return False
+        said = str(error).lower()
+        if "tools" in request and _NO_TOOLS.search(said):
+            self._takes_tools = False
+        elif "response_format" in request and _NO_SCHEMA.search(said):
+            self._takes_schema = False
+        elif "max_tokens" in request and "max_completion_tokens" in said:
+            self._limit_name = "max_completion_tokens"
+        elif "stream_options" in request and "stream_options" in said:
+            self._takes_stream_options = False
+        else:
+            return False
+        return True
+
+    def _read(self, question: ModelRequest, completion: Any) -> Thought:
+        choices = getattr(completion, "choices", None)
+        # OpenRouter answers 200 where the provider behind it failed.
+        if error := getattr(completion, "error", None) or (choices and getattr(choices[0], "error", None)):
+            raise broken_off(error, self._choice)
+        if not choices or choices[0].message is None:
+            raise MalformedResponse("it is no chat completion")
+        message = choices[0].message
+        calls = [
+            read_call(call.id, call.function.name, call.function.arguments)
+            for call in message.tool_calls or ()
+            if getattr(call, "function", None)
+        ]
+        return conclude(
+            self._choice,
+            question,
+            text=strip_thinking(read_text(message.content) or read_text(getattr(message, "refusal", None))),
+            calls=calls,
+            stop=choices[0].finish_reason,
+            tokens=_tokens(completion.usage),
+            model=completion.model,
+        )
+
+
+def _tokens(usage: Any) -> tuple[Any, Any]:
+    return getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
+    }
+
+
+def _format(schema: dict[str, Any]) -> dict[str, Any]:
+    name = re.sub(r"\W", "_", str(schema.get("title", "")))[:64] or "answer"
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": schema}}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "content": message.text, "tool_call_id": message.tool_call_id}
+    if not message.tool_calls:
+        return {"role": message.role, "content": message.text}
+    return {
+        "role": message.role,
+        "content": message.text,
+        "tool_calls": [_called(call) for call in message.tool_calls],
+    }
+
+
+def _called(call: ToolCall) -> dict[str, Any]:
+    arguments = json.dumps(read_arguments(call))
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}

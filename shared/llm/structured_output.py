@@ -1,0 +1,128 @@
+"""Structured answers: asked for, found in whatever the model wrote, checked, asked for again."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from shared.errors import ModelError
+from shared.llm.messages import strip_thinking
+from shared.llm.protocol import LanguageModel, Message, Thought, Usage
+
+T = TypeVar("T")
+
+LONGEST_ANSWER = 200_000
+"""Characters of an answer in which JSON is looked for; no sensible answer is longer."""
+MOST_ATTEMPTS = 50
+"""Places of an answer at which JSON is tried to be read."""
+QUOTED = 4_000
+"""Characters of a wrong answer that are shown to the model again."""
+
+_FENCED = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
+_OPENING = re.compile(r"[{\[]")
+
+
+async def ask_for(
+    brain: LanguageModel,
+    messages: Sequence[Message],
+    kind: type[T],
+    *,
+    tries: int = 3,
+    check: Callable[[T], str | None] | None = None,
+    max_tokens: int = 0,
+    timeout: float = 0.0,
+    spent: Callable[[Usage], None] | None = None,
+) -> tuple[T, Usage]:
+    """An answer that is a ``kind``, and the usage of all calls it took.
+
+    An answer that is no such JSON, or of which ``check`` returns what is wrong, goes back to the model with
+    the reason, up to ``tries`` answers in all; then ModelError. ``spent`` is told the usage of each call
+    as it is made, so that a failure is counted too, and may raise to end it.
+    """
+    conversation, usage, reason = list(messages), Usage(), ""
+    schema = describe(kind)
+    for _ in range(tries):
+        thought = await brain.complete(conversation, schema=schema, max_tokens=max_tokens, timeout=timeout)
+        usage = usage.plus(thought.usage)
+        if spent:
+            spent(thought.usage)
+        try:
+            answer = read_answer(thought.text, kind)
+        except ValueError as error:
+            reason = f"it was cut off for its length ({error})" if thought.stop == "length" else str(error)
+        else:
+            reason = (check(answer) if check else None) or ""
+            if not reason:
+                return answer, usage
+        conversation += _correct(thought, reason)
+    raise ModelError(f"The model {brain.name} gave no usable answer in {tries} tries: {reason}")
+
+
+def describe(kind: Any) -> dict[str, Any]:
+    """The JSON schema of a type; its root is no reference, since servers refuse that."""
+    (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    used = _referred(schema, definitions)
+    return {**schema, "$defs": used} if used else schema
+
+
+def read_answer(text: str, kind: type[T]) -> T:
+    """The JSON in a model's answer, alone, fenced or amid chat, as ``kind``.
+
+    Raises ValueError that says what the likeliest candidate lacks. Numbers in quotes count as numbers.
+    """
+    reason = ""
+    for candidate in _candidates(strip_thinking(text[:LONGEST_ANSWER])):
+        try:
+            answer = msgspec.convert(candidate, kind, strict=False)
+            # Half a character can be written in JSON, but nothing that holds one can be sent on.
+            msgspec.json.encode(answer)
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
+            reason = reason or str(error)
+        else:
+            return answer
+    raise ValueError(reason or "there is no JSON in it")
+
+
+def _candidates(text: str) -> Iterator[Any]:
+    for part in (text, *(match[1] for match in _FENCED.finditer(text))):
+        try:
+            yield json.loads(part)
+        except (ValueError, RecursionError):
+            continue
+    decoder, start = json.JSONDecoder(), 0
+    for _ in range(MOST_ATTEMPTS):
+        found = _OPENING.search(text, start)
+        if not found:
+            return
+        try:
+            value, start = decoder.raw_decode(text, found.start())
+            yield value
+        except (ValueError, RecursionError):
+            start = found.end()
+
+
+def _referred(schema: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    used: dict[str, Any] = {}
+    waiting = [schema]
+    while waiting:
+        names = re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(waiting.pop()))
+        for name in dict.fromkeys(names):
+            if name not in used:
+                used[name] = definitions[name]
+                waiting.append(definitions[name])
+    return used
+
+
+def _correct(thought: Thought, reason: str) -> tuple[Message, Message]:
+    return (
+        Message(role="assistant", text=thought.text[:QUOTED] or "(nothing)"),
+        Message(
+            role="user",
+            text=f"That answer cannot be used: {reason}. Answer again, with the corrected JSON alone: "
+            "no other words, no fences.",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""What an agent sends to others and waits for: tasks, mail, approvals."""

@@ -1,1 +1,0 @@
-"""The think-negotiate-act loop."""

@@ -1,0 +1,262 @@
+"""The AgentLoop: think, detect, negotiate, act, feed back, until the task is finished or a cap is hit."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shared.errors import (
+    ActionError,
+    BudgetSpent,
+    BusError,
+    Conflict,
+    ModelUnavailable,
+    NoModel,
+    Reject,
+)
+from shared.llm.protocol import Message, Usage
+from shared.log import logger
+from shared.reasoning.arguments import Proposal, inline_arguments, negotiate
+from shared.reasoning.conversation import Call, Conversation
+from shared.reasoning.limits import Bounds, Caps
+from shared.reasoning.ports import Checkpoint, Journal, Thinker
+from shared.reasoning.tool_parsing import detect_action
+from shared.reasoning.tools import REST, Toolbox
+from shared.tasks.actions import Outcome
+from shared.text.excerpt import excerpt, sendable
+from shared.text.quoting import quote
+
+MAX_OUTPUT = 20_000
+"""Characters of an action's result that are fed back; the whole of it is in the files it names."""
+MAX_READ = 50_000
+"""Characters of a thought in words that are looked through for an action."""
+SAVING = 5.0
+"""Seconds the last page has to be stored where thinking is cancelled."""
+
+NUDGE = (
+    "No action was called. Call one of your actions, or finish_task with the result if everything is done."
+)
+
+log = logger(__name__)
+
+
+class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of thinking.
+
+    ``result`` is a text, or the fields that were asked for; ``rested`` tells that it ended its turn without
+    finishing; ``doubts`` name what may or may not have taken effect.
+    """
+
+    result: str | dict[str, Any]
+    steps: int
+    usage: Usage
+    evidence_refs: tuple[str, ...] = ()
+    output_paths: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    rested: bool = False
+
+
+class AgentLoop:
+    """A temporary personality: the brain and actions of an agent, with a task, a history and caps of its own.
+
+    Make a new one each time: it keeps what one run did, and runs may be nested.
+    """
+
+    def __init__(
+        self, thinker: Thinker, toolbox: Toolbox, caps: Caps | None = None, journal: Journal | None = None
+    ) -> None:
+        self._thinker = thinker
+        self._toolbox = toolbox
+        self._caps = caps or Caps()
+        self._bounds = Bounds(self._caps)
+        self._journal = journal
+        self._said = Conversation("")
+        self._steps = 0
+        self._usage = Usage()
+        self._evidence: dict[str, None] = {}
+        self._paths: dict[str, None] = {}
+        self._doubts: list[str] = []
+        self._saving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._saving.set_result(None)
+
+    async def run(self, task: str, history: Sequence[Message] = ()) -> Conclusion:
+        """Work on ``task``; raises ActionError with the reason where a cap is hit or the brain fails.
+
+        With a journal that holds an earlier attempt, it goes on where that one stopped: a call that was
+        under way is made again, and what it did outside is kept from happening twice by the action's own
+        journal.
+        """
+        self._said = Conversation(task, history, self._caps.window)
+        try:
+            end = await self._work()
+        except BaseException:
+            # Not cancelled: whether the page was stored must be known before the task is settled.
+            await asyncio.wait({self._saving}, timeout=SAVING)
+            if self._saving.done():
+                self._saving.exception()
+            raise
+        await self._saving
+        return end
+
+    @property
+    def so_far(self) -> Conclusion:
+        """What was done until now, without a result."""
+        return Conclusion(
+            result="",
+            steps=self._steps,
+            usage=self._usage,
+            evidence_refs=tuple(self._evidence),
+            output_paths=tuple(self._paths),
+            doubts=tuple(self._doubts),
+        )
+
+    async def _work(self) -> Conclusion:
+        pending = await self._resume()
+        while True:
+            for call in await self._think() if pending is None else pending:
+                if (end := await self._take(call)) is not None:
+                    return end
+            # What was done is stored while the brain thinks on.
+            self._saving = asyncio.ensure_future(self._write("thinks"))
+            pending = None
+
+    # --- think -----------------------------------------------------------------------------------
+
+    async def _think(self) -> list[Call]:
+        self._bounds.require_room(self._steps, self._usage.tokens)
+        thought = await self._thinker.think(self._said.shown(), self._toolbox.offers())
+        self._steps += 1
+        self._usage = self._usage.plus(thought.usage)
+        calls = self._said.hear(thought)
+        return calls or await self._detect(thought.text)
+
+    # --- detect and negotiate --------------------------------------------------------------------
+
+    async def _detect(self, text: str) -> list[Call]:
+        """The call that a thought in words means; none where it was told what is missing instead."""
+        name = detect_action(text[:MAX_READ], self._toolbox.names)
+        if not name:
+            self._said.tell(NUDGE)
+            self._bounds.count_fruitless("it called no action")
+            return []
+        try:
+            return [Call(name, await self._negotiate(name, text))]
+        except (NoModel, ModelUnavailable, BudgetSpent):
+            raise
+        except ActionError as error:
+            self._said.tell(f"{name} was not run. {error}")
+            self._bounds.count_fruitless(str(error))
+            return []
+
+    async def _negotiate(self, name: str, text: str) -> str:
+        action = self._toolbox.action(name)
+        written = inline_arguments(text, name)
+        if written or not action.param_infos:
+            try:
+                self._toolbox.check(name, written)
+                return written
+            except ActionError:
+                if not action.param_infos:
+                    return ""
+        params = await negotiate(
+            action, text, self._propose, self._clarify, lambda raw: self._toolbox.check(name, raw)
+        )
+        return msgspec.json.encode(params).decode()
+
+    async def _propose(self, messages: Sequence[Message]) -> Proposal:
+        proposal, usage = await self._thinker.propose(messages, Proposal)
+        self._usage = self._usage.plus(usage)
+        return proposal
+
+    async def _clarify(self, question: str) -> str:
+        thought = await self._thinker.think([*self._said.shown(), Message(role="user", text=question)], ())
+        self._usage = self._usage.plus(thought.usage)
+        return excerpt(thought.text, MAX_OUTPUT)
+
+    # --- act and feed back -----------------------------------------------------------------------
+
+    async def _take(self, call: Call) -> Conclusion | None:
+        try:
+            params = self._toolbox.check(call.name, call.arguments)
+        except ActionError as error:
+            self._said.answer(call, f"It was not run. {error}")
+            self._bounds.count_fruitless(str(error))
+            return None
+        if self._toolbox.ends(call.name):
+            return self._conclude(call.name, params)
+        notice = self._bounds.count_call(call)
+        await self._saving
+        await self._write(call.name)
+        self._said.answer(call, await self._act(call.name, params) + notice)
+        return None
+
+    async def _act(self, name: str, params: dict[str, Any]) -> str:
+        """What is fed back about calling an action; its failures are for the brain to deal with."""
+        try:
+            if self._journal is None:
+                outcome = await self._toolbox.perform(name, params)
+            else:
+                with self._journal.step(str(self._said.written)):
+                    outcome = await self._toolbox.perform(name, params)
+        except Reject as doubt:
+            self._doubts.append(sendable(str(doubt)))
+            return f"It was not done again. {doubt}"
+        except Conflict:
+            raise
+        except (ActionError, BusError) as error:
+            return f"It failed. {error}"
+        except Exception as error:
+            log.exception("action_broke", action=name)
+            return f"It failed unexpectedly: {type(error).__name__}"
+        self._evidence |= dict.fromkeys(map(sendable, outcome.evidence_refs))
+        self._paths |= dict.fromkeys(map(sendable, outcome.output_paths))
+        return _frame(name, outcome)
+
+    def _conclude(self, name: str, params: dict[str, Any]) -> Conclusion:
+        result = params["result"] if set(params) == {"result"} else params
+        rested = name == REST
+        return msgspec.structs.replace(self.so_far, result="" if rested else result, rested=rested)
+
+    # --- a crash in between ----------------------------------------------------------------------
+
+    async def _write(self, doing: str) -> None:
+        """Keep what was thought before anything is done about it, and what came of it."""
+        new = self._said.take_unwritten() if self._journal else ()
+        if self._journal is None or not new:
+            return
+        page = Checkpoint(
+            messages=new,
+            steps=self._steps,
+            usage=self._usage,
+            evidence_refs=tuple(self._evidence),
+            output_paths=tuple(self._paths),
+            doubts=tuple(self._doubts),
+        )
+        await self._journal.write(f"step {self._steps}: {doing}", page)
+
+    async def _resume(self) -> list[Call] | None:
+        """Take over what an earlier attempt thought; returns the calls that it did not see the end of."""
+        if self._journal is None:
+            return None
+        async for page in self._journal.read():
+            self._said.restore(page.messages)
+            self._steps, self._usage = page.steps, page.usage
+            self._evidence |= dict.fromkeys(page.evidence_refs)
+            self._paths |= dict.fromkeys(page.output_paths)
+            self._doubts = list(page.doubts)
+        last = self._said.messages[-1]
+        if last.role == "assistant" and not last.tool_calls:
+            return await self._detect(last.text)
+        return self._said.unanswered()
+
+
+def _frame(name: str, outcome: Outcome) -> str:
+    text = excerpt(outcome.output, MAX_OUTPUT)
+    sources = f"\nSources: {_list(outcome.evidence_refs)}" if outcome.evidence_refs else ""
+    files = f"\nFiles: {_list(outcome.output_paths)}" if outcome.output_paths else ""
+    return f"{quote(f'What {name} returned', text)}{sources}{files}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(excerpt(name, 200) for name in names[:50])

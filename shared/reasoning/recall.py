@@ -1,0 +1,61 @@
+"""What memory tells an agent that thinks, and never keeps it waiting for long."""
+
+import asyncio
+import operator
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from shared.errors import BusUnavailable, MailroomError
+from shared.log import logger
+from shared.memory import Memory
+
+WAIT = 3.0
+"""Seconds memory has for an answer; it takes milliseconds."""
+AWAY = 30.0
+"""Seconds for which a memory that kept somebody waiting is not asked again."""
+
+T = TypeVar("T")
+
+log = logger(__name__)
+
+
+class MemoryRecall:
+    """Memory as thinking uses it: without it, one thinks with less."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._away_until = 0.0
+
+    async def brief(self, agent: str) -> str:
+        """The compact briefing of ``agent``; raises BusUnavailable or Refused where there is none now."""
+        briefing = await self._ask(lambda: self._memory.brief(agent, compact=True))
+        return briefing.text
+
+    async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
+        """What memory holds about ``text``, as a prompt quotes it, and how well it fits.
+
+        The second part has the best and all cosine scores under ``best`` and ``scores``; nothing found, or
+        a memory that does not answer, is an empty text.
+        """
+        asked = text[:2_000]
+        try:
+            hits = await self._ask(lambda: self._memory.search(asked, limit=limit))
+            texts = [f"{hit.node.title}\n{hit.node.body}"[:2_000] for hit in hits]
+            query, *found = await self._ask(lambda: self._memory.embed(asked, *texts)) if hits else [[]]
+        except MailroomError as error:
+            log.warning("nothing_recalled", reason=str(error))
+            return "", {}
+        scores = [round(sum(map(operator.mul, query, vector)), 4) for vector in found]
+        lines = [f"- [{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}" for hit in hits]
+        return "\n".join(lines), {"scores": scores, "best": max(scores)} if scores else {}
+
+    async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
+        if time.monotonic() < self._away_until:
+            raise BusUnavailable("Memory did not answer a moment ago")
+        try:
+            async with asyncio.timeout(WAIT):
+                return await question()
+        except TimeoutError:
+            self._away_until = time.monotonic() + AWAY
+            raise BusUnavailable(f"Memory did not answer within {WAIT:g} s") from None

@@ -1,0 +1,115 @@
+"""What a train of thought may do: actions by name, offered to a model and called with checked parameters."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.errors import ActionError
+from shared.llm.protocol import Tool
+from shared.tasks.actions import Action, Outcome, collect_actions, perform
+
+FINISH = "finish_task"
+REST = "rest_n_wait"
+MAX_ARGUMENTS = 200_000
+"""The longest parameters, in characters, that are read; larger things belong into files, piece by piece."""
+
+
+class Bound(NamedTuple):
+    """An action and the object that performs it."""
+
+    owner: object
+    action: Action
+
+
+def bind(owner: object, actions: Mapping[str, Action] | None = None) -> dict[str, Bound]:
+    """The actions of ``owner`` (default: all it has), bound to it."""
+    found = collect_actions(owner) if actions is None else actions
+    return {name: Bound(owner, action) for name, action in found.items()}
+
+
+class Toolbox:
+    """Actions, and the ways to end: ``finish_task`` and, where it is offered, ``rest_n_wait``.
+
+    ``result_params`` describes the fields of the result; without it the result is a text.
+    """
+
+    def __init__(
+        self,
+        bound: Mapping[str, Bound],
+        *,
+        result_params: Mapping[str, str] | None = None,
+        may_rest: bool = False,
+    ) -> None:
+        self._end = {FINISH: _finish(result_params)}
+        if may_rest:
+            self._end[REST] = _ending(
+                REST, "End your turn without finishing: nothing is to be done until somebody writes", {}
+            )
+        # An action cannot stand in the way of ending.
+        self._bound = {name: found for name, found in bound.items() if name not in (FINISH, REST)}
+
+        self._offers: list[Tool] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of everything that can be called."""
+        return (*self._bound, *self._end)
+
+    def action(self, name: str) -> Action:
+        """The action of this name; raises ActionError with the names there are."""
+        found = self._bound[name].action if name in self._bound else self._end.get(name)
+        if found is None:
+            raise ActionError(
+                f"There is no action {name[:80]!r}", f"The actions are: {', '.join(sorted(self.names))}"
+            )
+        return found
+
+    def offers(self) -> list[Tool]:
+        """The actions as a model is told of them."""
+        if not self._offers:
+            self._offers = [
+                Tool(name=name, description=action.description, schema=action.schema())
+                for name in self.names
+                for action in (self.action(name),)
+            ]
+        return self._offers
+
+    def check(self, name: str, arguments: str) -> dict[str, Any]:
+        """The parameters in the JSON text ``arguments``, checked; raises ActionError with what is wrong."""
+        action = self.action(name)
+        if len(arguments) > MAX_ARGUMENTS:
+            raise ActionError(
+                f"The parameters of {name} have {len(arguments):,} of {MAX_ARGUMENTS:,} characters",
+                "Do it in smaller pieces",
+            )
+        try:
+            params = msgspec.convert(msgspec.json.decode(arguments or "{}"), action.params)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            wanted = "; ".join(f"{key}: {info}" for key, info in action.param_infos.items()) or "none"
+            raise ActionError(
+                f"The parameters of {name} are wrong: {str(error)[:500]}", f"They are: {wanted}"
+            ) from None
+        return msgspec.structs.asdict(params)
+
+    async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:
+        """Call an action that is no end."""
+        bound = self._bound[name]
+        return await perform(bound.owner, bound.action, params)
+
+    def ends(self, name: str) -> bool:
+        """Whether it ends the train of thought."""
+        return name in self._end
+
+
+def _finish(result_params: Mapping[str, str] | None) -> Action:
+    described = "Say that the task is done, and with what result; call it once everything is done"
+    return _ending(
+        FINISH, described, dict(result_params or {"result": "The result, as the requester is to read it"})
+    )
+
+
+def _ending(name: str, description: str, infos: dict[str, str]) -> Action:
+    fields: list[Any] = [(key, Any if key != "result" else str) for key in infos]
+    params = msgspec.defstruct(name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True)
+    return Action(name=name, description=description, param_infos=infos, params=params)

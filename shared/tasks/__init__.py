@@ -1,0 +1,1 @@
+"""A task as an agent sees it: its context, its actions, the profiles of agents."""

@@ -1,0 +1,163 @@
+"""The task an agent is working on, as its actions see it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from shared.bus import Claim, Entry
+from shared.contracts import Task, TaskResult, TaskStatus
+from shared.llm.protocol import Usage
+from shared.tasks.actions import Outcome
+from shared.text.excerpt import sendable
+
+MAX_LISTED = 20
+"""Files, and sources, that the text of an unfinished task names; all of them are in its result."""
+MAX_REFS = 200
+"""Files, and sources, in the result of an unfinished task."""
+
+
+class TaskContext:
+    """One attempt at one task; ``facts`` go into its result."""
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._counts: dict[str, int] = {}
+        self._earlier = Usage()
+        self._own = Usage()
+        self.facts: dict[str, Any] = {}
+        self._doubts: dict[str, None] = {}
+        self._steps = 0
+        self._sources: dict[str, None] = {}
+        self._files: dict[str, None] = {}
+
+    @property
+    def task(self) -> Task:
+        """The task."""
+        return self._claim.task
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._claim.attempt
+
+    @property
+    def hops(self) -> int:
+        """How many agents passed on to one another what it is about, before it came here."""
+        hops = self.task.context.get("hops", 0)
+        return hops if isinstance(hops, int) and hops > 0 else 0
+
+    @property
+    def usage(self) -> Usage:
+        """What thinking about the task took, earlier attempts included as far as it is stored."""
+        return self._earlier.plus(self._own)
+
+    def count(self, usage: Usage) -> None:
+        """Add what thinking took; it goes into the result."""
+        self._own = self._own.plus(usage)
+        self.facts["usage"] = msgspec.to_builtins(self.usage)
+
+    def recover(self, usage: Usage) -> None:
+        """Add what earlier attempts took until a moment: of several moments the last one counts."""
+        if usage.calls > self._earlier.calls:
+            self._earlier = usage
+            self.facts["usage"] = msgspec.to_builtins(self.usage)
+
+    def leave(self, steps: int, sources: Sequence[str], files: Sequence[str]) -> None:
+        """Note what thinking that came to no end had done: where the task fails, its result names it."""
+        self._steps += steps
+        self._sources |= dict.fromkeys(sources)
+        self._files |= dict.fromkeys(files)
+
+    def doubt(self, *doubts: str) -> None:
+        """Note what may or may not have taken effect: however the task ends, it is told."""
+        self._doubts |= dict.fromkeys(map(sendable, doubts))
+
+    def tell_doubts(self, text: str) -> str:
+        """``text``, and below it what is not known and not in it yet."""
+        untold = [doubt for doubt in self._doubts if doubt not in text]
+        return text + "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in untold) if untold else text
+
+    async def progress(self, text: str, others: Sequence[Entry] = ()) -> None:
+        """A note for whoever watches, stored in the task's record; ``others`` in the same commit."""
+        await self._claim.note(sendable(text), others)
+
+    def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
+        """Journal an effect outside the office around doing it; see Claim.effect."""
+        return self._claim.effect(sendable(what), repeatable=repeatable, step=_scope.get())
+
+    def next_key(self, kind: str = "") -> str:
+        """A name for the next thing of this kind that this job does, the same in every attempt at it.
+
+        Within ``scope`` it is counted apart: a step done again finds what it did before.
+        """
+        name = f"{_scope.get()}{kind}-" if kind else _scope.get()
+        self._counts[name] = self._counts.get(name, 0) + 1
+        return f"{name}{self._counts[name]}"
+
+    def own_key(self, key: str) -> str:
+        """The name of what has a ``key`` of its own, within the scope it is done in."""
+        return f"{_scope.get()}{key}"
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Count the keys of what is done meanwhile from 1, and let them begin with ``name``.
+
+        Scopes within a scope are named within it.
+        """
+        outer = _scope.get()
+        inner = f"{name}-" if outer and name.startswith(outer) else f"{outer}{name}-"
+        token = _scope.set(inner)
+        self._counts = {key: n for key, n in self._counts.items() if not key.startswith(inner)}
+        try:
+            yield
+        finally:
+            _scope.reset(token)
+
+    def result(self, agent: str, outcome: Outcome) -> TaskResult:
+        """The result of a task that was done."""
+        unknown = {"unknown": list(self._doubts)} if self._doubts else {}
+        return TaskResult(
+            sender=agent,
+            recipient=self.task.requester,
+            cause=self.task.id,
+            goal_id=self.task.goal_id,
+            task_id=self.task.task_id,
+            agent=agent,
+            status=TaskStatus.COMPLETED,
+            output=self.tell_doubts(sendable(outcome.output)),
+            output_paths=tuple(map(sendable, outcome.output_paths)),
+            evidence_refs=tuple(map(sendable, outcome.evidence_refs)),
+            metadata={**outcome.data, **self.facts, **unknown},
+        )
+
+    def failure(self, reason: str, status: TaskStatus = TaskStatus.FAILED) -> TaskResult:
+        """The result of a task that was not done: what there is of it, what is not known, what it took."""
+        steps = {"steps": self._steps} if self._steps else {}
+        unknown = {"unknown": list(self._doubts)} if self._doubts else {}
+        return msgspec.structs.replace(
+            self._claim.failure(self.tell_doubts(sendable(reason))),
+            status=status,
+            output=self._tell_left(),
+            output_paths=tuple(self._files)[:MAX_REFS],
+            evidence_refs=tuple(self._sources)[:MAX_REFS],
+            metadata={**self.facts, **steps, **unknown},
+        )
+
+    def _tell_left(self) -> str:
+        if not self._steps:
+            return ""
+        told = [f"It was given up after {self._steps} step{'s' * (self._steps > 1)} of thinking."]
+        for title, names in (("Files there are", self._files), ("Sources", self._sources)):
+            if names:
+                told.append("\n- ".join([f"{title}:", *list(names)[:MAX_LISTED]]))
+        return "\n\n".join(told)
+
+
+_scope: ContextVar[str] = ContextVar("scope", default="")
+"""What the keys of the step being done begin with."""
+
+current_task: ContextVar[TaskContext | None] = ContextVar("current_task", default=None)
+"""The job of the handler that is running."""
