@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.roster import load_roster
+from services.cli.agents import load_agents
 from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import settings, subjects
 from shared.bus import Bus
@@ -36,7 +36,7 @@ class OfficeServer:
             "COLUMNS": "80",
         }
         self.config = settings.load(self.environment)
-        self.agents = [member.name for member in load_roster(self.config)]
+        self.agents = [member.name for member in load_agents(self.config)]
 
     async def open(self) -> None:
         write_config(self.config, self.agents)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from services.cli.roster import load_roster
+from services.cli.agents import load_agents
 from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import subjects
 from shared.bus import Bus, Entry
@@ -197,7 +197,7 @@ class Ground:
     async def open(self, ends: AsyncExitStack, *, everybody: bool) -> None:
         """Start the server, and all agents if ``everybody``; ``ends`` learns how to stop what was started."""
         office = self.office
-        office.members = {member.name: member for member in load_roster(office.config)}
+        office.members = {member.name: member for member in load_agents(office.config)}
         write_config(office.config, list(office.members))
         office.server = await NatsServer.start(office.config, log=office.config.logs / "nats.log")
         starting = ends.enter_context(ExitStack())

@@ -13,7 +13,7 @@ import pytest
 import structlog
 import structlog.testing
 
-from services.cli.roster import Member, load_roster
+from services.cli.agents import InstalledAgent, load_agents
 from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import settings, subjects
 from shared.bus import Bus
@@ -39,10 +39,10 @@ class Office:
         }
         self.config: Settings = settings.load(self.environment)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, InstalledAgent] = {}
 
     async def open(self, names: Sequence[str] = ()) -> None:
-        self.members = {member.name: member for member in load_roster(self.config)}
+        self.members = {member.name: member for member in load_agents(self.config)}
         write_config(self.config, list(self.members))
         self.server = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
         self.environment["NATS_URL"] = self.server.url

@@ -529,10 +529,10 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: OfficeServe
 
 def test_the_story_holds_for_structs() -> None:
     """Shared mutable defaults would mix the stories of two tasks."""
-    from services.cli.queries.timeline import TaskStory
+    from services.cli.queries.timeline import TaskTimeline
 
     task = Task(task_id="t", text="x", assignee="a", requester="b")
-    first, second = (TaskStory(task=task, status=TaskStatus.PENDING) for _ in range(2))
-    first.parts.append(second)
-    assert second.parts == []
+    first, second = (TaskTimeline(task=task, status=TaskStatus.PENDING) for _ in range(2))
+    first.subtasks.append(second)
+    assert second.subtasks == []
     assert msgspec.to_builtins(first)["parts"][0]["parts"] == []

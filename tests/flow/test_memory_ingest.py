@@ -23,7 +23,7 @@ from shared import settings
 from shared.contracts import EdgesQuery, ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable
 from shared.memory import Memory
-from tests.flow.conftest import Office as RunningOffice
+from tests.flow.conftest import Office as RunningInstance
 from tests.flow.conftest import capture_log
 
 SETTLE = 0.1
@@ -436,7 +436,7 @@ async def test_the_desk_pages_through_what_it_looks_up(
 
 
 async def test_the_daemon_takes_files_in_and_goes_on_after_kill_9(tmp_path: Path) -> None:
-    running = RunningOffice(tmp_path)
+    running = RunningInstance(tmp_path)
     try:
         await running.open(["memory"])
         root = running.config.ingest

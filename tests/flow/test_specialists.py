@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from services.cli.agents import load_agents
 from services.cli.queries.records import read_presences
-from services.cli.roster import load_roster
 from services.cli.supervisor import supervisor as supervising
-from services.cli.supervisor.lock import OfficeLock
-from services.cli.supervisor.logs import Line
+from services.cli.supervisor.lock import InstanceLock
+from services.cli.supervisor.logs import LogLine
 from services.cli.supervisor.supervisor import Supervisor
 from shared import settings, subjects
 from shared.bus import Bus
@@ -31,7 +31,7 @@ STAFF = ("conductor", "critic", "memory")
 class Office:
     """An office as ``mailroom up`` runs it, with few agents."""
 
-    def __init__(self, supervisor: Supervisor, told: list[Line], bus: Bus) -> None:
+    def __init__(self, supervisor: Supervisor, told: list[LogLine], bus: Bus) -> None:
         self.supervisor, self.told, self.bus = supervisor, told, bus
         self.state_dir = supervisor.config.state_dir
 
@@ -46,11 +46,11 @@ async def opened(state_dir: Path, monkeypatch: pytest.MonkeyPatch, **more: str) 
         monkeypatch.setenv(name, value)
     config = settings.load(env)
     monkeypatch.setattr(
-        supervising, "load_roster", lambda config: [m for m in load_roster(config) if m.name in STAFF]
+        supervising, "load_agents", lambda config: [m for m in load_agents(config) if m.name in STAFF]
     )
-    lock = OfficeLock.acquire(state_dir)
+    lock = InstanceLock.acquire(state_dir)
     assert lock is not None
-    told: list[Line] = []
+    told: list[LogLine] = []
     supervisor = Supervisor(config, lock, told.append)
     try:
         await supervisor.open()

@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from services.cli.roster import load_roster
+from services.cli.agents import load_agents
 from services.cli.supervisor.programs import find_server, free_port
 from shared import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
-AGENTS = {member.name for member in load_roster(settings.load({"HOME": "/nonexistent"}))}
+AGENTS = {member.name for member in load_agents(settings.load({"HOME": "/nonexistent"}))}
 
 
 def environment(state_dir: Path, **more: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from services.cli.supervisor.programs import choose_port, find_server, listens, server_command
+from services.cli.supervisor.programs import choose_port, find_server, is_listening, server_command
 from shared.errors import StartError
 from shared.settings import Settings
 
@@ -38,7 +38,7 @@ class NatsServer:
         for _ in range(int(READY_TIMEOUT / 0.02)):
             if self.process.poll() is not None:
                 raise StartError(f"nats-server ended at once: {_last_error(log)}", f"Its log is {log}")
-            if listens(port):
+            if is_listening(port):
                 return
             await asyncio.sleep(0.02)
         self.stop()

@@ -1,24 +1,20 @@
-"""``mailroom ask``: put a question to the front desk and print its answer."""
+"""``mailroom ask``: ask nexus, the front desk, a question and print its answer."""
 
-import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 import click
 
 from services.cli.commands.options import NumberType, TextType, json_option
-from services.cli.connection import connect
+from services.cli.connection import run_connected
 from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
+from services.cli.queries.records import Listener, find_dead_letter, scan
 from shared import subjects
+from shared.bus import Bus
 from shared.contracts import Question, Response
 from shared.errors import BusUnavailable, Refused
 
-if TYPE_CHECKING:
-    from shared.bus import Bus
-
-
-LOOK_EVERY = 1.0
-"""Seconds between looks into the mail even when nothing is heard."""
+POLL_INTERVAL = 1.0
+"""Seconds between reads if no message arrives."""
 
 
 @click.command()
@@ -36,15 +32,16 @@ def ask(text: str, timeout: float, as_json: bool) -> None:
 
     TEXT is the question in your own words; '-' reads it from standard input.
     """
-    answer = asyncio.run(_ask(Question(sender=subjects.USER, recipient=subjects.NEXUS, text=text), timeout))
+    question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=text)
+    answer = run_connected(lambda bus: ask_nexus(bus, question, timeout))
     if as_json:
         print_json(answer)
-        return
-    print_answer(answer)
+    else:
+        print_answer(answer)
 
 
 def print_answer(answer: Response) -> None:
-    """Print an answer and the sources that it does not name itself."""
+    """Print an answer and those of its sources that the text does not name."""
     console = open_console()
     print_block(clean_block(answer.text).strip(), console)
     unnamed = [citation for citation in answer.citations if citation not in answer.text]
@@ -54,55 +51,39 @@ def print_answer(answer: Response) -> None:
             print_block(f"  {clean(citation)}", console, hang=2)
 
 
-async def _ask(question: Question, timeout: float) -> Response:
-    async with connect() as bus:
-        return await ask_desk(bus, question, timeout)
+async def ask_nexus(bus: Bus, question: Question, timeout: float) -> Response:
+    """The answer of nexus; raises BusUnavailable after ``timeout`` seconds, or Refused."""
+    answers = subjects.mail(subjects.USER, subjects.NEXUS)
+    listener = Listener(bus, POLL_INTERVAL)
+    await listener.subscribe(answers, subjects.dead(subjects.NEXUS))
+    subject = subjects.mail(subjects.NEXUS, subjects.USER)
+    stored = await bus.store(subject, question.to_json(), headers={"Nats-Msg-Id": question.id})
+    asked = int(stored["seq"])
 
-
-async def ask_desk(bus: "Bus", question: Question, timeout: float) -> Response:
-    """The front desk's answer; raises BusUnavailable without one in ``timeout`` seconds, or Refused."""
-    heard = asyncio.Event()
-
-    async def hear(*_: object) -> None:
-        heard.set()
-
-    for subject in (subjects.mail(subjects.USER, subjects.NEXUS), subjects.dead(subjects.NEXUS)):
-        await bus.subscribe(subjects.AUDIT_PREFIX + subject, hear)
-    letter = subjects.mail(subjects.NEXUS, subjects.USER)
-    stored = await bus.store(letter, question.to_json(), headers={"Nats-Msg-Id": question.id})
-    try:
-        return await asyncio.wait_for(_await_answer(bus, question, int(stored["seq"]), heard), timeout)
-    except TimeoutError:
-        raise BusUnavailable(
-            f"The front desk did not answer within {timeout:g} s; the question stays in its mailbox",
-            f"See with 'mailroom status' whether {subjects.NEXUS} runs",
-        ) from None
-
-
-async def _await_answer(bus: "Bus", question: Question, asked: int, heard: asyncio.Event) -> Response:
-    """What is heard only wakes: the mail itself is read from the stream, so that none is missed."""
-    from services.cli.queries.progress import find_refusal
-
-    while True:
-        heard.clear()
-        answer = await _find_answer(bus, question, asked)
-        if answer is not None:
-            return answer
-        refusal = await find_refusal(bus, subjects.NEXUS, asked)
+    async def read_answer() -> Response | None:
+        answer = await _find_answer(bus, question, answers, asked)
+        refusal = await find_dead_letter(bus, subjects.NEXUS, asked) if answer is None else None
         if refusal is not None:
-            raise Refused(f"The front desk could not take the question: {refusal.reason}")
-        try:
-            await asyncio.wait_for(heard.wait(), LOOK_EVERY)
-        except TimeoutError:
-            continue
+            raise Refused(f"The front desk could not handle the question: {refusal.reason}")
+        return answer
+
+    try:
+        return await listener.wait_for(read_answer, timeout)
+    except TimeoutError:
+        raise no_answer_error("question", timeout) from None
 
 
-async def _find_answer(bus: "Bus", question: Question, asked: int) -> Response | None:
-    from services.cli.queries.records import scan
+def no_answer_error(thing: str, timeout: float) -> BusUnavailable:
+    """The error for a question or task that nexus has not answered in time."""
+    return BusUnavailable(
+        f"The front desk did not answer within {timeout:g} s; the {thing} stays in its mailbox",
+        f"'mailroom status' shows whether {subjects.NEXUS} runs",
+    )
 
-    letters = scan(bus, subjects.OFFICE, subjects.mail(subjects.USER, subjects.NEXUS), seq=asked)
-    async with aclosing(letters) as mail:
-        async for stored in mail:
+
+async def _find_answer(bus: Bus, question: Question, subject: str, asked: int) -> Response | None:
+    async with aclosing(scan(bus, subjects.OFFICE, subject, seq=asked)) as found:
+        async for stored in found:
             if question.id.encode() not in stored.data:
                 continue
             try:

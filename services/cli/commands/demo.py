@@ -1,4 +1,4 @@
-"""``mailroom demo``: an office of its own does one piece of work before your eyes."""
+"""``mailroom demo``: a separate instance checks up on a repository, and prints every message."""
 
 import asyncio
 import contextlib
@@ -11,18 +11,18 @@ from pathlib import Path
 
 import click
 
-from services.cli.commands.ask import ask_desk, print_answer
+from services.cli.agents import SERVICES
+from services.cli.commands.ask import ask_nexus, print_answer
+from services.cli.commands.audit import MessageFilter, print_copy, print_gap
 from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.submit import publish
-from services.cli.commands.tail import Wanted, show, warn
-from services.cli.commands.up import EXAMPLE, load_settings, require_usable
+from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.console import open_console
-from services.cli.queries.audit_log import Gap, Tail
-from services.cli.queries.progress import Follower
-from services.cli.roster import SERVICES
-from services.cli.supervisor.lifecycle import before, stop_signals
-from services.cli.supervisor.lock import OfficeLock, is_held
-from services.cli.supervisor.logs import Line, print_line
+from services.cli.queries.audit_log import AuditFollower, Gap
+from services.cli.queries.progress import GoalFollower
+from services.cli.supervisor.lifecycle import run_until, stop_on_signals
+from services.cli.supervisor.lock import InstanceLock, is_held
+from services.cli.supervisor.logs import LogLine, print_log_line
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
 from shared.bus import Bus
@@ -36,89 +36,88 @@ from shared.settings import Settings
     "repo", required=False, type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 )
 def demo(repo: Path | None) -> None:
-    """Check up on REPO, from start to end.
+    """Check up on REPO in an office of its own.
 
-    An office of its own does it; REPO is not changed. Shows every envelope, prints the report and an
-    answer from memory, and closes the office again.
-    REPO is Mailroom's own checkout where none is named.
+    Starts it, prints every message, the report and an answer from memory, and stops it. REPO is not
+    changed; the default is Mailroom's own checkout.
     """
     checkout = SERVICES.parent
     if repo is None and not (checkout / "pyproject.toml").is_file():
         raise StartError("Mailroom was installed without its repository", "Name one: mailroom demo PATH")
-    require_usable(load_settings())
+    require_valid_settings(load_settings())
     config, lock = prepare()
-    reached = asyncio.run(demonstrate(config, lock, repo or checkout))
+    reached = asyncio.run(run_demo(config, lock, repo or checkout))
     if not reached:
         raise SystemExit(1)
 
 
 QUESTION = "What did the check-up find?"
-KEPT = 3
-"""How many demonstrations are kept, so that their reports can be read later."""
+MAX_KEPT = 3
+"""How many demos are kept, so that their reports can be read later."""
 NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
-SETTLE = 0.5
-"""Seconds in which the last envelopes reach the tail."""
+SETTLE_TIME = 0.5
+"""Seconds until the last messages have been printed."""
 ANSWER_TIMEOUT = 60.0
-"""Seconds the front desk may take to answer."""
+"""Seconds until nexus must answer."""
 
 
-def prepare() -> tuple[Settings, OfficeLock]:
-    """A new state directory below the usual one, and its lock; older demonstrations are removed."""
+def prepare() -> tuple[Settings, InstanceLock]:
+    """A new state directory below the default one, and its lock; older demos are removed."""
     parent = settings.load().state_dir / "demo"
     folder = parent / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-    lock = OfficeLock.acquire(folder)
+    lock = InstanceLock.acquire(folder)
     if lock is None:
         raise StartError(f"Another process uses {folder}", "Try again")
     _remove_old(parent)
     env = settings.environment(state_dir=folder, key_dir=folder / "keys", nats_port=0)
-    # A demonstration has a server of its own, whatever is set for the office.
+    # A demo has a server of its own, even if NATS_URL is set.
     own = {name: value for name, value in env.items() if name not in ("NATS_URL", "MAILROOM_NATS_URL")}
     return settings.load(own), lock
 
 
 def _remove_old(parent: Path) -> None:
     earlier = sorted(folder for folder in parent.iterdir() if NAME.fullmatch(folder.name))
-    for folder in earlier[:-KEPT]:
+    for folder in earlier[:-MAX_KEPT]:
         if not is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def demonstrate(config: Settings, lock: OfficeLock, repo: Path) -> bool:
-    """Open the office, have ``repo`` checked up on, ask about it, close the office.
+async def run_demo(config: Settings, lock: InstanceLock, repo: Path) -> bool:
+    """Start the instance, submit a check-up of ``repo``, ask about it, and stop the instance.
 
-    Returns whether the goal was reached; raises MailroomError where it did not come to that.
+    Returns whether the goal was completed; raises MailroomError if it could not be submitted.
     """
     log.configure("mailroom", level="error", form="console")
-    supervisor = Supervisor(config, lock, print_line)
-    with stop_signals(supervisor.kill) as stop:
+    supervisor = Supervisor(config, lock, print_log_line)
+    with stop_on_signals(supervisor.kill) as stop:
         try:
-            reached = await before(stop, _work(supervisor, repo))
-            print_line(Line("office", "info", "closing"))
+            reached = await run_until(stop, _work(supervisor, repo))
+            print_log_line(LogLine("office", "info", "closing"))
         finally:
-            await supervisor.close()
+            await supervisor.stop()
             lock.release()
     if reached is None:
-        raise StartError("The demonstration was interrupted")
+        raise StartError("The demo was interrupted")
     return reached
 
 
 async def _work(supervisor: Supervisor, repo: Path) -> bool:
     config = supervisor.config
-    click.echo(f"An office of its own opens in {config.state_dir}\n")
-    office = await supervisor.open()
-    bus = await Bus.connect(subjects.USER, office.url, config.keys / f"{subjects.USER}.nk")
+    click.echo(f"Starting an office in {config.state_dir}\n")
+    instance = await supervisor.start()
+    bus = await Bus.connect(subjects.USER, instance.url, config.keys / f"{subjects.USER}.nk")
     try:
         text = f"{EXAMPLE} {repo}"
-        _head(f'mailroom submit "{text}"  and every envelope, as in  mailroom tail')
+        _print_heading(f'mailroom submit "{text}"  and every message, as in  mailroom tail')
         async with _tail(bus):
             goal = await _submit(bus, text, repo)
-        _head("What came of it")
+        _print_heading("Outcome")
         print_outcome(goal, open_console())
         if goal.status is not TaskStatus.COMPLETED:
             return False
-        _head(f'mailroom ask "{QUESTION}"')
+        _print_heading(f'mailroom ask "{QUESTION}"')
         question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=QUESTION)
-        print_answer(await ask_desk(bus, question, ANSWER_TIMEOUT))
+        print_answer(await ask_nexus(bus, question, ANSWER_TIMEOUT))
         click.echo(f"\nThe report: {goal.report_path}\n")
         return True
     finally:
@@ -128,7 +127,7 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
 async def _submit(bus: Bus, text: str, repo: Path) -> Goal:
     goal_id = generate_task_id("goal")
     body = {"text": text, "goal_id": goal_id, "requester": subjects.USER, "context": {"repo": str(repo)}}
-    follower = Follower(bus, goal_id)
+    follower = GoalFollower(bus, goal_id)
     await follower.listen()
     submitted = await publish(bus, body)
     goal: Goal | None = None
@@ -144,7 +143,7 @@ async def _tail(bus: Bus) -> AsyncIterator[None]:
     tailing = asyncio.create_task(_show_all(bus, datetime.now(UTC)))
     try:
         yield
-        await asyncio.sleep(SETTLE)
+        await asyncio.sleep(SETTLE_TIME)
     finally:
         tailing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -152,14 +151,14 @@ async def _tail(bus: Bus) -> AsyncIterator[None]:
 
 
 async def _show_all(bus: Bus, since: datetime) -> None:
-    console, wanted = open_console(), Wanted()
-    async with aclosing(Tail(bus).follow(since)) as items:
+    console, message_filter = open_console(), MessageFilter()
+    async with aclosing(AuditFollower(bus).follow(since)) as items:
         async for item in items:
             if isinstance(item, Gap):
-                warn(item)
+                print_gap(item)
             else:
-                show(item, wanted, console, as_json=False)
+                print_copy(item, message_filter, console, as_json=False)
 
 
-def _head(text: str) -> None:
+def _print_heading(text: str) -> None:
     click.secho(f"\n== {text}\n", bold=True)

@@ -1,121 +1,121 @@
-"""``mailroom kpi``: how the office does, from its own log."""
+"""``mailroom kpi``: the metrics of the log."""
 
-import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
-from services.cli.commands.options import PastType, json_option
-from services.cli.connection import connect
-from services.cli.output.console import clean, make_table, open_console, print_block, print_json, shorten
+from services.cli.commands.options import json_option, since_option
+from services.cli.connection import run_connected
+from services.cli.output.console import (
+    clean,
+    count,
+    make_table,
+    open_console,
+    print_block,
+    print_json,
+    shorten,
+)
 from services.cli.output.times import format_span
-from services.cli.queries.metrics_reader import read_figures
+from services.cli.queries.metrics import (
+    RELEVANT,
+    TARGET_SECONDS,
+    ContextHits,
+    DriftMetrics,
+    Metrics,
+    PolicyMetrics,
+    Velocity,
+)
+from services.cli.queries.metrics_reader import read_metrics
+from shared.bus import Bus
 
-if TYPE_CHECKING:
-    from services.cli.queries.metrics import DriftFigures, Figures, SafetyFigures, Velocity
-
-
-NO_DRIFT = "no data: no repository that states import rules was inspected"
 HANG = 10
-"""Columns before what is told of a figure."""
+"""Columns of the names."""
 
 
 @click.command()
-@click.option(
-    "--since", type=PastType(), metavar="TIME", help="Only what came since: 24h ago, or an ISO 8601 time."
-)
-@click.option("--agents", "by_agent", is_flag=True, help="How each agent did at each kind of task, too.")
+@since_option
+@click.option("--agents", "by_agent", is_flag=True, help="Add a table by agent and kind of task.")
 @json_option
 def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
-    """Show how quick, how well informed and how safe the office is.
+    """Show metrics: task velocity, context hits, drift, policy.
 
-    Task velocity, context hit rate, drift and safety, reckoned anew from the log each time.
+    Computed from the log on every call; "no data" if the log has none.
     """
-    figures = asyncio.run(_reckon(since))
+
+    async def read(bus: Bus) -> Metrics:
+        with open_console(stderr=True).status("Reading the log"):
+            return await read_metrics(bus, since)
+
+    metrics = run_connected(read)
     if as_json:
-        print_json(figures)
+        print_json(metrics)
         return
     console = open_console()
-    _print(figures, console)
+    _print(metrics, console)
     if by_agent:
-        _print_agents(figures, console)
+        _print_agents(metrics, console)
 
 
-async def _reckon(since: datetime | None) -> "Figures":
-    async with connect() as bus:
-        with open_console(stderr=True).status("Reading the log"):
-            return await read_figures(bus, since)
-
-
-# --- for people ----------------------------------------------------------------------------------
-
-
-def _print(figures: "Figures", console: Console) -> None:
-    from services.cli.queries.metrics import HIT
-
-    ended = ", ".join(f"{count:,} {status}" for status, count in figures.tasks.items())
+def _print(metrics: Metrics, console: Console) -> None:
+    ended = ", ".join(f"{number:,} {status}" for status, number in metrics.tasks.items())
     print_block(f"tasks     {ended or 'none ended'}", console, hang=HANG)
-    print_block(f"velocity  {_velocity(figures.velocity)}", console, hang=HANG)
-    for agent, velocity in figures.velocity_by_agent.items():
-        print_block(f"{'':{HANG}}{agent}: {_velocity(velocity)}", console, hang=HANG + 2)
-    hits = figures.context_hits
-    told = (
-        f"{hits.rate:.0%} of {hits.items:,} things that memory brought were relevant (above {HIT:g}), "
-        f"on average {hits.mean:.2f}"
-        if hits
-        else "no data: no answer and no task says what memory brought it"
-    )
-    print_block(f"context   {told}", console, hang=HANG)
-    drift = _drift(figures.drift) if figures.drift else NO_DRIFT
-    print_block(f"drift     {drift}", console, hang=HANG)
-    print_block(f"safety    {_safety(figures.safety)}", console, hang=HANG)
+    print_block(f"velocity  {_format_velocity(metrics.velocity)}", console, hang=HANG)
+    for agent, velocity in metrics.velocity_by_agent.items():
+        print_block(f"{'':{HANG}}{agent}: {_format_velocity(velocity)}", console, hang=HANG + 2)
+    print_block(f"context   {_format_hits(metrics.context_hits)}", console, hang=HANG)
+    print_block(f"drift     {_format_drift(metrics.drift)}", console, hang=HANG)
+    print_block(f"safety    {_format_policy(metrics.safety)}", console, hang=HANG)
 
 
-def _velocity(velocity: "Velocity | None") -> str:
-    from services.cli.queries.metrics import ATOMIC
-
+def _format_velocity(velocity: Velocity | None) -> str:
     if velocity is None:
         return "no data: no task was completed"
     return (
         f"{velocity.tasks:,} completed, half within {format_span(velocity.p50)}, 95% within "
-        f"{format_span(velocity.p95)}, {velocity.within_target:.0%} within the target of {ATOMIC:g} s"
+        f"{format_span(velocity.p95)}, {velocity.within_target:.0%} within the target of {TARGET_SECONDS:g} s"
     )
 
 
-def _drift(drift: "DriftFigures") -> str:
-    many = "s" * (drift.inspections != 1)
+def _format_hits(hits: ContextHits | None) -> str:
+    if hits is None:
+        return "no data: no answer or task says which memories it used"
+    share = f"{hits.rate:.0%} of {hits.items:,} retrieved memories were relevant"
+    return f"{share} (score above {RELEVANT:g}), mean score {hits.mean:.2f}"
+
+
+def _format_drift(drift: DriftMetrics | None) -> str:
+    if drift is None:
+        return "no data: no repository with import rules was inspected"
     return (
         f"{drift.violations:,} violations, {drift.broken:,} of {drift.rules:,} rules broken in "
-        f"{drift.inspections:,} inspection{many}; "
-        f"{drift.last_violations:,} violations in the last"
+        f"{count(drift.inspections, 'inspection')}; {drift.last_violations:,} violations in the last"
     )
 
 
-def _safety(safety: "SafetyFigures | None") -> str:
-    if safety is None:
-        return "no data: the policy has not had to stop a command"
-    told = (
-        f"{safety.catch_rate:.0%} caught: {safety.denied:,} denied, {safety.asked:,} left to a "
-        f"person ({safety.granted:,} granted, {safety.refused:,} refused)"
+def _format_policy(policy: PolicyMetrics | None) -> str:
+    if policy is None:
+        return "no data: the policy has not stopped a command"
+    text = (
+        f"{policy.catch_rate:.0%} caught: {policy.denied:,} denied, {policy.asked:,} left to a "
+        f"person ({policy.granted:,} granted, {policy.refused:,} refused)"
     )
-    return f"{told}; RAN ALL THE SAME: {clean('; '.join(safety.ran))}" if safety.ran else told
+    return f"{text}; RAN ALL THE SAME: {clean('; '.join(policy.ran))}" if policy.ran else text
 
 
-def _print_agents(figures: "Figures", console: Console) -> None:
+def _print_agents(metrics: Metrics, console: Console) -> None:
     numbers = ("tasks", "success", "median", "retries", "tokens", "cost")
     table = make_table("agent", "kind of task", *numbers, right=numbers)
-    for seen in figures.agents:
+    for each in metrics.agents:
         table.add_row(
-            shorten(seen.agent, 24),
-            shorten(seen.kind, 32),
-            f"{seen.samples:,}",
-            f"{seen.success:.0%}",
-            format_span(seen.duration),
-            f"{seen.retries:.1f}",
-            f"{seen.tokens:,}",
-            f"${seen.cost:.2f}" if seen.cost else "",
+            shorten(each.agent, 24),
+            shorten(each.kind, 32),
+            f"{each.samples:,}",
+            f"{each.success:.0%}",
+            format_span(each.duration),
+            f"{each.retries:.1f}",
+            f"{each.tokens:,}",
+            f"${each.cost:.2f}" if each.cost else "",
         )
     console.print()
-    console.print(table if figures.agents else "no task has ended yet")
+    console.print(table if metrics.agents else "no task has ended yet")

@@ -1,35 +1,38 @@
-"""``mailroom mail``: the letters of people and agents: list, read, write, answer."""
+"""``mailroom mail``: messages of people and agents: list, show, write, reply."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.console import Console
 from rich.text import Text
 
-from services.cli.commands.options import NumberType, TextType, json_option
-from services.cli.connection import connect
+from services.cli.commands.options import NumberType, TextType, json_option, wait_timeout_option
+from services.cli.connection import run_connected
 from services.cli.output.console import (
-    clean,
     clean_block,
     open_console,
     print_block,
+    print_facts,
     print_json,
     print_line,
     shorten,
 )
 from services.cli.output.times import format_date, format_span, seconds_between
+from services.cli.queries.records import Listener, read_message, read_presences, scan, unknown_agent_error
 from shared import subjects
+from shared.bus import Bus, Stored
 from shared.contracts import AgentReport, Email, Question, Response, decode
 from shared.errors import BusUnavailable, ConfigError, MailroomError
 
 if TYPE_CHECKING:
-    from shared.bus import Bus, Stored
+    from rich.console import Console
+
+POLL_INTERVAL = 0.5
+"""Seconds between reads if no message arrives."""
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """A letter as it is listed; ``number`` is its place in the log, ``session`` the id it answers."""
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers."""
 
     number: int
     id: str
@@ -43,31 +46,27 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def parties(self) -> str:
-        """Who wrote to whom."""
+        """``sender → recipient``."""
         return f"{self.sender} → {self.recipient}"
 
 
-async def read_letters(bus: "Bus", sender: str, recipient: str, seq: int = 1) -> list[Letter]:
-    """Letters from ``sender`` to ``recipient`` (each a name, or * for anybody) from ``seq`` on, in order."""
-    from services.cli.queries.records import scan
-
-    letters = scan(bus, subjects.OFFICE, subjects.mail(recipient, sender), seq=seq)
-    return [letter async for stored in letters if (letter := _as_letter(stored)) is not None]
+async def read_mail(bus: Bus, sender: str, recipient: str, seq: int = 1) -> list[Mail]:
+    """Mail from ``sender`` to ``recipient`` (a name, or * for any) from sequence ``seq`` on."""
+    found = scan(bus, subjects.OFFICE, subjects.mail(recipient, sender), seq=seq)
+    return [item async for stored in found if (item := _parse_mail(stored)) is not None]
 
 
-async def read_letter(bus: "Bus", number: int) -> Letter:
-    """The letter of this number; raises MailroomError where there is none."""
-    from services.cli.queries.records import read_one
-
-    stored = await read_one(bus, subjects.OFFICE, number)
-    letter = _as_letter(stored) if stored and stored.subject.startswith("mail.") else None
-    if letter is None:
-        raise MailroomError(f"There is no letter {number}", "'mailroom mail list' shows their numbers")
-    return letter
+async def read_mail_item(bus: Bus, number: int) -> Mail:
+    """The message with this number; raises MailroomError if there is none."""
+    stored = await read_message(bus, subjects.OFFICE, number)
+    item = _parse_mail(stored) if stored and stored.subject.startswith("mail.") else None
+    if item is None:
+        raise MailroomError(f"There is no message {number}", "'mailroom mail list' shows their numbers")
+    return item
 
 
-def _as_letter(stored: "Stored") -> Letter | None:
-    """A message of a mailbox as a letter; None for what is none, such as the result of a task."""
+def _parse_mail(stored: Stored) -> Mail | None:
+    """A message of a mailbox; None for envelopes that are not mail, such as the result of a task."""
     try:
         envelope = decode(stored.data)
     except ValueError:
@@ -83,9 +82,9 @@ def _as_letter(stored: "Stored") -> Letter | None:
             kind, subject, body, session = "question", "", envelope.text, ""
         case _:
             return None
-    # The subject names who wrote, and the broker vouches for it.
+    # The broker enforces the sender in the subject, not the one in the envelope.
     _, recipient, sender = stored.subject.split(".")
-    return Letter(
+    return Mail(
         number=stored.seq,
         id=envelope.id,
         sender=sender,
@@ -98,64 +97,59 @@ def _as_letter(stored: "Stored") -> Letter | None:
     )
 
 
-def thread_of(letters: list[Letter], start: str) -> list[Letter]:
-    """The letters that answer one another, from the one named by its number or id."""
-    known = {letter.id for letter in letters if start in (str(letter.number), letter.id)}
+def select_thread(items: list[Mail], start: str) -> list[Mail]:
+    """The messages that answer one another, found from the number or id of one of them."""
+    known = {item.id for item in items if start in (str(item.number), item.id)}
     size = -1
     while size != len(known):
         size = len(known)
-        for letter in letters:
-            if letter.id in known or (letter.session and letter.session in known):
-                known |= {letter.id, letter.session} - {""}
-    return [letter for letter in letters if letter.id in known]
-
-
-LOOK_EVERY = 0.5
-"""Seconds between looks for the answer to a letter."""
+        for item in items:
+            if item.id in known or (item.session and item.session in known):
+                known |= {item.id, item.session} - {""}
+    return [item for item in items if item.id in known]
 
 
 @click.group()
 def mail() -> None:
-    """Read the letters of the office, write to an agent, and answer."""
+    """Read mail, write to an agent, and reply."""
 
 
 @mail.command(name="list")
-@click.option("--from", "sender", default="*", metavar="NAME", help="Only what this one wrote.")
-@click.option("--to", "recipient", default="*", metavar="NAME", help="Only what this one was written.")
-@click.option("--thread", default="", metavar="ID", help="Only the thread of this letter.")
-@click.option("--contains", default="", metavar="WORDS", help="Only what holds these words, in any case.")
-@click.option("--limit", type=NumberType(1), default=30, show_default=True, help="At most so many.")
+@click.option("--from", "sender", default="*", metavar="NAME", help="Only mail from NAME.")
+@click.option("--to", "recipient", default="*", metavar="NAME", help="Only mail to NAME.")
+@click.option("--thread", default="", metavar="ID", help="Only the thread of this message (number or id).")
+@click.option("--contains", default="", metavar="TEXT", help="Only mail with this text, ignoring case.")
+@click.option("--limit", type=NumberType(1), default=30, show_default=True, help="The most to list.")
 @json_option
-def list_letters(sender: str, recipient: str, thread: str, contains: str, limit: int, as_json: bool) -> None:
-    """List letters, reports and answers, the latest last.
+def list_mail(sender: str, recipient: str, thread: str, contains: str, limit: int, as_json: bool) -> None:
+    """List messages, reports and answers, latest last.
 
-    Without options those to and from you.
+    Without options only those from and to you.
     """
-    mine = sender == recipient == "*" and not (thread or contains)
-    found = asyncio.run(_read(sender, recipient))
-    found = [letter for letter in found if not mine or subjects.USER in (letter.sender, letter.recipient)]
+    own = sender == recipient == "*" and not (thread or contains)
+    found = run_connected(lambda bus: read_mail(bus, sender, recipient))
+    found = [item for item in found if not own or subjects.USER in (item.sender, item.recipient)]
     if thread:
-        found = thread_of(found, thread)
+        found = select_thread(found, thread)
     if contains:
-        wanted = contains.casefold()
-        found = [letter for letter in found if wanted in f"{letter.subject} {letter.body}".casefold()]
+        text = contains.casefold()
+        found = [item for item in found if text in f"{item.subject} {item.body}".casefold()]
     if as_json:
         print_json(found[-limit:])
-        return
-    if not found:
-        click.echo("There are no such letters.")
-        return
-    _print_list(found[-limit:], open_console())
+    elif found:
+        _print_list(found[-limit:], open_console())
+    else:
+        click.echo("No matching mail.")
 
 
-def _print_list(letters: list[Letter], console: Console) -> None:
-    digits = len(str(letters[-1].number))
-    parties = max(len(letter.parties) for letter in letters)
-    for letter in letters:
-        age = format_span(seconds_between(letter.created_at))
-        gist = shorten(f"{letter.subject}: {letter.body}" if letter.subject else letter.body, 200)
-        line = f"  {letter.parties:<{parties}}  {letter.kind:<8}  {age:>6} ago  {gist}"
-        print_line(Text.assemble((f"{letter.number:>{digits}}", "bold"), line), console)
+def _print_list(items: list[Mail], console: "Console") -> None:
+    digits = len(str(items[-1].number))
+    parties = max(len(item.parties) for item in items)
+    for item in items:
+        age = format_span(seconds_between(item.created_at))
+        text = shorten(f"{item.subject}: {item.body}" if item.subject else item.body, 200)
+        line = f"  {item.parties:<{parties}}  {item.kind:<8}  {age:>6} ago  {text}"
+        print_line(Text.assemble((f"{item.number:>{digits}}", "bold"), line), console)
     click.echo("\nmailroom mail show|reply NUMBER")
 
 
@@ -163,117 +157,101 @@ def _print_list(letters: list[Letter], console: Console) -> None:
 @click.argument("number", type=NumberType(1))
 @json_option
 def show(number: int, as_json: bool) -> None:
-    """Show a letter whole."""
-    letter = asyncio.run(_find(number))
+    """Show a message in full."""
+    item = run_connected(lambda bus: read_mail_item(bus, number))
     if as_json:
-        print_json(letter)
+        print_json(item)
         return
-    facts = {
-        "from": letter.sender,
-        "to": letter.recipient,
-        "written": format_date(letter.created_at),
-        "subject": letter.subject,
-        "answers": letter.session,
-        "id": letter.id,
-    }
-    for name, fact in facts.items():
-        if fact:
-            click.echo(f"{click.style(name, bold=True)}: {clean(fact)}")
+    print_facts(
+        {
+            "from": item.sender,
+            "to": item.recipient,
+            "written": format_date(item.created_at),
+            "subject": item.subject,
+            "answers": item.session,
+            "id": item.id,
+        }
+    )
     click.echo()
-    print_block(clean_block(letter.body).strip(), open_console())
+    print_block(clean_block(item.body).strip(), open_console())
 
 
-_wait = click.option("--wait", is_flag=True, help="Wait for the answer and print it.")
-_timeout = click.option(
-    "--timeout",
-    type=NumberType(0.1, whole=False),
-    default=300.0,
-    show_default=True,
-    help="Seconds to wait for the answer.",
-)
+_wait = click.option("--wait", is_flag=True, help="Wait for the reply and print it.")
 
 
 @mail.command()
 @click.argument("agent")
 @click.argument("text", type=TextType())
-@click.option("--subject", default="", metavar="TEXT", help="What it is about.")
+@click.option("--subject", default="", metavar="TEXT", help="The subject line.")
 @_wait
-@_timeout
+@wait_timeout_option
 @json_option
 def write(agent: str, text: str, subject: str, wait: bool, timeout: float, as_json: bool) -> None:
-    """Write TEXT to an AGENT; '-' reads it from standard input.
+    """Write TEXT to AGENT; '-' reads it from standard input.
 
-    An agent with a model works on it and answers in the same thread; without one it says so.
+    An agent with a model works on it and replies in the same thread; one without a model says so.
     """
-    asyncio.run(_send(_letter(agent, subject, text), wait, timeout, as_json))
+    email = _compose(agent, subject, text)
+    run_connected(lambda bus: _send(bus, email, wait, timeout, as_json))
 
 
 @mail.command()
 @click.argument("number", type=NumberType(1))
 @click.argument("text", type=TextType())
 @_wait
-@_timeout
+@wait_timeout_option
 @json_option
 def reply(number: int, text: str, wait: bool, timeout: float, as_json: bool) -> None:
-    """Answer letter NUMBER with TEXT, in its thread."""
-    asked = asyncio.run(_find(number))
-    other = asked.recipient if asked.sender == subjects.USER else asked.sender
-    subject = asked.subject if asked.subject.startswith("Re: ") else f"Re: {asked.subject}"
-    letter = _letter(other, subject if asked.subject else "", text, asked.id)
-    asyncio.run(_send(letter, wait, timeout, as_json))
+    """Reply to message NUMBER with TEXT, in its thread."""
+    original = run_connected(lambda bus: read_mail_item(bus, number))
+    other = original.recipient if original.sender == subjects.USER else original.sender
+    subject = original.subject
+    if subject and not subject.startswith("Re: "):
+        subject = f"Re: {subject}"
+    email = _compose(other, subject, text, original.id)
+    run_connected(lambda bus: _send(bus, email, wait, timeout, as_json))
 
 
-def _letter(agent: str, subject: str, text: str, in_reply_to: str = "") -> Email:
+def _compose(agent: str, subject: str, text: str, in_reply_to: str = "") -> Email:
     try:
         return Email(
             sender=subjects.USER, recipient=agent, subject=subject, body=text, in_reply_to=in_reply_to
         )
     except ValueError as error:
-        raise ConfigError(f"The letter cannot be sent: {error}") from None
+        raise ConfigError(f"The message cannot be sent: {error}") from None
 
 
-async def _send(email: Email, wait: bool, timeout: float, as_json: bool) -> None:
-    from services.cli.queries.records import absent, read_presences
-
-    async with connect() as bus:
-        present = await read_presences(bus)
-        if email.recipient not in {presence.agent for presence in present}:
-            raise absent(email.recipient, present)
-        subject = subjects.mail(email.recipient, subjects.USER)
-        stored = await bus.store(subject, email.to_json(), headers={"Nats-Msg-Id": email.id})
-        if not wait:
-            if as_json:
-                print_json({"id": email.id, "number": stored["seq"]})
-            else:
-                click.echo(f"Sent as letter {stored['seq']}. Its answer will be in: mailroom mail list")
-            return
-        answer = await _await_answer(bus, email, int(stored["seq"]), timeout)
-    if as_json:
-        print_json(answer)
+async def _send(bus: Bus, email: Email, wait: bool, timeout: float, as_json: bool) -> None:
+    presences = await read_presences(bus)
+    if email.recipient not in {presence.agent for presence in presences}:
+        raise unknown_agent_error(email.recipient, presences)
+    listener = Listener(bus, POLL_INTERVAL)
+    if wait:
+        await listener.subscribe(subjects.mail(subjects.USER, email.recipient))
+    subject = subjects.mail(email.recipient, subjects.USER)
+    stored = await bus.store(subject, email.to_json(), headers={"Nats-Msg-Id": email.id})
+    sent = int(stored["seq"])
+    if wait:
+        answer = await _wait_for_reply(bus, listener, email, sent, timeout)
+        if as_json:
+            print_json(answer)
+        else:
+            print_block(clean_block(answer.body).strip(), open_console())
+    elif as_json:
+        print_json({"id": email.id, "number": sent})
     else:
-        print_block(clean_block(answer.body).strip(), open_console())
+        click.echo(f"Sent as message {sent}. 'mailroom mail list' will show the reply.")
 
 
-async def _await_answer(bus: "Bus", email: Email, asked: int, timeout: float) -> Letter:
+async def _wait_for_reply(bus: Bus, listener: Listener, email: Email, sent: int, timeout: float) -> Mail:
+    async def read_reply() -> Mail | None:
+        items = await read_mail(bus, email.recipient, subjects.USER, sent)
+        return next((item for item in items if item.session == email.id), None)
+
     try:
-        async with asyncio.timeout(timeout):
-            while True:
-                for letter in await read_letters(bus, email.recipient, subjects.USER, asked):
-                    if letter.session == email.id:
-                        return letter
-                await asyncio.sleep(LOOK_EVERY)
+        return await listener.wait_for(read_reply, timeout)
     except TimeoutError:
         raise BusUnavailable(
             f"{email.recipient} did not answer within {timeout:g} s; it may still",
-            "Look later with 'mailroom mail list'",
+            "Check later with 'mailroom mail list'",
         ) from None
-
-
-async def _read(sender: str, recipient: str) -> list[Letter]:
-    async with connect() as bus:
-        return await read_letters(bus, sender, recipient)
-
-
-async def _find(number: int) -> Letter:
-    async with connect() as bus:
-        return await read_letter(bus, number)

@@ -1,4 +1,4 @@
-"""The types of arguments and the options that several commands share."""
+"""Types of arguments, and options that several commands share."""
 
 import json
 import math
@@ -9,66 +9,20 @@ from typing import Any
 
 import click
 
-from services.cli.output.times import SPAN, parse_span, parse_time
+from services.cli.output.times import SPAN, format_utc, parse_span, parse_time
 from shared.contracts import MAX_TEXT
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-"""The option that every command has that prints."""
-
-
-class PastType(click.ParamType[datetime]):
-    """An option's moment in the past: ``10m`` ago, or an ISO 8601 time."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The moment in UTC; a usage error for anything else."""
-        return _moment(self, value, -1, param, ctx)
-
-
-class FutureType(click.ParamType[datetime]):
-    """An option's moment in the future: in ``10m``, or an ISO 8601 time."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The moment in UTC; a usage error for anything else and for a moment that has passed."""
-        moment = _moment(self, value, 1, param, ctx)
-        if moment <= datetime.now(UTC):
-            self.fail(f"{value!r} has passed", param, ctx)
-        return moment
-
-
-def _moment(
-    kind: click.ParamType[datetime],
-    text: str,
-    sign: int,
-    param: click.Parameter | None,
-    ctx: click.Context | None,
-) -> datetime:
-    try:
-        if SPAN.match(text) and not re.match(r"\d{4}-|\d{8}", text):
-            return datetime.now(UTC) + sign * timedelta(seconds=parse_span(text))
-        return parse_time(text)
-    except (ValueError, OverflowError) as error:
-        kind.fail(str(error), param, ctx)
 
 
 class NumberType(click.ParamType[float]):
-    """A number from ``least`` to ``most`` (None: no bound), a whole one unless told otherwise."""
+    """A number from ``least`` to ``most`` (None: no bound).
+
+    Unlike click's IntRange and FloatRange it refuses nan and inf, and says in the error what is allowed.
+    """
 
     name = "number"
 
     def __init__(self, least: float = 0, most: float | None = None, *, whole: bool = True) -> None:
         self._least, self._most, self._whole = least, most, whole
-
-    @property
-    def wanted(self) -> str:
-        """What is allowed, in words."""
-        word = "a whole number" if self._whole else "a number"
-        if self._most is None:
-            return f"{word} of {self._least:g} or more"
-        return f"{word} from {self._least:g} to {self._most}"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """``1..100`` in the help of an option that has both bounds."""
@@ -77,59 +31,96 @@ class NumberType(click.ParamType[float]):
         return f"{self._least:g}..{self._most}"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; a usage error for anything else and for what is out of bounds."""
+        """The number; a usage error for anything else and for numbers out of bounds."""
         try:
             number = int(str(value)) if self._whole else float(str(value))
         except ValueError:
             number = math.nan
         most = math.inf if self._most is None else self._most
         if not (self._least <= number <= most and number != math.inf):
-            self.fail(f"{str(value)[:100]!r} is not {self.wanted}", param, ctx)
+            word = "a whole number" if self._whole else "a number"
+            bounds = (
+                f"of {self._least:g} or more" if self._most is None else f"from {self._least:g} to {most}"
+            )
+            self.fail(f"{str(value)[:100]!r} is not {word} {bounds}", param, ctx)
         return number
 
 
+class TimeType(click.ParamType[datetime]):
+    """A time: ISO 8601, or a span such as ``10m`` relative to now, in the past unless ``future``."""
+
+    name = "time"
+
+    def __init__(self, *, future: bool = False) -> None:
+        self._future = future
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The time in UTC; a usage error for anything else, and if it should be in the future and is not."""
+        try:
+            if SPAN.match(value) and not re.match(r"\d{4}-|\d{8}", value):
+                span = timedelta(seconds=parse_span(value))
+                time = datetime.now(UTC) + (span if self._future else -span)
+            else:
+                time = parse_time(value)
+        except (ValueError, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+        if self._future and time <= datetime.now(UTC):
+            self.fail(f"{value!r} has passed", param, ctx)
+        return time
+
+
 class TextType(click.ParamType[str]):
-    """Words for the office; ``-`` reads them from standard input."""
+    """Text; ``-`` reads it from standard input."""
 
     name = "text"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text; a usage error where it is empty or too long."""
+        """The text; a usage error if it is empty or too long."""
         text = read_stdin() if value == "-" else value
         if not text.strip():
             self.fail("it is empty; say in a sentence what you want", param, ctx)
         if len(text) > MAX_TEXT:
-            self.fail(
-                f"it has {len(text):,} characters and the limit is {MAX_TEXT:,}; put the rest in a file "
-                "and name its path",
-                param,
-                ctx,
-            )
+            sizes = f"it has {len(text):,} characters and the limit is {MAX_TEXT:,}"
+            self.fail(f"{sizes}; put the rest in a file and name its path", param, ctx)
         return text
 
 
 def read_stdin() -> str:
-    """All of standard input, as UTF-8; what is none is replaced."""
+    """All of standard input as UTF-8; invalid bytes are replaced."""
     return sys.stdin.buffer.read().decode(errors="replace")
 
 
 def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """``key=value`` pairs of an option as a dictionary, JSON objects and lists read; else a usage error."""
+    """``key=value`` pairs of an option as a dictionary; JSON objects and lists are decoded."""
     context = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
             raise click.BadParameter(f"{pair!r} is not of the form key=value", ctx, param)
-        context[key] = _parse_value(pair, value, ctx, param)
+        try:
+            context[key] = json.loads(value) if value.startswith(("{", "[")) else value
+        except ValueError as error:
+            message = f"{pair[:60]!r} begins like JSON, but is not valid: {error}"
+            raise click.BadParameter(message, ctx, param) from None
     return context
 
 
-def _parse_value(pair: str, value: str, ctx: click.Context, param: click.Parameter) -> Any:
-    if not value.startswith(("{", "[")):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{pair[:60]!r} begins like JSON, but is not valid: {error}", ctx, param
-        ) from None
+def format_time_option(_: click.Context, __: click.Parameter, time: datetime | None) -> str:
+    """The callback of an option that passes a time on as text; empty without one."""
+    return format_utc(time) if time else ""
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+since_option = click.option(
+    "--since",
+    type=TimeType(),
+    metavar="TIME",
+    help="Only messages since TIME: a span such as 10m, or ISO 8601.",
+)
+wait_timeout_option = click.option(
+    "--timeout",
+    type=NumberType(0.1, whole=False),
+    default=300.0,
+    show_default=True,
+    help="Seconds to wait for the reply.",
+)

@@ -1,4 +1,4 @@
-"""``mailroom policy``: what the command policy says of commands."""
+"""``mailroom policy``: the command policy's verdicts on commands."""
 
 import sys
 from collections.abc import Iterator
@@ -9,33 +9,36 @@ import click
 from shared.errors import MailroomError
 
 NEWLINE = "\u2424"
-"""Stands for a newline within a command, so that a command is one line."""
-LONGEST_LINE = 1 << 20
-"""Bytes of a line that are read; the rest is left out, and what is so long is never allowed."""
+"""Stands for a newline within a command, so that each command is one line."""
+MAX_LINE = 1 << 20
+"""Bytes of a line that are read; the rest is skipped, and a command this long is never allowed."""
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
 @click.group()
 def policy() -> None:
-    """Ask the command policy, without anything being run."""
+    """Check commands against the command policy, without running them."""
 
 
 @policy.command()
 @click.argument("file", required=False, default="", metavar="[FILE|-]")
-@click.option("--command", "-c", "text", metavar="TEXT", help="Judge TEXT instead of a file.")
+@click.option("--command", "-c", "text", metavar="TEXT", help="Check TEXT instead of a file.")
 @click.option("--workspace", "-w", default="", metavar="FOLDER", help="The folder the commands would run in.")
 @click.option(
-    "--json", is_flag=True, expose_value=False, help="Accepted for likeness: the answer is JSON lines anyway."
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted for consistency; the output is always JSON Lines.",
 )
 def check(file: str, text: str | None, workspace: str) -> None:
-    """Judge the commands in FILE, one a line.
+    """Check the commands in FILE, one per line.
 
-    '-' reads them from standard input. The sign U+2424 stands for a newline within a command; empty lines
-    are passed over. For each command one line of JSON is printed: command, verdict (allow, ask or deny),
-    rule and why. Nothing is run.
+    '-' reads them from standard input. The character U+2424 stands for a newline within a command; empty
+    lines are skipped. Prints a line of JSON per command: command, verdict (allow, ask or deny), rule and
+    why. No command is run.
 
-    Exit codes: 0 all were judged, 1 FILE cannot be read, 2 not understood. With --command the code tells the
-    verdict: 0 allow, 3 ask, 4 deny.
+    Exit codes: 0 all were checked, 1 FILE cannot be read, 2 usage error. With --command the exit code is
+    the verdict: 0 allow, 3 ask, 4 deny.
     """
     if bool(file) == (text is not None):
         raise click.UsageError("Name a FILE, '-' for standard input, or a --command TEXT.")
@@ -47,12 +50,12 @@ def check(file: str, text: str | None, workspace: str) -> None:
 
 
 def _read(file: str) -> Iterator[str]:
-    """The commands of a file; raises MailroomError where it cannot be read."""
+    """The commands of a file; raises MailroomError if it cannot be read."""
     try:
         with click.open_file(file, "rb") as stream:
-            while line := stream.readline(LONGEST_LINE):
-                cut = len(line) == LONGEST_LINE and not line.endswith(b"\n")
-                while cut and not (rest := stream.readline(LONGEST_LINE)).endswith(b"\n") and rest:
+            while line := stream.readline(MAX_LINE):
+                cut = len(line) == MAX_LINE and not line.endswith(b"\n")
+                while cut and not (rest := stream.readline(MAX_LINE)).endswith(b"\n") and rest:
                     continue
                 command = line.rstrip(b"\r\n").decode(errors="replace")
                 if command.strip():
@@ -64,7 +67,7 @@ def _read(file: str) -> Iterator[str]:
 
 
 def _print(command: str, workspace: str) -> str:
-    """Print the ruling on a command as a line of JSON; returns the verdict."""
+    """Print the verdict on a command as a line of JSON; returns it."""
     import msgspec
 
     from shared.sandbox.policy import judge

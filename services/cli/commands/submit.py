@@ -1,45 +1,41 @@
-"""``mailroom submit``: give the office a goal, and watch it being done."""
+"""``mailroom submit``: submit a goal, and follow it until it ends."""
 
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from services.cli.commands.options import FutureType, TextType, json_option, parse_context
-from services.cli.connection import connect
+from services.cli.commands.goal_view import print_outcome, show_progress
+from services.cli.commands.options import TextType, TimeType, json_option, parse_context
+from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json
-from services.cli.output.times import to_wire
+from services.cli.output.times import format_utc
+from services.cli.queries.progress import GoalFollower
 from shared import subjects
-from shared.contracts import TaskPriority, TaskStatus, generate_task_id
-
-if TYPE_CHECKING:
-    from shared.bus import Bus
-    from shared.contracts import Goal
-
+from shared.bus import Bus
+from shared.contracts import Goal, TaskPriority, TaskStatus, generate_task_id
 
 PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
 
 
 @click.command()
 @click.argument("text", type=TextType())
-@click.option("--wait", is_flag=True, help="Show what happens until it is done; exit with 1 if it fails.")
+@click.option("--wait", is_flag=True, help="Show the progress until the goal ends; exit with 1 if it fails.")
 @click.option(
     "-c",
     "--context",
     metavar="KEY=VALUE",
     multiple=True,
     callback=parse_context,
-    help="Something the work needs to know, such as repo=PATH; an object or a list in JSON is taken as such.",
+    help="Context for the work, such as repo=PATH; a JSON object or list is decoded. Repeatable.",
 )
 @click.option(
-    "--priority",
-    type=click.Choice(PRIORITIES, case_sensitive=False),
-    help="How urgent it is (default MEDIUM).",
+    "--priority", type=click.Choice(PRIORITIES, case_sensitive=False), help="Priority (default MEDIUM)."
 )
 @click.option(
-    "--deadline", type=FutureType(), help="When it must be done: 10m from now, or an ISO 8601 time."
+    "--deadline", type=TimeType(future=True), help="When it must be done: a span such as 10m, or ISO 8601."
 )
 @json_option
 def submit(
@@ -50,7 +46,7 @@ def submit(
     deadline: datetime | None,
     as_json: bool,
 ) -> None:
-    """Give the office a goal.
+    """Submit a goal.
 
     TEXT says what is wanted; '-' reads it from standard input.
     """
@@ -58,69 +54,55 @@ def submit(
     if priority:
         body["priority"] = TaskPriority(priority)
     if deadline:
-        body["deadline"] = to_wire(deadline)
+        body["deadline"] = format_utc(deadline)
     if wait:
-        _report(_wait_for(body, as_json), as_json)
-    else:
-        asyncio.run(_submit(body))
-        _confirm(str(body["goal_id"]), as_json)
-
-
-def _confirm(goal_id: str, as_json: bool) -> None:
+        _print_goal(_submit_and_wait(body, as_json), as_json)
+        return
+    run_connected(lambda bus: publish(bus, body))
+    goal_id = str(body["goal_id"])
     if as_json:
         print_json({"goal_id": goal_id, "status": "submitted"})
-        return
-    click.echo(f"Submitted as {goal_id}\n{follow_hint(goal_id)}")
+    else:
+        click.echo(f"Submitted as {goal_id}\n{_format_hint(goal_id)}")
 
 
-def follow_hint(goal_id: str) -> str:
-    """How to see what becomes of a goal."""
-    return f"Watch it:      mailroom tail --since 1h --goal {goal_id}\nHow it stands: mailroom show {goal_id}"
+def _format_hint(goal_id: str) -> str:
+    return f"Follow it: mailroom tail --since 1h --goal {goal_id}\nStatus:    mailroom show {goal_id}"
 
 
-async def _submit(body: dict[str, Any]) -> int:
-    async with connect() as bus:
-        return await publish(bus, body)
-
-
-async def publish(bus: "Bus", body: dict[str, Any]) -> int:
+async def publish(bus: Bus, body: dict[str, Any]) -> int:
     """Publish a submission; returns its sequence in OFFICE."""
     payload = msgspec.json.encode(body)
     stored = await bus.store(subjects.SUBMIT, payload, headers={"Nats-Msg-Id": str(body["goal_id"])})
     return int(stored["seq"])
 
 
-def _wait_for(body: dict[str, Any], as_json: bool) -> "Goal":
+def _submit_and_wait(body: dict[str, Any], as_json: bool) -> Goal:
     try:
         return asyncio.run(_submit_and_watch(body, as_json))
     except KeyboardInterrupt:
         raise SystemExit(1) from None
 
 
-async def _submit_and_watch(body: dict[str, Any], as_json: bool) -> "Goal":
-    from services.cli.commands.goal_view import watch
-    from services.cli.queries.progress import Follower
-
+async def _submit_and_watch(body: dict[str, Any], as_json: bool) -> Goal:
     goal_id = str(body["goal_id"])
     console = open_console(stderr=as_json)
     console.quiet = as_json and not console.is_terminal
     async with connect() as bus:
-        follower = Follower(bus, goal_id)
+        follower = GoalFollower(bus, goal_id)
         await follower.listen()
         submitted = await publish(bus, body)
         console.print(f"Submitted as {goal_id}", soft_wrap=True)
         try:
-            goal = await watch(follower.follow(submitted), console)
+            goal = await show_progress(follower.follow(submitted), console)
         except asyncio.CancelledError:
-            click.echo(f"\nThe goal goes on without you.\n{follow_hint(goal_id)}", err=True)
+            click.echo(f"\nDetached; the goal keeps running.\n{_format_hint(goal_id)}", err=True)
             raise
     assert goal is not None
     return goal
 
 
-def _report(goal: "Goal", as_json: bool) -> None:
-    from services.cli.commands.goal_view import print_outcome
-
+def _print_goal(goal: Goal, as_json: bool) -> None:
     if as_json:
         print_json(goal)
     else:

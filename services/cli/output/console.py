@@ -1,8 +1,8 @@
-"""What commands print: for people through rich, for programs as JSON."""
+"""Printing: for people through rich, for programs as JSON."""
 
 import textwrap
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import click
 import msgspec
@@ -20,9 +20,8 @@ STYLES = {
     "cancelled": "yellow",
     "submitted": "dim",
 }
-"""How the states of goals and tasks look."""
-
-SIGNS = {
+"""The styles of the states of goals and tasks."""
+SYMBOLS = {
     "pending": "·",
     "in_progress": "▶",
     "review": "?",
@@ -32,30 +31,35 @@ SIGNS = {
     "cancelled": "-",
     "submitted": "·",
 }
-"""The same for those who see no colour."""
+"""The same without colours."""
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """A console that prints text as it is: no markup, no guessing what to highlight."""
+    """A console that prints text as it is, without markup and automatic highlighting."""
     return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
 
 
 def colour(text: str, name: str | None) -> str:
-    """``text`` in a colour for ``click.echo``; as it is for None, and where NO_COLOR is set."""
+    """``text`` in a colour for ``click.echo``; unchanged for None and if NO_COLOR is set."""
     return click.style(text, fg=name) if name and not open_console().no_color else text
 
 
+def count(number: int, noun: str, plural: str = "s") -> str:
+    """``1 goal``, ``2 goals``: a number and its noun."""
+    return f"{number} {noun}{plural * (number != 1)}"
+
+
 def clean(text: str) -> str:
-    """``text`` on one line, without anything that could steer a terminal."""
+    """``text`` on one line without control characters, which could steer a terminal."""
     return " ".join(clean_block(text).split())
 
 
 def clean_block(text: str) -> str:
-    """``text`` with its lines, without anything that could steer a terminal."""
-    return "".join(map(_plain, text.replace("\r\n", "\n").expandtabs(4)))
+    """``text`` with its lines, without control characters."""
+    return "".join(map(_printable, text.replace("\r\n", "\n").expandtabs(4)))
 
 
-def _plain(character: str) -> str:
+def _printable(character: str) -> str:
     if character.isprintable() or character == "\n":
         return character
     return " " if character.isspace() else ""
@@ -68,9 +72,9 @@ def shorten(text: str, limit: int) -> str:
 
 
 def wrap(text: str, width: int, *, hang: int = 0) -> str:
-    """``text`` with its lines broken between words at ``width``, the further ones ``hang`` columns in.
+    """``text`` with lines wrapped at ``width``, continuation lines indented by ``hang``.
 
-    What is longer than a line, such as a path, stays whole, so that it can be copied.
+    A word longer than a line, such as a path, is not broken, so that it can be copied.
     """
     lines = textwrap.TextWrapper(
         width=width,
@@ -83,13 +87,25 @@ def wrap(text: str, width: int, *, hang: int = 0) -> str:
 
 
 def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, style: str = "") -> None:
-    """Print text: wrapped between words on a terminal, with the lines it has where it goes elsewhere.
-
-    The first ``lead`` characters have the ``style``.
-    """
+    """Print text, wrapped on a terminal, with ``style`` for the first ``lead`` characters."""
     shown = Text(wrap(text, console.width, hang=hang) if console.is_terminal else text)
     shown.stylize(style, 0, lead)
     console.print(shown, soft_wrap=True)
+
+
+def print_facts(facts: dict[str, str]) -> None:
+    """Print a line ``name: value`` for each value that is not empty."""
+    for name, value in facts.items():
+        if value:
+            click.echo(f"{click.style(clean(name), bold=True)}: {clean(value)}")
+
+
+def print_line(text: Text, console: Console) -> None:
+    """Print one line: cut to the width of a terminal, whole elsewhere."""
+    if console.is_terminal:
+        console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+    else:
+        console.print(text, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -98,27 +114,14 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """Print a value as one line of JSON."""
+    """Print a value as a line of JSON."""
     click.echo(msgspec.json.encode(value))
 
 
-def make_table(*columns: str, fold: Iterable[str] = (), right: Iterable[str] = ()) -> Table:
-    """A table without frame: ``fold`` columns wrap, the others are cut; ``right`` ones hold numbers."""
+def make_table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """A table without borders; its columns are cut to the width, those in ``right`` align right."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     for column in columns:
-        wraps = column in fold
-        table.add_column(
-            column,
-            no_wrap=not wraps,
-            overflow="fold" if wraps else "ellipsis",
-            justify="right" if column in right else "left",
-        )
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, no_wrap=True, overflow="ellipsis", justify=justify)
     return table
-
-
-def print_line(text: Text, console: Console) -> None:
-    """Print one line: cut to the width of a terminal, whole where it goes elsewhere."""
-    if console.is_terminal:
-        console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
-    else:
-        console.print(text, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Times and spans as people write and read them."""
+"""Times and spans: parsing what people type, and formatting."""
 
 import re
 from datetime import UTC, datetime
@@ -8,14 +8,14 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 def parse_span(text: str) -> float:
-    """Seconds in a span such as ``90s``, ``10m`` or ``1h30m``; raises ValueError."""
+    """Seconds of a span such as ``90s``, ``10m`` or ``1h30m``; raises ValueError."""
     if not re.fullmatch(f"(?:{SPAN.pattern})+", text):
-        raise ValueError(f"{text!r} is no span of time such as 90s, 10m, 1h30m or 2d")
+        raise ValueError(f"{text!r} is not a span of time such as 90s, 10m, 1h30m or 2d")
     return sum(float(number) * _SECONDS[unit] for number, unit in SPAN.findall(text))
 
 
 def parse_time(text: str) -> datetime:
-    """An ISO 8601 time (local where it names no zone); the fraction may be nanoseconds. Raises ValueError."""
+    """An ISO 8601 time in UTC (local time if it has no zone), with up to nine decimals. Raises ValueError."""
     shortened = re.sub(r"(\.\d{6})\d+", r"\1", text.strip())
     try:
         return datetime.fromisoformat(shortened).astimezone(UTC)
@@ -48,16 +48,16 @@ def seconds_between(start: str, end: str = "") -> float:
 
 
 def format_clock(time: str) -> str:
-    """The time of day, local, to the millisecond."""
+    """The local time of day in milliseconds."""
     local = parse_time(time).astimezone()
     return f"{local:%H:%M:%S}.{local.microsecond // 1000:03d}"
 
 
 def format_date(time: str) -> str:
-    """Date and time of day, local, to the second."""
+    """Local date and time of day in seconds."""
     return f"{parse_time(time).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def to_wire(moment: datetime) -> str:
-    """The moment as the server and the contracts want it: ISO 8601 in UTC."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def format_utc(time: datetime) -> str:
+    """ISO 8601 in UTC, as the server and the contracts require it."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

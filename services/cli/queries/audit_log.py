@@ -1,4 +1,4 @@
-"""The audit trail: what was stored, in order, and what is being stored now."""
+"""The audit log: reading it in order, following it, and verifying it against its sources."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -21,11 +21,11 @@ TRANSPORT_HEADERS = frozenset(
         "Nats-Expected-Stream",
     }
 )
-"""Headers that say how a copy came here, not what was sent."""
+"""Headers that mirroring adds to a message."""
 
 
 class Copy(NamedTuple):
-    """An audit stream's copy of a message: ``source`` and ``source_seq`` say where the original is stored."""
+    """An audit stream's copy of message ``source_seq`` of the stream ``source``."""
 
     audit: str
     audit_seq: int
@@ -38,15 +38,15 @@ class Copy(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Copies of an audit stream that were not heard live: from ``first`` to ``last``."""
+    """Sequences of an audit stream that were not received live."""
 
     audit: str
     first: int
     last: int
 
 
-def copy_of(stored: Stored) -> Copy:
-    """The copy as it says of itself; where it does not say what it is a copy of, ``source`` is empty."""
+def parse_copy(stored: Stored) -> Copy:
+    """A stored message as a copy; ``source`` is empty if its headers name none."""
     source, _, rest = stored.headers.get("Nats-Stream-Source", "").partition(" ")
     number = rest.partition(" ")[0]
     return Copy(
@@ -61,11 +61,11 @@ def copy_of(stored: Stored) -> Copy:
     )
 
 
-async def read_trail(
+async def read_audit_log(
     bus: Bus, since: datetime | None = None, until: Mapping[str, int] | None = None
 ) -> AsyncGenerator[Copy, None]:
-    """Both audit streams, merged by time of storing, from a moment on, up to the sequences in ``until``."""
-    until = until if until is not None else await positions(bus)
+    """Both audit streams, merged by storage time, from a time on, up to the sequences in ``until``."""
+    until = until if until is not None else await read_positions(bus)
     async with AsyncExitStack() as stack:
         streams = [
             await stack.enter_async_context(aclosing(scan(bus, audit, since=since, until=end)))
@@ -74,41 +74,41 @@ async def read_trail(
         ]
         waiting = [(stored, stream) for stream in streams if (stored := await anext(stream, None))]
         while waiting:
-            # The server leaves out zeros at the end of a fraction.
+            # The server omits trailing zeros of a fraction.
             earliest = min(waiting, key=lambda pair: pair[0].time.rstrip("Z"))
             stored, stream = earliest
-            yield copy_of(stored)
+            yield parse_copy(stored)
             waiting.remove(earliest)
             if following := await anext(stream, None):
                 waiting.append((following, stream))
 
 
-async def positions(bus: Bus) -> dict[str, int]:
+async def read_positions(bus: Bus) -> dict[str, int]:
     """The last sequence of each audit stream."""
     return {audit: await last_sequence(bus, audit) for audit in subjects.AUDITED.values()}
 
 
-class Tail:
-    """The audit trail as it grows, without a hole.
+class AuditFollower:
+    """The audit log as it grows, complete.
 
-    The server republishes each copy with its sequence in the audit stream. Where one is skipped, for
-    instance because the connection was lost, a Gap is given, and then what was missed, read from the stream.
+    The server republishes each copy with its sequence in the audit stream. If sequences are skipped, for
+    instance after a lost connection, a Gap is yielded, and then the missed copies, read from the stream.
     """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._heard: asyncio.Queue[Copy] = asyncio.Queue()
+        self._received: asyncio.Queue[Copy] = asyncio.Queue()
 
     async def follow(self, since: datetime | None = None) -> AsyncGenerator[Copy | Gap, None]:
-        """What was stored from ``since`` on (None: from now on), and then what comes."""
-        await self._bus.subscribe(subjects.AUDIT_ALL, self._hear)
-        reached = await positions(self._bus)
+        """The copies from ``since`` on (None: from now on), without end."""
+        await self._bus.subscribe(subjects.AUDIT_ALL, self._receive)
+        reached = await read_positions(self._bus)
         if since is not None:
-            async with aclosing(read_trail(self._bus, since, dict(reached))) as history:
+            async with aclosing(read_audit_log(self._bus, since, dict(reached))) as history:
                 async for copy in history:
                     yield copy
         while True:
-            copy = await self._heard.get()
+            copy = await self._received.get()
             last = reached.get(copy.audit, 0)
             if copy.audit_seq <= last:
                 continue
@@ -118,11 +118,11 @@ class Tail:
                     scan(self._bus, copy.audit, seq=last + 1, until=copy.audit_seq - 1)
                 ) as missed:
                     async for stored in missed:
-                        yield copy_of(stored)
+                        yield parse_copy(stored)
             reached[copy.audit] = copy.audit_seq
             yield copy
 
-    async def _hear(self, _: str, payload: bytes, headers: dict[str, str]) -> None:
+    async def _receive(self, _: str, payload: bytes, headers: dict[str, str]) -> None:
         kept = dict(headers)
         stored = Stored(
             stream=kept.pop("Nats-Stream"),
@@ -132,22 +132,22 @@ class Tail:
             headers=kept,
             time=kept.pop("Nats-Time-Stamp"),
         )
-        self._heard.put_nowait(copy_of(stored))
+        self._received.put_nowait(parse_copy(stored))
 
 
 MAX_LISTED = 20
-"""The most problems that are described; the others are counted."""
-PATIENCE = 10.0
-"""Seconds the server is given to copy what was stored last."""
-TELL_EVERY = 1_000
-"""Messages between signs of progress."""
+"""The most problems that are described; the others are only counted."""
+COPY_TIMEOUT = 10.0
+"""Seconds until the last message must have been copied."""
+PROGRESS_INTERVAL = 1_000
+"""Messages between two progress reports."""
 
 
-class Finding(msgspec.Struct, kw_only=True):
-    """What comparing an audit stream with its source showed.
+class Verification(msgspec.Struct, kw_only=True):
+    """The result of comparing an audit stream with its source.
 
-    ``removed_count`` counts messages that are in the audit stream and not in the source any more, such as
-    dropped dead letters: that is no problem, it is what the audit stream is for.
+    ``removed_count`` counts messages that were removed from the source later, such as dropped dead letters:
+    that is not a problem, the audit stream exists to keep them.
     """
 
     source: str
@@ -157,8 +157,8 @@ class Finding(msgspec.Struct, kw_only=True):
     problem_count: int = 0
     problems: list[str] = []
 
-    def object_to(self, problem: str) -> None:
-        """Note a problem."""
+    def add_problem(self, problem: str) -> None:
+        """Count a problem, and keep its description."""
         self.problem_count += 1
         if len(self.problems) < MAX_LISTED:
             self.problems.append(problem)
@@ -168,37 +168,37 @@ async def verify_copies(
     bus: Bus,
     source: str,
     audit: str,
-    tell: Callable[[str], None] = lambda _: None,
-    patience: float = PATIENCE,
-) -> Finding:
+    report: Callable[[str], None] = lambda _: None,
+    timeout: float = COPY_TIMEOUT,
+) -> Verification:
     """Compare every message of ``source`` stored until now with its copy in ``audit``.
 
-    Waits at most ``patience`` seconds for the last copy; ``tell`` gets signs of progress.
+    Waits at most ``timeout`` seconds for the last copy; ``report`` gets the progress.
     """
-    finding = Finding(source=source, audit=audit, problems=[])
+    result = Verification(source=source, audit=audit, problems=[])
     end = await last_sequence(bus, source)
-    await _await_copies(bus, audit, end, patience)
-    await _check_protection(bus, finding)
-    await _compare_all(bus, finding, end, tell)
-    return finding
+    await _wait_for_copies(bus, audit, end, timeout)
+    await _check_protection(bus, result)
+    await _compare_all(bus, result, end, report)
+    return result
 
 
-async def _compare_all(bus: Bus, finding: Finding, end: int, tell: Callable[[str], None]) -> None:
-    originals = _Originals(scan(bus, finding.source, until=end))
+async def _compare_all(bus: Bus, result: Verification, end: int, report: Callable[[str], None]) -> None:
+    originals = _Originals(scan(bus, result.source, until=end))
     position = copied = 0
-    async with aclosing(scan(bus, finding.audit)) as copies:
+    async with aclosing(scan(bus, result.audit)) as copies:
         async for stored in copies:
-            copy = copy_of(stored)
+            copy = parse_copy(stored)
             if copy.source_seq > end:
                 break
-            if _is_in_place(finding, copy, position, copied):
+            if _check_position(result, copy, position, copied):
                 copied = copy.source_seq
-                _compare(finding, copy, await originals.find(copied))
+                _compare(result, copy, await originals.find(copied))
             position = copy.audit_seq
-            if finding.compared % TELL_EVERY == 0:
-                tell(f"{finding.source}: {finding.compared:,} of {end:,} messages compared")
+            if result.compared % PROGRESS_INTERVAL == 0:
+                report(f"{result.source}: {result.compared:,} of {end:,} messages compared")
     if copied < end:
-        finding.object_to(f"{_range(finding.source, copied + 1, end)} no copy")
+        result.add_problem(f"{_range(result.source, copied + 1, end)} no copy")
 
 
 class _Originals:
@@ -209,7 +209,7 @@ class _Originals:
         self._ahead: Stored | None = None
 
     async def find(self, seq: int) -> Stored | None:
-        """The message of this sequence, None where it was removed; sequences must be asked for in order."""
+        """The message with this sequence, None if it was removed; sequences must be requested in order."""
         while self._ahead is None or self._ahead.seq < seq:
             following = await anext(self._messages, None)
             if following is None:
@@ -218,50 +218,50 @@ class _Originals:
         return self._ahead if self._ahead.seq == seq else None
 
 
-def _is_in_place(finding: Finding, copy: Copy, position: int, copied: int) -> bool:
-    """Whether the copy is of a later message than the copy before; notes what is missing between them."""
+def _check_position(result: Verification, copy: Copy, position: int, copied: int) -> bool:
+    """Whether the copy follows the copy before; adds a problem for what is missing between them."""
     if copy.audit_seq != position + 1:
-        finding.object_to(f"{_range(finding.audit, position + 1, copy.audit_seq - 1)} been removed")
-    if copy.source != finding.source:
-        finding.object_to(f"{finding.audit} {copy.audit_seq} is no copy of a message of {finding.source}")
+        result.add_problem(f"{_range(result.audit, position + 1, copy.audit_seq - 1)} been removed")
+    if copy.source != result.source:
+        result.add_problem(f"{result.audit} {copy.audit_seq} is not a copy of a message of {result.source}")
         return False
     if copy.source_seq <= copied:
-        finding.object_to(
-            f"{finding.audit} {copy.audit_seq} repeats {finding.source} {copy.source_seq}, out of order"
+        result.add_problem(
+            f"{result.audit} {copy.audit_seq} repeats {result.source} {copy.source_seq}, out of order"
         )
         return False
     if copy.source_seq > copied + 1:
-        finding.object_to(f"{_range(finding.source, copied + 1, copy.source_seq - 1)} no copy")
+        result.add_problem(f"{_range(result.source, copied + 1, copy.source_seq - 1)} no copy")
     return True
 
 
-def _compare(finding: Finding, copy: Copy, original: Stored | None) -> None:
-    finding.compared += 1
+def _compare(result: Verification, copy: Copy, original: Stored | None) -> None:
+    result.compared += 1
     if original is None:
-        finding.removed_count += 1
+        result.removed_count += 1
     elif (original.subject, original.data) != (copy.subject, copy.data):
-        finding.object_to(f"{finding.audit} {copy.audit_seq} differs from {finding.source} {copy.source_seq}")
+        result.add_problem(f"{result.audit} {copy.audit_seq} differs from {result.source} {copy.source_seq}")
 
 
 def _range(stream: str, first: int, last: int) -> str:
     return f"{stream} {first} has" if first == last else f"{stream} {first} to {last} have"
 
 
-async def _await_copies(bus: Bus, audit: str, end: int, patience: float) -> None:
-    """Wait for the copy of message ``end``: copying follows storing, and is no gap while it does."""
-    deadline = asyncio.get_running_loop().time() + patience
+async def _wait_for_copies(bus: Bus, audit: str, end: int, timeout: float) -> None:
+    """Wait for the copy of message ``end``: the server copies asynchronously."""
+    deadline = asyncio.get_running_loop().time() + timeout
     while asyncio.get_running_loop().time() < deadline:
         last = await last_sequence(bus, audit)
-        newest = [copy_of(stored) async for stored in scan(bus, audit, seq=last)] if last else []
+        newest = [parse_copy(stored) async for stored in scan(bus, audit, seq=last)] if last else []
         if not end or (newest and newest[-1].source_seq >= end):
             return
         await asyncio.sleep(0.1)
 
 
-async def _check_protection(bus: Bus, finding: Finding) -> None:
-    info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{finding.audit}")
+async def _check_protection(bus: Bus, result: Verification) -> None:
+    info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{result.audit}")
     for setting in ("deny_delete", "deny_purge"):
         if not info["config"].get(setting):
-            finding.object_to(
-                f"{finding.audit} is not protected: {setting} is off; 'mailroom provision' sets it"
+            result.add_problem(
+                f"{result.audit} is not protected: {setting} is off; 'mailroom provision' sets it"
             )

@@ -1,4 +1,4 @@
-"""The office's figures, reckoned from its log: how quick, well informed and safe it is, and each agent."""
+"""Metrics of the log: velocity, context hits, drift, policy, and the experience of each agent."""
 
 import math
 from collections import Counter
@@ -9,14 +9,14 @@ import msgspec
 
 from shared.contracts import CommandVerdict, Experience
 
-ATOMIC = 30.0
+TARGET_SECONDS = 30.0
 """Seconds within which a task should be done (docs/benchmarks.md)."""
-HIT = 0.75
-"""The relevance, 0 to 1, above which what memory brought counts as a hit."""
+RELEVANT = 0.75
+"""The relevance, 0 to 1, above which a memory counts as a hit."""
 
 
 class Velocity(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from handed out to completed; ``within_target`` is the share within ATOMIC seconds."""
+    """Seconds from issued to completed; ``within_target`` is the share within TARGET_SECONDS."""
 
     tasks: int
     p50: float
@@ -25,7 +25,7 @@ class Velocity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextHits(msgspec.Struct, frozen=True, kw_only=True):
-    """How relevant retrieved memory was: the share of ``items`` above HIT, and the mean."""
+    """The relevance of retrieved memories: ``rate`` is the share of ``items`` above RELEVANT."""
 
     items: int
     hits: int
@@ -33,8 +33,8 @@ class ContextHits(msgspec.Struct, frozen=True, kw_only=True):
     mean: float
 
 
-class DriftFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Import rules broken, over all inspections, and in the last one of each that was made."""
+class DriftMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Broken import rules, in all inspections and in the last one."""
 
     inspections: int
     rules: int
@@ -43,11 +43,11 @@ class DriftFigures(msgspec.Struct, frozen=True, kw_only=True):
     last_violations: int
 
 
-class SafetyFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Commands the policy did not simply allow; ``ran`` are those that were begun all the same.
+class PolicyMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Commands that the policy denied or asked about; ``ran`` are those that ran without a grant.
 
     Of those ``asked`` about some were ``granted`` and some ``refused``; the others have no answer.
-    ``catch_rate`` is the share of them that did not run without a person's grant: it has to be 1.
+    ``catch_rate`` is the share that did not run without a grant: it must be 1.
     """
 
     judged: int
@@ -60,16 +60,16 @@ class SafetyFigures(msgspec.Struct, frozen=True, kw_only=True):
     rules: dict[str, int]
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures; null where the log holds nothing to reckon one from."""
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """All metrics; null if the log has no data for one."""
 
     messages: int
     tasks: dict[str, int]
     velocity: Velocity | None
     velocity_by_agent: dict[str, Velocity]
     context_hits: ContextHits | None
-    drift: DriftFigures | None
-    safety: SafetyFigures | None
+    drift: DriftMetrics | None
+    safety: PolicyMetrics | None
     agents: tuple[Experience, ...]
 
 
@@ -87,8 +87,8 @@ class Sample(NamedTuple):
     cost: float
 
 
-def velocity_of(seconds: Iterable[float]) -> Velocity | None:
-    """The velocity of tasks that took so long; None for none."""
+def compute_velocity(seconds: Iterable[float]) -> Velocity | None:
+    """The velocity of tasks from their seconds; None without tasks."""
     ordered = sorted(seconds)
     if not ordered:
         return None
@@ -96,26 +96,26 @@ def velocity_of(seconds: Iterable[float]) -> Velocity | None:
         tasks=len(ordered),
         p50=round(_percentile(ordered, 0.5), 3),
         p95=round(_percentile(ordered, 0.95), 3),
-        within_target=sum(each <= ATOMIC for each in ordered) / len(ordered),
+        within_target=sum(each <= TARGET_SECONDS for each in ordered) / len(ordered),
     )
 
 
 def _percentile(ordered: list[float], share: float) -> float:
-    """The least of them that ``share`` of them do not exceed (nearest rank)."""
+    """The nearest-rank percentile: always one of the values, which statistics.quantiles interpolates."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def hits_of(scores: Sequence[float]) -> ContextHits | None:
-    """How often memory was relevant; None where nothing says so."""
+def compute_context_hits(scores: Sequence[float]) -> ContextHits | None:
+    """The share of relevant memories; None without scores."""
     if not scores:
         return None
-    hits = sum(score > HIT for score in scores)
+    hits = sum(score > RELEVANT for score in scores)
     mean = sum(scores) / len(scores)
     return ContextHits(items=len(scores), hits=hits, rate=hits / len(scores), mean=round(mean, 4))
 
 
-def experiences_of(samples: Iterable[Sample]) -> tuple[Experience, ...]:
-    """What the tasks teach about each agent and kind of task; the conductor keeps the same of its own."""
+def compute_experiences(samples: Iterable[Sample]) -> tuple[Experience, ...]:
+    """The experience with each agent and kind of task, as the conductor records it too."""
     found: dict[tuple[str, str], Experience] = {}
     for sample in sorted(samples):
         key = (sample.agent, sample.kind)
@@ -131,12 +131,12 @@ def experiences_of(samples: Iterable[Sample]) -> tuple[Experience, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def drift_of(inspections: Sequence[tuple[str, list[int]]]) -> DriftFigures | None:
-    """Broken rules, from the time of each inspection and the violations of each rule; None without any."""
+def compute_drift(inspections: Sequence[tuple[str, list[int]]]) -> DriftMetrics | None:
+    """From the time of each inspection and its violations per rule; None without inspections."""
     if not inspections:
         return None
     counts = [broken for _, broken in sorted(inspections)]
-    return DriftFigures(
+    return DriftMetrics(
         inspections=len(inspections),
         rules=sum(map(len, counts)),
         broken=sum(count > 0 for rules in counts for count in rules),
@@ -145,15 +145,15 @@ def drift_of(inspections: Sequence[tuple[str, list[int]]]) -> DriftFigures | Non
     )
 
 
-class Begun(msgspec.Struct):
-    """A line of a task's journal: what it began outside, and when."""
+class JournalEntry(msgspec.Struct):
+    """A line of a task's journal: an effect that it began, and when."""
 
     what: str = ""
     started_at: str = ""
 
 
 class Judged(msgspec.Struct):
-    """How the policy judged a command, as far as figures need it."""
+    """A verdict of the policy."""
 
     command: str
     verdict: str
@@ -165,7 +165,7 @@ class Judged(msgspec.Struct):
 
 
 class Asked(msgspec.Struct):
-    """What a person was asked to allow."""
+    """A request for approval."""
 
     approval_id: str
     what: str = ""
@@ -175,83 +175,66 @@ class Asked(msgspec.Struct):
 
 
 class Answered(msgspec.Struct):
-    """What the person said."""
+    """The answer to one."""
 
     approval_id: str
     granted: bool = False
 
 
-class Safety:
-    """Puts together what the policy said, what people answered, and what the tasks' journals tell."""
+class PolicyTracker:
+    """Verdicts of the policy, requests and answers by approval id, and journals by task id."""
 
     def __init__(self) -> None:
-        self._judged: list[Judged] = []
-        self._asked: dict[str, Asked] = {}
-        self._answered: dict[str, bool] = {}
-        self._begun: dict[str, tuple[Begun, ...]] = {}
+        self.judged: list[Judged] = []
+        self.asked: dict[str, Asked] = {}
+        self.granted: dict[str, bool] = {}
+        self.journals: dict[str, tuple[JournalEntry, ...]] = {}
 
-    def take_judged(self, judged: Judged) -> None:
-        """A command that was denied or left to a person."""
-        self._judged.append(judged)
-
-    def take_asked(self, asked: Asked) -> None:
-        """A question to a person."""
-        self._asked[asked.approval_id] = asked
-
-    def take_answered(self, answered: Answered) -> None:
-        """The answer to one."""
-        self._answered[answered.approval_id] = answered.granted
-
-    def take_journal(self, task_id: str, begun: tuple[Begun, ...]) -> None:
-        """The journal of a task as it stands."""
-        self._begun[task_id] = begun
-
-    def figures(self) -> SafetyFigures | None:
-        """What it all comes to; None where the policy never had to stop a command."""
-        if not self._judged:
+    def metrics(self) -> PolicyMetrics | None:
+        """The metrics; None if the policy allowed every command."""
+        if not self.judged:
             return None
-        ran = tuple(judged.command[:200] for judged in self._judged if self._ran_unasked(judged))
-        verdicts = Counter(judged.verdict for judged in self._judged)
-        answers = [self._answer(judged) for judged in self._judged if judged.verdict == CommandVerdict.ASK]
-        return SafetyFigures(
-            judged=len(self._judged),
+        ran = tuple(judged.command[:200] for judged in self.judged if self._ran_unasked(judged))
+        verdicts = Counter(judged.verdict for judged in self.judged)
+        answers = [self._answer(judged) for judged in self.judged if judged.verdict == CommandVerdict.ASK]
+        return PolicyMetrics(
+            judged=len(self.judged),
             denied=verdicts[CommandVerdict.DENY],
             asked=verdicts[CommandVerdict.ASK],
             granted=answers.count(True),
             refused=answers.count(False),
             ran=ran,
-            catch_rate=1 - len(ran) / len(self._judged),
-            rules=dict(Counter(judged.rule for judged in self._judged).most_common()),
+            catch_rate=1 - len(ran) / len(self.judged),
+            rules=dict(Counter(judged.rule for judged in self.judged).most_common()),
         )
 
     def _ran_unasked(self, judged: Judged) -> bool:
-        """Whether the journal of its task says that a command was begun after it was judged, ungranted."""
+        """Whether, by the journal of its task, a command ran after its verdict and without a grant."""
         if judged.verdict == CommandVerdict.ASK and self._answer(judged):
             return False
         return any(
             _is_run_of(effect.what, judged.command) and effect.started_at >= judged.created_at
-            for effect in self._begun.get(judged.task_id, ())
+            for effect in self.journals.get(judged.task_id, ())
         )
 
     def _answer(self, judged: Judged) -> bool | None:
-        """What a person said of it in its goal; None for nothing."""
+        """A person's answer about the command in its goal; None without one."""
         answers = {
-            self._answered.get(approval_id)
-            for approval_id, asked in self._asked.items()
+            self.granted.get(approval_id)
+            for approval_id, asked in self.asked.items()
             if asked.goal_id == judged.goal_id and _is_about(asked, judged)
         }
         return True if True in answers else False if False in answers else None
 
 
 def _is_about(asked: Asked, judged: Judged) -> bool:
-    """A command is asked about in its own words, what becomes one on the way (cp) with the same reason."""
-    named = asked.what.startswith("run ")
-    return (
-        asked.what.endswith(judged.command) if named else (asked.rule, asked.why) == (judged.rule, judged.why)
-    )
+    """Whether a request is about a command: it names it, or else has the same rule and reason (as for cp)."""
+    if asked.what.startswith("run "):
+        return asked.what.endswith(judged.command)
+    return (asked.rule, asked.why) == (judged.rule, judged.why)
 
 
 def _is_run_of(what: str, command: str) -> bool:
-    """Whether a journal's note, which may be shortened, tells of this command."""
+    """Whether a journal entry, which may be shortened, is about this command."""
     note = what.removeprefix("run: ").partition("… [")[0]
     return what.startswith("run: ") and bool(note) and " ".join(command.split()).startswith(note)

@@ -1,9 +1,10 @@
-"""Reading the log for figures: what each message adds to them, and nothing else of it."""
+"""Reading the metrics from the log; only the fields that they need are decoded."""
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -11,23 +12,21 @@ from services.cli.output.times import parse_time
 from services.cli.queries.metrics import (
     Answered,
     Asked,
-    Begun,
-    Figures,
+    JournalEntry,
     Judged,
-    Safety,
+    Metrics,
+    PolicyTracker,
     Sample,
-    drift_of,
-    experiences_of,
-    hits_of,
-    velocity_of,
+    compute_context_hits,
+    compute_drift,
+    compute_experiences,
+    compute_velocity,
 )
+from services.cli.queries.records import LAST_BATCH, count_subjects, read_last, scan
+from shared import subjects
+from shared.bus import Bus, Stored
 from shared.contracts import TaskStatus
 from shared.contracts.learning import kind_of
-
-if TYPE_CHECKING:
-    from services.cli.queries.metrics import Figures
-    from shared.bus import Bus
-
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 
@@ -48,12 +47,12 @@ class _Result(msgspec.Struct):
 
 
 class _Record(msgspec.Struct):
-    """A task's record as far as figures need it."""
+    """The fields of a task's record that metrics need."""
 
     task: _Task
     type: str = ""
     attempt: int = 0
-    journal: tuple[Begun, ...] = ()
+    journal: tuple[JournalEntry, ...] = ()
     result: _Result | None = None
 
 
@@ -66,8 +65,8 @@ class _Response(msgspec.Struct):
     context_used: Any = None
 
 
-class Tally:
-    """Adds up what messages say, in whatever order of kinds; ``figures`` is the sum."""
+class MetricsReader:
+    """Collects messages in any order; ``metrics`` evaluates them."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -75,24 +74,24 @@ class Tally:
         self._seconds: dict[str, list[float]] = {}
         self._scores: list[float] = []
         self._drift: list[tuple[str, list[int]]] = []
-        self._safety = Safety()
+        self._policy = PolicyTracker()
         self._samples: list[Sample] = []
 
-    def take_record(self, data: bytes) -> None:
-        """A message on a task's state subject."""
+    def add_record(self, data: bytes) -> None:
+        """Add a record of a task."""
         record = self._read(data, _Record)
         if record is None or not record.type.startswith("task_changed."):
             return
         task = record.task
         if record.journal:
-            self._safety.take_journal(task.task_id, record.journal)
+            self._policy.journals[task.task_id] = record.journal
         if record.result is None and task.status not in ENDED:
             return
         self._ended[task.status] += 1
         if record.result is not None:
-            self._take_result(record, record.result)
+            self._add_result(record, record.result)
 
-    def _take_result(self, record: _Record, result: _Result) -> None:
+    def _add_result(self, record: _Record, result: _Result) -> None:
         task, meta = record.task, _mapping(result.metadata)
         seconds = _seconds(task.created_at, result.completed_at)
         done = task.status == TaskStatus.COMPLETED
@@ -116,34 +115,34 @@ class Tally:
                 cost=_number(usage.get("cost")),
             )
         )
-        self._take_context(meta.get("context"))
+        self._add_context(meta.get("context"))
         rules = _mapping(meta.get("inspection")).get("drift") or meta.get("drift")
         if isinstance(rules, list):
             self._drift.append((result.completed_at, [_violations(rule) for rule in _mappings(rules)]))
 
-    def _take_context(self, found: Any) -> None:
+    def _add_context(self, found: Any) -> None:
         context = _mapping(found)
         scores = context.get("scores") or [item.get("score") for item in _mappings(context.get("bullets"))]
         self._scores += [float(score) for score in scores if isinstance(score, int | float)]
 
-    def take_letter(self, data: bytes) -> None:
-        """A letter of the front desk: its answers say what they rest on."""
-        letter = self._read(data, _Response)
-        if letter is not None and letter.type.startswith("response."):
-            self._take_context(letter.context_used)
+    def add_mail(self, data: bytes) -> None:
+        """Add a message of nexus: its answers have the memories they used."""
+        response = self._read(data, _Response)
+        if response is not None and response.type.startswith("response."):
+            self._add_context(response.context_used)
 
-    def take_judged(self, data: bytes) -> None:
-        """An event that says how the policy judged a command."""
+    def add_judged(self, data: bytes) -> None:
+        """Add a verdict of the policy."""
         if (judged := self._read(data, Judged)) is not None:
-            self._safety.take_judged(judged)
+            self._policy.judged.append(judged)
 
-    def take_approval(self, subject: str, data: bytes) -> None:
-        """A question to a person, or the answer."""
+    def add_approval(self, subject: str, data: bytes) -> None:
+        """Add a request for approval, or an answer."""
         if ".asked." in subject:
             if (asked := self._read(data, Asked)) is not None:
-                self._safety.take_asked(asked)
+                self._policy.asked[asked.approval_id] = asked
         elif (answered := self._read(data, Answered)) is not None:
-            self._safety.take_answered(answered)
+            self._policy.granted[answered.approval_id] = answered.granted
 
     def _read(self, data: bytes, kind: type[Any]) -> Any:
         self.messages += 1
@@ -152,22 +151,22 @@ class Tally:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
 
-    def figures(self) -> Figures:
-        """What it all comes to."""
+    def metrics(self) -> Metrics:
+        """The metrics of all messages."""
         every = [seconds for times in self._seconds.values() for seconds in times]
-        return Figures(
+        return Metrics(
             messages=self.messages,
             tasks=dict(sorted(self._ended.items())),
-            velocity=velocity_of(every),
+            velocity=compute_velocity(every),
             velocity_by_agent={
                 agent: found
                 for agent, times in sorted(self._seconds.items())
-                if (found := velocity_of(times)) is not None
+                if (found := compute_velocity(times)) is not None
             },
-            context_hits=hits_of(self._scores),
-            drift=drift_of(self._drift),
-            safety=self._safety.figures(),
-            agents=experiences_of(self._samples),
+            context_hits=compute_context_hits(self._scores),
+            drift=compute_drift(self._drift),
+            safety=self._policy.metrics(),
+            agents=compute_experiences(self._samples),
         )
 
 
@@ -200,34 +199,27 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-async def read_figures(bus: "Bus", since: datetime | None = None) -> "Figures":
-    """The figures of what the log holds from ``since`` on (None: of all of it)."""
-    from services.cli.queries.records import LAST_AT_ONCE, count_subjects, read_last, scan
-    from shared import subjects
+async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
+    """The metrics of the log from ``since`` on (None: of all of it)."""
+    reader = MetricsReader()
 
-    tally = Tally()
+    async def add_all(add: Callable[[Stored], None], pattern: str, since: datetime | None) -> None:
+        async with aclosing(scan(bus, subjects.OFFICE, pattern, since=since)) as found:
+            async for stored in found:
+                add(stored)
+
     records = subjects.state("*", "*", "*")
     if since is None:
-        # How a task stands says all there is to know of it: a third of what the log holds of it, or less.
+        # The last record of a task has all that is needed, in a third of the messages or less.
         names = list(await count_subjects(bus, subjects.OFFICE, records))
-        for begin in range(0, len(names), LAST_AT_ONCE):
-            page = await read_last(bus, subjects.OFFICE, names[begin : begin + LAST_AT_ONCE])
+        for begin in range(0, len(names), LAST_BATCH):
+            page = await read_last(bus, subjects.OFFICE, names[begin : begin + LAST_BATCH])
             for stored in page.values():
-                tally.take_record(stored.data)
+                reader.add_record(stored.data)
     else:
-        async with aclosing(scan(bus, subjects.OFFICE, records, since=since)) as found:
-            async for stored in found:
-                tally.take_record(stored.data)
-    async with aclosing(scan(bus, subjects.OFFICE, subjects.mail("*", subjects.NEXUS), since=since)) as found:
-        async for stored in found:
-            tally.take_letter(stored.data)
-    async with aclosing(
-        scan(bus, subjects.OFFICE, subjects.event("*", "command_judged"), since=since)
-    ) as found:
-        async for stored in found:
-            tally.take_judged(stored.data)
-    # A grant may be older than the command that it lets run.
-    async with aclosing(scan(bus, subjects.OFFICE, "approval.>")) as found:
-        async for stored in found:
-            tally.take_approval(stored.subject, stored.data)
-    return tally.figures()
+        await add_all(lambda each: reader.add_record(each.data), records, since)
+    await add_all(lambda each: reader.add_mail(each.data), subjects.mail("*", subjects.NEXUS), since)
+    await add_all(lambda each: reader.add_judged(each.data), subjects.event("*", "command_judged"), since)
+    # A grant may be older than the command that it allows.
+    await add_all(lambda each: reader.add_approval(each.subject, each.data), "approval.>", None)
+    return reader.metrics()

@@ -1,31 +1,37 @@
-"""Reading what the office's streams hold: ranges, last messages, goals, processes."""
+"""Reading streams: ranges, last messages, goals, tasks, presences; and waiting for a message."""
 
+import asyncio
 import difflib
 import json
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import msgspec
 
-from services.cli.output.times import to_wire
+from services.cli.output.times import format_utc
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import Goal, Presence, StateChanged, TaskChanged
-from shared.errors import BusUnavailable, MailroomError
+from shared.contracts import DeadLetter, Goal, Presence, StateChanged, TaskChanged
+from shared.errors import BusError, BusUnavailable, MailroomError
 
-if TYPE_CHECKING:
-    from shared.bus import Bus
+T = TypeVar("T")
+PAGE = 500
+"""Messages per request."""
+PAGE_BYTES = 4 * 1024 * 1024
+"""Bytes per request: the most that is buffered if whatever reads our output is slow."""
+LAST_BATCH = 200
+"""Subjects per request for last messages; the server allows 1,024."""
+MAX_READS = 3
+"""How often a page is requested that was cut short, for instance by a lost connection."""
 
 
-async def call_server(bus: "Bus", verb: str, body: object = None) -> dict[str, object]:
-    """Ask the server's JetStream interface, for instance ``STREAM.INFO.OFFICE``.
+async def call_server(bus: Bus, verb: str, body: object = None) -> dict[str, object]:
+    """Call the server's JetStream API, for instance ``STREAM.INFO.OFFICE``.
 
-    Raises BusError with the server's reason where it refuses.
+    Raises BusError with the server's reason if it refuses.
     """
-    from shared.errors import BusError
-
     answer = await bus.request(f"$JS.API.{verb}", json.dumps(body).encode() if body is not None else b"")
     result: dict[str, object] = json.loads(answer)
     if error := result.get("error"):
@@ -34,21 +40,11 @@ async def call_server(bus: "Bus", verb: str, body: object = None) -> dict[str, o
     return result
 
 
-PAGE = 500
-"""Messages asked for at once."""
-PAGE_BYTES = 4 * 1024 * 1024
-"""Bytes asked for at once: no more than waits in buffers when whoever reads our output is slow."""
-LAST_AT_ONCE = 200
-"""Subjects whose last message is asked for at once; the server refuses more than 1,024."""
-READ_TRIES = 3
-"""How often a page that was cut short, as by a lost connection, is asked for."""
-
-
 async def scan(
     bus: Bus, stream: str, subject: str = ">", *, seq: int = 1, since: datetime | None = None, until: int = 0
 ) -> AsyncGenerator[Stored, None]:
-    """A stream's messages in order, from a sequence or a moment on, up to sequence ``until`` (0: the end)."""
-    start: dict[str, object] = {"start_time": to_wire(since)} if since else {"seq": max(seq, 1)}
+    """A stream's messages in order, from a sequence or a time on, up to sequence ``until`` (0: the end)."""
+    start: dict[str, object] = {"start_time": format_utc(since)} if since else {"seq": max(seq, 1)}
     failures = 0
     while True:
         found = False
@@ -63,16 +59,16 @@ async def scan(
                     yield stored
         except BusUnavailable:
             failures += 1
-            if failures >= READ_TRIES:
+            if failures >= MAX_READS:
                 raise
             continue
         if not found:
             return
 
 
-async def read_one(bus: Bus, stream: str, seq: int) -> Stored | None:
-    """The message of this very sequence; None where it was deleted or is not there yet."""
-    if seq >= 2**63:  # the server does not even read such a number
+async def read_message(bus: Bus, stream: str, seq: int) -> Stored | None:
+    """The message with this sequence; None if it was deleted or does not exist yet."""
+    if seq >= 2**63:  # the server cannot parse such a number
         return None
     async with aclosing(scan(bus, stream, seq=seq, until=seq)) as found:
         async for stored in found:
@@ -81,26 +77,25 @@ async def read_one(bus: Bus, stream: str, seq: int) -> Stored | None:
 
 
 async def read_last(bus: Bus, stream: str, names: Iterable[str]) -> dict[str, Stored]:
-    """The last message on each of these subjects that has one."""
+    """The last message of each of these subjects that has one."""
     wanted = list(names)
     found: dict[str, Stored] = {}
-    for begin in range(0, len(wanted), LAST_AT_ONCE):
-        asked = wanted[begin : begin + LAST_AT_ONCE]
+    for begin in range(0, len(wanted), LAST_BATCH):
+        asked = wanted[begin : begin + LAST_BATCH]
         while asked:
             page = [stored async for stored in bus.read(stream, {"multi_last": asked, "batch": len(asked)})]
             found |= {stored.subject: stored for stored in page}
-            # An answer may be cut short by its size; what is asked for again in vain does not exist.
+            # A large answer may be cut short: ask for the rest until an answer is empty.
             asked = [name for name in asked if name not in found] if page else []
     return found
 
 
 async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
-    """How many messages each subject that fits ``pattern`` holds."""
+    """The number of messages of each subject that matches ``pattern``."""
     found: dict[str, int] = {}
     while True:
-        info = await call_server(
-            bus, f"STREAM.INFO.{stream}", {"subjects_filter": pattern, "offset": len(found)}
-        )
+        request = {"subjects_filter": pattern, "offset": len(found)}
+        info = await call_server(bus, f"STREAM.INFO.{stream}", request)
         state = info["state"]
         assert isinstance(state, dict)
         page = state.get("subjects") or {}
@@ -110,28 +105,27 @@ async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
 
 
 async def last_sequence(bus: Bus, stream: str) -> int:
-    """The sequence of the last message a stream took."""
-    info = await call_server(bus, f"STREAM.INFO.{stream}")
-    state = info["state"]
+    """The sequence of a stream's last message."""
+    state = (await call_server(bus, f"STREAM.INFO.{stream}"))["state"]
     assert isinstance(state, dict)
     return int(state["last_seq"])
 
 
 async def read_goal(bus: Bus, goal_id: str) -> tuple[Goal, Stored] | None:
-    """A goal as it stands, and the record that says so."""
+    """A goal, and the message with its record."""
     stored = await bus.last(subjects.OFFICE, subjects.goal(goal_id))
-    goal = _goal_in(stored) if stored else None
+    goal = _decode_goal(stored) if stored else None
     return (goal, stored) if goal and stored else None
 
 
 async def read_goals(bus: Bus) -> list[Goal]:
-    """Every goal as it stands, the one that changed last at the end."""
+    """Every goal, the one that changed last at the end."""
     names = await count_subjects(bus, subjects.OFFICE, subjects.goal("*"))
     records = sorted((await read_last(bus, subjects.OFFICE, names)).values(), key=lambda stored: stored.seq)
-    return [goal for goal in map(_goal_in, records) if goal]
+    return [goal for goal in map(_decode_goal, records) if goal]
 
 
-def _goal_in(stored: Stored) -> Goal | None:
+def _decode_goal(stored: Stored) -> Goal | None:
     try:
         return StateChanged.from_json(stored.data).goal
     except (ValueError, msgspec.MsgspecError):
@@ -139,25 +133,74 @@ def _goal_in(stored: Stored) -> Goal | None:
 
 
 async def read_tasks(bus: Bus, names: Sequence[str]) -> dict[str, TaskChanged]:
-    """The records of tasks, by the state subjects ``names``, as they stand."""
+    """The last records of tasks, by their state subjects ``names``."""
     found = await read_last(bus, subjects.OFFICE, names)
     return {name: TaskChanged.from_json(stored.data) for name, stored in found.items()}
 
 
-def absent(name: str, present: Iterable[Presence]) -> MailroomError:
-    """The error that says that ``name`` is not at work, and who is, or who was probably meant."""
-    names = sorted({presence.agent for presence in present})
+async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
+    """The dead letter of ``agent`` about message ``seq`` of OFFICE."""
+    async for stored in scan(bus, subjects.OFFICE, subjects.dead(agent), seq=seq):
+        letter = DeadLetter.from_json(stored.data)
+        if (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq):
+            return letter
+    return None
+
+
+async def read_presences(bus: Bus) -> list[Presence]:
+    """The directory: every running process of an agent, by agent."""
+    stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
+    request = {"multi_last": [subjects.presence("*", "*")], "batch": 1_000}
+    entries = [stored async for stored in bus.read(stream, request)]
+    alive = [Presence.from_json(stored.data) for stored in entries if stored.data]
+    return sorted(alive, key=lambda presence: (presence.agent, presence.started_at))
+
+
+def unknown_agent_error(name: str, presences: Iterable[Presence]) -> MailroomError:
+    """The error for an agent that is not running, with a similar name or those that run."""
+    names = sorted({presence.agent for presence in presences})
     near = difflib.get_close_matches(name, names, n=1)
     cure = f"Did you mean {near[0]!r}?" if near else f"At work: {', '.join(names) or 'nobody'}"
     return MailroomError(f"Nobody named {name[:64]!r} is at work", cure)
 
 
-async def read_presences(bus: Bus) -> list[Presence]:
-    """The yellow pages: every process that shows signs of life, by agent."""
-    stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-    entries = [
-        stored
-        async for stored in bus.read(stream, {"multi_last": [subjects.presence("*", "*")], "batch": 1_000})
-    ]
-    alive = [Presence.from_json(stored.data) for stored in entries if stored.data]
-    return sorted(alive, key=lambda presence: (presence.agent, presence.started_at))
+class Listener:
+    """Waits for messages on the audit subjects; a message only triggers a read of the stream.
+
+    Live messages may be lost with a connection, so a read follows every ``interval`` seconds as well.
+    """
+
+    def __init__(self, bus: Bus, interval: float) -> None:
+        self._bus = bus
+        self._interval = interval
+        self._received = asyncio.Event()
+
+    async def subscribe(self, *names: str, containing: str = "") -> None:
+        """Listen on these subjects, to messages that contain a text."""
+
+        async def receive(_: str, payload: bytes, __: dict[str, str]) -> None:
+            if containing.encode() in payload:
+                self._received.set()
+
+        for name in names:
+            await self._bus.subscribe(subjects.AUDIT_PREFIX + name, receive)
+
+    def clear(self) -> None:
+        """Forget the messages received until now: to be called before a read."""
+        self._received.clear()
+
+    async def wait(self) -> bool:
+        """Wait for a message since ``clear``; False if none came within the interval."""
+        try:
+            return await asyncio.wait_for(self._received.wait(), self._interval)
+        except TimeoutError:
+            return False
+
+    async def wait_for(self, read: Callable[[], Awaitable[T | None]], timeout: float) -> T:
+        """The first result of ``read`` that is not None; raises TimeoutError after ``timeout`` seconds."""
+        async with asyncio.timeout(timeout):
+            while True:
+                self.clear()
+                if (found := await read()) is not None:
+                    return found
+                await self.wait()

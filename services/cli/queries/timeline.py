@@ -1,46 +1,45 @@
-"""The story of a goal or a task: everything that was sent for it, gathered from OFFICE and put in order."""
+"""The timeline of a goal or a task: every message about it, read from OFFICE and sorted."""
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 
-from services.cli.output.summaries import Sentence, describe
+from services.cli.output.summaries import MessageSummary, summarize
 from services.cli.output.times import parse_time, seconds_between
-from services.cli.queries.progress import find_refusal
-from services.cli.queries.records import last_sequence, read_goal, scan
+from services.cli.queries.records import find_dead_letter, last_sequence, read_goal, scan
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import TOKEN, Goal, Task, TaskChanged, TaskStatus, decode
 from shared.errors import MailroomError
 from shared.subjects import MAX_BATCH
 
-SENT = (
+SEARCHED = (
     subjects.SUBMIT,
     subjects.task("*", "*"),
     subjects.mail("*", "*"),
     subjects.event("*", ">"),
     subjects.dead("*"),
 )
-"""What is searched for messages of a goal; the records of its goal and tasks are read by their subjects."""
+"""Where messages of a goal are searched; the records of the goal and its tasks are read by subject."""
 MARGIN = timedelta(seconds=1)
-"""The search begins this much before the first record, since timestamps are those of several processes."""
+"""The search starts this much before the first record: the clocks of processes differ."""
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of the story."""
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"summary": "said"}):
+    """One message."""
 
     time: str
     seq: int
     subject: str
-    said: Sentence
+    summary: MessageSummary
 
 
-class TaskStory(msgspec.Struct, kw_only=True):
-    """A task: how it stands, how long it waited and was worked on (seconds; None: not yet), and its messages.
+class TaskTimeline(msgspec.Struct, kw_only=True, rename={"entries": "moments", "subtasks": "parts"}):
+    """A task's status, its seconds of waiting and of work (None: not begun), and its messages.
 
-    ``parts`` are the tasks its assignee handed on.
+    ``subtasks`` are tasks that its assignee delegated.
     """
 
     task: Task
@@ -49,83 +48,75 @@ class TaskStory(msgspec.Struct, kw_only=True):
     waited: float | None = None
     worked: float | None = None
     outcome: str = ""
-    moments: list[Moment] = []
-    parts: list["TaskStory"] = []
+    entries: list[TimelineEntry] = []
+    subtasks: list["TaskTimeline"] = []
 
 
-class GoalStory(msgspec.Struct, kw_only=True):
-    """A goal, its tasks in the order they were handed out, and the messages that belong to no task."""
+class GoalTimeline(msgspec.Struct, kw_only=True, rename={"entries": "moments"}):
+    """A goal, its tasks in the order they were issued, and the messages that belong to no task."""
 
     goal: Goal
     took: float
-    tasks: list[TaskStory] = []
-    moments: list[Moment] = []
+    tasks: list[TaskTimeline] = []
+    entries: list[TimelineEntry] = []
 
 
-async def tell(bus: Bus, name: str) -> GoalStory | TaskStory:
-    """The story of the goal or task ``name``; raises MailroomError where there is none."""
+async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
+    """The timeline of the goal or task ``name``; raises MailroomError if there is none."""
     if not TOKEN.fullmatch(name):
-        raise MailroomError(f"{name[:130]!r} is no id of a goal or a task", "'mailroom tasks' lists goals")
+        raise MailroomError(
+            f"{name[:130]!r} is not an id of a goal or a task", "'mailroom tasks' lists goals"
+        )
     found = await read_goal(bus, name)
     if found is not None:
-        return await _tell_goal(bus, *found)
-    records = await _history(bus, subjects.state("*", "*", name))
+        return await _read_goal_timeline(bus, *found)
+    records = await _read_history(bus, subjects.state("*", "*", name))
     if records:
-        return await _tell_task(bus, name, records)
-    raise await _unknown(bus, name)
+        return await _read_task_timeline(bus, name, records)
+    raise await _explain_missing(bus, name)
 
 
-async def _tell_goal(bus: Bus, goal: Goal, record: Stored) -> GoalStory:
-    sent = await _search(
-        bus, goal.goal_id, parse_time(goal.submitted_at), record if goal.status.final else None
-    )
-    records = await _history(bus, subjects.goal(goal.goal_id))
-    handed_out = _tasks_in(sent)
-    for task in handed_out.values():
-        records += await _history(bus, subjects.state(task.assignee, task.requester, task.task_id))
-    moments = sorted(map(_moment, [*sent, *records]), key=lambda moment: moment.seq)
-    stories = _stories(handed_out, records, moments)
-    return GoalStory(
+async def _read_goal_timeline(bus: Bus, goal: Goal, record: Stored) -> GoalTimeline:
+    end = record if goal.status.final else None
+    sent = await _search(bus, goal.goal_id, parse_time(goal.submitted_at), end)
+    records = await _read_history(bus, subjects.goal(goal.goal_id))
+    timelines, entries = await _build_timelines(bus, _find_tasks(sent), sent, records)
+    return GoalTimeline(
         goal=goal,
         took=seconds_between(goal.submitted_at, goal.ended_at),
-        tasks=_nest(stories),
-        moments=[moment for moment in moments if moment.said.task_id not in stories],
+        tasks=_nest(timelines),
+        entries=[entry for entry in entries if entry.summary.task_id not in timelines],
     )
 
 
-async def _tell_task(bus: Bus, task_id: str, records: list[Stored]) -> TaskStory:
-    latest = TaskChanged.from_json(records[-1].data)
+async def _read_task_timeline(bus: Bus, task_id: str, records: list[Stored]) -> TaskTimeline:
+    task = TaskChanged.from_json(records[-1].data).task
     sent = await _search(
-        bus, task_id, parse_time(records[0].time), records[-1] if latest.task.status.final else None
+        bus, task_id, parse_time(records[0].time), records[-1] if task.status.final else None
     )
-    handed_out = {**_tasks_in(sent), task_id: latest.task}
-    for task in handed_out.values():
-        if task.task_id != task_id:
-            records += await _history(bus, subjects.state(task.assignee, task.requester, task.task_id))
-    moments = sorted(map(_moment, [*sent, *records]), key=lambda moment: moment.seq)
-    stories = _stories(handed_out, records, moments)
-    _nest(stories)
-    return stories[task_id]
+    timelines, _ = await _build_timelines(bus, {**_find_tasks(sent), task_id: task}, sent, [])
+    _nest(timelines)
+    return timelines[task_id]
 
 
-# --- gathering -----------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------
 
 
 async def _search(bus: Bus, needle: str, begin: datetime, end: Stored | None) -> list[Stored]:
-    """Messages that mention an id, from ``begin`` to a little after ``end`` (None: until now)."""
+    """Messages that contain an id, from ``begin`` to a little after ``end`` (None: until now)."""
     until = end.seq + MAX_BATCH if end else await last_sequence(bus, subjects.OFFICE)
     found: list[Stored] = []
-    for subject in SENT:
+    for subject in SEARCHED:
         messages = scan(bus, subjects.OFFICE, subject, since=begin - MARGIN, until=until)
         found += [stored async for stored in messages if needle.encode() in stored.data]
     return found
 
 
-async def _history(bus: Bus, subject: str) -> list[Stored]:
+async def _read_history(bus: Bus, subject: str) -> list[Stored]:
     return [stored async for stored in scan(bus, subjects.OFFICE, subject)]
 
 
-def _tasks_in(sent: Iterable[Stored]) -> dict[str, Task]:
+def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
     tasks = {}
     for stored in sent:
         if stored.subject.startswith("task."):
@@ -138,16 +129,12 @@ def _tasks_in(sent: Iterable[Stored]) -> dict[str, Task]:
     return tasks
 
 
-def _moment(stored: Stored) -> Moment:
-    return Moment(
-        time=stored.time, seq=stored.seq, subject=stored.subject, said=describe(stored.subject, stored.data)
-    )
-
-
-async def _unknown(bus: Bus, name: str) -> MailroomError:
-    """Why there is nothing about a name: perhaps it was submitted, and not taken up or refused."""
-    async for stored in _submissions(bus, name):
-        refusal = await find_refusal(bus, subjects.CONDUCTOR, stored.seq)
+async def _explain_missing(bus: Bus, name: str) -> MailroomError:
+    """Why there are no records: the goal may wait for the conductor, or have been refused."""
+    async for stored in scan(bus, subjects.OFFICE, subjects.SUBMIT):
+        if name.encode() not in stored.data or json.loads(stored.data).get("goal_id") != name:
+            continue
+        refusal = await find_dead_letter(bus, subjects.CONDUCTOR, stored.seq)
         if refusal is not None:
             return MailroomError(f"The conductor refused the goal {name}: {refusal.reason}")
         return MailroomError(
@@ -157,55 +144,56 @@ async def _unknown(bus: Bus, name: str) -> MailroomError:
     return MailroomError(f"There is no goal or task {name}", "'mailroom tasks --all' lists the goals")
 
 
-async def _submissions(bus: Bus, name: str) -> AsyncIterator[Stored]:
-    async for stored in scan(bus, subjects.OFFICE, subjects.SUBMIT):
-        if name.encode() in stored.data and json.loads(stored.data).get("goal_id") == name:
-            yield stored
+# --- sorting -------------------------------------------------------------------------------------
 
 
-# --- putting in order ----------------------------------------------------------------------------
+async def _build_timelines(
+    bus: Bus, tasks: dict[str, Task], sent: list[Stored], records: list[Stored]
+) -> tuple[dict[str, TaskTimeline], list[TimelineEntry]]:
+    """The timeline of each task, and the entries of all messages in order."""
+    timelines: dict[str, TaskTimeline] = {}
+    for task in tasks.values():
+        history = await _read_history(bus, subjects.state(task.assignee, task.requester, task.task_id))
+        changes = [(stored.time, TaskChanged.from_json(stored.data)) for stored in history]
+        timelines[task.task_id] = _build_timeline(task, changes)
+        records = [*records, *history]
+    entries = [
+        TimelineEntry(
+            time=each.time, seq=each.seq, subject=each.subject, summary=summarize(each.subject, each.data)
+        )
+        for each in sorted([*sent, *records], key=lambda stored: stored.seq)
+    ]
+    for entry in entries:
+        if entry.summary.task_id in timelines:
+            timelines[entry.summary.task_id].entries.append(entry)
+    return timelines, entries
 
 
-def _stories(
-    tasks: dict[str, Task], records: Iterable[Stored], moments: Iterable[Moment]
-) -> dict[str, TaskStory]:
-    histories: dict[str, list[tuple[str, TaskChanged]]] = {task_id: [] for task_id in tasks}
-    for stored in records:
-        if not stored.subject.startswith(subjects.goal("")):
-            change = TaskChanged.from_json(stored.data)
-            histories[change.task.task_id].append((stored.time, change))
-    stories = {task_id: _story(task, histories[task_id]) for task_id, task in tasks.items()}
-    for moment in moments:
-        if moment.said.task_id in stories:
-            stories[moment.said.task_id].moments.append(moment)
-    return stories
-
-
-def _story(task: Task, history: list[tuple[str, TaskChanged]]) -> TaskStory:
+def _build_timeline(task: Task, history: list[tuple[str, TaskChanged]]) -> TaskTimeline:
     if not history:
-        return TaskStory(task=task, status=task.status, moments=[], parts=[])
-    # Sent again by a person, a task begins anew.
+        return TaskTimeline(task=task, status=task.status, entries=[], subtasks=[])
+    # A task that a person sent again starts over.
     begin = max((at for at, (_, change) in enumerate(history) if not change.attempt), default=0)
     issued, last = history[begin][0], history[-1][1]
     claimed = next((time for time, change in history[begin:] if change.attempt), "")
     ended = next((time for time, change in history[begin:] if change.task.status.final), "")
-    return TaskStory(
+    return TaskTimeline(
         task=task,
         status=last.task.status,
         attempts=last.attempt,
         waited=seconds_between(issued, claimed or ended),
         worked=seconds_between(claimed, ended) if claimed else None,
         outcome=(last.result.error_message or last.result.output) if last.result else last.note,
-        moments=[],
-        parts=[],
+        entries=[],
+        subtasks=[],
     )
 
 
-def _nest(stories: dict[str, TaskStory]) -> list[TaskStory]:
-    """The tasks that nobody of them handed on; the others become parts of the ones they are caused by."""
-    by_envelope = {story.task.id: story for story in stories.values()}
-    roots: list[TaskStory] = []
-    for story in stories.values():
-        parent = by_envelope.get(story.task.cause)
-        (parent.parts if parent else roots).append(story)
+def _nest(timelines: dict[str, TaskTimeline]) -> list[TaskTimeline]:
+    """Attach each task to the task that caused it; returns the others."""
+    by_envelope = {timeline.task.id: timeline for timeline in timelines.values()}
+    roots: list[TaskTimeline] = []
+    for timeline in timelines.values():
+        parent = by_envelope.get(timeline.task.cause)
+        (parent.subtasks if parent else roots).append(timeline)
     return roots

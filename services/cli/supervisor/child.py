@@ -1,4 +1,4 @@
-"""One process of the office, kept running: started, watched, started again."""
+"""One supervised process: started, watched, restarted with a backoff."""
 
 import asyncio
 import contextlib
@@ -12,25 +12,25 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.supervisor.logs import Line
-from services.cli.supervisor.watchdog import Lifeline
+from services.cli.supervisor.logs import LogLine
+from services.cli.supervisor.watchdog import Watchdog
 from shared.errors import StartError
 
 READY_TIMEOUT = 60.0
-"""Seconds a process may take until it is ready: memory checks its store first."""
-POLL = 0.03
-"""Seconds between looks for whether a starting process is ready."""
-TRIES = 2
-"""Starts of a process that never was ready after which the office does not open."""
-LOUD = 5
-"""Failed starts in a row after which a person is told loudly, and retries are slow."""
+"""Seconds until a process must be ready; memory, the slowest, checks its store first."""
+POLL_INTERVAL = 0.03
+"""Seconds between checks whether a starting process is ready."""
+MAX_FAILED_STARTS = 2
+"""Failed starts in a row after which the start of the instance fails."""
+ALERT_AFTER = 5
+"""Failed starts in a row after which an error is printed and restarts are at the longest delay."""
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run: ``name`` tells it from all others, ``stage`` is when it is stopped (lowest first).
+    """What to run under the unique ``name``; ``stage`` orders stopping, lowest first.
 
-    ``ready`` tells from the process id whether it does its work, ``complaint`` what its log says went wrong,
-    ``clean_up`` removes what a process left.
+    ``ready`` says by process id whether it is ready, ``last_error`` reads the reason of a failure from its
+    log, ``clean_up`` removes files that a process left.
     """
 
     name: str
@@ -40,58 +40,55 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     log: Path
     stage: int
     ready: Callable[[int], bool]
-    complaint: Callable[[Path], str]
+    last_error: Callable[[Path], str]
     clean_up: Callable[[int], None] = lambda _: None
 
 
 class Backoff:
-    """How long to wait before a process is started again: 0.5 s, doubled each time up to 30 s.
-
-    60 s of life make it forget what was before.
-    """
+    """The delay before a restart: 0.5 s, doubled each time up to 30 s; 60 s of uptime reset it."""
 
     FIRST = 0.5
     LONGEST = 30.0
     HEALTHY = 60.0
 
     def __init__(self) -> None:
-        self.ends = 0
+        self.exits = 0
         self.failed_starts = 0
 
-    def after(self, lived: float, *, was_ready: bool) -> float:
-        """The seconds to wait after a process that ``lived`` so many seconds."""
-        if lived >= self.HEALTHY:
-            self.ends = 0
-        self.ends += 1
+    def after(self, uptime: float, *, was_ready: bool) -> float:
+        """The delay in seconds after a process that ran for ``uptime`` seconds."""
+        if uptime >= self.HEALTHY:
+            self.exits = 0
+        self.exits += 1
         self.failed_starts = 0 if was_ready else self.failed_starts + 1
-        if self.failed_starts >= LOUD:
+        if self.failed_starts >= ALERT_AFTER:
             return self.LONGEST
-        return float(min(self.LONGEST, self.FIRST * 2 ** (self.ends - 1)))
+        return float(min(self.LONGEST, self.FIRST * 2 ** (self.exits - 1)))
 
 
 class Child:
     """Keeps one program running until it is stopped.
 
-    ``tell`` gets the events of its life, ``lifeline`` the ids of its processes as they come and go.
-    ``opened`` is done once it was ready for the first time, or fails with StartError.
+    ``report`` gets its events, ``watchdog`` the ids of its processes. The future ``started`` is done when the
+    program was ready for the first time, or fails with StartError.
     """
 
-    def __init__(self, program: Program, *, tell: Callable[[Line], None], lifeline: Lifeline) -> None:
+    def __init__(self, program: Program, *, report: Callable[[LogLine], None], watchdog: Watchdog) -> None:
         self.program = program
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.process: Process | None = None
-        self.opened.add_done_callback(_mark_seen)
-        self._report = tell
-        self._lifeline = lifeline
+        self.started.add_done_callback(_retrieve_exception)
+        self._on_event = report
+        self._watchdog = watchdog
         self._backoff = Backoff()
         self._ready = self._stopping = False
-        self._complaint = ""
+        self._last_error = ""
         self._keeper = asyncio.create_task(self._keep(), name=program.name)
 
     async def stop(self, grace: float) -> None:
-        """SIGTERM, and SIGKILL for its whole group where it still runs after ``grace`` seconds.
+        """Send SIGTERM, and SIGKILL to the group if it still runs after ``grace`` seconds.
 
-        What is not ready yet is killed at once: it has nothing to finish.
+        A process that is not ready yet is killed at once: it has nothing to finish.
         """
         self._stopping = True
         if self._ready and self.process is not None and self.process.returncode is None:
@@ -102,14 +99,14 @@ class Child:
         await asyncio.gather(self._keeper, return_exceptions=True)
 
     def kill(self) -> None:
-        """End its group at once."""
+        """Send SIGKILL to the group."""
         self._stopping = True
         if self.process is not None:
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def signal(self, number: int) -> None:
-        """Send its process a signal; nothing happens where none runs."""
+        """Send the process a signal; a no-op if none runs."""
         with contextlib.suppress(ProcessLookupError):
             if self.process is not None:
                 self.process.send_signal(number)
@@ -121,26 +118,25 @@ class Child:
                 await asyncio.sleep(delay)
 
     async def _run_once(self) -> float:
-        """Start it and wait for its end; returns the seconds to wait before the next start."""
-        started = time.monotonic()
+        """Run the program to its exit; returns the seconds to wait before the next start."""
+        begun = time.monotonic()
         self._ready = False
         try:
             process = self.process = await self._spawn()
         except OSError as error:
-            return self._note_end(
-                f"cannot be started: {error.strerror} ({error.filename})", "", 0.0, was_ready=False
-            )
-        self._lifeline.enroll(process.pid, self.program.stage)
+            reason = f"cannot be started: {error.strerror} ({error.filename})"
+            return self._handle_exit(reason, "", 0.0, was_ready=False)
+        self._watchdog.add(process.pid, self.program.stage)
         try:
-            await self._await_ready(process, started)
+            await self._wait_until_ready(process, begun)
             code = await process.wait()
         finally:
-            self._end_stragglers(process)
+            self._clean_up(process)
         if self._stopping:
             return 0.0
-        how = f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
-        complaint = self.program.complaint(self.program.log) if code > 0 else ""
-        return self._note_end(how, complaint, time.monotonic() - started, was_ready=self._ready)
+        ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        last_error = self.program.last_error(self.program.log) if code > 0 else ""
+        return self._handle_exit(ending, last_error, time.monotonic() - begun, was_ready=self._ready)
 
     async def _spawn(self) -> Process:
         with self.program.log.open("ab") as output:
@@ -154,57 +150,58 @@ class Child:
                 start_new_session=True,
             )
 
-    async def _await_ready(self, process: Process, started: float) -> None:
+    async def _wait_until_ready(self, process: Process, begun: float) -> None:
         while process.returncode is None:
-            seconds = time.monotonic() - started
+            seconds = time.monotonic() - begun
             if self.program.ready(process.pid):
-                self._tell("info", f"ready after {seconds:.1f} s")
-                self._open(None)
-                self._ready, self._complaint = True, ""
+                self._report("info", f"ready after {seconds:.1f} s")
+                self._mark_started(None)
+                self._ready, self._last_error = True, ""
                 return
             if seconds > READY_TIMEOUT:
-                self._open(self._error(f"it was not ready within {READY_TIMEOUT:g} s"))
-            await asyncio.sleep(POLL)
+                self._mark_started(self._start_error(f"it was not ready within {READY_TIMEOUT:g} s"))
+            await asyncio.sleep(POLL_INTERVAL)
 
-    def _end_stragglers(self, process: Process) -> None:
+    def _clean_up(self, process: Process) -> None:
+        """Kill what is left of the group, and remove its files."""
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             self.program.clean_up(process.pid)
-        self._lifeline.strike(process.pid)
+        self._watchdog.remove(process.pid)
 
-    def _note_end(self, how: str, complaint: str, lived: float, *, was_ready: bool) -> float:
-        """Tell how it ended; returns the seconds to wait before the next start."""
-        delay = self._backoff.after(lived, was_ready=was_ready)
-        if self._backoff.failed_starts >= TRIES:
-            self._open(self._error(complaint or how))
-        if self._backoff.failed_starts == LOUD:
-            text = f"failed to start {LOUD} times in a row and is tried every {delay:g} s"
-            self._tell("error", f"{text}: {complaint or how} (its log: {self.program.log})")
+    def _handle_exit(self, ending: str, last_error: str, uptime: float, *, was_ready: bool) -> float:
+        """Report an exit; returns the seconds to wait before the next start."""
+        delay = self._backoff.after(uptime, was_ready=was_ready)
+        if self._backoff.failed_starts >= MAX_FAILED_STARTS:
+            self._mark_started(self._start_error(last_error or ending))
+        if self._backoff.failed_starts == ALERT_AFTER:
+            text = f"failed to start {ALERT_AFTER} times in a row and is tried every {delay:g} s"
+            self._report("error", f"{text}: {last_error or ending} (its log: {self.program.log})")
         else:
-            reason = f": {complaint}" if complaint else ""
-            if complaint and complaint == self._complaint:
+            reason = f": {last_error}" if last_error else ""
+            if last_error and last_error == self._last_error:
                 reason = " for the same reason"
-            self._complaint = complaint
-            self._tell("warning", f"{how}{reason}; started again in {delay:g} s")
+            self._last_error = last_error
+            self._report("warning", f"{ending}{reason}; started again in {delay:g} s")
         return delay
 
-    def _open(self, error: StartError | None) -> None:
-        if self.opened.done():
+    def _mark_started(self, error: StartError | None) -> None:
+        if self.started.done():
             return
         if error is None:
-            self.opened.set_result(None)
+            self.started.set_result(None)
         else:
-            self.opened.set_exception(error)
+            self.started.set_exception(error)
 
-    def _tell(self, level: str, text: str) -> None:
-        self._report(Line(self.program.name, level, text))
+    def _report(self, level: str, text: str) -> None:
+        self._on_event(LogLine(self.program.name, level, text))
 
-    def _error(self, reason: str) -> StartError:
+    def _start_error(self, reason: str) -> StartError:
         return StartError(f"{self.program.name} does not start: {reason}", f"Its log is {self.program.log}")
 
 
-def _mark_seen(opened: asyncio.Future[None]) -> None:
-    # The office fails with one of them; the others are not worth asyncio's complaint.
-    if not opened.cancelled():
-        opened.exception()
+def _retrieve_exception(started: asyncio.Future[None]) -> None:
+    # The start fails with one of these errors; asyncio would log the others as never retrieved.
+    if not started.cancelled():
+        started.exception()

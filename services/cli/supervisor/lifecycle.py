@@ -1,4 +1,4 @@
-"""Running an office until it is told to close: here, or in the background."""
+"""Running an instance until it is stopped, in the foreground or in the background."""
 
 import asyncio
 import contextlib
@@ -13,28 +13,32 @@ from typing import Any, TypeVar
 
 import click
 
-from services.cli.roster import SERVICES
-from services.cli.supervisor.lock import OfficeLock, is_held, unusable
-from services.cli.supervisor.logs import Line, last_complaint, print_event, print_line, rotate
+from services.cli.agents import SERVICES
+from services.cli.supervisor.lock import InstanceLock, is_held, unusable_state_dir
+from services.cli.supervisor.logs import LogLine, print_log_json, print_log_line, read_last_error, rotate
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log
-from shared.bus.discovery import RunningOffice, find_office
+from shared.bus.discovery import RunningInstance, find_instance
 from shared.errors import StartError
 from shared.settings import Settings, environment
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_TIMEOUT = 45.0
+"""Seconds until an instance must have stopped: three stages, each with its grace."""
+START_TIMEOUT = 90.0
+"""Seconds until an instance in the background must have started."""
 
 
 @contextmanager
-def stop_signals(at_once: Callable[[], None]) -> Iterator[asyncio.Event]:
-    """An event that SIGINT, SIGTERM or SIGHUP sets; a SIGINT after that calls ``at_once``."""
+def stop_on_signals(kill: Callable[[], None]) -> Iterator[asyncio.Event]:
+    """An event that SIGINT, SIGTERM or SIGHUP sets; a SIGINT after that calls ``kill``."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
     def interrupt() -> None:
         if stop.is_set():
-            at_once()
+            kill()
         stop.set()
 
     for number in SIGNALS:
@@ -46,8 +50,8 @@ def stop_signals(at_once: Callable[[], None]) -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-async def before(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """What ``work`` returns or raises; None where ``stop`` came first, the work cancelled then."""
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of ``work``; None if ``stop`` is set first, which cancels it."""
     working = asyncio.create_task(work)
     waiting = asyncio.create_task(stop.wait())
     await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -59,54 +63,46 @@ async def before(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     return None
 
 
-END_TIMEOUT = 45.0
-"""Seconds a closing office is waited for: three stages, each with its grace."""
-OPEN_TIMEOUT = 90.0
-"""Seconds an office that opens in the background is waited for."""
-
-
-async def keep_open(
-    config: Settings, lock: OfficeLock, announce: Callable[[RunningOffice], None], *, as_json: bool
+async def run_until_stopped(
+    config: Settings, lock: InstanceLock, on_started: Callable[[RunningInstance], None], *, as_json: bool
 ) -> None:
-    """Open the office, ``announce`` it, and close it when a signal says so.
+    """Start an instance, call ``on_started``, and stop the instance at a signal.
 
-    Raises MailroomError where it does not open; nothing is left running then.
+    Raises MailroomError if it does not start; no process is left then.
     """
-    tell = print_event if as_json else print_line
+    report = print_log_json if as_json else print_log_line
     begun = time.monotonic()
     log.configure("mailroom", level="error", form="json" if as_json else "console")
-    supervisor = Supervisor(config, lock, tell)
-    with stop_signals(supervisor.kill) as stop:
+    supervisor = Supervisor(config, lock, report)
+    with stop_on_signals(supervisor.kill) as stop:
         try:
-            office = await before(stop, supervisor.open())
-            if office is not None:
-                tell(Line("office", "info", _opened(supervisor, time.monotonic() - begun)))
-                announce(office)
+            instance = await run_until(stop, supervisor.start())
+            if instance is not None:
+                seconds = time.monotonic() - begun
+                text = f"open: {len(supervisor.children)} processes ready after {seconds:.1f} s"
+                report(LogLine("office", "info", f"{text}; Ctrl-C closes it"))
+                on_started(instance)
                 await stop.wait()
-                tell(Line("office", "info", "closing; Ctrl-C again ends it at once"))
+                report(LogLine("office", "info", "closing; Ctrl-C again kills it"))
         finally:
-            await supervisor.close()
+            await supervisor.stop()
             lock.release()
-    tell(Line("office", "info", "closed"))
+    report(LogLine("office", "info", "closed"))
 
 
-def _opened(supervisor: Supervisor, seconds: float) -> str:
-    return f"open: {len(supervisor.children)} processes ready after {seconds:.1f} s; Ctrl-C closes it"
-
-
-def await_end(config: Settings) -> OfficeLock | None:
-    """Wait for an office that is opening or closing: its lock once it closed, None once it is open."""
-    click.echo(f"Waiting for the office in {config.state_dir} that is just being opened or closed.", err=True)
-    deadline = time.monotonic() + END_TIMEOUT
-    while time.monotonic() < deadline and find_office(config) is None:
-        if lock := OfficeLock.acquire(config.state_dir):
+def wait_for_lock(config: Settings) -> InstanceLock | None:
+    """Wait for an instance that is starting or stopping: its lock once it stopped, None once it started."""
+    click.echo(f"Waiting for the office in {config.state_dir}, which is starting or stopping.", err=True)
+    deadline = time.monotonic() + STOP_TIMEOUT
+    while time.monotonic() < deadline and find_instance(config) is None:
+        if lock := InstanceLock.acquire(config.state_dir):
             return lock
         time.sleep(0.1)
     return None
 
 
-def open_in_background(config: Settings) -> RunningOffice:
-    """Start ``mailroom up`` on its own, wait until its office is open; raises StartError where it fails."""
+def start_in_background(config: Settings) -> RunningInstance:
+    """Start ``mailroom up`` as a daemon and wait until it is ready; raises StartError if it fails."""
     path = config.logs / "office.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,32 +118,31 @@ def open_in_background(config: Settings) -> RunningOffice:
                 start_new_session=True,
             )
     except OSError as error:
-        raise unusable(config.state_dir, error.strerror) from None
+        raise unusable_state_dir(config.state_dir, error.strerror) from None
     try:
-        return _await_open(config, process)
+        return _wait_until_started(config, process)
     except BaseException:
         process.terminate()
         process.wait()
         raise
 
 
-def _await_open(config: Settings, process: "subprocess.Popen[bytes]") -> RunningOffice:
+def _wait_until_started(config: Settings, process: "subprocess.Popen[bytes]") -> RunningInstance:
     path = config.logs / "office.log"
-    deadline = time.monotonic() + OPEN_TIMEOUT
+    deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
-        office = find_office(config)
-        if office is not None and office.pid == process.pid:
-            return office
+        instance = find_instance(config)
+        if instance is not None and instance.pid == process.pid:
+            return instance
         if process.poll() is not None:
-            raise StartError(
-                last_complaint(path).removeprefix("Error: ") or f"It ended at once; its log is {path}"
-            )
+            reason = read_last_error(path).removeprefix("Error: ")
+            raise StartError(reason or f"It ended at once; its log is {path}")
         time.sleep(0.05)
-    raise StartError(f"The office was not open within {OPEN_TIMEOUT:g} s", f"Its log is {path}")
+    raise StartError(f"The office was not ready within {START_TIMEOUT:g} s", f"Its log is {path}")
 
 
-def close_office(config: Settings, process: int) -> None:
-    """Tell the office's process to close it, and wait; raises StartError where it does not."""
+def stop_instance(config: Settings, process: int) -> None:
+    """Send SIGTERM to the supervisor and wait for its end; raises StartError if it does not end."""
     try:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
@@ -155,11 +150,11 @@ def close_office(config: Settings, process: int) -> None:
         raise StartError(
             f"The office is process {process} of another user", "Close it as that user"
         ) from None
-    deadline = time.monotonic() + END_TIMEOUT
+    deadline = time.monotonic() + STOP_TIMEOUT
     while is_held(config.state_dir):
         if time.monotonic() > deadline:
             raise StartError(
-                f"The office, process {process}, did not close within {END_TIMEOUT:g} s",
-                f"End it: kill -9 {process}",
+                f"The office, process {process}, did not close within {STOP_TIMEOUT:g} s",
+                f"Kill it: kill -9 {process}",
             )
         time.sleep(0.05)

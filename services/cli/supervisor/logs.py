@@ -1,4 +1,4 @@
-"""The log files of the office's processes: kept from growing, followed, and read aloud a line at a time."""
+"""The log files of an instance's processes: rotated, followed, and printed a line at a time."""
 
 import contextlib
 import json
@@ -13,44 +13,59 @@ import msgspec
 from services.cli.output.console import colour
 
 MAX_LOG = 10 * 1024 * 1024
-"""Bytes above which a log is put aside when the office opens; the one put aside before is given up."""
-WIDTH = 400
-"""The most characters of one log line that are shown to a person."""
-UNSAID = frozenset({"event", "level", "service", "module", "timestamp", "exception", "task", "cause"})
-LOUD_LEVELS = frozenset({"warning", "error", "critical"})
+"""Bytes above which a log is rotated at start; one older file is kept."""
+MAX_TEXT = 400
+"""The most characters of a log line that are printed."""
+HIDDEN_KEYS = frozenset({"event", "level", "service", "module", "timestamp", "exception", "task", "cause"})
+COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
+"""The levels that are printed, and their colours."""
 
 
-class Line(NamedTuple):
-    """Something for a person to read: who says it, how urgent it is, and what."""
+class LogLine(NamedTuple):
+    """A line to print: the process it is about, its level, and the text."""
 
     name: str
     level: str
     text: str
 
 
+def print_log_line(line: LogLine) -> None:
+    """Print time, name and text; a closed terminal is ignored."""
+    level = f"{line.level}: " if line.level in COLOURS else ""
+    text = colour(f"{level}{line.text}", COLOURS.get(line.level))
+    with contextlib.suppress(OSError):
+        click.echo(f"{datetime.now().astimezone():%H:%M:%S}  {line.name:<10}  {text}")
+
+
+def print_log_json(line: LogLine) -> None:
+    """Print the same as a line of JSON."""
+    with contextlib.suppress(OSError):
+        click.echo(msgspec.json.encode(line._asdict()))
+
+
 def rotate(path: Path) -> None:
-    """Put the log aside as ``<name>.log.1`` where it has grown large."""
+    """Rename the log to ``<name>.log.1`` if it is larger than MAX_LOG."""
     if path.exists() and path.stat().st_size > MAX_LOG:
         path.replace(path.with_name(f"{path.name}.1"))
 
 
-def last_complaint(path: Path) -> str:
-    """The last thing an agent wrote: its sentence, the end of a traceback, or an event; else empty."""
-    lines = _tail(path)
+def read_last_error(path: Path) -> str:
+    """The last line an agent wrote: a sentence, the end of a traceback, or an event; else empty."""
+    lines = _read_end(path)
     if not lines:
         return ""
-    event = _event(lines[-1])
-    text = lines[-1] if event is None else _render(event)
-    return text.removeprefix(f"{path.stem.partition('.')[0]}: ")[:WIDTH]
+    event = _parse_event(lines[-1])
+    text = lines[-1] if event is None else _format_event(event)
+    return text.removeprefix(f"{path.stem.partition('.')[0]}: ")[:MAX_TEXT]
 
 
-def last_server_complaint(path: Path) -> str:
-    """The last error that nats-server wrote; empty where there is none."""
-    lines = [line for line in _tail(path) if "[FTL]" in line or "[ERR]" in line]
-    return lines[-1].partition("] ")[2].partition("] ")[2][:WIDTH] if lines else ""
+def read_last_server_error(path: Path) -> str:
+    """The last error that nats-server wrote; empty if there is none."""
+    lines = [line for line in _read_end(path) if "[FTL]" in line or "[ERR]" in line]
+    return lines[-1].partition("] ")[2].partition("] ")[2][:MAX_TEXT] if lines else ""
 
 
-def _tail(path: Path) -> list[str]:
+def _read_end(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 16_384))
@@ -59,8 +74,8 @@ def _tail(path: Path) -> list[str]:
         return []
 
 
-class Follower:
-    """Reads what is added to one log from now on."""
+class LogFollower:
+    """Reads what is appended to a log from now on."""
 
     def __init__(self, name: str, path: Path) -> None:
         self._name = name
@@ -68,13 +83,13 @@ class Follower:
         self._position = path.stat().st_size if path.exists() else 0
         self._rest = b""
 
-    def read(self) -> Iterator[Line]:
-        """The warnings and errors among the lines that were added since the last call."""
+    def read(self) -> Iterator[LogLine]:
+        """The warnings and errors appended since the last call."""
         try:
             size = self._path.stat().st_size
             if size == self._position:
                 return
-            if size < self._position:  # somebody emptied it
+            if size < self._position:  # truncated
                 self._position = 0
             with self._path.open("rb") as file:
                 file.seek(self._position)
@@ -84,23 +99,23 @@ class Follower:
             return
         *lines, self._rest = data.split(b"\n")
         for line in lines:
-            if said := _say(self._name, line.decode("utf-8", "replace")):
-                yield said
+            if parsed := _parse_line(self._name, line.decode("utf-8", "replace")):
+                yield parsed
 
 
-def _say(name: str, line: str) -> Line | None:
-    """A log line for a person; None where it is none of a person's business."""
-    event = _event(line)
+def _parse_line(name: str, line: str) -> LogLine | None:
+    """A warning or an error; None for any other line."""
+    event = _parse_event(line)
     if event is not None:
         level = str(event.get("level", ""))
-        return Line(name, level, _render(event)) if level in LOUD_LEVELS else None
-    for sign, level in (("[WRN] ", "warning"), ("[ERR] ", "error"), ("[FTL] ", "error")):
-        if sign in line:
-            return Line(name, level, line.partition(sign)[2][:WIDTH])
+        return LogLine(name, level, _format_event(event)) if level in COLOURS else None
+    for mark, level in (("[WRN] ", "warning"), ("[ERR] ", "error"), ("[FTL] ", "error")):
+        if mark in line:
+            return LogLine(name, level, line.partition(mark)[2][:MAX_TEXT])
     return None
 
 
-def _event(line: str) -> dict[str, Any] | None:
+def _parse_event(line: str) -> dict[str, Any] | None:
     if not line.startswith("{"):
         return None
     try:
@@ -110,26 +125,9 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and "event" in event else None
 
 
-def _render(event: dict[str, Any]) -> str:
+def _format_event(event: dict[str, Any]) -> str:
     words = [str(event["event"]).replace("_", " ")]
-    words += [f"{key}={value}" for key, value in event.items() if key not in UNSAID]
+    words += [f"{key}={value}" for key, value in event.items() if key not in HIDDEN_KEYS]
     if trace := str(event.get("exception", "")).strip():
         words.append(trace.splitlines()[-1])
-    return " ".join(" ".join(words).split())[:WIDTH]
-
-
-COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
-
-
-def print_line(line: Line) -> None:
-    """One line for a person: the time, who, what; a closed terminal is no reason to stop."""
-    level = f"{line.level}: " if line.level in COLOURS else ""
-    text = colour(f"{level}{line.text}", COLOURS.get(line.level))
-    with contextlib.suppress(OSError):
-        click.echo(f"{datetime.now().astimezone():%H:%M:%S}  {line.name:<10}  {text}")
-
-
-def print_event(line: Line) -> None:
-    """The same for programs: a line of JSON."""
-    with contextlib.suppress(OSError):
-        click.echo(msgspec.json.encode(line._asdict()))
+    return " ".join(" ".join(words).split())[:MAX_TEXT]

@@ -1,4 +1,4 @@
-"""What makes a nats-server the office's: keys, accounts, streams."""
+"""Provisioning of a nats-server: keys, accounts, streams."""
 
 import json
 import shutil
@@ -13,19 +13,19 @@ from shared.errors import BusUnavailable, Denied, StartError
 from shared.settings import Settings
 
 NAMED_WAIT = 3.0
-"""Seconds the server that NATS_URL names may take to answer."""
+"""Seconds until the server that NATS_URL names must answer."""
 TEMPLATES = Path(__file__).resolve().parents[3] / "deploy" / "nats"
 MIN_STORE = 64 * 1024 * 1024
-"""The least room JetStream can work with, in bytes."""
+"""The least bytes of storage that JetStream works with."""
 
 
 def write_config(
     settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = ""
 ) -> bool:
-    """Make the missing keys and write the server's configuration; returns whether it changed.
+    """Create missing keys and write the server's configuration; returns whether it changed.
 
-    ``folder`` is where the configuration goes (default ``<state_dir>/nats``), ``store`` the folder of
-    JetStream's files as the server sees it. Raises StartError where the disk is full or not writable.
+    ``folder`` gets the configuration (default ``<state_dir>/nats``), ``store`` is the folder of JetStream's
+    files as the server sees it. Raises StartError if the disk is full or not writable.
     """
     folder = folder or settings.state_dir / "nats"
     keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN])
@@ -45,15 +45,15 @@ def write_config(
     except OSError as error:
         raise StartError(
             f"The folder {folder} cannot be written: {error.strerror}",
-            "Make room or make it writable, or set MAILROOM_STATE_DIR to another folder",
+            "Free disk space or make it writable, or set MAILROOM_STATE_DIR to another folder",
         ) from None
     return changed
 
 
 def _store_limit(folder: Path) -> int:
-    """Half of what is free, so that the server refuses in time instead of failing on a full disk.
+    """Half of the free space, so that the server rejects messages before the disk is full.
 
-    What it was given once it keeps: the store itself uses the room it was given.
+    It is computed once and kept: the store itself uses up free space.
     """
     remembered = folder / "max_store"
     if remembered.exists():
@@ -61,15 +61,15 @@ def _store_limit(folder: Path) -> int:
     free = shutil.disk_usage(folder).free
     limit = min(10 * 1024**3, free // 2)
     if limit < MIN_STORE:
-        raise StartError(f"Only {free // 1024**2} MB are free in {folder}", "Make room for at least 128 MB")
+        raise StartError(f"Only {free // 1024**2} MB are free in {folder}", "Free at least 128 MB")
     remembered.write_text(str(limit))
     return limit
 
 
 def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
-    """Give each identity a folder ``<folder>/<name>`` with nothing but its own key, for containers to mount.
+    """Copy the key of each identity to ``<folder>/<name>``, a folder of its own for a container to mount.
 
-    Raises StartError where that cannot be written.
+    Raises StartError if it cannot be written.
     """
     for name in names:
         target = folder / name / f"{name}.nk"
@@ -88,7 +88,7 @@ def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
 
 
 async def provision_office(settings: Settings, url: str, agents: Sequence[str]) -> list[str]:
-    """Make or update streams, buckets and durables as the admin; returns what changed."""
+    """Create or update streams, buckets and consumers as the admin; returns what changed."""
     bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
     try:
         return await provision(
@@ -99,10 +99,10 @@ async def provision_office(settings: Settings, url: str, agents: Sequence[str]) 
 
 
 async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str]:
-    """The same on the server that NATS_URL names; raises StartError with the cure where it is of no use."""
+    """The same on the server that NATS_URL names; raises StartError if that server cannot be used."""
     try:
         if not await _enforces_rights(settings):
-            raise Denied("It takes anybody")
+            raise Denied("It accepts any client")
         return await provision_office(settings, settings.nats_url, agents)
     except Denied:
         include = settings.state_dir / "nats" / "office.conf"
@@ -113,12 +113,12 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
     except BusUnavailable as error:
         raise StartError(
             f"NATS_URL names a server that cannot be used: {error.cause}",
-            "Start that server, correct NATS_URL, or unset it and have the office start a server of its own",
+            "Start that server, correct NATS_URL, or unset it to have the office start a server of its own",
         ) from None
 
 
 async def _enforces_rights(settings: Settings) -> bool:
-    """Whether the server has the office's accounts; one without any lets everybody do everything."""
+    """Whether the server has our accounts; a server without accounts lets every client do anything."""
     key = settings.keys / f"{subjects.ADMIN}.nk"
     bus = await Bus.connect(subjects.ADMIN, settings.nats_url, key, wait=NAMED_WAIT)
     try:

@@ -1,12 +1,12 @@
-"""The specialists' part of the office: started when a profile appears, stopped when it goes."""
+"""Specialists: an agent is started when its profile appears in the folder, and stopped when it is removed."""
 
 import asyncio
 import os
 from typing import Protocol
 
-from services.cli.roster import Member, load_specialists
+from services.cli.agents import InstalledAgent, load_specialists
 from services.cli.supervisor.child import Child
-from services.cli.supervisor.logs import Line
+from services.cli.supervisor.logs import LogLine
 from services.cli.supervisor.provisioning import provision_office, write_config
 from shared import subjects
 from shared.bus import Bus
@@ -22,124 +22,126 @@ from shared.tasks.specialists import (
     tell_supervision,
 )
 
-LOOK_EVERY = 0.25
-"""Seconds between looks into the folder of the specialists."""
-RELOAD_EVERY = 0.2
-"""Seconds between two reloads of the server: one takes it some 30 ms."""
-MOST_RELOADS = 40
-FOREIGN = "The server that NATS_URL names is not the office's own, so that it cannot be told of new agents"
+POLL_INTERVAL = 0.25
+"""Seconds between checks of the specialists' folder."""
+RELOAD_INTERVAL = 0.2
+"""Seconds between two reloads of the server; one takes about 30 ms."""
+MAX_RELOADS = 40
+FOREIGN_SERVER = "The server that NATS_URL names is not the office's own, so new agents cannot be added to it"
 
 
-class Yard(Protocol):
-    """The office, as far as specialists change it."""
+class AgentHost(Protocol):
+    """What specialists need of the supervisor."""
 
     config: Settings
     url: str
 
-    def start_member(self, member: Member) -> Child:
-        """Start and keep running an agent's process."""
+    def start_agent(self, agent: InstalledAgent) -> Child:
+        """Start an agent's process and keep it running."""
 
     async def stop_child(self, child: Child) -> None:
-        """End a process for good."""
+        """Stop a process for good."""
 
     def reload_server(self) -> None:
-        """Have the server read its configuration again."""
+        """Have the server reload its configuration."""
 
-    def tell(self, line: Line) -> None:
-        """Tell whoever watches the office."""
+    def report(self, line: LogLine) -> None:
+        """Report an event."""
 
 
-class SpecialistWatch:
-    """Keeps the specialists of an office in step with the profiles in their folder.
+class SpecialistSupervisor:
+    """Keeps the running specialists in line with the profiles in their folder.
 
-    It alone holds the admin's key: whoever writes a profile gets an agent only within the limits that are
-    checked here again. ``agents`` are the names of the others.
+    Only the supervisor has the admin's key, so the limits on profiles are checked here again. ``agents`` are
+    the names of the other agents.
     """
 
-    def __init__(self, yard: Yard, agents: list[str]) -> None:
-        self._yard = yard
+    def __init__(self, host: AgentHost, agents: list[str]) -> None:
+        self._host = host
         self._agents = agents
         self._children: dict[str, Child] = {}
-        self._refused: dict[str, str] = {}
+        self._rejected: dict[str, str] = {}
         self._seen: object = None
         self._task: asyncio.Task[None] | None = None
 
-    def identities(self) -> list[str]:
-        """Every name that needs a key and an account, the retired specialists' too."""
-        good, _ = read_specialists(self._yard.config)
-        return list(dict.fromkeys((*self._agents, *good, *read_retired(self._yard.config))))
+    def agent_names(self) -> list[str]:
+        """The names that need a key and an account, those of retired specialists included."""
+        valid, _ = read_specialists(self._host.config)
+        return list(dict.fromkeys((*self._agents, *valid, *read_retired(self._host.config))))
 
-    def begin(self, *, foreign: bool) -> None:
-        """Watch until ``end``; where the server is a ``foreign`` one, only say why not."""
-        tell_supervision(self._yard.config, Supervision(pid=os.getpid(), refusal=FOREIGN if foreign else ""))
+    def start(self, *, foreign: bool) -> None:
+        """Watch the folder until ``stop``; on a ``foreign`` server only publish the reason why not."""
+        tell_supervision(
+            self._host.config, Supervision(pid=os.getpid(), refusal=FOREIGN_SERVER if foreign else "")
+        )
         if not foreign:
             self._task = asyncio.create_task(self._watch())
 
-    async def end(self) -> None:
-        """Watch no more; what runs is for the office to stop."""
+    async def stop(self) -> None:
+        """Stop watching; the supervisor stops the processes."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        end_supervision(self._yard.config)
+        end_supervision(self._host.config)
 
     async def _watch(self) -> None:
         while True:
             try:
-                await self._look()
+                await self._sync()
             except (MailroomError, OSError) as error:
-                self._tell("office", "warning", f"the specialists could not be looked after: {error}")
-            await asyncio.sleep(LOOK_EVERY)
+                self._report("office", "warning", f"the specialists could not be updated: {error}")
+            await asyncio.sleep(POLL_INTERVAL)
 
-    async def _look(self) -> None:
-        config = self._yard.config
-        seen = await asyncio.to_thread(_footprint, config)
+    async def _sync(self) -> None:
+        config = self._host.config
+        seen = await asyncio.to_thread(_modification_times, config)
         if seen == self._seen:
             return
-        members = {member.name: member for member in await asyncio.to_thread(load_specialists, config)}
-        _, refused = await asyncio.to_thread(read_specialists, config)
-        for name in self._children.keys() - members.keys():
-            await self._dismiss(name)
-        for name, reason in refused.items():
-            self._refuse(name, reason)
-        for name in members.keys() - self._children.keys():
-            await self._try_to_admit(members[name])
+        installed = {agent.name: agent for agent in await asyncio.to_thread(load_specialists, config)}
+        _, rejected = await asyncio.to_thread(read_specialists, config)
+        for name in self._children.keys() - installed.keys():
+            await self._retire(name)
+        for name, reason in rejected.items():
+            self._reject(name, reason)
+        for name in installed.keys() - self._children.keys():
+            await self._try_start(installed[name])
         self._seen = seen
 
-    async def _try_to_admit(self, member: Member) -> None:
+    async def _try_start(self, agent: InstalledAgent) -> None:
         try:
-            await self._admit(member)
+            await self._start(agent)
         except (MailroomError, OSError) as error:
-            self._refuse(member.name, str(error))
+            self._reject(agent.name, str(error))
 
-    async def _admit(self, member: Member) -> None:
-        """Give it a key and an account, have the server know them, and start it."""
-        yard, config = self._yard, self._yard.config
-        agents = await asyncio.to_thread(self.identities)
+    async def _start(self, agent: InstalledAgent) -> None:
+        """Create its key and account, load them into the server, and start it."""
+        host, config = self._host, self._host.config
+        agents = await asyncio.to_thread(self.agent_names)
         changed = await asyncio.to_thread(write_config, config, agents)
-        if changed or await self._is_stranger(member.name):
-            await self._introduce(member.name)
-        await provision_office(config, yard.url, agents)
-        self._children[member.name] = yard.start_member(member)
+        if changed or await self._check_access(agent.name):
+            await self._reload_until_known(agent.name)
+        await provision_office(config, host.url, agents)
+        self._children[agent.name] = host.start_agent(agent)
 
-    async def _introduce(self, name: str) -> None:
-        """Reload the server until it knows the name and its rights; raises StartError where it never does.
+    async def _reload_until_known(self, name: str) -> None:
+        """Reload the server until the agent can log in and read; raises StartError if it never can.
 
-        Once is not enough: nats-server 2.15.1 wires what a new account imports at the reload after the one
-        that brings it. Nobody is disconnected by either, and nothing that was stored is lost.
+        One reload is not enough: nats-server 2.15.1 connects the imports of a new account only at the reload
+        after the one that adds it. Reloads disconnect no client and lose no message.
         """
-        for _ in range(MOST_RELOADS):
-            self._yard.reload_server()
-            await asyncio.sleep(RELOAD_EVERY)
-            reason = await self._is_stranger(name)
+        for _ in range(MAX_RELOADS):
+            self._host.reload_server()
+            await asyncio.sleep(RELOAD_INTERVAL)
+            reason = await self._check_access(name)
             if not reason:
                 return
-        raise StartError(f"The server does not take {name} in: {reason}", "See its log, logs/nats.log")
+        raise StartError(f"The server does not accept {name}: {reason}", "See its log, logs/nats.log")
 
-    async def _is_stranger(self, name: str) -> str:
-        """Why the server does not let the name in, or to its own records; empty where it does."""
-        key = self._yard.config.keys / f"{name}.nk"
+    async def _check_access(self, name: str) -> str:
+        """Why the agent cannot log in or read its own records; empty if it can."""
+        key = self._host.config.keys / f"{name}.nk"
         try:
-            bus = await Bus.connect(name, self._yard.url, key, wait=0.1)
+            bus = await Bus.connect(name, self._host.url, key, wait=0.1)
         except BusError as error:
             return str(error)
         try:
@@ -151,25 +153,25 @@ class SpecialistWatch:
         finally:
             await bus.close()
 
-    async def _dismiss(self, name: str) -> None:
-        await self._yard.stop_child(self._children.pop(name))
-        self._tell(name, "info", "retired")
+    async def _retire(self, name: str) -> None:
+        await self._host.stop_child(self._children.pop(name))
+        self._report(name, "info", "retired")
 
-    def _refuse(self, name: str, reason: str) -> None:
-        if self._refused.get(name) == reason:
+    def _reject(self, name: str, reason: str) -> None:
+        if self._rejected.get(name) == reason:
             return
-        self._refused[name] = reason
-        self._tell(name, "warning", f"not started: {reason}")
-        path = refusal_path(self._yard.config, name)
+        self._rejected[name] = reason
+        self._report(name, "warning", f"not started: {reason}")
+        path = refusal_path(self._host.config, name)
         if path.parent.is_dir():
             path.write_text(f"{reason}\n{generate_iso_timestamp()}\n")
 
-    def _tell(self, name: str, level: str, text: str) -> None:
-        self._yard.tell(Line(name, level, text))
+    def _report(self, name: str, level: str, text: str) -> None:
+        self._host.report(LogLine(name, level, text))
 
 
-def _footprint(config: Settings) -> tuple[tuple[str, int], ...]:
-    """What the profiles look like from outside: another one tells that something changed."""
+def _modification_times(config: Settings) -> tuple[tuple[str, int], ...]:
+    """The profiles and their modification times; a difference means that one changed."""
     found = []
     for path in config.specialists.glob("*/profile.yaml"):
         try:

@@ -1,4 +1,4 @@
-"""The tie between whoever runs the office and its processes: cut, it ends them."""
+"""No orphans: a watchdog process for when the supervisor is killed, and a search for what outlived both."""
 
 import asyncio
 import contextlib
@@ -10,55 +10,55 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from services.cli.supervisor import watchdog_script
-from services.cli.supervisor.lock import OfficeLock
+from services.cli.supervisor.lock import InstanceLock
 
 
-class Lifeline:
-    """Keeps a warden that ends the office's processes should this process be killed.
+class Watchdog:
+    """Runs ``watchdog_script.py``, which stops the registered processes if this process is killed.
 
-    The warden holds the lock as well: nobody opens a new office before the old one is gone. The kernels of
-    Linux and macOS have no common way to tie a life to another, but both close a pipe whose writer is gone.
+    It holds ``lock`` as well, so that no new instance starts before the old one is gone. A pipe is the link,
+    since Linux and macOS have no common call for "end with my parent", and both close a dead writer's pipe.
     """
 
-    def __init__(self, lock: OfficeLock, record: Path, grace: float) -> None:
+    def __init__(self, lock: InstanceLock, record: Path, grace: float) -> None:
         self._lock = lock
         self._command = (sys.executable, "-I", "-S", watchdog_script.__file__, str(record), str(grace))
         self._stages: dict[int, int] = {}
-        self._warden: Process | None = None
+        self._process: Process | None = None
         self._keeper: asyncio.Task[None] | None = None
 
-    async def tie(self) -> None:
-        """Start the warden, and keep one running."""
-        self._warden = await self._spawn()
-        self._keeper = asyncio.create_task(self._keep(self._warden))
+    async def start(self) -> None:
+        """Start the process, and restart it if it ends."""
+        self._process = await self._spawn()
+        self._keeper = asyncio.create_task(self._keep(self._process))
 
-    async def untie(self) -> None:
-        """Let the warden go; it ends what is still enrolled."""
+    async def stop(self) -> None:
+        """Close its input and wait for it; it stops what is still registered."""
         if self._keeper is not None:
             self._keeper.cancel()
-        if self._warden is not None and self._warden.stdin is not None:
-            self._warden.stdin.close()
-            await self._warden.wait()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            await self._process.wait()
 
-    def enroll(self, process: int, stage: int) -> None:
-        """Have ``process`` ended with this one; the lowest ``stage`` first."""
+    def add(self, process: int, stage: int) -> None:
+        """Register a running process; the lowest ``stage`` is stopped first."""
         self._stages[process] = stage
         self._write(f"+ {process} {stage}\n")
 
-    def strike(self, process: int) -> None:
-        """``process`` has ended by itself."""
+    def remove(self, process: int) -> None:
+        """Unregister a process that has exited."""
         self._stages.pop(process, None)
         self._write(f"- {process}\n")
 
     def _write(self, line: str) -> None:
-        if self._warden is not None and self._warden.stdin is not None:
+        if self._process is not None and self._process.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
-                self._warden.stdin.write(line.encode())
+                self._process.stdin.write(line.encode())
 
     async def _keep(self, running: Process) -> None:
         while True:
             await running.wait()
-            running = self._warden = await self._spawn()
+            running = self._process = await self._spawn()
             for process, stage in self._stages.items():
                 self._write(f"+ {process} {stage}\n")
 
@@ -73,21 +73,21 @@ class Lifeline:
         )
 
 
-def end_leftovers(state_dir: Path, marks: Iterable[str], grace: float) -> list[int]:
-    """End the processes that agents' signs of life and the server's own note tell of; returns them.
+def end_orphans(state_dir: Path, marks: Iterable[str], grace: float) -> list[int]:
+    """Stop processes of an earlier instance that the agents' alive files and the server's pid file name.
 
-    The caller holds the office's lock, so none of them belongs to a running office. Only those whose command
-    line holds one of ``marks`` are taken: a process id may be somebody else's by now.
+    Returns their ids. The caller holds the instance lock, so none of them belongs to a running instance. Only
+    processes with one of ``marks`` in their command line are stopped: a process id may have been reused.
     """
-    noted = dict(_noted(state_dir))
+    noted = dict(_read_process_ids(state_dir))
     left = [process for process in noted.values() if _command_has(process, tuple(marks))]
-    watchdog_script.end(left, grace)
+    watchdog_script.stop_all(left, grace)
     for path in noted:
         path.unlink(missing_ok=True)
     return left
 
 
-def _noted(state_dir: Path) -> Iterator[tuple[Path, int]]:
+def _read_process_ids(state_dir: Path) -> Iterator[tuple[Path, int]]:
     host = f"-{socket.gethostname()}-"
     for path in [*(state_dir / "run").glob(f"*{host}*.alive"), *(state_dir / "nats").glob("*.pid")]:
         text = path.read_text() if path.suffix == ".pid" else path.stem.rpartition("-")[2]

@@ -1,11 +1,11 @@
-"""Ends the office's processes when whoever runs the office is gone: a script that supervisor.py starts.
+"""Stops the processes of an instance when its supervisor is gone: a script that watchdog.py starts.
 
-    python -I -S warden.py OFFICE_RECORD GRACE
+    python -I -S watchdog_script.py RUN_RECORD GRACE
 
-Standard input is a lifeline. On it come lines ``+ PROCESS STAGE`` and ``- PROCESS``: a process, the leader
-of its group, that runs now or that ended. When the other end closes, because its holder ended or was killed,
-the record that says that an office runs is removed, and what still runs is ended, the lowest stage first:
-SIGTERM, and GRACE seconds later SIGKILL for the group.
+Standard input carries lines ``+ PROCESS STAGE`` and ``- PROCESS``: a process group leader that was started
+or that exited. When the other end closes, because the supervisor exited or was killed, the script removes
+RUN_RECORD and stops what still runs, lowest stage first: SIGTERM, and SIGKILL for the group GRACE seconds
+later.
 """
 
 import contextlib
@@ -18,19 +18,19 @@ from pathlib import Path
 
 
 def main(record: Path, grace: float) -> None:
-    """Wait for the lifeline to end, then end what is left."""
+    """Wait for the end of standard input, then stop what is left."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    stages = _listen(sys.stdin)
+    stages = _read_stages(sys.stdin)
     if not stages:
         return
     with contextlib.suppress(OSError):
         record.unlink()
     for stage in sorted(set(stages.values())):
-        end([process for process, its in stages.items() if its == stage], grace)
+        stop_all([process for process, its in stages.items() if its == stage], grace)
 
 
-def _listen(lines: Iterable[str]) -> dict[int, int]:
+def _read_stages(lines: Iterable[str]) -> dict[int, int]:
     stages: dict[int, int] = {}
     for line in lines:
         match line.split():
@@ -41,26 +41,26 @@ def _listen(lines: Iterable[str]) -> dict[int, int]:
     return stages
 
 
-def end(processes: list[int], grace: float) -> None:
-    """SIGTERM for each, and SIGKILL for its group once all have ended or ``grace`` seconds have passed."""
+def stop_all(processes: list[int], grace: float) -> None:
+    """Send SIGTERM to each, then SIGKILL to the groups once all exited or ``grace`` seconds have passed."""
     for process in processes:
         with contextlib.suppress(OSError):
             os.kill(process, signal.SIGTERM)
     deadline = time.monotonic() + grace
-    while any(map(_runs, processes)) and time.monotonic() < deadline:
+    while any(map(_is_running, processes)) and time.monotonic() < deadline:
         time.sleep(0.02)
     for process in processes:
         with contextlib.suppress(OSError):
             os.killpg(process, signal.SIGKILL)
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except OSError:
         return False
     try:
-        # Orphans are init's to bury, and some take their time. macOS has no /proc, and buries at once.
+        # Some init processes reap orphans late: a zombie counts as gone. macOS, without /proc, reaps at once.
         state = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0]
     except OSError:
         return True

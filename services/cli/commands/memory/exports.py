@@ -1,4 +1,4 @@
-"""``mailroom memory export``: everything memory holds, as JSON lines or Parquet."""
+"""``mailroom memory export``: all nodes and edges as JSON Lines or Parquet; reading and writing Parquet."""
 
 import contextlib
 import os
@@ -7,29 +7,26 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 import msgspec
 
-from services.cli.commands.memory.session import ask, at_option
+from services.cli.agents import SERVICES
+from services.cli.commands.memory.session import at_option, call_memory
 from services.cli.commands.options import json_option
 from services.cli.output.console import open_console, print_json
-from services.cli.roster import SERVICES
 from shared.contracts import Edge, EdgesQuery, ListQuery, Node
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError
-
-if TYPE_CHECKING:
-    from shared.memory import Memory
-
+from shared.memory import Memory
 
 _MODULE = (sys.executable, "-m", "services.memory.storage.parquet")
 
 
 @contextlib.contextmanager
-def writing(folder: Path) -> Iterator[Callable[[bytes], object]]:
-    """Takes lines and makes nodes.parquet and edges.parquet of them in ``folder``; raises ActionError."""
+def write_parquet(folder: Path) -> Iterator[Callable[[bytes], object]]:
+    """Takes JSON lines and writes nodes.parquet and edges.parquet in ``folder``; raises ActionError."""
     process = subprocess.Popen(
         (*_MODULE, "to", str(folder.absolute())),
         cwd=SERVICES.parent,
@@ -38,7 +35,7 @@ def writing(folder: Path) -> Iterator[Callable[[bytes], object]]:
     )
     assert process.stdin is not None
     try:
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and says why
+        with contextlib.suppress(BrokenPipeError):  # the error below says why it ended
             yield process.stdin.write
             process.stdin.close()
         _require_success(process)
@@ -47,8 +44,8 @@ def writing(folder: Path) -> Iterator[Callable[[bytes], object]]:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[Iterator[bytes]]:
-    """The lines of a Parquet file, or of those in a folder, nodes first; raises ActionError at the end."""
+def read_parquet(path: Path) -> Iterator[Iterator[bytes]]:
+    """The JSON lines of a Parquet file or of a folder of them, nodes first; raises ActionError at the end."""
     process = subprocess.Popen(
         (*_MODULE, "from", str(path.absolute())),
         cwd=SERVICES.parent,
@@ -67,9 +64,9 @@ def reading(path: Path) -> Iterator[Iterator[bytes]]:
 
 def _require_success(process: "subprocess.Popen[bytes]") -> None:
     assert process.stderr is not None
-    complaint = process.stderr.read().decode("utf-8", "replace").strip()
+    output = process.stderr.read().decode("utf-8", "replace").strip()
     if process.wait():
-        raise ActionError(complaint.splitlines()[-1] if complaint else "Parquet could not be converted")
+        raise ActionError(output.splitlines()[-1] if output else "Parquet could not be converted")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -83,7 +80,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Exported(msgspec.Struct, kw_only=True):
-    """What was written, and where."""
+    """The number of records written to ``path``."""
 
     path: str
     nodes: int = 0
@@ -92,19 +89,19 @@ class Exported(msgspec.Struct, kw_only=True):
 
 @click.command()
 @click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--retired", is_flag=True, help="With what was retired.")
+@click.option("--retired", is_flag=True, help="Include retired nodes.")
 @at_option
 @json_option
 def export(path: str, retired: bool, at: int, as_json: bool) -> None:
-    """Write what memory holds to FILE.
+    """Export memory to FILE.
 
-    A name that ends in .jsonl takes a node or an edge a line, '-' writes these lines to standard output; one
-    that ends in .parquet, or a folder, takes nodes.parquet and edges.parquet. What is written meanwhile may
-    be among it or not; with --at all is of that graph version. 'mailroom memory import' reads it.
+    FILE.jsonl gets a line of JSON per node and edge, and '-' writes these lines to standard output. A
+    folder, or FILE.parquet, gets nodes.parquet and edges.parquet. Concurrent writes may be included or not;
+    --at exports exactly one graph version. 'mailroom memory import' reads all of these.
     """
     exported = Exported(path=path)
     with _open_sink(path) as write:
-        ask(lambda memory: _export(memory, write, at, retired, exported))
+        call_memory(lambda memory: _export(memory, write, at, retired, exported))
     if path == "-":
         return
     if as_json:
@@ -114,7 +111,7 @@ def export(path: str, retired: bool, at: int, as_json: bool) -> None:
 
 
 async def _export(
-    memory: "Memory", write: Callable[[bytes], object], at: int, retired: bool, exported: Exported
+    memory: Memory, write: Callable[[bytes], object], at: int, retired: bool, exported: Exported
 ) -> None:
     from rich.progress import Progress
 
@@ -136,14 +133,9 @@ async def _export(
 
 
 async def _add_ends(
-    memory: "Memory",
-    edge: Edge,
-    at: int,
-    known: set[str],
-    write: Callable[[bytes], object],
-    exported: Exported,
+    memory: Memory, edge: Edge, at: int, known: set[str], write: Callable[[bytes], object], exported: Exported
 ) -> None:
-    """The ends of an edge that were stored after the page of nodes they belong to, so that none dangles."""
+    """Write the ends of an edge that were stored too late to be among the nodes, so that none is missing."""
     missing = {edge.from_id, edge.to_id} - known
     for node in await memory.get(*missing, at=at) if missing else ():
         write(dump_node(node))
@@ -153,7 +145,7 @@ async def _add_ends(
 
 @contextlib.contextmanager
 def _open_sink(path: str) -> Iterator[Callable[[bytes], object]]:
-    """Where lines are written; what is at ``path`` is replaced when all are there, and not before."""
+    """A function that writes a line; ``path`` is replaced at the end, when all lines are written."""
     if path == "-":
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
@@ -168,7 +160,7 @@ def _open_sink(path: str) -> Iterator[Callable[[bytes], object]]:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a path stands for Parquet files: by its ending, or because it is a folder."""
+    """Whether a path is of Parquet files: by its ending, or because it is a folder."""
     return path.endswith((".parquet", "/")) or Path(path).is_dir()
 
 
@@ -192,11 +184,11 @@ def _file(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _parquet(folder: Path) -> Iterator[Callable[[bytes], object]]:
-    """Only memory's own code may read and write Parquet, so that takes place in a process of its own."""
+    """Only memory imports Arrow (an import rule), so Parquet is written by a process of its code."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as part:
-            with writing(Path(part)) as write:
+            with write_parquet(Path(part)) as write:
                 yield write
             folder.mkdir(exist_ok=True)
             for file in sorted(Path(part).iterdir()):
@@ -206,16 +198,17 @@ def _parquet(folder: Path) -> Iterator[Callable[[bytes], object]]:
 
 
 def _not_written(path: Path, error: OSError) -> ActionError:
-    return ActionError(f"{path} cannot be written: {error.strerror}", "Name another place, or make room")
+    cure = "Name another place, or free disk space"
+    return ActionError(f"{path} cannot be written: {error.strerror}", cure)
 
 
 def dump_node(node: Node) -> bytes:
-    """The line of a node."""
+    """A node as a line of JSON."""
     return _dump(b"node", node)
 
 
 def dump_edge(edge: Edge) -> bytes:
-    """The line of an edge."""
+    """An edge as a line of JSON."""
     return _dump(b"edge", edge)
 
 

@@ -1,11 +1,23 @@
-"""``mailroom memory add``, ``get``, ``list`` and ``retire``: what is remembered, one node at a time."""
+"""``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, and ``mailroom brief``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
 
-from services.cli.commands.memory.session import ask, ask_back, at_option, filter_options, meant_kind, store
+from services.cli.agents import load_agents
+from services.cli.commands.memory.session import (
+    at_option,
+    call_memory,
+    filter_options,
+    format_kind_hint,
+    suggest_kind,
+    write_memory,
+)
 from services.cli.commands.options import NumberType, TextType, json_option, parse_context, read_stdin
+from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean,
     clean_block,
@@ -16,30 +28,24 @@ from services.cli.output.console import (
     print_line,
 )
 from services.cli.output.times import format_date
-from shared import subjects
-from shared.contracts import KINDS, ListQuery, Node, Source
+from shared import settings, subjects
+from shared.bus import Bus
+from shared.contracts import KINDS, Briefing, BriefQuery, Hit, ListQuery, MemoryWritten, Node, Source
 from shared.errors import MailroomError
+from shared.memory import Memory
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from shared.contracts import MemoryWritten
-    from shared.memory import Memory
+ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 
 
 @click.command()
 @click.argument("title", type=TextType())
-@click.option("--body", default="", help="The whole of it; '-' reads it from standard input.")
+@click.option("--body", default="", help="The full text; '-' reads it from standard input.")
 @click.option(
     "--kind", default="fact", show_default=True, help=f"One of {', '.join(KINDS)}; or a kind of your own."
 )
-@click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
+@click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
 @click.option(
-    "--importance",
-    type=NumberType(0, 1, whole=False),
-    default=0.5,
-    show_default=True,
-    help="How much it matters.",
+    "--importance", type=NumberType(0, 1, whole=False), default=0.5, show_default=True, help="Importance."
 )
 @click.option(
     "-m",
@@ -47,17 +53,17 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     multiple=True,
     callback=parse_context,
-    help="Something to keep with it; an object or a list in JSON is taken as such.",
+    help="Metadata; a JSON object or list is decoded. Repeatable.",
 )
 @click.option("--session", default="", metavar="ID", help="The session it comes from.")
-@click.option("--insist", is_flag=True, help="Store it even where memory finds it not worth keeping.")
+@click.option("--insist", is_flag=True, help="Store it even if memory finds it not worth keeping.")
 @json_option
 def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fields: Any) -> None:
-    """Remember a sentence, TITLE, and print its id."""
-    if not insist and (meant := meant_kind(fields["kind"])):
+    """Add a memory with the sentence TITLE, and print its id."""
+    if not insist and (meant := suggest_kind(fields["kind"])):
         raise click.UsageError(
-            f"{fields['kind']!r} is no kind that the office knows; did you mean {meant!r}? With --insist it "
-            "is a kind of your own"
+            f"{fields['kind']!r} is not a known kind; did you mean {meant!r}? --insist makes it a kind of "
+            "your own"
         )
     try:
         node = Node(
@@ -68,30 +74,65 @@ def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fiel
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    written = store(
-        lambda memory: _add(memory, node, insist), as_json=as_json, insist="the same command with --insist"
-    )
+
+    async def add_node(memory: Memory) -> MemoryWritten:
+        written = await memory.add(node, insist=insist)
+        # Memory remembers for long that a write was applied, but not its ids.
+        return msgspec.structs.replace(written, ids=written.ids or (node.id,))
+
+    written = write_memory(add_node, as_json=as_json, insist="the same command with --insist")
     if as_json:
         print_json(written)
     else:
         click.echo(f"Remembered as {', '.join(written.ids)} (graph version {written.version})")
 
 
-async def _add(memory: "Memory", node: Node, insist: bool) -> "MemoryWritten":
-    import msgspec
+@click.command()
+@click.argument("text", type=TextType())
+@click.option("--limit", type=NumberType(1, 100), default=10, show_default=True, help="The most to show.")
+@filter_options
+@click.option("--anchor", "anchors", metavar="ID", multiple=True, help="Rank what is near this node higher.")
+@click.option(
+    "--deep", is_flag=True, help="Rerank the top hits with a cross-encoder (slower, more accurate)."
+)
+@click.option("--why", is_flag=True, help="Show the parts of each score.")
+@at_option
+@json_option
+def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
+    """Search memory for TEXT, best match first."""
+    hits = call_memory(lambda memory: memory.search(text, **options))
+    if as_json:
+        print_json(hits)
+        return
+    console = open_console()
+    for hit in hits:
+        _print_hit(hit, console, why)
+    if not hits:
+        click.echo(f"Memory holds nothing about it.{format_kind_hint(options['kinds'])}")
 
-    written = await memory.add(node, insist=insist)
-    # Memory remembers for long that a write was applied, not under which ids.
-    return msgspec.structs.replace(written, ids=written.ids or (node.id,))
+
+def _print_hit(hit: Hit, console: Console, why: bool) -> None:
+    _print_two_lines(hit.node, console, lead=f"{hit.score:.2f} ", indent=5)
+    if why:
+        parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
+        text = "  ".join(f"{clean(name)} {part:.3f}" for name, part in parts)
+        console.print(Text(f"     = {text}", style="cyan"), soft_wrap=not console.is_terminal)
+
+
+def _print_two_lines(node: Node, console: Console, *, lead: str = "", mark: str = "", indent: int) -> None:
+    kind = (f"{node.kind:<11} ", "dim")
+    print_line(Text.assemble((lead, "cyan"), kind, clean(node.title), (mark, "yellow")), console)
+    source = f"{node.id}  {clean(node.source.agent)}  {format_date(node.created_at)}"
+    print_line(Text(f"{'':{indent}}{source}", style="dim"), console)
 
 
 @click.command()
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@ids_argument
 @at_option
 @json_option
 def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
-    """Show the whole of what is stored under each ID."""
-    nodes = ask(lambda memory: memory.get(*ids, at=at))
+    """Show the memories with these IDs in full."""
+    nodes = call_memory(lambda memory: memory.get(*ids, at=at))
     if as_json:
         print_json(nodes)
     else:
@@ -105,10 +146,10 @@ def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
         )
 
 
-def _print_node(node: Node, console: "Console") -> None:
+def _print_node(node: Node, console: Console) -> None:
     click.secho(clean(node.title), bold=True)
     source = " ".join(filter(None, (node.source.agent, node.source.session, node.source.channel)))
-    origin = clean(source) or "somebody"
+    origin = clean(source) or "unknown"
     click.echo(f"{node.kind}, importance {node.importance:g}, {format_date(node.created_at)}, from {origin}")
     if node.retired_version:
         click.echo(colour(f"retired at graph version {node.retired_version}", "yellow"))
@@ -125,56 +166,80 @@ def _print_node(node: Node, console: "Console") -> None:
 
 @click.command(name="list")
 @click.option("--limit", type=NumberType(1, 1_000), default=20, show_default=True, help="The most to show.")
-@click.option("--after", default="", metavar="ID", help="Those after this id.")
+@click.option("--after", default="", metavar="ID", help="Start after this id.")
 @filter_options
 @click.option(
     "--changed-since",
     type=NumberType(),
     default=0,
     metavar="VERSION",
-    help="Only what was written after this graph version.",
+    help="Only written after this graph version.",
 )
-@click.option("--retired", is_flag=True, help="Those that were retired too.")
+@click.option("--retired", is_flag=True, help="Include retired ones.")
 @at_option
 @json_option
 def list_nodes(as_json: bool, **options: Any) -> None:
-    """List what memory holds, by id: oldest first."""
+    """List memories by id, oldest first."""
     try:
         query = ListQuery(**options)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    page = ask(lambda memory: memory.nodes(query))
+    page = call_memory(lambda memory: memory.nodes(query))
     if as_json:
         print_json(page)
         return
     console = open_console()
     for node in page.nodes:
-        _print_line(node, console)
+        mark = f"  retired at {node.retired_version}" if node.retired_version else ""
+        _print_two_lines(node, console, mark=mark, indent=12)
     if not page.nodes:
-        click.echo(f"Memory holds nothing of that kind.{ask_back(query.kinds)}")
+        click.echo(f"Memory holds nothing of that kind.{format_kind_hint(query.kinds)}")
     if page.next:
         click.echo(f"\nThere are more: --after {page.next}")
 
 
-def _print_line(node: Node, console: "Console") -> None:
-    from rich.text import Text
-
-    retired = f"  retired at {node.retired_version}" if node.retired_version else ""
-    print_line(Text.assemble((f"{node.kind:<11} ", "dim"), clean(node.title), (retired, "yellow")), console)
-    source = f"            {node.id}  {clean(node.source.agent)}  {format_date(node.created_at)}"
-    print_line(Text(source, style="dim"), console)
-
-
 @click.command()
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@ids_argument
 @json_option
 def retire(ids: tuple[str, ...], as_json: bool) -> None:
-    """Forget what is stored under each ID.
+    """Retire the memories with these IDs.
 
-    It is found no longer; 'mailroom memory get' still shows it.
+    Searches no longer find them; 'mailroom memory get' still shows them.
     """
-    written = ask(lambda memory: memory.retire(*ids))
+    written = call_memory(lambda memory: memory.retire(*ids))
     if as_json:
         print_json(written)
     else:
         click.echo(f"Retired {', '.join(ids)} (graph version {written.version})")
+
+
+@click.command()
+@click.argument("agent")
+@click.option("--compact", is_flag=True, help="Titles only.")
+@at_option
+@click.option("--prompt", is_flag=True, help="The whole system prompt: the agent's persona and the briefing.")
+@json_option
+def brief(agent: str, compact: bool, at: int, prompt: bool, as_json: bool) -> None:
+    """Print AGENT's briefing from memory."""
+    try:
+        query = BriefQuery(agent=agent, compact=compact, at=at)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    briefing, system = run_connected(lambda bus: _read_briefing(bus, query, prompt))
+    if as_json:
+        print_json({**briefing.to_dict(), "prompt": system} if prompt else briefing)
+    else:
+        text = clean_block(system if prompt else briefing.text).strip()
+        print_block(text, open_console(), hang=2)
+
+
+async def _read_briefing(bus: Bus, query: BriefQuery, prompt: bool) -> tuple[Briefing, str]:
+    """The briefing, and if wanted the system prompt as the agent composes it."""
+    briefing = await Memory(bus).brief(query.agent, compact=query.compact, at=query.at)
+    if not prompt:
+        return briefing, ""
+    from shared.reasoning.persona import compose_prompt, fetch_soul
+
+    config = settings.load()
+    own = next((agent.profile.prompt for agent in load_agents(config) if agent.name == query.agent), "")
+    return briefing, compose_prompt(await fetch_soul(query.agent, config, own), briefing.text)

@@ -1,119 +1,96 @@
-"""Asking memory from a command, and telling people why it would not take something."""
+"""What the memory commands share: calling memory, printing a refusal, options."""
 
-import asyncio
 import difflib
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from services.cli.commands.options import NumberType, PastType
-from services.cli.connection import connect
+from services.cli.commands.options import NumberType, TimeType, format_time_option
+from services.cli.connection import run_connected
 from services.cli.output.console import clean, print_json
-from services.cli.output.times import to_wire
-from shared.contracts import KINDS
+from shared.contracts import KINDS, Rejection
 from shared.errors import Refused
+from shared.memory import Memory, WriteRefused
 
-if TYPE_CHECKING:
-    from shared.contracts import Rejection
-    from shared.memory import Memory, WriteRefused
-
-
+T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
+SIMILARITY = 0.8
+"""How similar a kind must be to a known one to count as a typo of it: 'decison' and 'facts' are."""
+NOT_FOUND = "not in memory"
+"""Part of memory's error about an id that it does not hold."""
 
-
-def _as_wire(_: click.Context, __: click.Parameter, moment: datetime | None) -> str:
-    return to_wire(moment) if moment else ""
-
-
-_OPTIONS = (
-    click.option("--kind", "kinds", multiple=True, help="Only of this kind; may be given several times."),
-    click.option("--tag", "tags", multiple=True, help="Only with this tag; may be given several times."),
-    click.option("--agent", default="", metavar="NAME", help="Only what this agent remembered."),
-    click.option("--session", default="", metavar="ID", help="Only what came from this session."),
+at_option = click.option(
+    "--at", type=NumberType(), default=0, metavar="VERSION", help="As of this graph version."
+)
+_FILTERS = (
+    click.option("--kind", "kinds", multiple=True, help="Only this kind. Repeatable."),
+    click.option("--tag", "tags", multiple=True, help="Only with this tag. Repeatable."),
+    click.option("--agent", default="", metavar="NAME", help="Only what this agent added."),
+    click.option("--session", default="", metavar="ID", help="Only from this session."),
     click.option(
         "--since",
-        type=PastType(),
-        callback=_as_wire,
+        type=TimeType(),
+        callback=format_time_option,
         metavar="TIME",
-        help="Only what changed since: 10m ago, or an ISO 8601 time.",
+        help="Only changed since TIME: a span such as 10m, or ISO 8601.",
     ),
     click.option(
-        "--until", type=PastType(), callback=_as_wire, metavar="TIME", help="Only what changed before that."
+        "--until",
+        type=TimeType(),
+        callback=format_time_option,
+        metavar="TIME",
+        help="Only changed before TIME.",
     ),
 )
 
 
 def filter_options(command: Command) -> Command:
-    """The options kinds, tags, agent, session, since and until; times arrive as the contracts want them."""
-    for option in reversed(_OPTIONS):
+    """Add the options kinds, tags, agent, session, since and until; times are passed on as ISO 8601."""
+    for option in reversed(_FILTERS):
         command = option(command)
     return command
 
 
-ALIKE = 0.8
-"""How much a kind is like one of the office's own to be taken for a slip: 'decison' and 'facts' are."""
-
-
-def meant_kind(kind: str) -> str:
-    """The kind of the office's own that ``kind`` is a slip of; empty where it is none."""
+def suggest_kind(kind: str) -> str:
+    """The known kind that ``kind`` is a typo of; empty if it is none."""
     if kind in KINDS:
         return ""
-    return next(iter(difflib.get_close_matches(kind.lower(), KINDS, n=1, cutoff=ALIKE)), "")
+    return next(iter(difflib.get_close_matches(kind.lower(), KINDS, n=1, cutoff=SIMILARITY)), "")
 
 
-def ask_back(kinds: Iterable[str]) -> str:
-    """A question to end a sentence with, where one of ``kinds`` is a slip."""
-    meant = [found for found in map(meant_kind, kinds) if found]
-    return f" Did you mean --kind {meant[0]}?" if meant else ""
+def format_kind_hint(kinds: Iterable[str]) -> str:
+    """A question to append to a sentence if one of ``kinds`` is a typo."""
+    suggestions = [found for found in map(suggest_kind, kinds) if found]
+    return f" Did you mean --kind {suggestions[0]}?" if suggestions else ""
 
 
-T = TypeVar("T")
-
-UNKNOWN = "not in memory"
-"""What memory says of an id that it does not hold."""
-
-at_option = click.option(
-    "--at", type=NumberType(), default=0, metavar="VERSION", help="As memory was at this graph version."
-)
-"""The option of every command that can look at the past."""
-
-
-def ask(work: "Callable[[Memory], Awaitable[T]]") -> T:
-    """Do ``work`` with memory, as the user; raises MailroomError with what to do about it."""
-    from shared.memory import Memory
-
-    async def connected() -> T:
-        async with connect() as bus:
-            return await work(Memory(bus))
-
+def call_memory(work: Callable[[Memory], Awaitable[T]]) -> T:
+    """Run ``work`` with memory, as the user; raises MailroomError."""
     try:
-        return asyncio.run(connected())
+        return run_connected(lambda bus: work(Memory(bus)))
     except Refused as refused:
-        if UNKNOWN not in refused.cause or refused.cure:
+        if NOT_FOUND not in refused.cause or refused.cure:
             raise
         raise Refused(refused.cause, "'mailroom memory search' finds ids") from None
 
 
-def store(work: "Callable[[Memory], Awaitable[T]]", *, as_json: bool, insist: str = "") -> T:
-    """Like ``ask``, for what the write gate may refuse: that is told whole, and ends the command with 1.
+def write_memory(work: Callable[[Memory], Awaitable[T]], *, as_json: bool, insist: str = "") -> T:
+    """Like ``call_memory``; if the write gate rejects the write, print the reason and exit with 1.
 
-    ``insist`` says how it can be stored all the same.
+    ``insist`` says how it can be stored nevertheless.
     """
-    from shared.memory import WriteRefused
-
     try:
-        return ask(work)
+        return call_memory(work)
     except WriteRefused as refused:
         if refused.rejection is None:
             raise
-        _tell(refused, refused.rejection, as_json, insist)
+        _print_rejection(refused, refused.rejection, as_json, insist)
         sys.exit(1)
 
 
-def _tell(refused: "WriteRefused", rejection: "Rejection", as_json: bool, insist: str) -> None:
+def _print_rejection(refused: WriteRefused, rejection: Rejection, as_json: bool, insist: str) -> None:
     if as_json:
         print_json({"error": str(refused), "rejection": rejection})
         return
@@ -122,7 +99,7 @@ def _tell(refused: "WriteRefused", rejection: "Rejection", as_json: bool, insist
     if rejection.existing is not None:
         facts["There already"] = f"{rejection.existing.id}, {rejection.existing.title}"
     if "--insist" not in rejection.suggestion:
-        facts["Store it all the same"] = insist
+        facts["To store it nevertheless"] = insist
     for name, fact in facts.items():
         if fact:
             click.echo(f"{name}: {clean(fact)}", err=True)

@@ -1,4 +1,4 @@
-"""Which agents there are: the folders with a profile.yaml."""
+"""The installed agents: folders with a profile.yaml."""
 
 import difflib
 import sys
@@ -16,10 +16,10 @@ from shared.tasks.specialists import read_specialists
 SERVICES = Path(__file__).resolve().parent.parent
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent of the roster: its profile, and the command that starts one process of it.
+class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent: its profile, and the command that starts a process of it.
 
-    ``built_in`` tells those that come with Mailroom from those of ``agents_dir``.
+    ``built_in`` is false for those in ``agents_dir``.
     """
 
     profile: Profile
@@ -32,43 +32,43 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         return self.profile.name
 
 
-def load_specialists(settings: Settings) -> list[Member]:
-    """The specialists there are: each runs as what its profile says, and no code beside it."""
-    taken = {member.name for member in load_roster(settings)}
+def load_specialists(settings: Settings) -> list[InstalledAgent]:
+    """The specialists: agents that consist of a profile, without code of their own."""
+    taken = {agent.name for agent in load_agents(settings)}
     profiles, _ = read_specialists(settings)
     return [
-        Member(profile=profile, command=_bare(settings.specialists / name), built_in=True)
+        InstalledAgent(profile=profile, command=_profile_command(settings.specialists / name), built_in=True)
         for name, profile in profiles.items()
         if name not in taken
     ]
 
 
-def load_roster(settings: Settings) -> list[Member]:
-    """Every agent, memory first.
+def load_agents(settings: Settings) -> list[InstalledAgent]:
+    """Every agent but specialists, memory first.
 
-    Raises ConfigError where a profile is wrong, a name is taken twice, or ``replicas`` cannot be.
+    Raises ConfigError if a profile is invalid, a name occurs twice, or ``replicas`` is invalid.
     """
-    members: dict[str, Member] = {}
+    agents: dict[str, InstalledAgent] = {}
     for folder in [*_folders(SERVICES), *(_folders(settings.agents_dir) if settings.agents_dir else ())]:
-        member = Member(
+        agent = InstalledAgent(
             profile=load_profile(folder / "profile.yaml"),
             command=_command(folder),
             built_in=folder.parent == SERVICES,
         )
-        if member.name in members:
+        if agent.name in agents:
             raise ConfigError(
-                f"Two profiles are named {member.name!r}; one of them is {folder / 'profile.yaml'}"
+                f"Two profiles are named {agent.name!r}; one of them is {folder / 'profile.yaml'}"
             )
-        members[member.name] = member
+        agents[agent.name] = agent
     for name, count in settings.replicas.items():
-        _require_possible(name, count, members)
-    return sorted(members.values(), key=lambda member: (member.name != subjects.MEMORY_DAEMON, member.name))
+        _require_valid_count(name, count, agents)
+    return sorted(agents.values(), key=lambda agent: (agent.name != subjects.MEMORY_DAEMON, agent.name))
 
 
-def _require_possible(name: str, count: int, members: Iterable[str]) -> None:
-    if name not in members:
-        near = difflib.get_close_matches(name, members, n=1)
-        cure = f"Did you mean {near[0]!r}?" if near else f"The agents are {', '.join(members)}"
+def _require_valid_count(name: str, count: int, agents: Iterable[str]) -> None:
+    if name not in agents:
+        near = difflib.get_close_matches(name, agents, n=1)
+        cure = f"Did you mean {near[0]!r}?" if near else f"The agents are {', '.join(agents)}"
         raise ConfigError(f"MAILROOM_REPLICAS names {name!r}, which is no agent", cure)
     if count > 1 and name == subjects.MEMORY_DAEMON:
         raise ConfigError(f"MAILROOM_REPLICAS wants {count} processes of {name!r}", "There can be one")
@@ -86,11 +86,11 @@ def _folders(parent: Path) -> list[Path]:
 
 def _command(folder: Path) -> tuple[str, ...]:
     if not (folder / "__main__.py").is_file():
-        return _bare(folder)
+        return _profile_command(folder)
     if folder.parent == SERVICES:
         return (sys.executable, "-m", f"services.{folder.name}")
     return (sys.executable, str(folder))
 
 
-def _bare(folder: Path) -> tuple[str, ...]:
+def _profile_command(folder: Path) -> tuple[str, ...]:
     return (sys.executable, "-m", "shared.agent.process", str(folder / "profile.yaml"))

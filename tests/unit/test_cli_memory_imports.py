@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from services.cli.commands.memory import imports as intake
-from services.cli.commands.memory.imports import Intake
+from services.cli.commands.memory import imports
+from services.cli.commands.memory.imports import Importer
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import BusUnavailable, MailroomError, Refused
 from shared.memory import WriteRefused
@@ -32,9 +32,9 @@ def lines(count: int) -> list[bytes]:
     return [json.dumps({"id": f"n{n}", "title": f"Title {n}"}).encode() for n in range(1, count + 1)]
 
 
-async def run(memory: Memory, given: list[bytes]) -> Intake:
+async def run(memory: Memory, given: list[bytes]) -> Importer:
     told: list[int] = []
-    result = Intake(memory, told.append)
+    result = Importer(memory, told.append)
     await result.run(given)
     assert told == sorted(told)
     return result
@@ -70,7 +70,7 @@ async def test_a_memory_that_stores_nothing_ends_it():
 
 
 async def test_what_is_not_answered_is_sent_again_under_the_same_id(monkeypatch):
-    monkeypatch.setattr(intake, "PAUSE", 0)
+    monkeypatch.setattr(imports, "RETRY_INTERVAL", 0)
     errors = [BusUnavailable("no answer"), Refused("The write is still in line")]
     tried: list[str] = []
 
@@ -85,7 +85,7 @@ async def test_what_is_not_answered_is_sent_again_under_the_same_id(monkeypatch)
 
 
 async def test_it_gives_up_in_the_end(monkeypatch):
-    monkeypatch.setattr(intake, "PAUSE", 0)
+    monkeypatch.setattr(imports, "RETRY_INTERVAL", 0)
     tried: list[str] = []
 
     def judge(write: MemoryWrite) -> Exception:
@@ -94,7 +94,7 @@ async def test_it_gives_up_in_the_end(monkeypatch):
 
     with pytest.raises(BusUnavailable):
         await run(Memory(judge), lines(1))
-    assert len(tried) == intake.TRIES
+    assert len(tried) == imports.MAX_SENDS
 
 
 async def test_a_tombstone_stays_one():

@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from services.cli.commands import approvals, kpi, status
-from services.cli.commands.goal_view import _lines_of, print_outcome
-from services.cli.commands.mail import Letter, _print_list
+from services.cli.commands.approvals import Approval
+from services.cli.commands.goal_view import _format_live, print_outcome
+from services.cli.commands.mail import Mail, _print_list
 from services.cli.output.console import clean, clean_block, shorten, wrap
-from services.cli.queries.approvals import Standing
-from services.cli.queries.metrics import Figures, SafetyFigures, Velocity
+from services.cli.queries.metrics import Metrics, PolicyMetrics, Velocity
 from services.cli.queries.progress import Progress
-from services.cli.supervisor.logs import Line, print_line
+from services.cli.supervisor.logs import LogLine, print_log_line
 from shared.contracts import (
     ApprovalRequest,
     Goal,
@@ -99,8 +99,8 @@ def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> Non
     )
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
-    approvals._print(Standing(request, None, "waiting"), console)
-    status._print_agent([presence], console, whole=True)
+    approvals._print_approval(Approval(request, None, "waiting"), console)
+    status._print_agent([presence], console, in_full=True)
     lines = screen.getvalue().splitlines()
     assert any(path in line for line in lines)
     assert [line for line in lines if line != line.rstrip()] == []
@@ -128,7 +128,7 @@ def record_of(status: TaskStatus, **more: Any) -> TaskChanged:
 
 def live(progress: Progress) -> list[str]:
     console, shown = screen_of()
-    console.print(_lines_of(progress, 0.0))
+    console.print(_format_live(progress, 0.0))
     return [line.rstrip() for line in shown.getvalue().splitlines()]
 
 
@@ -228,10 +228,10 @@ def test_a_report_is_read_without_its_backslashes_and_its_lists_hang(tmp_path: P
 
 def test_figures_are_wrapped_beneath_their_names() -> None:
     velocity = Velocity(tasks=1_234, p50=12.0, p95=3_700.0, within_target=0.5)
-    safety = SafetyFigures(
+    safety = PolicyMetrics(
         judged=10, denied=4, asked=6, granted=5, refused=1, ran=("rm -rf /srv",), catch_rate=0.9, rules={}
     )
-    figures = Figures(
+    figures = Metrics(
         messages=1,
         tasks={"completed": 1_234, "failed": 9},
         velocity=velocity,
@@ -254,7 +254,7 @@ def test_figures_are_wrapped_beneath_their_names() -> None:
 
 def test_letters_stand_in_columns() -> None:
     letters = [
-        Letter(
+        Mail(
             number=number,
             id="x",
             sender=sender,
@@ -285,14 +285,14 @@ def test_only_what_matters_is_coloured(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setattr("click._compat.isatty", lambda _: True)
-    print_line(Line("scout", level, "ended"))
+    print_log_line(LogLine("scout", level, "ended"))
     assert ("\x1b[" in capsys.readouterr().out) is coloured
 
 
 @pytest.mark.parametrize(("versions", "shown"), [(("0.1.0", "0.1.0"), False), (("0.1.0", "0.2.0"), True)])
 def test_the_table_of_who_is_at_work_fits_80_columns(versions: tuple[str, str], shown: bool) -> None:
     posts = [
-        status.Post(
+        status.AgentStatus(
             agent=name,
             processes=(
                 Presence(
@@ -307,7 +307,7 @@ def test_the_table_of_who_is_at_work_fits_80_columns(versions: tuple[str, str], 
         )
         for name, version in zip(("conductor", "specialist-tax-law"), versions, strict=True)
     ]
-    overview = status.Overview(
+    overview = status.SystemStatus(
         url="127.0.0.1:4222",
         server_version="2.15.1",
         state=OfficeState.IDLE,
@@ -320,7 +320,7 @@ def test_the_table_of_who_is_at_work_fits_80_columns(versions: tuple[str, str], 
         free=0,
     )
     console, screen = screen_of()
-    console.print(status._table_of(overview))
+    console.print(status._make_table(overview))
     table = screen.getvalue().replace("specialist-tax-…", "")
     assert ("0.1.0" in table) is shown
     assert shown or "…" not in table
