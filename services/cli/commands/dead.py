@@ -21,6 +21,7 @@ from services.cli.queries.records import call_server, read_message, scan
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
 from shared.bus.entry import seal
+from shared.bus.records import read_task, task_subject
 from shared.contracts import DeadLetter, Task, TaskChanged, TaskStatus, decode, generate_id
 from shared.errors import Conflict, MailroomError
 
@@ -76,10 +77,9 @@ async def _reset_task(bus: Bus, original: Stored) -> list[Entry]:
         return []
     if not isinstance(task, Task) or original.subject != subjects.task(task.assignee, task.requester):
         return []
-    subject = subjects.state(task.assignee, task.requester, task.task_id)
-    stored = await bus.last(subjects.OFFICE, subject)
-    if stored is not None:
-        _require_failed(TaskChanged.from_json(stored.data).task)
+    before = await read_task(bus, task)
+    if before is not None:
+        _require_failed(before.value.task)
     record = TaskChanged(
         sender=subjects.ADMIN,
         recipient=task.assignee,
@@ -88,7 +88,7 @@ async def _reset_task(bus: Bus, original: Stored) -> list[Entry]:
         task=task,
         note="sent again by a person",
     )
-    return [seal(subject, record, expect=stored.seq if stored else 0)]
+    return [seal(task_subject(task), record, expect=before.seq if before else 0)]
 
 
 def _require_failed(task: Task) -> None:

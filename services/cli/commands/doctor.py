@@ -17,12 +17,13 @@ from services.cli.agents import load_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
 from services.cli.output.console import clean, open_console, print_block, print_json
-from services.cli.queries.records import call_server, read_presences
+from services.cli.queries.records import call_server
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.discovery import find_instance
+from shared.bus.records import read_presences
 from shared.errors import BusError, ConfigError, MailroomError
-from shared.llm.choice import configured_model, configured_small_model
+from shared.llm.config import configured_model, configured_small_model
 from shared.llm.probe import probe as probe_model
 from shared.memory import Memory
 from shared.settings import Settings

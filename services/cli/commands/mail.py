@@ -18,9 +18,10 @@ from services.cli.output.console import (
     shorten,
 )
 from services.cli.output.times import format_date, format_span, seconds_between
-from services.cli.queries.records import Listener, read_message, read_presences, scan, unknown_agent_error
+from services.cli.queries.records import Listener, read_message, scan, unknown_agent_error
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.records import read_presences
 from shared.contracts import AgentReport, Email, Question, Response, decode
 from shared.errors import BusUnavailable, ConfigError, MailroomError
 

@@ -10,10 +10,10 @@ from services.cli.commands.options import TextType, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
 from services.cli.output.times import parse_span
-from services.cli.queries.records import Listener, read_tasks
+from services.cli.queries.records import Listener
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.bus.claim import pending
+from shared.bus.records import read_record, read_task, submission_entries
 from shared.clock import read_zone, tell
 from shared.contracts import (
     Reminder,
@@ -85,8 +85,8 @@ def _due(reminder: Reminder) -> datetime:
 
 
 async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:
-    stored = await bus.last(subjects.OFFICE, subjects.record(subjects.NEXUS, "reminders", "all"))
-    return Reminders.from_json(stored.data).reminders if stored else ()
+    record = await read_record(bus, subjects.record(subjects.NEXUS, "reminders", "all"), Reminders)
+    return record.value.reminders if record else ()
 
 
 @reminders.command()
@@ -160,15 +160,13 @@ def _perform(text: str, action: str, params: dict[str, Any], as_json: bool) -> N
 
 
 async def _run_task(bus: Bus, task: Task) -> TaskResult:
-    name = subjects.state(task.assignee, task.requester, task.task_id)
-
     async def read_result() -> TaskResult | None:
-        record = (await read_tasks(bus, [name])).get(name)
-        return record.result if record is not None else None
+        record = await read_task(bus, task)
+        return record.value.result if record else None
 
     listener = Listener(bus, POLL_INTERVAL)
     await listener.subscribe(subjects.mail(subjects.USER, subjects.NEXUS))
-    await bus.commit(pending(task, subjects.USER))
+    await bus.commit(submission_entries(task, subjects.USER))
     try:
         return await listener.wait_for(read_result, TIMEOUT)
     except TimeoutError:

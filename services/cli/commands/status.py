@@ -26,9 +26,10 @@ from services.cli.output.console import (
     shorten,
 )
 from services.cli.output.times import format_span, seconds_between
-from services.cli.queries.records import call_server, count_subjects, read_presences, unknown_agent_error
+from services.cli.queries.records import call_server, count_subjects, unknown_agent_error
 from shared import settings, subjects
 from shared.bus import Bus
+from shared.bus.records import read_presences, read_record
 from shared.contracts import OfficeState, Presence, StateChanged
 from shared.errors import BusError
 
@@ -71,8 +72,8 @@ def status(as_json: bool) -> None:
 async def _read_status() -> SystemStatus:
     config = settings.load()
     async with connect() as bus:
-        stored = await bus.last(subjects.OFFICE, subjects.OFFICE_STATE)
-        change = StateChanged.from_json(stored.data) if stored else StateChanged(state=OfficeState.IDLE)
+        record = await read_record(bus, subjects.OFFICE_STATE, StateChanged)
+        change = record.value if record else StateChanged(state=OfficeState.IDLE)
         dead = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
         account: dict[str, Any] = await call_server(bus, "INFO")
         return SystemStatus(

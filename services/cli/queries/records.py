@@ -111,11 +111,11 @@ async def last_sequence(bus: Bus, stream: str) -> int:
     return int(state["last_seq"])
 
 
-async def read_goal(bus: Bus, goal_id: str) -> tuple[Goal, Stored] | None:
-    """A goal, and the message with its record."""
+async def read_goal(bus: Bus, goal_id: str) -> tuple[Goal, int] | None:
+    """A goal, and the sequence of its record."""
     stored = await bus.last(subjects.OFFICE, subjects.goal(goal_id))
     goal = _decode_goal(stored) if stored else None
-    return (goal, stored) if goal and stored else None
+    return (goal, stored.seq) if goal and stored else None
 
 
 async def read_goals(bus: Bus) -> list[Goal]:
@@ -145,15 +145,6 @@ async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
         if (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq):
             return letter
     return None
-
-
-async def read_presences(bus: Bus) -> list[Presence]:
-    """The directory: every running process of an agent, by agent."""
-    stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-    request = {"multi_last": [subjects.presence("*", "*")], "batch": 1_000}
-    entries = [stored async for stored in bus.read(stream, request)]
-    alive = [Presence.from_json(stored.data) for stored in entries if stored.data]
-    return sorted(alive, key=lambda presence: (presence.agent, presence.started_at))
 
 
 def unknown_agent_error(name: str, presences: Iterable[Presence]) -> MailroomError:

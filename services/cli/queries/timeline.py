@@ -76,8 +76,8 @@ async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
     raise await _explain_missing(bus, name)
 
 
-async def _read_goal_timeline(bus: Bus, goal: Goal, record: Stored) -> GoalTimeline:
-    end = record if goal.status.final else None
+async def _read_goal_timeline(bus: Bus, goal: Goal, seq: int) -> GoalTimeline:
+    end = seq if goal.status.final else 0
     sent = await _search(bus, goal.goal_id, parse_time(goal.submitted_at), end)
     records = await _read_history(bus, subjects.goal(goal.goal_id))
     timelines, entries = await _build_timelines(bus, _find_tasks(sent), sent, records)
@@ -91,9 +91,8 @@ async def _read_goal_timeline(bus: Bus, goal: Goal, record: Stored) -> GoalTimel
 
 async def _read_task_timeline(bus: Bus, task_id: str, records: list[Stored]) -> TaskTimeline:
     task = TaskChanged.from_json(records[-1].data).task
-    sent = await _search(
-        bus, task_id, parse_time(records[0].time), records[-1] if task.status.final else None
-    )
+    end = records[-1].seq if task.status.final else 0
+    sent = await _search(bus, task_id, parse_time(records[0].time), end)
     timelines, _ = await _build_timelines(bus, {**_find_tasks(sent), task_id: task}, sent, [])
     _nest(timelines)
     return timelines[task_id]
@@ -102,9 +101,9 @@ async def _read_task_timeline(bus: Bus, task_id: str, records: list[Stored]) -> 
 # --- reading -------------------------------------------------------------------------------------
 
 
-async def _search(bus: Bus, needle: str, begin: datetime, end: Stored | None) -> list[Stored]:
-    """Messages that contain an id, from ``begin`` to a little after ``end`` (None: until now)."""
-    until = end.seq + MAX_BATCH if end else await last_sequence(bus, subjects.OFFICE)
+async def _search(bus: Bus, needle: str, begin: datetime, end: int) -> list[Stored]:
+    """Messages that contain an id, from ``begin`` to a little after sequence ``end`` (0: until now)."""
+    until = end + MAX_BATCH if end else await last_sequence(bus, subjects.OFFICE)
     found: list[Stored] = []
     for subject in SEARCHED:
         messages = scan(bus, subjects.OFFICE, subject, since=begin - MARGIN, until=until)

@@ -28,6 +28,7 @@ from services.cli.supervisor.specialists import SpecialistSupervisor
 from services.cli.supervisor.watchdog import Watchdog, end_orphans
 from shared.bus.discovery import RunningInstance
 from shared.contracts import generate_iso_timestamp
+from shared.files import write_atomically
 from shared.settings import Settings
 from shared.tasks.specialists import PREFIX
 
@@ -184,9 +185,7 @@ class Supervisor:
             started_at=generate_iso_timestamp(),
             brain=self.config.brain,
         )
-        temporary = self._record.with_suffix(".new")
-        temporary.write_bytes(msgspec.json.encode(instance))
-        temporary.replace(self._record)
+        write_atomically(self._record, msgspec.json.encode(instance))
         return instance
 
     # --- logs ------------------------------------------------------------------------------------
