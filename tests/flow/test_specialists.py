@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from services.cli.agents import load_agents
-from shared.bus.records import read_presences
 from services.cli.supervisor import supervisor as supervising
 from services.cli.supervisor.lock import InstanceLock
 from services.cli.supervisor.logs import LogLine
 from services.cli.supervisor.supervisor import Supervisor
 from shared import settings, subjects
 from shared.bus import Bus
+from shared.bus.records import read_presences
 from shared.contracts import Goal, Presence, StateChanged, TaskStatus
 from tests.flow.test_up import environment
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import clean, open_console, print_block, print_json, print_line
+from services.cli.output.console import clean, open_console, print_block, print_json, print_line, print_result
 from services.cli.output.times import format_span, parse_time, seconds_between
 from services.cli.queries.records import count_subjects, read_last
 from shared import subjects
@@ -244,9 +244,7 @@ def refuse(approval_id: str, note: str, as_json: bool) -> None:
 
 def _answer(approval_id: str, granted: bool, note: str, as_json: bool) -> None:
     request = run_connected(lambda bus: answer_request(bus, approval_id, granted, note))
-    word = "granted" if granted else "refused"
-    if as_json:
-        print_json({"approval_id": request.approval_id, "agent": request.sender, "state": word, "note": note})
-        return
-    may = "may" if granted else "may not"
-    click.echo(f"{request.approval_id[:12]} {word}: {request.sender} {may} {clean(request.what)[:500]}")
+    word, may = ("granted", "may") if granted else ("refused", "may not")
+    value = {"approval_id": request.approval_id, "agent": request.sender, "state": word, "note": note}
+    text = f"{request.approval_id[:12]} {word}: {request.sender} {may} {clean(request.what)[:500]}"
+    print_result(value, text, as_json)

@@ -15,6 +15,7 @@ from services.cli.output.console import (
     print_facts,
     print_json,
     print_line,
+    print_result,
 )
 from services.cli.output.times import format_date, format_span, seconds_between
 from services.cli.queries.records import call_server, read_message, scan
@@ -206,10 +207,7 @@ def drop(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
     """
     chosen = _select(numbers, everything)
     run_connected(lambda bus: _drop(bus, chosen), subjects.ADMIN)
-    if as_json:
-        print_json(chosen)
-    else:
-        click.echo(f"Dropped: {', '.join(map(str, chosen)) or 'nothing'}")
+    print_result(chosen, f"Dropped: {', '.join(map(str, chosen)) or 'nothing'}", as_json)
 
 
 def _select(numbers: tuple[int, ...], everything: bool) -> list[int]:

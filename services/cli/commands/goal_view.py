@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from services.cli.output.console import STYLES, SYMBOLS, clean, clean_block, count, print_block, shorten
+from services.cli.output.console import clean, clean_block, count, format_status, print_block, shorten
 from services.cli.output.times import format_clock, format_span, seconds_between
 from services.cli.queries.progress import Progress
 from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
@@ -21,9 +21,8 @@ MIN_LINES = 20
 
 def print_outcome(goal: Goal, console: Console) -> None:
     """Print status, reason, answer, and the path and the first screen of the report."""
-    status = str(goal.status)
     took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
-    console.print(Text.assemble((f"{SYMBOLS[status]} {status}", STYLES[status]), f" in {took}"))
+    console.print(Text.assemble(format_status(str(goal.status)), f" in {took}"))
     if goal.reason and not _is_in_answer(goal.reason, goal.answer):
         print_block(f"Reason: {clean(goal.reason)}", console)
     if goal.answer:
@@ -130,9 +129,9 @@ def _format_live(progress: Progress, waited: float) -> RenderableType:
 
 
 def _format_row(progress: Progress, task: GoalTask, width: int) -> Text:
-    status = _status(progress, task)
     return Text.assemble(
-        (f"  {SYMBOLS[status]} {shorten(task.name, 20):<{width}}", STYLES[status]),
+        "  ",
+        format_status(_status(progress, task), f"{shorten(task.name, 20):<{width}}"),
         f"  {shorten(task.assignee, 10):<10} {_format_duration(progress, task):>7}  ",
         (clean(progress.note(task)), "dim"),
         no_wrap=True,

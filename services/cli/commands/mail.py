@@ -15,6 +15,7 @@ from services.cli.output.console import (
     print_facts,
     print_json,
     print_line,
+    print_result,
     shorten,
 )
 from services.cli.output.times import format_date, format_span, seconds_between
@@ -238,10 +239,9 @@ async def _send(bus: Bus, email: Email, wait: bool, timeout: float, as_json: boo
             print_json(answer)
         else:
             print_block(clean_block(answer.body).strip(), open_console())
-    elif as_json:
-        print_json({"id": email.id, "number": sent})
     else:
-        click.echo(f"Sent as message {sent}. 'mailroom mail list' will show the reply.")
+        text = f"Sent as message {sent}. 'mailroom mail list' will show the reply."
+        print_result({"id": email.id, "number": sent}, text, as_json)
 
 
 async def _wait_for_reply(bus: Bus, listener: Listener, email: Email, sent: int, timeout: float) -> Mail:

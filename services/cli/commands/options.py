@@ -4,13 +4,17 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import reduce
+from typing import Any, TypeVar
 
 import click
 
 from services.cli.output.times import SPAN, format_utc, parse_span, parse_time
 from shared.contracts import MAX_TEXT
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class NumberType(click.ParamType[float]):
@@ -108,6 +112,15 @@ def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, 
 def format_time_option(_: click.Context, __: click.Parameter, time: datetime | None) -> str:
     """The callback of an option that passes a time on as text; empty without one."""
     return format_utc(time) if time else ""
+
+
+def combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator of several options and arguments, in this order."""
+
+    def apply(command: Command) -> Command:
+        return reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), command)
+
+    return apply
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -7,7 +7,7 @@ from rich.tree import Tree
 
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import STYLES, SYMBOLS, clean, count, open_console, print_json
+from services.cli.output.console import STYLES, clean, count, format_status, open_console, print_json
 from services.cli.output.summaries import MessageSummary
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between
 from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
@@ -35,8 +35,7 @@ def show(name: str, as_json: bool) -> None:
 
 def _print_goal(timeline: GoalTimeline, console: Console) -> None:
     goal = timeline.goal
-    status = str(goal.status)
-    head = Text.assemble((goal.goal_id, "bold"), "  ", (f"{SYMBOLS[status]} {status}", STYLES[status]))
+    head = Text.assemble((goal.goal_id, "bold"), "  ", format_status(str(goal.status)))
     console.print(head, soft_wrap=True)
     console.print(clean(goal.text))
     facts = {
@@ -106,13 +105,12 @@ def _without_echoes(entries: list[TimelineEntry]) -> list[TimelineEntry]:
 
 
 def _format_task(timeline: TaskTimeline) -> Text:
-    status = str(timeline.status)
     name = timeline.task.task_id.removeprefix(f"{timeline.task.goal_id}-")
     spans = [f"waited {format_span(timeline.waited)}"] if timeline.waited is not None else []
     spans += [f"worked {format_span(timeline.worked)}"] if timeline.worked is not None else []
     spans += [count(timeline.attempts, "attempt")] if timeline.attempts > 1 else []
     return Text.assemble(
-        (f"{SYMBOLS[status]} {name}", STYLES[status]),
+        format_status(str(timeline.status), name),
         f"  {timeline.task.requester} → {timeline.task.assignee}  ",
         (", ".join(spans), "dim"),
     )

@@ -10,7 +10,7 @@ import msgspec
 from services.cli.commands.goal_view import print_outcome, show_progress
 from services.cli.commands.options import TextType, TimeType, json_option, parse_context
 from services.cli.connection import connect, run_connected
-from services.cli.output.console import open_console, print_json
+from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.times import format_utc
 from services.cli.queries.progress import GoalFollower
 from shared import subjects
@@ -60,10 +60,8 @@ def submit(
         return
     run_connected(lambda bus: publish(bus, body))
     goal_id = str(body["goal_id"])
-    if as_json:
-        print_json({"goal_id": goal_id, "status": "submitted"})
-    else:
-        click.echo(f"Submitted as {goal_id}\n{_format_hint(goal_id)}")
+    text = f"Submitted as {goal_id}\n{_format_hint(goal_id)}"
+    print_result({"goal_id": goal_id, "status": "submitted"}, text, as_json)
 
 
 def _format_hint(goal_id: str) -> str:

@@ -9,7 +9,15 @@ from rich.text import Text
 
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import STYLES, SYMBOLS, clean, open_console, print_json, print_line, shorten
+from services.cli.output.console import (
+    clean,
+    format_status,
+    open_console,
+    print_json,
+    print_line,
+    print_result,
+    shorten,
+)
 from services.cli.output.times import format_span, parse_time, seconds_between
 from services.cli.queries.progress import GoalFollower
 from services.cli.queries.records import read_goal, read_goals
@@ -49,11 +57,8 @@ def _is_current(goal: Goal) -> bool:
 
 
 def _print_goal(goal: Goal, console: Console) -> None:
-    status = str(goal.status)
     took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
-    head = Text.assemble(
-        (goal.goal_id, "bold"), "  ", (f"{SYMBOLS[status]} {status}", STYLES[status]), f"  {took}"
-    )
+    head = Text.assemble((goal.goal_id, "bold"), "  ", format_status(str(goal.status)), f"  {took}")
     console.print(head, soft_wrap=True)
     print_line(Text(f"  {clean(goal.text)}"), console)
     for task in goal.tasks:
@@ -64,10 +69,10 @@ def _print_goal(goal: Goal, console: Console) -> None:
 
 
 def _format_task(task: GoalTask) -> Text:
-    status = str(task.status)
     took = format_span(seconds_between(task.started_at, task.ended_at)) if task.started_at else ""
     return Text.assemble(
-        (f"    {SYMBOLS[status]} {shorten(task.name, 18):<18}", STYLES[status]),
+        "    ",
+        format_status(str(task.status), f"{shorten(task.name, 18):<18}"),
         f" {shorten(task.assignee, 10):<10} {took:>7}  ",
         (clean(task.summary), "dim"),
     )
@@ -80,12 +85,10 @@ def _format_task(task: GoalTask) -> Text:
 def cancel(goal_id: str, reason: str, as_json: bool) -> None:
     """Cancel the goal ID and its open tasks."""
     goal = run_connected(lambda bus: _cancel(bus, goal_id, reason))
-    if as_json:
-        print_json({"goal_id": goal_id, "status": goal.status, "reason": goal.reason})
-    elif goal.status.final:
-        click.echo(f"{goal_id} ended: {goal.status}")
-    else:
-        click.echo(f"Requested; the conductor has not acted on it yet: mailroom show {goal_id}")
+    text = f"Requested; the conductor has not acted on it yet: mailroom show {goal_id}"
+    if goal.status.final:
+        text = f"{goal_id} ended: {goal.status}"
+    print_result({"goal_id": goal_id, "status": goal.status, "reason": goal.reason}, text, as_json)
 
 
 async def _cancel(bus: Bus, goal_id: str, reason: str) -> Goal:

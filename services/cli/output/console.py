@@ -21,17 +21,15 @@ STYLES = {
     "submitted": "dim",
 }
 """The styles of the states of goals and tasks."""
-SYMBOLS = {
-    "pending": "·",
+_SYMBOLS = {
     "in_progress": "▶",
     "review": "?",
     "completed": "✓",
     "failed": "✗",
     "timeout": "✗",
     "cancelled": "-",
-    "submitted": "·",
 }
-"""The same without colours."""
+"""The same without colours; a dot for the others."""
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -42,6 +40,11 @@ def open_console(*, stderr: bool = False) -> Console:
 def colour(text: str, name: str | None) -> str:
     """``text`` in a colour for ``click.echo``; unchanged for None and if NO_COLOR is set."""
     return click.style(text, fg=name) if name and not open_console().no_color else text
+
+
+def format_status(status: str, text: str = "") -> tuple[str, str]:
+    """The symbol of a status before ``text`` (default: the status), and the style."""
+    return f"{_SYMBOLS.get(status, '·')} {text or status}", STYLES[status]
 
 
 def count(number: int, noun: str, plural: str = "s") -> str:
@@ -111,6 +114,14 @@ def print_line(text: Text, console: Console) -> None:
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def print_result(value: Any, text: str, as_json: bool) -> None:
+    """Print a value as JSON, or else the text about it."""
+    if as_json:
+        print_json(value)
+    else:
+        click.echo(text)
 
 
 def print_json_line(value: Any) -> None:

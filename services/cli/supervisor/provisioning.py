@@ -10,6 +10,7 @@ from shared.bus import Bus
 from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, StartError
+from shared.files import write_atomically
 from shared.settings import Settings
 
 NAMED_WAIT = 3.0
@@ -77,10 +78,7 @@ def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
         try:
             if target.exists() and target.read_bytes() == key:
                 continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)
-            target.touch(mode=0o600)
-            target.write_bytes(key)
+            write_atomically(target, key, mode=0o600)
         except OSError as error:
             raise StartError(
                 f"The key {target} cannot be written: {error.strerror}", "Make its folder writable"

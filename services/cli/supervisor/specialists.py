@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from services.cli.agents import InstalledAgent, load_specialists
 from services.cli.supervisor.child import Child
@@ -22,31 +22,15 @@ from shared.tasks.specialists import (
     tell_supervision,
 )
 
+if TYPE_CHECKING:
+    from services.cli.supervisor.supervisor import Supervisor
+
 POLL_INTERVAL = 0.25
 """Seconds between checks of the specialists' folder."""
 RELOAD_INTERVAL = 0.2
 """Seconds between two reloads of the server; one takes about 30 ms."""
 MAX_RELOADS = 40
 FOREIGN_SERVER = "The server that NATS_URL names is not the office's own, so new agents cannot be added to it"
-
-
-class AgentHost(Protocol):
-    """What specialists need of the supervisor."""
-
-    config: Settings
-    url: str
-
-    def start_agent(self, agent: InstalledAgent) -> Child:
-        """Start an agent's process and keep it running."""
-
-    async def stop_child(self, child: Child) -> None:
-        """Stop a process for good."""
-
-    def reload_server(self) -> None:
-        """Have the server reload its configuration."""
-
-    def report(self, line: LogLine) -> None:
-        """Report an event."""
 
 
 class SpecialistSupervisor:
@@ -56,8 +40,8 @@ class SpecialistSupervisor:
     the names of the other agents.
     """
 
-    def __init__(self, host: AgentHost, agents: list[str]) -> None:
-        self._host = host
+    def __init__(self, supervisor: "Supervisor", agents: list[str]) -> None:
+        self._supervisor = supervisor
         self._agents = agents
         self._children: dict[str, Child] = {}
         self._rejected: dict[str, str] = {}
@@ -66,13 +50,13 @@ class SpecialistSupervisor:
 
     def agent_names(self) -> list[str]:
         """The names that need a key and an account, those of retired specialists included."""
-        valid, _ = read_specialists(self._host.config)
-        return list(dict.fromkeys((*self._agents, *valid, *read_retired(self._host.config))))
+        valid, _ = read_specialists(self._supervisor.config)
+        return list(dict.fromkeys((*self._agents, *valid, *read_retired(self._supervisor.config))))
 
     def start(self, *, foreign: bool) -> None:
         """Watch the folder until ``stop``; on a ``foreign`` server only publish the reason why not."""
         tell_supervision(
-            self._host.config, Supervision(pid=os.getpid(), refusal=FOREIGN_SERVER if foreign else "")
+            self._supervisor.config, Supervision(pid=os.getpid(), refusal=FOREIGN_SERVER if foreign else "")
         )
         if not foreign:
             self._task = asyncio.create_task(self._watch())
@@ -82,7 +66,7 @@ class SpecialistSupervisor:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        end_supervision(self._host.config)
+        end_supervision(self._supervisor.config)
 
     async def _watch(self) -> None:
         while True:
@@ -93,7 +77,7 @@ class SpecialistSupervisor:
             await asyncio.sleep(POLL_INTERVAL)
 
     async def _sync(self) -> None:
-        config = self._host.config
+        config = self._supervisor.config
         seen = await asyncio.to_thread(_modification_times, config)
         if seen == self._seen:
             return
@@ -115,13 +99,13 @@ class SpecialistSupervisor:
 
     async def _start(self, agent: InstalledAgent) -> None:
         """Create its key and account, load them into the server, and start it."""
-        host, config = self._host, self._host.config
+        supervisor, config = self._supervisor, self._supervisor.config
         agents = await asyncio.to_thread(self.agent_names)
         changed = await asyncio.to_thread(write_config, config, agents)
         if changed or await self._check_access(agent.name):
             await self._reload_until_known(agent.name)
-        await provision_office(config, host.url, agents)
-        self._children[agent.name] = host.start_agent(agent)
+        await provision_office(config, supervisor.url, agents)
+        self._children[agent.name] = supervisor.start_agent(agent)
 
     async def _reload_until_known(self, name: str) -> None:
         """Reload the server until the agent can log in and read; raises StartError if it never can.
@@ -130,7 +114,7 @@ class SpecialistSupervisor:
         after the one that adds it. Reloads disconnect no client and lose no message.
         """
         for _ in range(MAX_RELOADS):
-            self._host.reload_server()
+            self._supervisor.reload_server()
             await asyncio.sleep(RELOAD_INTERVAL)
             reason = await self._check_access(name)
             if not reason:
@@ -139,9 +123,9 @@ class SpecialistSupervisor:
 
     async def _check_access(self, name: str) -> str:
         """Why the agent cannot log in or read its own records; empty if it can."""
-        key = self._host.config.keys / f"{name}.nk"
+        key = self._supervisor.config.keys / f"{name}.nk"
         try:
-            bus = await Bus.connect(name, self._host.url, key, wait=0.1)
+            bus = await Bus.connect(name, self._supervisor.url, key, wait=0.1)
         except BusError as error:
             return str(error)
         try:
@@ -154,7 +138,7 @@ class SpecialistSupervisor:
             await bus.close()
 
     async def _retire(self, name: str) -> None:
-        await self._host.stop_child(self._children.pop(name))
+        await self._supervisor.stop_child(self._children.pop(name))
         self._report(name, "info", "retired")
 
     def _reject(self, name: str, reason: str) -> None:
@@ -162,12 +146,12 @@ class SpecialistSupervisor:
             return
         self._rejected[name] = reason
         self._report(name, "warning", f"not started: {reason}")
-        path = refusal_path(self._host.config, name)
+        path = refusal_path(self._supervisor.config, name)
         if path.parent.is_dir():
             path.write_text(f"{reason}\n{generate_iso_timestamp()}\n")
 
     def _report(self, name: str, level: str, text: str) -> None:
-        self._host.report(LogLine(name, level, text))
+        self._supervisor.report(LogLine(name, level, text))
 
 
 def _modification_times(config: Settings) -> tuple[tuple[str, int], ...]:

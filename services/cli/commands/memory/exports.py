@@ -15,7 +15,7 @@ import msgspec
 from services.cli.agents import SERVICES
 from services.cli.commands.memory.session import at_option, call_memory
 from services.cli.commands.options import json_option
-from services.cli.output.console import open_console, print_json
+from services.cli.output.console import open_console, print_result
 from shared.contracts import Edge, EdgesQuery, ListQuery, Node
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError
@@ -102,12 +102,9 @@ def export(path: str, retired: bool, at: int, as_json: bool) -> None:
     exported = Exported(path=path)
     with _open_sink(path) as write:
         call_memory(lambda memory: _export(memory, write, at, retired, exported))
-    if path == "-":
-        return
-    if as_json:
-        print_json(exported)
-    else:
-        click.echo(f"Wrote {exported.nodes:,} nodes and {exported.edges:,} edges to {path}")
+    if path != "-":
+        text = f"Wrote {exported.nodes:,} nodes and {exported.edges:,} edges to {path}"
+        print_result(exported, text, as_json)
 
 
 async def _export(

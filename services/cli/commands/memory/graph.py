@@ -1,14 +1,14 @@
 """``mailroom memory graph``, ``link`` and ``unlink``: the relations of nodes."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 from rich.text import Text
 
 from services.cli.commands.memory.session import at_option, call_memory, write_memory
-from services.cli.commands.options import NumberType, json_option
-from services.cli.output.console import clean, count, open_console, print_json, print_line
+from services.cli.commands.options import NumberType, combine, json_option
+from services.cli.output.console import clean, count, open_console, print_json, print_line, print_result
 from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
 
@@ -98,14 +98,11 @@ def _format_step(node: Node, edge: Edge | None, before: str) -> Iterator[Text]:
 
 relation_type = click.Choice([str(relation) for relation in Relation])
 RELATIONS = f"RELATION is one of {', '.join(Relation)}."
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def edge_arguments(command: Command) -> Command:
-    """Add the arguments FROM, RELATION and TO."""
-    command = click.argument("to_id", metavar="TO")(command)
-    command = click.argument("relation", metavar="RELATION", type=relation_type)(command)
-    return click.argument("from_id", metavar="FROM")(command)
+edge_arguments = combine(
+    click.argument("from_id", metavar="FROM"),
+    click.argument("relation", metavar="RELATION", type=relation_type),
+    click.argument("to_id", metavar="TO"),
+)
 
 
 @click.command(epilog=RELATIONS)
@@ -128,10 +125,8 @@ def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) 
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     written = write_memory(lambda memory: memory.link(edge), as_json=as_json)
-    if as_json:
-        print_json(written)
-    else:
-        click.echo(f"{from_id} {relation} {to_id}, weight {weight:g} (graph version {written.version})")
+    text = f"{from_id} {relation} {to_id}, weight {weight:g} (graph version {written.version})"
+    print_result(written, text, as_json)
 
 
 @click.command(epilog=RELATIONS)
@@ -144,10 +139,8 @@ def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     written = call_memory(lambda memory: memory.unlink(key))
-    if as_json:
-        print_json(written)
-    else:
-        click.echo(f"{from_id} {relation} {to_id} removed (graph version {written.version})")
+    text = f"{from_id} {relation} {to_id} removed (graph version {written.version})"
+    print_result(written, text, as_json)
 
 
 @click.command()

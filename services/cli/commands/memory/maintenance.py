@@ -10,7 +10,7 @@ import click
 
 from services.cli.commands.memory.session import call_memory
 from services.cli.commands.options import json_option
-from services.cli.output.console import clean, open_console, print_json
+from services.cli.output.console import clean, open_console, print_result
 from services.cli.output.times import format_span
 from shared.memory import Memory
 
@@ -139,10 +139,7 @@ def rebuild(yes: bool, force: bool, as_json: bool) -> None:
     if not yes:
         click.confirm("Rebuild the whole memory from its log?", abort=True, err=True)
     report = call_memory(lambda memory: _rebuild(memory, force))
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(f"Memory was rebuilt, at graph version {report.get('version')}.")
+    print_result(report, f"Memory was rebuilt, at graph version {report.get('version')}.", as_json)
     if report.get("status") != "ok":
         click.echo(f"Error: {clean(str(report.get('problem') or report.get('status')))}", err=True)
         sys.exit(1)
@@ -168,8 +165,4 @@ async def _rebuild(memory: Memory, force: bool) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(report)
-        return
-    for line in format_report(report):
-        click.echo(line)
+    print_result(report, "\n".join(format_report(report)), as_json)

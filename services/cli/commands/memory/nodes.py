@@ -26,6 +26,7 @@ from services.cli.output.console import (
     print_block,
     print_json,
     print_line,
+    print_result,
 )
 from services.cli.output.times import format_date
 from shared import settings, subjects
@@ -81,10 +82,8 @@ def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fiel
         return msgspec.structs.replace(written, ids=written.ids or (node.id,))
 
     written = write_memory(add_node, as_json=as_json, insist="the same command with --insist")
-    if as_json:
-        print_json(written)
-    else:
-        click.echo(f"Remembered as {', '.join(written.ids)} (graph version {written.version})")
+    text = f"Remembered as {', '.join(written.ids)} (graph version {written.version})"
+    print_result(written, text, as_json)
 
 
 @click.command()
@@ -207,10 +206,7 @@ def retire(ids: tuple[str, ...], as_json: bool) -> None:
     Searches no longer find them; 'mailroom memory get' still shows them.
     """
     written = call_memory(lambda memory: memory.retire(*ids))
-    if as_json:
-        print_json(written)
-    else:
-        click.echo(f"Retired {', '.join(ids)} (graph version {written.version})")
+    print_result(written, f"Retired {', '.join(ids)} (graph version {written.version})", as_json)
 
 
 @click.command()

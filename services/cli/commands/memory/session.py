@@ -3,11 +3,11 @@
 import difflib
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
-from services.cli.commands.options import NumberType, TimeType, format_time_option
+from services.cli.commands.options import NumberType, TimeType, combine, format_time_option
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, print_json
 from shared.contracts import KINDS, Rejection
@@ -15,7 +15,6 @@ from shared.errors import Refused
 from shared.memory import Memory, WriteRefused
 
 T = TypeVar("T")
-Command = TypeVar("Command", bound=Callable[..., Any])
 SIMILARITY = 0.8
 """How similar a kind must be to a known one to count as a typo of it: 'decison' and 'facts' are."""
 NOT_FOUND = "not in memory"
@@ -24,7 +23,7 @@ NOT_FOUND = "not in memory"
 at_option = click.option(
     "--at", type=NumberType(), default=0, metavar="VERSION", help="As of this graph version."
 )
-_FILTERS = (
+filter_options = combine(
     click.option("--kind", "kinds", multiple=True, help="Only this kind. Repeatable."),
     click.option("--tag", "tags", multiple=True, help="Only with this tag. Repeatable."),
     click.option("--agent", default="", metavar="NAME", help="Only what this agent added."),
@@ -44,13 +43,7 @@ _FILTERS = (
         help="Only changed before TIME.",
     ),
 )
-
-
-def filter_options(command: Command) -> Command:
-    """Add the options kinds, tags, agent, session, since and until; times are passed on as ISO 8601."""
-    for option in reversed(_FILTERS):
-        command = option(command)
-    return command
+"""Options of searching and listing; times are passed on as ISO 8601."""
 
 
 def suggest_kind(kind: str) -> str:
