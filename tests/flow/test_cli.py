@@ -349,12 +349,12 @@ async def test_a_goal_that_waits_for_the_conductor_is_shown_as_such(office_serve
     ("arguments", "sentence"),
     [
         (("show", "no-such-id"), "There is no goal or task no-such-id"),
-        (("show", "state.>"), "'state.>' is no id"),
+        (("show", "state.>"), "'state.>' is not an id"),
         (("cancel", "no-such-goal"), "There is no goal 'no-such-goal'"),
         (("cancel", "*"), "There is no goal '*'"),
         (("dead", "show", "1"), "There is no dead letter 1"),
         (("dead", "drop", "1"), "There is no dead letter 1"),
-        (("agents", "nobody"), "Nobody named 'nobody' is at work. At work: "),
+        (("agents", "nobody"), "No agent named 'nobody' is running. Running: "),
         (("memory", "search", "anything"), "The memory daemon does not answer"),
     ],
 )

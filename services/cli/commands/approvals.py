@@ -153,7 +153,7 @@ def _require_one(approvals: list[Approval], prefix: str) -> Approval:
 def approvals() -> None:
     """Grant or refuse what agents may not do without a person.
 
-    A request that is not answered in time is refused. A grant is valid for exactly this operation in the
+    A request that is not answered in time is refused. A grant is valid for this operation only, in the
     same goal. Any NATS client with the key of 'user' can answer too:
 
     \b

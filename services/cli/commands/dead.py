@@ -203,7 +203,7 @@ def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
 def drop(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
     """Remove dead letters from the list.
 
-    The audit log keeps the letters NUMBER. Needs the admin's key.
+    The letters NUMBER stay in the audit log. Needs the admin's key.
     """
     chosen = _select(numbers, everything)
     run_connected(lambda bus: _drop(bus, chosen), subjects.ADMIN)

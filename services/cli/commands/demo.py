@@ -15,11 +15,10 @@ from services.cli.agents import SERVICES
 from services.cli.commands.ask import ask_nexus, print_answer
 from services.cli.commands.audit import MessageFilter, print_copy, print_gap
 from services.cli.commands.goal_view import print_outcome
-from services.cli.commands.submit import publish
+from services.cli.commands.submit import submit_and_follow
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.console import open_console
 from services.cli.queries.audit_log import AuditFollower, Gap
-from services.cli.queries.progress import GoalFollower
 from services.cli.supervisor.lifecycle import run_until, stop_on_signals
 from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
@@ -125,13 +124,11 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
 
 
 async def _submit(bus: Bus, text: str, repo: Path) -> Goal:
+    context = {"repo": str(repo)}
     goal_id = generate_task_id("goal")
-    body = {"text": text, "goal_id": goal_id, "requester": subjects.USER, "context": {"repo": str(repo)}}
-    follower = GoalFollower(bus, goal_id)
-    await follower.listen()
-    submitted = await publish(bus, body)
+    body = {"text": text, "goal_id": goal_id, "requester": subjects.USER, "context": context}
     goal: Goal | None = None
-    async with aclosing(follower.follow(submitted)) as changes:
+    async with aclosing(await submit_and_follow(bus, body)) as changes:
         async for progress in changes:
             goal = progress.goal
     assert goal is not None

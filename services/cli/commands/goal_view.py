@@ -56,12 +56,12 @@ def _print_first_screen(goal: Goal, console: Console) -> None:
 
 def _skip_answer(lines: list[str], answer: str) -> list[str]:
     """The lines of a report without those of the answer, if it begins with them."""
-    told = _plain_text(answer)
+    answer_text = _plain_text(answer)
     first = _plain_text(answer.strip().partition("\n")[0])
     begin = next(
         (at for at, line in enumerate(lines[:ANSWER_WITHIN]) if first and _plain_text(line) == first), 0
     )
-    while begin < len(lines) and _plain_text(lines[begin]) in told:
+    while begin < len(lines) and _plain_text(lines[begin]) in answer_text:
         begin += 1
     return lines[begin:]
 

@@ -115,7 +115,7 @@ def done(reminder: str, as_json: bool) -> None:
 
 @reminders.command()
 @id_argument
-@click.option("--for", "span", default="30m", show_default=True, metavar="SPAN", help="How long.")
+@click.option("--for", "span", default="30m", show_default=True, metavar="SPAN", help="The time from now.")
 @json_option
 def snooze(reminder: str, span: str, as_json: bool) -> None:
     """Send a reminder again after SPAN, such as 30m or 2h.

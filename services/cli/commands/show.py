@@ -21,7 +21,7 @@ Row = TaskTimeline | TimelineEntry
 def show(name: str, as_json: bool) -> None:
     """Show everything about a goal or a task.
 
-    A tree of its tasks and messages: sender, recipient, time and duration.
+    Prints a tree of its tasks and messages, with senders, recipients, times and durations.
     """
     timeline = run_connected(lambda bus: read_timeline(bus, name))
     console = open_console()

@@ -1,6 +1,7 @@
 """``mailroom submit``: submit a goal, and follow it until it ends."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from services.cli.commands.options import TextType, TimeType, json_option, parse
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.times import format_utc
-from services.cli.queries.progress import GoalFollower
+from services.cli.queries.progress import GoalFollower, Progress
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority, TaskStatus, generate_task_id
@@ -58,7 +59,7 @@ def submit(
     if wait:
         _print_goal(_submit_and_wait(body, as_json), as_json)
         return
-    run_connected(lambda bus: publish(bus, body))
+    run_connected(lambda bus: _publish(bus, body))
     goal_id = str(body["goal_id"])
     text = f"Submitted as {goal_id}\n{_format_hint(goal_id)}"
     print_result({"goal_id": goal_id, "status": "submitted"}, text, as_json)
@@ -68,7 +69,14 @@ def _format_hint(goal_id: str) -> str:
     return f"Follow it: mailroom tail --since 1h --goal {goal_id}\nStatus:    mailroom show {goal_id}"
 
 
-async def publish(bus: Bus, body: dict[str, Any]) -> int:
+async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Progress, None]:
+    """Submit a goal; returns its progress until it ends, of which nothing is missed."""
+    follower = GoalFollower(bus, str(body["goal_id"]))
+    await follower.listen()
+    return follower.follow(await _publish(bus, body))
+
+
+async def _publish(bus: Bus, body: dict[str, Any]) -> int:
     """Publish a submission; returns its sequence in OFFICE."""
     payload = msgspec.json.encode(body)
     stored = await bus.store(subjects.SUBMIT, payload, headers={"Nats-Msg-Id": str(body["goal_id"])})
@@ -87,12 +95,10 @@ async def _submit_and_watch(body: dict[str, Any], as_json: bool) -> Goal:
     console = open_console(stderr=as_json)
     console.quiet = as_json and not console.is_terminal
     async with connect() as bus:
-        follower = GoalFollower(bus, goal_id)
-        await follower.listen()
-        submitted = await publish(bus, body)
+        changes = await submit_and_follow(bus, body)
         console.print(f"Submitted as {goal_id}", soft_wrap=True)
         try:
-            goal = await show_progress(follower.follow(submitted), console)
+            goal = await show_progress(changes, console)
         except asyncio.CancelledError:
             click.echo(f"\nDetached; the goal keeps running.\n{_format_hint(goal_id)}", err=True)
             raise

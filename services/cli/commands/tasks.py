@@ -80,7 +80,7 @@ def _format_task(task: GoalTask) -> Text:
 
 @click.command()
 @click.argument("goal_id", metavar="ID")
-@click.option("--reason", default="", help="The reason, for the goal's record.")
+@click.option("--reason", default="", help="The reason, stored in the goal's record.")
 @json_option
 def cancel(goal_id: str, reason: str, as_json: bool) -> None:
     """Cancel the goal ID and its open tasks."""

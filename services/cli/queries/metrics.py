@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.contracts import CommandVerdict, Experience
+from shared.contracts import ApprovalRequest, CommandJudged, CommandVerdict, Experience
 
 TARGET_SECONDS = 30.0
 """Seconds within which a task should be done (docs/benchmarks.md)."""
@@ -152,41 +152,12 @@ class JournalEntry(msgspec.Struct):
     started_at: str = ""
 
 
-class Judged(msgspec.Struct):
-    """A verdict of the policy."""
-
-    command: str
-    verdict: str
-    rule: str = ""
-    why: str = ""
-    task_id: str = ""
-    goal_id: str = ""
-    created_at: str = ""
-
-
-class Asked(msgspec.Struct):
-    """A request for approval."""
-
-    approval_id: str
-    what: str = ""
-    rule: str = ""
-    why: str = ""
-    goal_id: str = ""
-
-
-class Answered(msgspec.Struct):
-    """The answer to one."""
-
-    approval_id: str
-    granted: bool = False
-
-
 class PolicyTracker:
     """Verdicts of the policy, requests and answers by approval id, and journals by task id."""
 
     def __init__(self) -> None:
-        self.judged: list[Judged] = []
-        self.asked: dict[str, Asked] = {}
+        self.judged: list[CommandJudged] = []
+        self.asked: dict[str, ApprovalRequest] = {}
         self.granted: dict[str, bool] = {}
         self.journals: dict[str, tuple[JournalEntry, ...]] = {}
 
@@ -208,7 +179,7 @@ class PolicyTracker:
             rules=dict(Counter(judged.rule for judged in self.judged).most_common()),
         )
 
-    def _ran_unasked(self, judged: Judged) -> bool:
+    def _ran_unasked(self, judged: CommandJudged) -> bool:
         """Whether, by the journal of its task, a command ran after its verdict and without a grant."""
         if judged.verdict == CommandVerdict.ASK and self._answer(judged):
             return False
@@ -217,7 +188,7 @@ class PolicyTracker:
             for effect in self.journals.get(judged.task_id, ())
         )
 
-    def _answer(self, judged: Judged) -> bool | None:
+    def _answer(self, judged: CommandJudged) -> bool | None:
         """A person's answer about the command in its goal; None without one."""
         answers = {
             self.granted.get(approval_id)
@@ -227,7 +198,7 @@ class PolicyTracker:
         return True if True in answers else False if False in answers else None
 
 
-def _is_about(asked: Asked, judged: Judged) -> bool:
+def _is_about(asked: ApprovalRequest, judged: CommandJudged) -> bool:
     """Whether a request is about a command: it names it, or else has the same rule and reason (as for cp)."""
     if asked.what.startswith("run "):
         return asked.what.endswith(judged.command)

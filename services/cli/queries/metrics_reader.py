@@ -10,10 +10,7 @@ import msgspec
 
 from services.cli.output.times import parse_time
 from services.cli.queries.metrics import (
-    Answered,
-    Asked,
     JournalEntry,
-    Judged,
     Metrics,
     PolicyTracker,
     Sample,
@@ -25,7 +22,7 @@ from services.cli.queries.metrics import (
 from services.cli.queries.records import LAST_BATCH, count_subjects, read_last, scan
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import TaskStatus
+from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.contracts.learning import kind_of
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
@@ -133,15 +130,15 @@ class MetricsReader:
 
     def add_judged(self, data: bytes) -> None:
         """Add a verdict of the policy."""
-        if (judged := self._read(data, Judged)) is not None:
+        if (judged := self._read(data, CommandJudged)) is not None:
             self._policy.judged.append(judged)
 
     def add_approval(self, subject: str, data: bytes) -> None:
         """Add a request for approval, or an answer."""
         if ".asked." in subject:
-            if (asked := self._read(data, Asked)) is not None:
+            if (asked := self._read(data, ApprovalRequest)) is not None:
                 self._policy.asked[asked.approval_id] = asked
-        elif (answered := self._read(data, Answered)) is not None:
+        elif (answered := self._read(data, ApprovalAnswer)) is not None:
             self._policy.granted[answered.approval_id] = answered.granted
 
     def _read(self, data: bytes, kind: type[Any]) -> Any:

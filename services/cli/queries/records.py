@@ -151,8 +151,8 @@ def unknown_agent_error(name: str, presences: Iterable[Presence]) -> MailroomErr
     """The error for an agent that is not running, with a similar name or those that run."""
     names = sorted({presence.agent for presence in presences})
     near = difflib.get_close_matches(name, names, n=1)
-    cure = f"Did you mean {near[0]!r}?" if near else f"At work: {', '.join(names) or 'nobody'}"
-    return MailroomError(f"Nobody named {name[:64]!r} is at work", cure)
+    cure = f"Did you mean {near[0]!r}?" if near else f"Running: {', '.join(names) or 'none'}"
+    return MailroomError(f"No agent named {name[:64]!r} is running", cure)
 
 
 class Listener:

@@ -191,7 +191,7 @@ def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
 def graph(node_id: str, to: str, as_json: bool, **options: Any) -> None:
     """Show the neighbourhood of the node ID.
 
-    A tree of the nodes around it, or with --to the best paths to one of them.
+    Prints a tree of the nodes around it, or with --to the best paths to one of them.
     """
     try:
         if to:

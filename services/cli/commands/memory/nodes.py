@@ -46,7 +46,11 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 )
 @click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
 @click.option(
-    "--importance", type=NumberType(0, 1, whole=False), default=0.5, show_default=True, help="Importance."
+    "--importance",
+    type=NumberType(0, 1, whole=False),
+    default=0.5,
+    show_default=True,
+    help="How important it is.",
 )
 @click.option(
     "-m",
@@ -60,7 +64,10 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--insist", is_flag=True, help="Store it even if memory finds it not worth keeping.")
 @json_option
 def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fields: Any) -> None:
-    """Add a memory with the sentence TITLE, and print its id."""
+    """Add a memory, and print its id.
+
+    TITLE is a sentence that says it.
+    """
     if not insist and (meant := suggest_kind(fields["kind"])):
         raise click.UsageError(
             f"{fields['kind']!r} is not a known kind; did you mean {meant!r}? --insist makes it a kind of "
@@ -90,7 +97,7 @@ def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fiel
 @click.argument("text", type=TextType())
 @click.option("--limit", type=NumberType(1, 100), default=10, show_default=True, help="The most to show.")
 @filter_options
-@click.option("--anchor", "anchors", metavar="ID", multiple=True, help="Rank what is near this node higher.")
+@click.option("--anchor", "anchors", metavar="ID", multiple=True, help="Rank nodes near this one higher.")
 @click.option(
     "--deep", is_flag=True, help="Rerank the top hits with a cross-encoder (slower, more accurate)."
 )
@@ -174,7 +181,7 @@ def _print_node(node: Node, console: Console) -> None:
     metavar="VERSION",
     help="Only written after this graph version.",
 )
-@click.option("--retired", is_flag=True, help="Include retired ones.")
+@click.option("--retired", is_flag=True, help="Include retired memories.")
 @at_option
 @json_option
 def list_nodes(as_json: bool, **options: Any) -> None:
