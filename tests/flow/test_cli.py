@@ -185,7 +185,7 @@ async def test_ctrl_c_leaves_the_goal_and_says_how_to_follow_it(office_server: O
             process.send_signal(signal.SIGINT)
             _, errors = await asyncio.to_thread(process.communicate, timeout=20)
             assert process.returncode == 1
-            assert "The goal goes on without you." in errors
+            assert "Detached; the goal keeps running." in errors
             assert f"mailroom tail --since 1h --goal {goal_id}" in errors
             assert "Traceback" not in errors
             await conductor.finish(TaskStatus.COMPLETED)

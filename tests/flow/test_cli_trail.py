@@ -20,7 +20,7 @@ from shared.bus.records import submission_entries
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
 from tests.conftest import ROOT, OfficeServer
 
-WAITING = "Waiting for an envelope that fits"
+WAITING = "Waiting for matching messages"
 
 
 async def write(bus: Bus, recipient: str, body: str, **fields: str) -> int:
@@ -119,7 +119,7 @@ async def test_the_tail_can_be_narrowed(office_server: OfficeServer) -> None:
     assert {line["sender"] for line in by_agent} == {"scout", "conductor"}
     assert len(by_agent) >= 4
     assert neither == []
-    assert (await run(office_server, "tail", *stored, "--agent", "nobody")).stderr.startswith("Nothing that")
+    assert (await run(office_server, "tail", *stored, "--agent", "nobody")).stderr.startswith("No matching")
     assert by_task[1] | {"stream": "OFFICE", "seq": seqs[1], "subject": "task.scout.conductor"} == by_task[1]
 
 

@@ -311,7 +311,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         said = fails(tmp_path / "state", "--port", str(port))
-    assert f"Port {port} is taken by another program. Stop it, choose another with --port" in said
+    assert f"Port {port} is taken by another program. Stop it, choose another port with --port" in said
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     if sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no small disk can be mounted here: that takes root on Linux")
     try:
-        assert "the disk is full, 7 MB are free. Make it writable or make room" in fails(disk / "state")
+        assert "the disk is full, 7 MB are free. Make it writable or free disk space" in fails(disk / "state")
         with contextlib.suppress(OSError):
             (disk / "fill").write_bytes(bytes(1 << 23))
         assert "cannot be used: " in fails(disk / "state")
@@ -367,7 +367,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 def test_no_nats_server(tmp_path: Path) -> None:
     said = fails(tmp_path / "state", NATS_SERVER_BIN="/nonexistent/nats-server")
     assert (
-        "NATS_SERVER_BIN names /nonexistent/nats-server, which is no program. Correct it, or unset it" in said
+        "NATS_SERVER_BIN names /nonexistent/nats-server, which is not executable. Correct it, or unset it" in said
     )
 
 

@@ -157,7 +157,7 @@ def show(number: int, as_json: bool) -> None:
         {
             "reason": letter.reason,
             "agent": letter.sender,
-            "buried": format_date(letter.created_at),
+            "since": format_date(letter.created_at),
             "message": f"{letter.subject}, number {letter.stream_seq} of {letter.stream}",
             "size": f"{letter.original_size:,} bytes",
             "deliveries": str(letter.deliveries),

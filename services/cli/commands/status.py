@@ -128,7 +128,7 @@ def _print_status(system: SystemStatus, console: Console) -> None:
 
 
 def _make_table(system: SystemStatus) -> Table:
-    numbers = ("load", "waiting", "in hand", "handled", "buried", "up")
+    numbers = ("load", "waiting", "in hand", "handled", "dead", "up")
     versions = _versions([process for each in system.agents for process in each.processes])
     # The column is only needed if versions differ; 80 columns have no space for it otherwise.
     mixed = ["version"] if len(versions) > 1 else []
@@ -214,8 +214,8 @@ def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) 
             for parameter in _format_parameters(latest.schemas.get(action)):
                 _print_indented(parameter, console, hang=6)
         if latest.skills:
-            # The skill shared.skills.files.FilesSkillMixin is called "files".
-            skills = (name.rpartition(".")[2].removesuffix("SkillMixin").lower() for name in latest.skills)
+            # The skill shared.skills.files.FilesSkill is called "files".
+            skills = (name.rpartition(".")[2].removesuffix("Skill").lower() for name in latest.skills)
             _print_indented(f"skills: {clean(', '.join(skills))}", console)
     elif latest.actions:
         _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
