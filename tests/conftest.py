@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from services.cli.agents import load_agents
-from services.cli.supervisor.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.bus import Bus
 from tests.support.nats_server import NatsServer
@@ -42,7 +42,7 @@ class OfficeServer:
         write_config(self.config, self.agents)
         self.server = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
         self.url = self.server.url
-        await provision_office(self.config, self.url, self.agents)
+        await provision_streams(self.config, self.url, self.agents)
         record = self.config.state_dir / "run" / "office.json"
         record.parent.mkdir()
         record.write_text(

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from services.cli.agents import load_agents
-from services.cli.supervisor.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.records import submission_entries
@@ -203,7 +203,7 @@ class Ground:
         starting = ends.enter_context(ExitStack())
         starting.callback(office.server.stop)
         office.environment["NATS_URL"] = office.server.url
-        await provision_office(office.config, office.server.url, list(office.members))
+        await provision_streams(office.config, office.server.url, list(office.members))
         office.user = await office.connect(subjects.USER)
         starting.pop_all()
         ends.push_async_callback(office.close)

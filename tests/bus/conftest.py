@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.supervisor.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.bus import Bus, Delivery
 from shared.bus.consumer import Consumer
@@ -94,7 +94,7 @@ async def office(tmp_path: Path) -> AsyncIterator[TestOffice]:
     server = await NatsServer.start(config, log=config.logs / "nats.log")
     running = TestOffice(config, server)
     try:
-        await provision_office(config, server.url, AGENTS)
+        await provision_streams(config, server.url, AGENTS)
         yield running
     finally:
         await running.close()

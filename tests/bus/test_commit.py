@@ -130,7 +130,7 @@ async def fill(bus: Bus) -> None:
 
 
 async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
-    from services.cli.supervisor.provisioning import provision_office, write_config
+    from services.cli.supervisor.provisioning import provision_streams, write_config
     from shared import settings
     from tests.bus.conftest import AGENTS
     from tests.support.nats_server import NatsServer
@@ -139,7 +139,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
     write_config(config, AGENTS)
     server = await NatsServer.start(config, log=config.logs / "nats.log")
     try:
-        await provision_office(config, server.url, AGENTS)
+        await provision_streams(config, server.url, AGENTS)
         bus = await Bus.connect("engineer", server.url, config.keys / "engineer.nk")
         conductor = await Bus.connect("conductor", server.url, config.keys / "conductor.nk")
         tried, claims = [], []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.supervisor.provisioning import provision_office
+from services.cli.supervisor.provisioning import provision_streams
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.dispatcher import Dispatcher
@@ -18,7 +18,7 @@ from tests.bus.conftest import ACK_WAIT, AGENTS, TestOffice
 
 async def test_what_the_server_gave_up_becomes_a_dead_letter(office: TestOffice, tmp_path: Path) -> None:
     config = msgspec.structs.replace(office.config, max_attempts=1)
-    assert await provision_office(config, office.server.url, AGENTS) != []
+    assert await provision_streams(config, office.server.url, AGENTS) != []
     conductor, engineer = await office.connect("conductor"), await office.connect("engineer")
     (seq,) = await conductor.commit([Entry("mail.engineer.conductor", b"never finished", "m1")])
     for _ in range(3):

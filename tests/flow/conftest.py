@@ -14,7 +14,7 @@ import structlog
 import structlog.testing
 
 from services.cli.agents import InstalledAgent, load_agents
-from services.cli.supervisor.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, StateChanged
@@ -46,7 +46,7 @@ class Office:
         write_config(self.config, list(self.members))
         self.server = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
         self.environment["NATS_URL"] = self.server.url
-        await provision_office(self.config, self.server.url, list(self.members))
+        await provision_streams(self.config, self.server.url, list(self.members))
         self.user = await self.connect(subjects.USER)
         for name in names or self.members:
             self.start(name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.cli.supervisor.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
@@ -111,7 +111,7 @@ async def open_team(tmp_path: Path, agents: Sequence[str], **environment: str) -
     server = await NatsServer.start(config, log=config.logs / "nats.log")
     team = None
     try:
-        await provision_office(config, server.url, agents)
+        await provision_streams(config, server.url, agents)
         user = await Bus.connect(subjects.USER, server.url, config.keys / f"{subjects.USER}.nk", wait=3)
         team = Team(config, server, user)
         yield team

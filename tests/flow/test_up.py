@@ -367,7 +367,8 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 def test_no_nats_server(tmp_path: Path) -> None:
     said = fails(tmp_path / "state", NATS_SERVER_BIN="/nonexistent/nats-server")
     assert (
-        "NATS_SERVER_BIN names /nonexistent/nats-server, which is not executable. Correct it, or unset it" in said
+        "NATS_SERVER_BIN names /nonexistent/nats-server, which is not executable. Correct it, or unset it"
+        in said
     )
 
 

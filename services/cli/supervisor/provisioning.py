@@ -85,7 +85,7 @@ def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
             ) from None
 
 
-async def provision_office(settings: Settings, url: str, agents: Sequence[str]) -> list[str]:
+async def provision_streams(settings: Settings, url: str, agents: Sequence[str]) -> list[str]:
     """Create or update streams, buckets and consumers as the admin; returns what changed."""
     bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
     try:
@@ -101,7 +101,7 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
     try:
         if not await _enforces_rights(settings):
             raise Denied("It accepts any client")
-        return await provision_office(settings, settings.nats_url, agents)
+        return await provision_streams(settings, settings.nats_url, agents)
     except Denied:
         include = settings.state_dir / "nats" / "office.conf"
         raise StartError(

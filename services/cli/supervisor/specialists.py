@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from services.cli.agents import InstalledAgent, load_specialists
 from services.cli.supervisor.child import Child
 from services.cli.supervisor.logs import LogLine
-from services.cli.supervisor.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import generate_iso_timestamp
@@ -104,7 +104,7 @@ class SpecialistSupervisor:
         changed = await asyncio.to_thread(write_config, config, agents)
         if changed or await self._check_access(agent.name):
             await self._reload_until_known(agent.name)
-        await provision_office(config, supervisor.url, agents)
+        await provision_streams(config, supervisor.url, agents)
         self._children[agent.name] = supervisor.start_agent(agent)
 
     async def _reload_until_known(self, name: str) -> None:

@@ -23,7 +23,7 @@ from services.cli.supervisor.programs import (
     choose_port,
     server_program,
 )
-from services.cli.supervisor.provisioning import provision_named, provision_office, write_config
+from services.cli.supervisor.provisioning import provision_named, provision_streams, write_config
 from services.cli.supervisor.specialists import SpecialistSupervisor
 from services.cli.supervisor.watchdog import Watchdog, end_orphans
 from shared.bus.discovery import RunningInstance
@@ -88,7 +88,7 @@ class Supervisor:
                 self._start(program)
         if port:
             await self._wait_until_started([self._start(server_program(self.config, port))])
-            await provision_office(self.config, self.url, names)
+            await provision_streams(self.config, self.url, names)
         self._specialists.start(foreign=not port)
         # An agent cannot register before the streams exist.
         await self._start_in_parallel(program for program in programs if program.stage == AGENT)

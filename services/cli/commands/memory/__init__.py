@@ -1,1 +1,1 @@
-"""``mailroom memory`` and ``mailroom brief``: what the office knows, for people."""
+"""The commands of ``mailroom memory``, and ``mailroom brief``."""
