@@ -4,14 +4,10 @@ import asyncio
 import functools
 import importlib
 import ssl
-from collections.abc import AsyncIterator
 from typing import Any
-
-import httpx2
 
 from shared.errors import ModelError
 from shared.llm.config import ModelConfig
-from shared.llm.provider_errors import MalformedResponse
 
 CONNECT = 10.0
 """Seconds to connect in: a host that drops packets must not take the whole time of a call."""
@@ -30,7 +26,7 @@ async def open_client(choice: ModelConfig, seconds: float) -> Any:
     # Importing takes up to 2 s, and the agent's heart must go on beating.
     name = CLIENTS[choice.kind]
     sdk = await asyncio.to_thread(require_sdk, choice.kind, name, "DefaultAsyncHttpxClient")
-    from shared.llm.clients import bound
+    from shared.llm.response_limit import bound
 
     return getattr(sdk, name)(
         api_key=choice.key or NO_KEY,
@@ -66,31 +62,3 @@ def read_ssl() -> ssl.SSLContext:
     import httpx2
 
     return httpx2.create_ssl_context()
-
-
-LONGEST = 16 * 2**20
-"""Bytes of one answer, or of all pieces of a stream: a hundred times what models write at once."""
-
-
-async def bound(response: httpx2.Response) -> None:
-    """Let ``response`` raise Malformed where more comes than LONGEST; compressed, it would be more unseen."""
-    if response.headers.get("content-encoding", "identity") != "identity":
-        raise MalformedResponse("it is compressed, which was not asked for")
-    if isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _Bounded(response.stream)
-
-
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for piece in self._stream:
-            size += len(piece)
-            if size > LONGEST:
-                raise MalformedResponse(f"it has more than {LONGEST:,} bytes")
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
