@@ -4,7 +4,7 @@ from contextlib import aclosing
 
 import click
 
-from services.cli.commands.options import NumberType, TextType, json_option
+from services.cli.commands.options import TextType, json_option, timeout_option
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
 from services.cli.queries.records import Listener, find_dead_letter, scan
@@ -19,13 +19,7 @@ POLL_INTERVAL = 1.0
 
 @click.command()
 @click.argument("text", type=TextType())
-@click.option(
-    "--timeout",
-    type=NumberType(0.1, whole=False),
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for the answer.",
-)
+@timeout_option(60.0)
 @json_option
 def ask(text: str, timeout: float, as_json: bool) -> None:
     """Ask the front desk a question.

@@ -6,7 +6,7 @@ import click
 import msgspec
 from rich.text import Text
 
-from services.cli.commands.options import NumberType, TextType, json_option, wait_timeout_option
+from services.cli.commands.options import NumberType, TextType, json_option, timeout_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean_block,
@@ -186,7 +186,7 @@ _wait = click.option("--wait", is_flag=True, help="Wait for the reply and print 
 @click.argument("text", type=TextType())
 @click.option("--subject", default="", metavar="TEXT", help="The subject line.")
 @_wait
-@wait_timeout_option
+@timeout_option(300.0)
 @json_option
 def write(agent: str, text: str, subject: str, wait: bool, timeout: float, as_json: bool) -> None:
     """Write TEXT to AGENT; '-' reads it from standard input.
@@ -201,7 +201,7 @@ def write(agent: str, text: str, subject: str, wait: bool, timeout: float, as_js
 @click.argument("number", type=NumberType(1))
 @click.argument("text", type=TextType())
 @_wait
-@wait_timeout_option
+@timeout_option(300.0)
 @json_option
 def reply(number: int, text: str, wait: bool, timeout: float, as_json: bool) -> None:
     """Reply to message NUMBER with TEXT, in its thread."""

@@ -50,6 +50,9 @@ class NumberType(click.ParamType[float]):
         return number
 
 
+SHARE = NumberType(0, 1, whole=False)
+
+
 class TimeType(click.ParamType[datetime]):
     """A time: ISO 8601, or a span such as ``10m`` relative to now, in the past unless ``future``."""
 
@@ -130,10 +133,10 @@ since_option = click.option(
     metavar="TIME",
     help="Only messages since TIME: a span such as 10m, or ISO 8601.",
 )
-wait_timeout_option = click.option(
-    "--timeout",
-    type=NumberType(0.1, whole=False),
-    default=300.0,
-    show_default=True,
-    help="Seconds to wait for the reply.",
-)
+
+
+def timeout_option(default: float) -> Callable[[Command], Command]:
+    """The option of the seconds to wait."""
+    text = "Seconds to wait for the answer."
+    kind = NumberType(0.1, whole=False)
+    return click.option("--timeout", type=kind, default=default, show_default=True, help=text)

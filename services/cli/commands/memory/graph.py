@@ -6,8 +6,8 @@ from typing import Any
 import click
 from rich.text import Text
 
-from services.cli.commands.memory.session import at_option, call_memory, write_memory
-from services.cli.commands.options import NumberType, combine, json_option
+from services.cli.commands.memory.session import at_option, call_memory, changed_since_option, write_memory
+from services.cli.commands.options import SHARE, NumberType, combine, json_option
 from services.cli.output.console import clean, count, open_console, print_json, print_line, print_result
 from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
@@ -107,13 +107,7 @@ edge_arguments = combine(
 
 @click.command(epilog=RELATIONS)
 @edge_arguments
-@click.option(
-    "--weight",
-    type=NumberType(0, 1, whole=False),
-    default=1.0,
-    show_default=True,
-    help="The strength of the edge.",
-)
+@click.option("--weight", type=SHARE, default=1.0, show_default=True, help="The strength of the edge.")
 @json_option
 def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) -> None:
     """Add an edge from the node FROM to the node TO.
@@ -159,7 +153,7 @@ def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
     type=relation_type,
     multiple=True,
     metavar="RELATION",
-    help="Only edges such as led_to. Repeatable.",
+    help="Only such edges. Repeatable.",
 )
 @click.option("--kind", "kinds", multiple=True, help="Show only this kind; others are still traversed.")
 @click.option(
@@ -169,23 +163,11 @@ def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
     show_default=True,
     help="Breadth first, depth first, or strongest edge first.",
 )
-@click.option(
-    "--min-weight",
-    type=NumberType(0, 1, whole=False),
-    default=0.0,
-    show_default=True,
-    help="Only edges with at least this weight.",
-)
+@click.option("--min-weight", type=SHARE, default=0.0, show_default=True, help="The least weight of an edge.")
 @click.option("--limit", type=NumberType(1, 1_000), default=100, show_default=True, help="The most to show.")
 @click.option("--to", default="", metavar="ID", help="Show the best paths to this node instead.")
 @click.option("-k", type=NumberType(1, 20), default=3, show_default=True, help="With --to: how many paths.")
-@click.option(
-    "--changed-since",
-    type=NumberType(),
-    default=0,
-    metavar="VERSION",
-    help="Only what changed after this graph version, and the paths to it.",
-)
+@changed_since_option("Only what changed after this graph version, and the paths to it.")
 @at_option
 @json_option
 def graph(node_id: str, to: str, as_json: bool, **options: Any) -> None:

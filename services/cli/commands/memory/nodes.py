@@ -11,12 +11,13 @@ from services.cli.agents import load_agents
 from services.cli.commands.memory.session import (
     at_option,
     call_memory,
+    changed_since_option,
     filter_options,
     format_kind_hint,
     suggest_kind,
     write_memory,
 )
-from services.cli.commands.options import NumberType, TextType, json_option, parse_context, read_stdin
+from services.cli.commands.options import SHARE, NumberType, TextType, json_option, parse_context, read_stdin
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean,
@@ -45,13 +46,7 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
     "--kind", default="fact", show_default=True, help=f"One of {', '.join(KINDS)}; or a kind of your own."
 )
 @click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
-@click.option(
-    "--importance",
-    type=NumberType(0, 1, whole=False),
-    default=0.5,
-    show_default=True,
-    help="How important it is.",
-)
+@click.option("--importance", type=SHARE, default=0.5, show_default=True, help="How important it is.")
 @click.option(
     "-m",
     "--metadata",
@@ -174,13 +169,7 @@ def _print_node(node: Node, console: Console) -> None:
 @click.option("--limit", type=NumberType(1, 1_000), default=20, show_default=True, help="The most to show.")
 @click.option("--after", default="", metavar="ID", help="Start after this id.")
 @filter_options
-@click.option(
-    "--changed-since",
-    type=NumberType(),
-    default=0,
-    metavar="VERSION",
-    help="Only written after this graph version.",
-)
+@changed_since_option("Only written after this graph version.")
 @click.option("--retired", is_flag=True, help="Include retired memories.")
 @at_option
 @json_option

@@ -3,11 +3,12 @@
 import difflib
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TypeVar
 
 import click
 
-from services.cli.commands.options import NumberType, TimeType, combine, format_time_option
+from services.cli.commands.options import Command, NumberType, TimeType, combine, format_time_option
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, print_json
 from shared.contracts import KINDS, Rejection
@@ -23,25 +24,21 @@ NOT_FOUND = "not in memory"
 at_option = click.option(
     "--at", type=NumberType(), default=0, metavar="VERSION", help="As of this graph version."
 )
+
+
+def changed_since_option(text: str) -> Callable[[Command], Command]:
+    """The option of a graph version after which something changed."""
+    return click.option("--changed-since", type=NumberType(), default=0, metavar="VERSION", help=text)
+
+
+time_option = partial(click.option, type=TimeType(), callback=format_time_option, metavar="TIME")
 filter_options = combine(
     click.option("--kind", "kinds", multiple=True, help="Only this kind. Repeatable."),
     click.option("--tag", "tags", multiple=True, help="Only with this tag. Repeatable."),
     click.option("--agent", default="", metavar="NAME", help="Only what this agent added."),
     click.option("--session", default="", metavar="ID", help="Only from this session."),
-    click.option(
-        "--since",
-        type=TimeType(),
-        callback=format_time_option,
-        metavar="TIME",
-        help="Only changed since TIME: a span such as 10m, or ISO 8601.",
-    ),
-    click.option(
-        "--until",
-        type=TimeType(),
-        callback=format_time_option,
-        metavar="TIME",
-        help="Only changed before TIME.",
-    ),
+    time_option("--since", help="Only changed since TIME: a span such as 10m, or ISO 8601."),
+    time_option("--until", help="Only changed before TIME."),
 )
 """Options of searching and listing; times are passed on as ISO 8601."""
 
