@@ -8,10 +8,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from services.cli.output.console import clean, clean_block, count, format_status, print_block, shorten
+from services.cli.output.console import clean, clean_block, format_status, print_block, shorten
 from services.cli.output.times import format_clock, format_span, seconds_between
 from services.cli.queries.progress import Progress
 from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
+from shared.text.phrases import count
 
 ANSWER_WITHIN = 10
 """The answer begins within these first lines of a report, if it is repeated there."""

@@ -9,7 +9,6 @@ from services.cli.commands.options import json_option, since_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean,
-    count,
     make_table,
     open_console,
     print_block,
@@ -28,6 +27,7 @@ from services.cli.queries.metrics import (
 )
 from services.cli.queries.metrics_reader import read_metrics
 from shared.bus import Bus
+from shared.text.phrases import count
 
 HANG = 10
 """Columns of the names."""

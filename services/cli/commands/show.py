@@ -7,10 +7,11 @@ from rich.tree import Tree
 
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import STYLES, clean, count, format_status, open_console, print_json
+from services.cli.output.console import STYLES, clean, format_status, open_console, print_json
 from services.cli.output.summaries import MessageSummary
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between
 from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
+from shared.text.phrases import count
 
 Row = TaskTimeline | TimelineEntry
 

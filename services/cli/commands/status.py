@@ -18,7 +18,6 @@ from services.cli.connection import connect, run_connected
 from services.cli.output.console import (
     clean,
     clean_block,
-    count,
     make_table,
     open_console,
     print_block,
@@ -32,6 +31,7 @@ from shared.bus import Bus
 from shared.bus.records import read_presences, read_record
 from shared.contracts import OfficeState, Presence, StateChanged
 from shared.errors import BusError
+from shared.text.phrases import count
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,7 +203,7 @@ async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:
 
 def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) -> None:
     latest = processes[-1]
-    head = f"{latest.agent}  {count(len(processes), 'process', 'es')}, version {clean(latest.version)}"
+    head = f"{latest.agent}  {count(len(processes), 'process', 'processes')}, version {clean(latest.version)}"
     console.print(head, style="bold")
     _print_indented(clean(latest.description), console)
     for line in clean_block(latest.instructions).splitlines():

@@ -47,11 +47,6 @@ def format_status(status: str, text: str = "") -> tuple[str, str]:
     return f"{_SYMBOLS.get(status, '·')} {text or status}", STYLES[status]
 
 
-def count(number: int, noun: str, plural: str = "s") -> str:
-    """``1 goal``, ``2 goals``: a number and its noun."""
-    return f"{number} {noun}{plural * (number != 1)}"
-
-
 def clean(text: str) -> str:
     """``text`` on one line without control characters, which could steer a terminal."""
     return " ".join(clean_block(text).split())

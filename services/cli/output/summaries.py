@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from services.cli.output.console import clean, count
+from services.cli.output.console import clean
 from shared import contracts, subjects
 from shared.contracts import AnyEnvelope, Goal, TaskChanged, TaskStatus, decode
+from shared.text.phrases import count
 
 MAX_SUMMARY = 400
 """The most characters of a message's text."""
