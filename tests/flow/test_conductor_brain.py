@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.kpi import read_figures
+from services.cli.queries.metrics_reader import read_metrics
 from services.conductor import pondering
 from services.conductor.__main__ import Conductor
 from services.conductor.deliberation import Deliberation
@@ -320,7 +320,7 @@ async def test_how_tasks_went_is_kept_with_their_results(tmp_path: Path) -> None
         assert (last.completed, last.failed, last.attempts, len(last.seconds)) == (2, 1, 3, 3)
         assert last.counted == ("g0-task-1", "g1-task-1", "g2-task-1")
         # what is reckoned from the log alone is the same
-        (told,) = [seen for seen in (await read_figures(playing.user)).agents if seen.agent == "worker"]
+        (told,) = [seen for seen in (await read_metrics(playing.user)).agents if seen.agent == "worker"]
         for field in ("kind", "completed", "failed", "attempts", "counted", "tokens"):
             assert getattr(told, field) == getattr(last, field)
         # another process knows it
