@@ -5,11 +5,18 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.delivery import deliver, make_patch
-from services.engineer.history import read_history
-from services.engineer.report import add_partial, report_delivery, report_history, report_tests
-from services.engineer.summary import tell_changes, tell_history, tell_log
+from services.engineer.git import read_history
+from services.engineer.report import (
+    add_partial,
+    format_changes,
+    format_history,
+    format_log,
+    report_delivery,
+    report_history,
+    report_tests,
+)
 from services.engineer.testing import TestPlan, plan_tests, run_tests
-from services.engineer.workspace import COPIES, Workspace, clean_copies, require_folder, working_copy
+from services.engineer.working_copy import COPIES, WorkingCopy, clean_copies, require_folder, working_copy
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus import Bus
@@ -50,9 +57,9 @@ class Engineer(Agent):
         await asyncio.to_thread(clean_workspaces, self.settings)
 
     async def on_task(self, task: Task) -> Outcome:
-        """Do a task; one that was put in words ends with what was changed and what was run for it.
+        """Do a task; the result of one given as text ends with what was changed and which commands were run.
 
-        Where it fails, what was changed until then is kept as partial, and the reason says where.
+        If it fails, what was changed until then is kept as partial, and the reason says where.
         """
         workspace = workspace_path(self.settings, task)
         try:
@@ -83,7 +90,7 @@ class Engineer(Agent):
         {**REPO, "patch": "The patch, as a unified diff"},
     )
     async def try_patch(self, repo: str, patch: str) -> Outcome:
-        """A TestRun in data key ``tests``; raises ActionError where the patch does not fit."""
+        """A TestRun in data key ``tests``; raises ActionError if the patch does not fit."""
         if not patch.strip():
             raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
         return await self._try(await require_source(self, repo), f"{patch}\n".encode("utf-8", "replace"))
@@ -118,7 +125,7 @@ class Engineer(Agent):
     async def git_status(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``."""
         history = await self._read(repo, 1)
-        return report_history(history, tell_changes(history))
+        return report_history(history, format_changes(history))
 
     @register_action(
         "Tell a git repository's latest commits", {**REPO, "limit": "How many commits at most, 1 to 1000"}
@@ -128,13 +135,13 @@ class Engineer(Agent):
         if not 1 <= limit <= 1000:
             raise ActionError(f"limit must be between 1 and 1000, not {limit}")
         history = await self._read(repo, limit)
-        return report_history(history, tell_log(history))
+        return report_history(history, format_log(history))
 
     @register_action("Tell where a git repository stands: branch, changes, latest commits", REPO)
     async def read_history(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``; a folder without git is told in its ``problem``."""
         history = await read_history(require_folder(repo))
-        return report_history(history, tell_history(history))
+        return report_history(history, format_history(history))
 
     async def _read(self, repo: str, limit: int) -> HistoryReading:
         history = await read_history(require_folder(repo), limit)
@@ -153,26 +160,26 @@ class Engineer(Agent):
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:
         """Test a copy of ``folder``, changed by ``patch``: how that went, and what the copy lacks."""
         await self.progress(f"copies {folder}")
-        async with self._copy(folder) as workspace:
+        async with self._copy(folder) as copy:
             if patch:
-                await apply_patch(workspace.root, workspace.root, patch)
-            plan = await plan_tests(folder, workspace)
-            tests = plan if isinstance(plan, TestRun) else await self._run(plan, workspace)
-        self.job.facts["tests"] = tests.to_dict()  # a task put in words shows its last run, whatever it says
-        return tests, workspace.skipped
+                await apply_patch(copy.root, copy.root, patch)
+            plan = await plan_tests(folder, copy)
+            tests = plan if isinstance(plan, TestRun) else await self._run(plan, copy)
+        self.job.facts["tests"] = tests.to_dict()  # what a task given as text reports, whatever it says
+        return tests, copy.skipped
 
-    async def _run(self, plan: TestPlan, workspace: Workspace) -> TestRun:
+    async def _run(self, plan: TestPlan, copy: WorkingCopy) -> TestRun:
         log = outputs_path(self) / "tests.log"
         async with self._cores:
             await self.progress(f"runs {plan.line}, found in {plan.command.found}")
             async with self.effect(f"run the tests in a copy: {plan.line}", repeatable=True):
-                return await run_tests(plan, workspace, log, self.settings.command_timeout)
+                return await run_tests(plan, copy, log, self.settings.command_timeout)
 
-    def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[Workspace]:
+    def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[WorkingCopy]:
         place = self.settings.workspaces / f"{self.job.task.task_id}{COPIES}" / f"attempt-{self.job.attempt}"
         keep = bool(self.profile.options.get("keep_workspaces", False))
         return working_copy(
-            folder, place, keep=keep, apart=self.settings.state_dir.resolve(), history=history
+            folder, place, keep=keep, exclude=self.settings.state_dir.resolve(), history=history
         )
 
     def _changes(self) -> Path:

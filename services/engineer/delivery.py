@@ -1,4 +1,4 @@
-"""What the engineer hands over: a patch for each project it worked on, and the files it made."""
+"""What the engineer delivers: a patch for each project it worked on, and the files it made."""
 
 import asyncio
 import stat
@@ -16,9 +16,9 @@ from shared.skills.repository import AUTHOR, ENVIRONMENT
 MAX_PATCH = 50_000_000
 """The most bytes of a patch."""
 MAX_FILE = 10_000_000
-"""The most bytes of a file that is handed over."""
+"""The most bytes of a file that is delivered."""
 MAX_FILES = 100
-"""The most files that are handed over beside the patches."""
+"""The most files that are delivered beside the patches."""
 PATCH_SECONDS = 120.0
 
 MAKE_PATCH = (
@@ -29,7 +29,7 @@ MAKE_PATCH = (
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """What was handed over: paths of ``patches`` and ``files``, and in ``missing`` what was not, and why."""
+    """Paths of the ``patches`` and ``files`` that were delivered; ``missing`` says what was not, and why."""
 
     patches: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ async def deliver(workspace: Path, outputs: Path) -> Delivery:
 
 
 async def make_patch(workspace: Path, project: str) -> bytes:
-    """How the copy ``project`` differs from what it was copied from, as a patch; empty where it does not.
+    """How the copy ``project`` differs from what it was copied from, as a patch; empty if it does not.
 
-    Raises ActionError with git's reason where there is nothing to compare with.
+    Raises ActionError with git's reason if there is nothing to compare with.
     """
     aside = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mailroom-patch-"))
     try:
@@ -79,10 +79,10 @@ async def make_patch(workspace: Path, project: str) -> bytes:
 
 
 def _survey(workspace: Path) -> tuple[list[str], list[str], list[str]]:
-    """The folders with a history of their own, the files of none of them, and what cannot be looked into."""
+    """The folders with a git history of their own, the files in no such folder, and why others are unread."""
     projects: list[str] = []
     loose: list[str] = []
-    shut: list[str] = []
+    unread: list[str] = []
     waiting = ["."]
     with Beneath(workspace) as beneath:
         while waiting and len(loose) <= MAX_FILES:
@@ -90,27 +90,25 @@ def _survey(workspace: Path) -> tuple[list[str], list[str], list[str]]:
             try:
                 entries = beneath.entries(folder)
             except ActionError as error:
-                shut.append(str(error))
+                unread.append(str(error))
                 continue
             for name, mode in entries:
                 path = str(PurePosixPath(folder, name))
                 if not path.isprintable():
-                    continue  # no name that JSON or a person could carry
+                    continue  # neither JSON nor a person could carry such a name
                 if stat.S_ISREG(mode):
                     loose.append(path)
                 elif stat.S_ISDIR(mode) and not name.startswith((".", "__")) and name != "node_modules":
-                    if folder == "." and _has_history(beneath, path):
-                        projects.append(path)
-                    else:
-                        waiting.append(path)
-    return projects, loose, shut
+                    has_history = folder == "." and _has_history(beneath, path)
+                    (projects if has_history else waiting).append(path)
+    return projects, loose, unread
 
 
 def _has_history(beneath: Beneath, folder: str) -> bool:
     try:
         inside = beneath.stat(f"{folder}/.git")
     except ActionError:
-        return False  # it cannot be looked into, which is told in its turn
+        return False  # it cannot be read, which is reported when it is listed
     return inside is not None and stat.S_ISDIR(inside.st_mode)
 
 

@@ -12,9 +12,9 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox.capture import Capture, open_log
-from shared.sandbox.check import check_jail
 from shared.sandbox.execution import GRACE, execute
 from shared.sandbox.jail import compose_order
+from shared.sandbox.self_test import check_jail
 from shared.sandbox.view import HOME, TEMPORARY, manager_homes, search_path, shown_folders
 
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from shared.errors import ActionError
-from shared.sandbox.folders import remove_tree
+from shared.sandbox.removal import remove_tree
 
 OWN = {
     "passwd": (

@@ -1,19 +1,18 @@
-"""Working copies: a task works on a copy of a repository, never on the repository."""
+"""Working copies: a task works on a copy of a project, never on the project itself."""
 
 import asyncio
 import contextlib
 import os
 import shutil
 import stat
-import time
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path, PurePath
 
 import msgspec
 
-from services.engineer.listing import list_files
+from services.engineer.project_files import list_files
 from shared.errors import ActionError
-from shared.sandbox import remove_tree, run_command
+from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.beneath import Beneath
 from shared.skills.git import BASE
 from shared.skills.repository import AUTHOR, ENVIRONMENT, find_repository
@@ -28,8 +27,8 @@ STALE = 86_400.0
 """Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
 
 
-class Workspace(msgspec.Struct, frozen=True, kw_only=True):
-    """A working copy: ``root`` is the copy, ``results`` a folder beside it, ``skipped`` what it lacks."""
+class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of a project in ``root``; ``results`` is a folder beside it, ``skipped`` names what it lacks."""
 
     root: Path
     results: Path
@@ -39,7 +38,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_folder(path: str) -> Path:
-    """``path`` as an absolute existing folder; raises ActionError with the cure where it is none."""
+    """``path`` as an absolute existing folder; raises ActionError with the cure if it is none."""
     folder = Path(path)
     if not folder.is_absolute():
         raise ActionError(f"{path!r} is not an absolute path", "Give the whole path of the folder, from / on")
@@ -61,25 +60,25 @@ async def working_copy(
     keep: bool = False,
     max_bytes: int = MAX_BYTES,
     max_files: int = MAX_FILES,
-    apart: Path | None = None,
+    exclude: Path | None = None,
     history: bool = False,
-) -> AsyncIterator[Workspace]:
+) -> AsyncIterator[WorkingCopy]:
     """A copy of ``repo`` beneath ``place`` (the folder of one attempt), removed at the end unless ``keep``.
 
-    It holds the files as they are in the work tree, uncommitted changes included, and where ``repo`` is in
-    git, or ``history`` is wanted, a history of one commit. Links that lead outside and what is neither file
-    nor link are left out and listed; what lies in ``apart`` (default ``place``) is left out. Raises
-    ActionError where ``repo`` has more than ``max_bytes`` (default 2 GiB) or ``max_files``.
+    It holds the files as they are in the work tree, uncommitted changes included. If ``repo`` is in git, or
+    ``history`` is set, it has a history of one commit. Links that lead outside and special files are left out
+    and listed; so is what lies in ``exclude`` (default ``place``). Raises ActionError if ``repo`` has more
+    than ``max_bytes`` (default 2 GiB) or ``max_files``.
     """
     place = (await asyncio.to_thread(_make_place, place)).resolve()
     try:
         root, results = place / "copy" / (repo.name or "root"), place / "results"
-        copier = _Copier(repo, root, apart or place, max_bytes, max_files)
+        copier = _Copier(repo, root, exclude or place, max_bytes, max_files)
         await copier.run(await list_files(repo))
         results.mkdir()
         if history or find_repository(repo):
             await _commit(root)
-        yield Workspace(
+        yield WorkingCopy(
             root=root, results=results, files=copier.files, size=copier.size, skipped=tuple(copier.skipped)
         )
     finally:
@@ -89,13 +88,10 @@ async def working_copy(
 
 def clean_copies(workspaces: Path, older_than: float = STALE) -> int:
     """Remove the copies that are older than ``older_than`` seconds; returns how many there were."""
-    removed = 0
-    for place in list(workspaces.glob(f"*{COPIES}/*")):
-        with contextlib.suppress(FileNotFoundError):  # another engineer may be at the same
-            if time.time() - place.lstat().st_mtime > older_than:
-                _remove_place(place)
-                removed += 1
-    return removed
+    places = [place for place in workspaces.glob(f"*{COPIES}/*") if is_older(place, older_than)]
+    for place in places:
+        _remove_place(place)
+    return len(places)
 
 
 def _make_place(wanted: Path) -> Path:
@@ -115,16 +111,16 @@ def _remove_place(place: Path) -> None:
 
 
 async def _commit(root: Path) -> None:
-    """Give the copy a history of its own.
+    """Give the copy a history of its own: one commit of what was copied.
 
-    A clone would read the repository's configuration and its promisor remotes, and borrowed objects get their
-    times touched by ``git add``; a commit of what was copied takes nothing from the repository. Without one
-    (git is missing, or refuses a file) the tests can still run, so a failure is left alone.
+    A clone would read the repository's configuration and its promisor remotes, and ``git add`` would change
+    the times of objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
+    still run, so that is ignored.
     """
     await _git(root, "init", "--quiet", "--template=")
     await asyncio.to_thread(_keep_line_ends, root)
     await _git(root, "-c", "core.compression=0", "add", "--all")
-    # What is ignored and here all the same is tracked there, but for what was installed.
+    # Ignored files that were copied are tracked in the repository, except installed packages.
     await _git(root, "-c", "core.compression=0", "add", "--force", "--", ".", *NOT_OWN)
     await _git(root, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy")
     await _git(root, "update-ref", BASE, "HEAD")
@@ -137,23 +133,23 @@ async def _git(root: Path, *arguments: str) -> None:
 
 
 def _keep_line_ends(root: Path) -> None:
-    """Have git take line ends as they are: else a patch tells of others than the work tree has."""
+    """Have git leave line ends alone: else a patch has others than the work tree."""
     with contextlib.suppress(OSError):
         (root / ".git" / "info").mkdir()
         (root / ".git" / "info" / "attributes").write_text("* -text\n")
 
 
-class _TooMuch(ActionError):
+class _TooLargeError(ActionError):
     """There is more than a working copy may have."""
 
 
 class _Copier:
     """Copies files below ``source`` to below ``target``, leaving out what leads outside."""
 
-    def __init__(self, source: Path, target: Path, apart: Path, max_bytes: int, max_files: int) -> None:
+    def __init__(self, source: Path, target: Path, exclude: Path, max_bytes: int, max_files: int) -> None:
         self.source = source
         self.target = target
-        self.apart = apart
+        self.exclude = exclude
         self.max_bytes = max_bytes
         self.max_files = max_files
         self.files = 0
@@ -162,7 +158,7 @@ class _Copier:
         self.stopped = False
 
     async def run(self, names: Iterable[str]) -> None:
-        """Copy ``names`` in a thread, which has ended when this has, also when it is cancelled."""
+        """Copy ``names`` in a thread, which has ended when this returns, also when it is cancelled."""
         copying = asyncio.ensure_future(asyncio.to_thread(self._copy_all, names))
         try:
             await asyncio.shield(copying)
@@ -178,31 +174,32 @@ class _Copier:
                 if self.stopped:
                     return
                 try:
-                    self._copy(beneath, PurePath(name))
-                except _TooMuch:
+                    reason = self._copy(beneath, PurePath(name))
+                except _TooLargeError:
                     raise
                 except (OSError, ActionError) as error:
-                    reason = error.strerror if isinstance(error, OSError) else str(error)
+                    reason = str(error.strerror) if isinstance(error, OSError) else str(error)
+                if reason:
                     self.skipped.append(f"{name} ({reason})")
 
-    def _copy(self, beneath: Beneath, name: PurePath) -> None:
+    def _copy(self, beneath: Beneath, name: PurePath) -> str:
+        """Copy one path; returns why it is left out, empty if it is not."""
         if not self._is_inside(name):
-            self.skipped.append(f"{name} (leads outside the folder)")
-            return
+            return "leads outside the folder"
         info = beneath.stat(str(name))
         if info is None or os.path.lexists(self.target / name):
-            return  # tracked, but deleted in the work tree; or listed twice, as what is installed and tracked
+            return ""  # tracked but deleted in the work tree, or listed twice: both installed and tracked
         if stat.S_ISLNK(info.st_mode):
-            self._copy_link(beneath, name)
-        elif stat.S_ISREG(info.st_mode):
+            return self._copy_link(beneath, name)
+        if stat.S_ISREG(info.st_mode):
             self._copy_file(beneath, name)
-        elif not stat.S_ISDIR(info.st_mode):
-            self.skipped.append(f"{name} (neither a file nor a link)")
+            return ""
+        return "" if stat.S_ISDIR(info.st_mode) else "neither a file nor a link"
 
     def _is_inside(self, name: PurePath) -> bool:
-        """Whether ``name`` reads as a path below the source: an index can claim anything."""
+        """Whether ``name`` reads as a path below the source: an index can hold any name."""
         proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
-        return proper and not (self.source / name).is_relative_to(self.apart)
+        return proper and not (self.source / name).is_relative_to(self.exclude)
 
     def _copy_file(self, beneath: Beneath, name: PurePath) -> None:
         target = self.target / name
@@ -215,28 +212,27 @@ class _Copier:
         target.chmod(stat.S_IMODE(info.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
         os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
 
-    def _copy_link(self, beneath: Beneath, name: PurePath) -> None:
+    def _copy_link(self, beneath: Beneath, name: PurePath) -> str:
         source, target = self.source / name, self.target / name
         with beneath.folder(str(name.parent)) as folder:
             text = os.readlink(name.name, dir_fd=folder)
         end = Path(os.path.realpath(source.parent / text))
         if not end.is_relative_to(self.source):
-            self.skipped.append(f"{name} (a link that leads outside the folder)")
-            return
+            return "a link that leads outside the folder"
         self._count(0)
         if os.path.normpath(name.parent / text).startswith(("..", "/")):
-            text = os.path.relpath(
-                end, source.parent
-            )  # it leaves and comes back, which the copy's place would not
+            # It leaves the folder and comes back, which it would not from the copy's place.
+            text = os.path.relpath(end, source.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(text)
+        return ""
 
     def _count(self, size: int) -> None:
         self.files += 1
         self.size += size
         if self.files > self.max_files or self.size > self.max_bytes:
             limit = f"{self.max_files:,} files or {self.max_bytes / (1 << 30):.1f} GiB"
-            raise _TooMuch(
+            raise _TooLargeError(
                 f"{self.source} holds more than the {limit} a working copy may have",
                 "Name a smaller folder, or have .gitignore leave out what the tests do not need",
             )

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer import workspace as workspaces
+from services.engineer import working_copy as copies
 from services.engineer.delivery import make_patch
-from services.engineer.workspace import clean_copies, require_folder, working_copy
+from services.engineer.working_copy import clean_copies, require_folder, working_copy
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
 
@@ -200,7 +200,7 @@ async def test_what_an_index_claims_is_not_believed(repo, place, tmp_path, monke
             "run.sh",
         ]
 
-    monkeypatch.setattr(workspaces, "list_files", claim)
+    monkeypatch.setattr(copies, "list_files", claim)
     async with working_copy(repo, place) as copy:
         assert names(copy.root) == {"run.sh"}
         assert len(copy.skipped) == 5

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer import project_kinds
-from services.engineer.detection import find_tests
+from services.engineer import runners
+from services.engineer.runners import find_tests
 from shared.errors import ActionError
 
 NODE = '{\n  "name": "x",\n  "scripts": {\n    "test": "jest"\n  }\n}\n'
@@ -161,11 +161,11 @@ def test_a_statement_that_makes_no_sense_is_told_with_its_place(tmp_path, hint):
 
 def test_the_lock_file_tells_the_package_manager(tmp_path, monkeypatch):
     lay_out(tmp_path, {"package.json": NODE, "pnpm-lock.yaml": ""})
-    monkeypatch.setattr(project_kinds.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(runners.shutil, "which", lambda name: f"/usr/bin/{name}")
     command = find_tests(tmp_path)
     assert command is not None
     assert command.argv == ("pnpm", "run", "test")
-    monkeypatch.setattr(project_kinds.shutil, "which", lambda name: None)
+    monkeypatch.setattr(runners.shutil, "which", lambda name: None)
     command = find_tests(tmp_path)
     assert command is not None
     assert command.argv == ("npm", "run", "test")

@@ -1,4 +1,4 @@
-"""Which files of a folder belong into a working copy of it."""
+"""The files of a project: what belongs into a working copy of it."""
 
 import asyncio
 import codecs
@@ -7,36 +7,21 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from services.engineer.git import borrow
+from services.engineer.git import read_only_git
 from shared.skills.repository import Repository, find_repository
 
-JUNK = frozenset(
-    {
-        ".git",
-        ".hg",
-        ".svn",
-        ".venv",
-        "venv",
-        "__pycache__",
-        ".mypy_cache",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".hypothesis",
-        ".tox",
-        ".nox",
-        ".gradle",
-        ".next",
-        ".DS_Store",
-    }
+IGNORED = frozenset(
+    ".git .hg .svn .venv venv __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .gradle"
+    " .next .DS_Store".split()
 )
-"""What a folder without git leaves out: tools make it again; a virtual environment is used where it lies."""
+"""Left out in a folder without git: tools create it again; a virtual environment is used where it lies."""
 
 
 async def list_files(folder: Path) -> Iterable[str]:
     """The files that belong to ``folder``, relative to it.
 
     In a git repository those that are tracked or neither tracked nor ignored, submodules' included, and the
-    installed node_modules, without which no JavaScript test runs; elsewhere all but JUNK.
+    installed node_modules, without which no JavaScript test runs; elsewhere all but IGNORED.
     """
     repository = find_repository(folder)
     names = await _list_repository(repository, folder) if repository else []
@@ -44,7 +29,7 @@ async def list_files(folder: Path) -> Iterable[str]:
 
 
 async def _list_repository(repository: Repository, folder: Path, prefix: str = "") -> list[str]:
-    async with borrow(repository) as git:
+    async with read_only_git(repository) as git:
         listing = await git.read("ls-files", "--cached", "--others", "--exclude-standard", cwd=folder)
     files, folders = await asyncio.to_thread(_split, folder, listing)
     names = [prefix + name for name in files]
@@ -63,7 +48,7 @@ def _split(folder: Path, listing: str) -> tuple[list[str], list[str]]:
 
 
 def _unquote(line: str) -> str:
-    """A path as ``git ls-files`` writes it: in quotes and with C's escapes where it is not plain ASCII."""
+    """A path as ``git ls-files`` writes it: in quotes and with C's escapes unless it is plain ASCII."""
     return os.fsdecode(codecs.escape_decode(line[1:-1].encode())[0]) if line.startswith('"') else line
 
 
@@ -76,10 +61,10 @@ def _list_installed(folder: Path, names: Iterable[str]) -> Iterator[str]:
 
 
 def walk(folder: Path) -> Iterator[str]:
-    """Every file and link beneath ``folder`` but JUNK, relative to it, sorted."""
+    """Every file and link beneath ``folder`` but IGNORED, relative to it, sorted."""
     for parent, folders, files in os.walk(folder):
         links = [name for name in folders if Path(parent, name).is_symlink()]
-        folders[:] = sorted(name for name in folders if name not in JUNK and name not in links)
+        folders[:] = sorted(name for name in folders if name not in IGNORED and name not in links)
         for name in sorted(files + links):
-            if name not in JUNK:
+            if name not in IGNORED:
                 yield str(Path(parent, name).relative_to(folder))
