@@ -7,17 +7,20 @@ from typing import Any
 import msgspec
 
 from services.critic.claims import find_named_folder
-from services.critic.copying import clean_trials
 from services.critic.drift import check_drift
 from services.critic.findings import Check, clean
-from services.critic.inspection import describe, describe_check, describe_drift, inspect_repository, sources
-from services.critic.judging import judge_results
-from services.critic.lint import lint
-from services.critic.rerun import Rerunner
+from services.critic.inspection import (
+    describe,
+    describe_check,
+    describe_drift,
+    inspect_repository,
+    read_source,
+    sources,
+)
+from services.critic.model_review import judge_results
+from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, is_all_own, refuse, review
-from services.critic.secrets import scan_secrets
-from services.critic.security import scan_security
-from services.critic.source import read_source
+from services.critic.scans import lint, scan_secrets, scan_security
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
@@ -34,7 +37,7 @@ class Critic(Agent):
 
     async def on_start(self) -> None:
         """Remove copies that a crash left behind."""
-        await asyncio.to_thread(clean_trials, self.settings.workspaces)
+        await asyncio.to_thread(clean_review_folders, self.settings.workspaces)
 
     @register_action(
         "Lint a repository, scan it for vulnerabilities and secrets, and check its import rules", REPO
@@ -114,7 +117,7 @@ class Critic(Agent):
         place = named or await asyncio.to_thread(find_named_folder, asked)
         if place is not None:  # else there is little to look up, and no time to tell of it
             await self.progress("looks up what is claimed, and runs it again")
-        rerun = await rerunner.run(results, place, folders, sure=named is not None)
+        rerun = await rerunner.run(results, place, folders, is_target_sure=named is not None)
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
         verdict = await self._judge_content(results, asked, verdict, root)
         if is_all_own(results, self.profile.name) and rerun.unrun:

@@ -1,16 +1,18 @@
-"""What results claim that can be run: tests that pass, patches that apply, files of code."""
+"""What results claim that can be run (tests, patches, files of code), and the record of running it again."""
 
 import contextlib
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from services.critic.findings import clean
 from shared.errors import ActionError
+from shared.sandbox import CommandResult, run_command
 from shared.sandbox.beneath import Beneath
 
 PATCHES = ("patch", "diff")
@@ -18,9 +20,12 @@ PATCHES = ("patch", "diff")
 CODE = (".py", ".pyi", ".sh", ".bash", ".json")
 """Output files that can be looked at without running them."""
 FOLDER = re.compile(r"(?<![\w~/.:])~?/[^\s\"'`<>|]{2,300}")
-MOST_FILES = 50
-LARGEST = 2_000_000
+MAX_FILES = 50
+MAX_FILE = 2_000_000
 """The most bytes of a file of code or a patch that is looked at."""
+
+
+PLACE = re.compile(r"(?P<file>[\w./-]+\.\w+):(?P<line>\d+)(?::\d+)?:? ")
 
 
 class NamedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +57,7 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
     """The claims of a completed result; its files count where they lie beneath ``folders``, and no link."""
     metadata = result.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    paths = [path for path in _texts(result.get("output_paths")) if path.startswith("/")]
+    paths = [path for path in read_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
     tests = _passing_tests(metadata)
     seconds = tests.get("seconds")
@@ -63,7 +68,7 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         found=str(tests.get("found", "")),
         seconds=max(0.0, seconds) if isinstance(seconds, int | float) else 0.0,
         patches=(*_inline_patches(metadata), *_patch_files(there)),
-        files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MOST_FILES],
+        files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         missing=missing,
         linted=_linted(metadata),
     )
@@ -99,7 +104,7 @@ def _words(command: Any) -> tuple[str, ...]:
 def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
     for key in PATCHES:
         text = metadata.get(key)
-        if isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= LARGEST:
+        if isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= MAX_FILE:
             yield text
 
 
@@ -119,7 +124,7 @@ def _read(file: NamedFile) -> bytes | None:
 def read_file(file: NamedFile) -> bytes:
     """Its content; raises ActionError where it is gone, or a link stands in its place or on the way there."""
     with Beneath(file.root) as beneath:
-        return beneath.read(file.name, LARGEST)
+        return beneath.read(file.name, MAX_FILE)
 
 
 def _linted(metadata: Mapping[str, Any]) -> int:
@@ -143,7 +148,7 @@ def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFil
         file = NamedFile(root=folder.resolve(), name=str(Path(path).relative_to(folder)))
         with contextlib.suppress(ActionError), Beneath(file.root) as beneath:
             found = beneath.stat(file.name)
-            if found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST:
+            if found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE:
                 there.append(file)
             elif found is None:
                 with beneath.folder(str(Path(file.name).parent)):  # where that is gone, all may have been
@@ -151,5 +156,75 @@ def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFil
     return there, tuple(missing)
 
 
-def _texts(value: Any) -> list[str]:
+def read_texts(value: Any) -> list[str]:
+    """The texts in a list of a result; empty if it is none."""
     return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+
+
+class Rerun(msgspec.Struct, frozen=True, kw_only=True):
+    """What running claims again showed, by task: ``faults`` refute one, ``unrun`` say why one was not."""
+
+    faults: tuple[tuple[str, str], ...] = ()
+    unrun: tuple[tuple[str, str], ...] = ()
+    runs: tuple[dict[str, Any], ...] = ()
+
+
+class ReviewRecord:
+    """Runs commands for the claims of tasks, each for at most ``timeout`` seconds, recording the results."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self._faults: list[tuple[str, str]] = []
+        self._unrun: list[tuple[str, str]] = []
+        self._runs: list[dict[str, Any]] = []
+
+    def refute(self, task: str, why: str) -> None:
+        """Note that a claim of ``task`` does not hold."""
+        self._faults.append((task, why))
+
+    def skip(self, task: str, why: str) -> None:
+        """Note that a claim of ``task`` was not run, or that its run shows nothing."""
+        self._unrun.append((task, clean(why)))
+
+    @property
+    def skipped(self) -> int:
+        """How many claims were not run so far."""
+        return len(self._unrun)
+
+    def add_run(self, task: str, command: str, **how: Any) -> None:
+        """Note that something was run for ``task``."""
+        self._runs.append({"task": task, "command": command, **how})
+
+    async def execute(
+        self,
+        task: str,
+        argv: Sequence[str],
+        cwd: Path,
+        *,
+        seconds: float = 60.0,
+        readable: Sequence[Path] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult | None:
+        """The result of the command in the jail; None, which is noted, if it cannot be run at all."""
+        line = shlex.join([Path(argv[0]).name, *argv[1:]])[:300]
+        limit = min(self.timeout, seconds)
+        try:
+            result = await run_command(
+                argv, cwd=cwd, timeout=limit, writable=[cwd], readable=readable, env=env
+            )
+        except ActionError as error:
+            self.skip(task, f"{line}: {error}")
+            return None
+        self.add_run(task, line, exit_code=result.exit_code, seconds=round(result.seconds, 3))
+        return result
+
+    def result(self) -> Rerun:
+        """Everything that was noted."""
+        return Rerun(faults=tuple(self._faults), unrun=tuple(self._unrun), runs=tuple(self._runs))
+
+
+def last_line(result: CommandResult) -> str:
+    """The line of the output that says where it went wrong, else its last."""
+    lines = [line.strip() for line in result.output.splitlines() if line.strip()]
+    placed = [line for line in lines if PLACE.match(line)]
+    return clean((placed or lines or ["without a word"])[-1])

@@ -7,16 +7,22 @@ from pathlib import Path, PurePosixPath
 
 from services.critic.drift import Drift, check_drift
 from services.critic.findings import Check, clean, rank, skip
-from services.critic.lint import lint
-from services.critic.secrets import scan_secrets
-from services.critic.security import scan_security
+from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts.checkup import Finding, Inspection, ToolRun
 from shared.errors import ActionError
+from shared.sandbox.beneath import Beneath
 from shared.source.places import is_vendored
 from shared.source.tree import Tree, read_tree
+from shared.tasks.actions import Outcome
 
-MOST = 100
+MAX_FINDINGS = 100
 """Findings that are handed on; the rest is counted. Nobody reads more, and a result must fit an envelope."""
+
+MAX_SOURCE = 2_000_000
+"""The most bytes of a file that is read."""
+MAX_LINES = 500
+LONGEST_LINE = 400
+"""The most characters of a line that are shown."""
 
 UNLINTED = {
     "JavaScript": (".js", ".mjs", ".cjs", ".jsx"),
@@ -51,13 +57,13 @@ async def inspect_repository(root: Path, *, timeout: float) -> Inspection:
 
 
 def merge(checks: list[Check], drift: Drift, others: list[ToolRun], cut: str = "") -> Inspection:
-    """One inspection of what the tools found: worst first, each once, at most MOST."""
+    """One inspection of what the tools found: worst first, each once, at most MAX_FINDINGS."""
     ranked = rank(finding for check in checks for finding in check.findings)
     tools = [*(check.tool for check in checks), *others]
     if cut:
         tools.append(ToolRun(name="reading", problem=cut))
     return Inspection(
-        findings=ranked[:MOST],
+        findings=ranked[:MAX_FINDINGS],
         total=len(ranked),
         tools=tuple(tools),
         drift=drift.rules,
@@ -141,3 +147,26 @@ def _tool(tool: ToolRun) -> str:
     if not tool.version:
         return f"{head}: not run, {tool.problem}"
     return f"{head}: {_count(tool.findings, 'finding')}{f'; {tool.problem}' if tool.problem else ''}"
+
+
+def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:
+    """Lines ``start`` to ``end`` (0: the last) of the file ``path`` beneath ``repo``, with their numbers.
+
+    Raises ActionError for what is no text file beneath that folder, and for lines it does not have.
+    """
+    if not repo.is_absolute() or not repo.is_dir():
+        raise ActionError(f"{str(repo)!r} is not an absolute path of a folder", "Give the whole path")
+    with Beneath(repo.resolve()) as folder:
+        data = folder.read(path, MAX_SOURCE)
+    if b"\0" in data[:8192]:
+        raise ActionError(f"{path} is not a text file")
+    lines = data.decode("utf-8", "replace").splitlines()
+    if not 1 <= start <= max(1, len(lines)) or (end and end < start):
+        raise ActionError(f"{path} has no lines {start} to {end or 'its end'}: it has {len(lines)}")
+    last = min(end or len(lines), start + MAX_LINES - 1, len(lines))
+    shown = [f"{number}: {lines[number - 1][:LONGEST_LINE]}" for number in range(start, last + 1)]
+    return Outcome(
+        output="\n".join(shown) or f"{path} is empty.",
+        data={"path": path, "start": start, "end": last, "lines": len(lines)},
+        evidence_refs=(f"{path}:{start}",),
+    )

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 
+from services.critic.document import Named, Names, Passage, Row, outermost, split
 from services.critic.findings import clean
-from services.critic.names import Named, Names, outermost, split
-from services.critic.passages import Passage, Row
 from services.critic.rules import AnyRule, Forbid, Independent, Layers, Only, Sole
 
 VERB = r"(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows? about|reach(?:es)? into)"

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.critic.assurances import find_empty_assurance
-from services.critic.docket import Rerun
+from services.critic.claims import Rerun, read_texts
 from services.critic.findings import clean
 from shared.contracts.checkup import Inspection, TestRun, Verdict
 from shared.contracts.task import TaskStatus
@@ -17,6 +16,25 @@ PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 SHOWN = 3
 """Sources that cannot be found which a reason names; the rest is counted."""
+
+
+CODER = "engineer"
+PASSING = re.compile(
+    r"\btests?(?: suite| cases?)?\b[^.;\n]{0,40}?\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?)\b",
+    re.IGNORECASE,
+)
+DOUBT = re.compile(
+    r"\b(?:no|none|not|never|nor|cannot|could|would|should|may|might|must|if|once|when|until|unless|make|get|"
+    r"so that|\d+ failed|fails?|failed|failing|failures?|errors?)\b|n't\b|\?",
+    re.IGNORECASE,
+)
+"""In a sentence with one of these nobody claims that the tests pass."""
+TESTING = re.compile(
+    r"\b(?:pytest|py\.test|unittest|nosetests|tox|nox|ctest|jest|vitest|mocha|phpunit|rspec)\b|"
+    r"\b(?:npm|yarn|pnpm|cargo|go|make|just|mvn|gradle|gradlew|dotnet|mix|rake|bazel|swift|deno|bun)\b.*\btest|"
+    r"\btest_\w+\.py\b",
+)
+"""Commands that run tests."""
 
 
 class _Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +88,9 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> _Judged:
     metadata = result.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     doubtful = set(_failing_places(metadata))
-    claimed = [*_texts(result.get("evidence_refs")), *_sources(metadata)]
+    claimed = [*read_texts(result.get("evidence_refs")), *_sources(metadata)]
     faults = [*_unfound([claim for claim in claimed if claim not in doubtful], repo), *_miscounted(metadata)]
-    empty = find_empty_assurance(result)
+    empty = find_untested_claim(result)
     return _Judged(faults=(*faults, empty) if empty else tuple(faults))
 
 
@@ -83,10 +101,6 @@ def _failing_places(metadata: Mapping[str, Any]) -> Iterator[str]:
     for failure in failures if isinstance(failures, list | tuple) else ():
         if isinstance(failure, Mapping) and isinstance(failure.get("source"), str):
             yield failure["source"]
-
-
-def _texts(value: Any) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
 
 
 def _sources(value: Any, depth: int = 0) -> Iterator[str]:
@@ -215,3 +229,44 @@ def _miscounted_findings(value: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(found.findings)} findings are listed, but {found.total} are counted"
     if found.total > sum(tool.findings for tool in found.tools):
         yield f"{found.total} findings are counted, but the tools report fewer"
+
+
+def find_untested_claim(result: Mapping[str, Any]) -> str:
+    """Why a result that says its tests pass is not believed; empty if it is, or says no such thing.
+
+    Checked are results of thinking by agents that change code: the engineer, and those with a record of
+    commands. The last run by an action is in the metadata as ``tests``; that it passed is rerun elsewhere.
+    """
+    metadata = result.get("metadata")
+    if not isinstance(metadata, Mapping) or not (
+        "commands" in metadata or ("steps" in metadata and result.get("agent") == CODER)
+    ):
+        return ""
+    said = next(_test_claims(str(result.get("output") or "")), "")
+    if not said:
+        return ""
+    tests = metadata.get("tests")
+    if isinstance(tests, Mapping) and "exit_code" in tests:
+        ended = tests["exit_code"]
+        return f"it says {said!r}, but its last run of them ended with exit code {ended}" if ended else ""
+    runs = [run for run in _recorded_runs(metadata) if TESTING.search(str(run.get("command", "")))]
+    if not runs:
+        return f"it says {said!r}, and no run of them is on record"
+    ended = runs[-1].get("exit_code")
+    return (
+        f"it says {said!r}, but {str(runs[-1]['command'])[:120]} ended with exit code {ended}"
+        if ended
+        else ""
+    )
+
+
+def _test_claims(output: str) -> Iterator[str]:
+    own = output.partition("\n\nCommands that were run:")[0]
+    for sentence in re.split(r"(?<=[.!?;])\s+|\n+", own):
+        if (found := PASSING.search(sentence)) and not DOUBT.search(sentence):
+            yield found[0][:80]
+
+
+def _recorded_runs(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    commands = metadata.get("commands")
+    return [run for run in commands if isinstance(run, Mapping)] if isinstance(commands, list | tuple) else []

@@ -8,9 +8,7 @@ import pytest
 
 from services.critic.findings import find, rank
 from services.critic.inspection import describe, inspect_repository, sources
-from services.critic.lint import lint
-from services.critic.secrets import scan_secrets
-from services.critic.security import scan_security
+from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts import Finding, Inspection
 from shared.errors import ActionError
 from shared.source.tree import Tree, read_tree
@@ -159,7 +157,7 @@ async def test_a_projects_own_skips_hold(tmp_path: Path) -> None:
 async def test_bandit_reads_more_files_than_fit_one_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.critic.security.BATCH", 2)
+    monkeypatch.setattr("services.critic.scans.BATCH", 2)
     check = await scan_security(
         tree(tmp_path, {f"{name}.py": "eval(input())\n" for name in "abc"} | {"-x.py": "eval(input())\n"}),
         timeout=60,

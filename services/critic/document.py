@@ -1,14 +1,22 @@
-"""The names that prose gives to modules, looked up among those that exist."""
+"""An architecture document: its sentences and tables, and the modules that its words name."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from services.critic.imports import Graph
-from services.critic.imports_elsewhere import ROOTS
+from services.critic.imports import ROOTS, Graph
 from services.critic.rules import THIRD_PARTY
 from shared.source.tree import Tree, read_text
+from shared.text.markdown import read_blocks
+
+DOCUMENT = re.compile(r"(?:(?:docs?|\.github)/)?architecture\.(?:md|markdown)", re.IGNORECASE)
+SENTENCE = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)\s+(?=\S)|;\s+|\n{2,}")
+LISTED = re.compile(
+    r"^([\s│├└─|`+-]*)([\w@.-]+(?:/[\w@.-]+)*/?)((?:<\w+>/?)?)(?:\s{2,}|\s+[#—–-]\s+|:\s+)(\S.*)$"
+)
+PLAIN = ("", "text", "txt", "none")
+"""What follows the fence of a code block that holds prose or a drawn tree."""
 
 ARTICLE = re.compile(
     r"^(?:the|a|an|any|every|each|all|our|its|either|both|no|code in|anything in|everything in|modules in"
@@ -34,6 +42,76 @@ OUTSIDE = re.compile(
 STANDARD = re.compile(r"(?:python'?s? )?standard library|stdlib", re.IGNORECASE)
 SPLIT = re.compile(r"\s*(?:,\s*(?:and|or|nor)\s+|,|;|\band\b|\bor\b|\bnor\b|\||&|\s\+\s)\s*", re.IGNORECASE)
 NAME = re.compile(r"[@\w][\w./*@-]*", re.ASCII)
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence or a part of one; ``about`` is what the list, table or heading says it is about."""
+
+    text: str
+    line: int
+    about: str = ""
+    fenced: bool = False
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a table: the cells by their column's heading, lower-case."""
+
+    cells: tuple[tuple[str, str], ...]
+    line: int
+
+
+def read_document(text: str) -> tuple[list[Passage], list[Row]]:
+    """The sentences of a Markdown document, the lines of its plain code blocks, the rows of its tables."""
+    passages: list[Passage] = []
+    rows: list[Row] = []
+    headings: list[str] = []
+    for block in read_blocks(text, inline=False):
+        line = block.start + 1
+        if block.kind == "paragraph":
+            passages += _sentences(block.text, line)
+        elif block.kind == "code" and block.info in PLAIN:
+            passages += _listing(block.text, line + block.fenced)
+        elif block.kind == "row" and block.is_header:
+            headings = [cell.text.lower() for cell in block.cells]
+        elif block.kind == "row":
+            cells = zip(headings, (cell.text for cell in block.cells), strict=False)
+            rows.append(Row(cells=tuple(cells), line=line))
+    return passages, rows
+
+
+def _sentences(content: str, line: int) -> Iterator[Passage]:
+    start = 0
+    about = _about(content)
+    for end in [*(match.end() for match in SENTENCE.finditer(content)), len(content)]:
+        sentence = content[start:end]
+        text = " ".join(sentence.split()).strip(" ;")
+        if text:
+            skipped = content[:start] + sentence[: len(sentence) - len(sentence.lstrip())]
+            yield Passage(text=text, line=line + skipped.count("\n"), about=about)
+        start = end
+
+
+def _about(content: str) -> str:
+    """The name an item of a list begins with: ``**`shared/bus`**: the only importer of nats``."""
+    match = re.match(r"\s*\**(`[^`]+`|[\w./-]+)\**\s*(?::|—|–|\s-\s)\s*(?=\S)", content)
+    return match[1] if match else ""
+
+
+def _listing(content: str, line: int) -> Iterator[Passage]:
+    """The lines of a drawn tree, each about the path that its indentation gives it, or of any plain block."""
+    above: list[tuple[int, str]] = []
+    for number, row in enumerate(content.splitlines(), start=line):
+        match = LISTED.match(row)
+        if not match:
+            yield Passage(text=" ".join(row.split()), line=number, fenced=True)
+            continue
+        above = [
+            *((depth, name) for depth, name in above if depth < len(match[1])),
+            (len(match[1]), match[2]),
+        ]
+        about = "/".join(name.rstrip("/") for _, name in above)
+        for part in re.split(r";\s+|(?<=[.!?])\s+(?=[A-Z])", match[4]):
+            yield Passage(text=" ".join(part.split()), line=number, about=about, fenced=True)
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
