@@ -13,7 +13,7 @@ import msgspec
 from services.critic.findings import clean
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 
 PATCHES = ("patch", "diff")
 """Where a result's metadata holds a unified diff; files of these suffixes are patches too."""
@@ -123,8 +123,8 @@ def _read(file: NamedFile) -> bytes | None:
 
 def read_file(file: NamedFile) -> bytes:
     """Its content; raises ActionError where it is gone, or a link stands in its place or on the way there."""
-    with Beneath(file.root) as beneath:
-        return beneath.read(file.name, MAX_FILE)
+    with ConfinedFolder(file.root) as confined:
+        return confined.read(file.name, MAX_FILE)
 
 
 def _linted(metadata: Mapping[str, Any]) -> int:
@@ -146,12 +146,14 @@ def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFil
         if folder is None or not folder.is_dir():
             continue
         file = NamedFile(root=folder.resolve(), name=str(Path(path).relative_to(folder)))
-        with contextlib.suppress(ActionError), Beneath(file.root) as beneath:
-            found = beneath.stat(file.name)
+        with contextlib.suppress(ActionError), ConfinedFolder(file.root) as confined:
+            found = confined.stat(file.name)
             if found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE:
                 there.append(file)
             elif found is None:
-                with beneath.folder(str(Path(file.name).parent)):  # where that is gone, all may have been
+                with confined.open_folder(
+                    str(Path(file.name).parent)
+                ):  # where that is gone, all may have been
                     missing.append(path)
     return there, tuple(missing)
 

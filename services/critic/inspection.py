@@ -10,7 +10,7 @@ from services.critic.findings import Check, clean, rank, skip
 from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts.checkup import Finding, Inspection, ToolRun
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.source.places import is_vendored
 from shared.source.tree import Tree, read_tree
 from shared.tasks.actions import Outcome
@@ -156,7 +156,7 @@ def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:
     """
     if not repo.is_absolute() or not repo.is_dir():
         raise ActionError(f"{str(repo)!r} is not an absolute path of a folder", "Give the whole path")
-    with Beneath(repo.resolve()) as folder:
+    with ConfinedFolder(repo.resolve()) as folder:
         data = folder.read(path, MAX_SOURCE)
     if b"\0" in data[:8192]:
         raise ActionError(f"{path} is not a text file")

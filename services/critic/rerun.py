@@ -23,7 +23,7 @@ from services.critic.scans import lint
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
 from shared.sandbox import is_older, remove_tree
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.workspace import goal_folder
 from shared.source.tree import read_tree
@@ -192,12 +192,12 @@ def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
     own = () if held else _own_folders(tree.root, settings)
     target.mkdir(parents=True)
     total = 0
-    with Beneath(held or tree.root) as beneath:
+    with ConfinedFolder(held or tree.root) as confined:
         for name in tree.files:
             source = tree.root / name
             if any(map(source.is_relative_to, own)):
                 continue
-            total += _copy_file(beneath, str(source), target / name)
+            total += _copy_file(confined, str(source), target / name)
             if total > MAX_BYTES:
                 raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
 
@@ -209,9 +209,9 @@ def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
     return own
 
 
-def _copy_file(beneath: Beneath, name: str, place: Path) -> int:
+def _copy_file(confined: ConfinedFolder, name: str, place: Path) -> int:
     """Copy a file with its mode and times; returns its size. Raises ActionError."""
-    with beneath.reading(name) as source:
+    with confined.open_file(name) as source:
         info = os.fstat(source.fileno())
         if info.st_size > MAX_BYTES:
             return info.st_size

@@ -22,7 +22,7 @@ from shared.agent.process import run
 from shared.bus import Bus
 from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing, commands_of
 from shared.skills.git import new_folder
@@ -187,8 +187,8 @@ class Engineer(Agent):
 
 
 def _adopt(workspace: Path, folder: Path, name: str) -> None:
-    with Beneath(workspace) as beneath:
-        beneath.adopt(folder, name)
+    with ConfinedFolder(workspace) as confined:
+        confined.move_in(folder, name)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox import remove_tree, run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.git import BASE
 from shared.skills.repository import AUTHOR, ENVIRONMENT
 
@@ -72,8 +72,8 @@ async def make_patch(workspace: Path, project: str) -> bytes:
             words = result.output.strip().splitlines() or [f"exit code {result.exit_code}"]
             raise ActionError(f"No patch can be made: {words[-1].removeprefix('fatal: ')[:300]}")
         # Programs that the copy's own git settings name could have put a link there.
-        with Beneath(aside) as beneath:
-            return beneath.read("change.patch", MAX_PATCH)
+        with ConfinedFolder(aside) as confined:
+            return confined.read("change.patch", MAX_PATCH)
     finally:
         await asyncio.to_thread(remove_tree, aside)
 
@@ -84,11 +84,11 @@ def _survey(workspace: Path) -> tuple[list[str], list[str], list[str]]:
     loose: list[str] = []
     unread: list[str] = []
     waiting = ["."]
-    with Beneath(workspace) as beneath:
+    with ConfinedFolder(workspace) as confined:
         while waiting and len(loose) <= MAX_FILES:
             folder = waiting.pop(0)
             try:
-                entries = beneath.entries(folder)
+                entries = confined.entries(folder)
             except ActionError as error:
                 unread.append(str(error))
                 continue
@@ -99,14 +99,14 @@ def _survey(workspace: Path) -> tuple[list[str], list[str], list[str]]:
                 if stat.S_ISREG(mode):
                     loose.append(path)
                 elif stat.S_ISDIR(mode) and not name.startswith((".", "__")) and name != "node_modules":
-                    has_history = folder == "." and _has_history(beneath, path)
+                    has_history = folder == "." and _has_history(confined, path)
                     (projects if has_history else waiting).append(path)
     return projects, loose, unread
 
 
-def _has_history(beneath: Beneath, folder: str) -> bool:
+def _has_history(confined: ConfinedFolder, folder: str) -> bool:
     try:
-        inside = beneath.stat(f"{folder}/.git")
+        inside = confined.stat(f"{folder}/.git")
     except ActionError:
         return False  # it cannot be read, which is reported when it is listed
     return inside is not None and stat.S_ISDIR(inside.st_mode)
@@ -114,10 +114,10 @@ def _has_history(beneath: Beneath, folder: str) -> bool:
 
 def _copy(workspace: Path, paths: list[str], target: Path) -> tuple[list[str], list[str]]:
     copied, left = [], []
-    with Beneath(workspace) as beneath:
+    with ConfinedFolder(workspace) as confined:
         for path in paths[:MAX_FILES]:
             try:
-                _write(target / path, beneath.read(path, MAX_FILE))
+                _write(target / path, confined.read(path, MAX_FILE))
             except ActionError as error:
                 left.append(str(error))
             else:

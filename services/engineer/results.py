@@ -10,7 +10,7 @@ import msgspec
 
 from shared.contracts import TestFailure
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 
 MAX_FAILURES = 100
 MAX_MESSAGE = 500
@@ -83,7 +83,7 @@ def read_junit(report: Path, root: Path) -> Results | None:
     """The results in a JUnit report (pytest's, family xunit1); None if there is no readable one."""
     try:
         # The tested code could have put a link or a pipe in its place.
-        with Beneath(report.parent) as results:
+        with ConfinedFolder(report.parent) as results:
             data = results.read(report.name, MAX_REPORT)
     except ActionError:
         return None

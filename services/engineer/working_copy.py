@@ -13,7 +13,7 @@ import msgspec
 from services.engineer.project_files import list_files
 from shared.errors import ActionError
 from shared.sandbox import is_older, remove_tree, run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.git import BASE
 from shared.skills.repository import AUTHOR, ENVIRONMENT, find_repository
 
@@ -169,12 +169,12 @@ class _Copier:
 
     def _copy_all(self, names: Iterable[str]) -> None:
         self.target.mkdir(parents=True)
-        with Beneath(self.source) as beneath:
+        with ConfinedFolder(self.source) as confined:
             for name in names:
                 if self.stopped:
                     return
                 try:
-                    reason = self._copy(beneath, PurePath(name))
+                    reason = self._copy(confined, PurePath(name))
                 except _TooLargeError:
                     raise
                 except (OSError, ActionError) as error:
@@ -182,17 +182,17 @@ class _Copier:
                 if reason:
                     self.skipped.append(f"{name} ({reason})")
 
-    def _copy(self, beneath: Beneath, name: PurePath) -> str:
+    def _copy(self, confined: ConfinedFolder, name: PurePath) -> str:
         """Copy one path; returns why it is left out, empty if it is not."""
         if not self._is_inside(name):
             return "leads outside the folder"
-        info = beneath.stat(str(name))
+        info = confined.stat(str(name))
         if info is None or os.path.lexists(self.target / name):
             return ""  # tracked but deleted in the work tree, or listed twice: both installed and tracked
         if stat.S_ISLNK(info.st_mode):
-            return self._copy_link(beneath, name)
+            return self._copy_link(confined, name)
         if stat.S_ISREG(info.st_mode):
-            self._copy_file(beneath, name)
+            self._copy_file(confined, name)
             return ""
         return "" if stat.S_ISDIR(info.st_mode) else "neither a file nor a link"
 
@@ -201,9 +201,9 @@ class _Copier:
         proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
         return proper and not (self.source / name).is_relative_to(self.exclude)
 
-    def _copy_file(self, beneath: Beneath, name: PurePath) -> None:
+    def _copy_file(self, confined: ConfinedFolder, name: PurePath) -> None:
         target = self.target / name
-        with beneath.reading(str(name)) as file:
+        with confined.open_file(str(name)) as file:
             info = os.fstat(file.fileno())
             self._count(info.st_size)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -212,9 +212,9 @@ class _Copier:
         target.chmod(stat.S_IMODE(info.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
         os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
 
-    def _copy_link(self, beneath: Beneath, name: PurePath) -> str:
+    def _copy_link(self, confined: ConfinedFolder, name: PurePath) -> str:
         source, target = self.source / name, self.target / name
-        with beneath.folder(str(name.parent)) as folder:
+        with confined.open_folder(str(name.parent)) as folder:
             text = os.readlink(name.name, dir_fd=folder)
         end = Path(os.path.realpath(source.parent / text))
         if not end.is_relative_to(self.source):

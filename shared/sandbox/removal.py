@@ -44,7 +44,7 @@ def remove_at(at: int, name: str) -> None:
     if not stat.S_ISDIR(info.st_mode):
         os.unlink(name, dir_fd=at)
         return
-    # Neither recursion nor a descriptor a level: a program can nest folders deeper than either bears.
+    # Neither recursion nor one descriptor a level: a program can nest folders deeper than either allows.
     here = os.dup(at)
     levels = [([name], _identity(here))]
     try:

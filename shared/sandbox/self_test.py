@@ -1,20 +1,17 @@
-"""Whether the jail holds here: found out by a harmless command that tries what it must not be able to do."""
+"""The self-test of the jail: a harmless command tries what it must not be able to do."""
 
 import asyncio
 import os
-import resource
-import signal
 import sys
 from pathlib import Path
 
 from shared.errors import ActionError
-from shared.sandbox.capture import Capture
-from shared.sandbox.execution import GRACE, execute
-from shared.sandbox.jail import UID, compose_order
-from shared.sandbox.view import HOME, shown_folders
+from shared.sandbox.execution import OutputCapture, execute
+from shared.sandbox.jail import UID, Limits, compose_spec
+from shared.sandbox.visible_files import HOME, visible_mounts
 
 SECONDS = 20.0
-"""The most the check may take, on a machine that is busy with other things."""
+"""The most the test may take, on a machine that is busy with other things."""
 PROBE = f"""
 import os, socket
 def is_refused(family):
@@ -44,38 +41,35 @@ CURE = (
     "kernel.apparmor_restrict_unprivileged_userns), or in a container start it as compose.yaml does: "
     "not as root, and with its security_opt"
 )
-"""What helps where bubblewrap may not do its work."""
+"""What helps if bubblewrap lacks a permission."""
 
-_held: set[int] = set()
+_passed: set[int] = set()
 
 
 async def check_jail() -> str:
-    """Why the jail does not work here, as a sentence; empty where it does.
+    """Why the jail does not work here, as a sentence; empty if it does.
 
-    Tried with a command once for each process that runs any; a failure is tried again every time.
+    Tested once in each process that runs commands; after a failure, tested again every time.
     """
-    if os.getpid() in _held:
+    if os.getpid() in _passed:
         return ""
-    reason = await _try_out()
+    reason = await _run_probe()
     if not reason:
-        _held.add(os.getpid())
+        _passed.add(os.getpid())
     return reason
 
 
-async def _try_out() -> str:
-    output = Capture(10_000, None)
+async def _run_probe() -> str:
+    output = OutputCapture(10_000, None)
     try:
-        order = compose_order(
+        spec = compose_spec(
             [sys.executable, "-I", "-S", "-c", PROBE],
             cwd=Path("/"),
-            folders=await asyncio.to_thread(shown_folders, Path("/")),
+            mounts=await asyncio.to_thread(visible_mounts, Path("/")),
             environment={"HOME": HOME, "PATH": "/usr/bin:/bin"},
-            limits={resource.RLIMIT_CPU: int(SECONDS)},
-            memory=0,
-            stop_signal=int(signal.SIGTERM),
-            grace=GRACE,
+            limits=Limits(cpu_seconds=int(SECONDS), file_bytes=0, processes=0, memory_bytes=0),
         )
-        ending = await execute(order, SECONDS, output)
+        ending = await execute(spec, SECONDS, output)
     except ActionError as error:
         return f"{error.cause.rstrip('.')}. {error.cure or CURE}"
     words = output.text().strip()

@@ -5,7 +5,7 @@ import shlex
 import sys
 
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing, run_recorded, shorten
 from shared.skills.host import Host
 from shared.skills.workspace import open_workspace
@@ -54,7 +54,7 @@ ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def _require_script(host: Host, path: str) -> str:
-    with Beneath(open_workspace(host)) as beneath:
-        name = beneath.relative(path)
-        with beneath.reading(name):
+    with ConfinedFolder(open_workspace(host)) as confined:
+        name = confined.relative(path)
+        with confined.open_file(name):
             return name

@@ -12,7 +12,7 @@ from services.engineer import working_copy as copies
 from services.engineer.delivery import make_patch
 from services.engineer.working_copy import clean_copies, require_folder, working_copy
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 
 
 def git(repo: Path, *arguments: str) -> str:
@@ -163,16 +163,16 @@ async def test_a_folder_swapped_for_a_link_meanwhile_is_not_followed(repo, place
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.py").write_text("canary")
-    looked = Beneath.stat
+    looked = ConfinedFolder.stat
 
-    def swap(beneath, path):
-        found = looked(beneath, path)
+    def swap(confined, path):
+        found = looked(confined, path)
         if path == "src/a.py":
             (repo / "src").rename(tmp_path / "moved")
             (repo / "src").symlink_to(outside)
         return found
 
-    monkeypatch.setattr(Beneath, "stat", swap)
+    monkeypatch.setattr(ConfinedFolder, "stat", swap)
     async with working_copy(repo, place) as copy:
         assert names(copy.root) == {".gitignore", "run.sh"}
         assert [name.partition(" ")[0] for name in copy.skipped] == ["src/a.py"]

@@ -1,4 +1,4 @@
-"""The way back: a workspace made what a snapshot says it was."""
+"""Restoring a workspace to what a snapshot says it was."""
 
 import contextlib
 import os
@@ -6,26 +6,26 @@ import stat
 from collections.abc import Iterable
 
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath, split
+from shared.sandbox.confined import ConfinedFolder, split
 from shared.sandbox.removal import chmod_at, remove_at
-from shared.sandbox.snapshot.inventory import Entry, scan
-from shared.sandbox.snapshot.objects import Objects
+from shared.sandbox.snapshot.inventory import FileState, scan
+from shared.sandbox.snapshot.storage import ObjectStore
 
 
-class Restoring:
-    """One restoration: ``written`` and ``removed`` are paths it had to touch, ``lost`` those it could not."""
+class Restorer:
+    """One restoration: ``written`` and ``removed`` are paths it changed, ``lost`` those it could not."""
 
     def __init__(
         self,
-        beneath: Beneath,
-        entries: dict[bytes, Entry],
+        confined: ConfinedFolder,
+        entries: dict[bytes, FileState],
         shut: tuple[bytes, ...],
-        objects: Objects,
+        objects: ObjectStore,
     ) -> None:
         self.written: list[str] = []
         self.removed: list[str] = []
         self.lost: dict[str, str] = {}
-        self._beneath = beneath
+        self._folder = confined
         self._entries = entries
         self._shut = tuple(path + b"/" for path in shut)
         self._objects = objects
@@ -37,15 +37,15 @@ class Restoring:
         one stopped.
         """
         self._clear()
-        found = scan(self._beneath)
+        found = scan(self._folder)
         for path, entry in sorted(self._entries.items()):
             now = found.entries.get(path)
             if now is not None and stat.S_IFMT(now.mode) != stat.S_IFMT(entry.mode):
-                now = None  # somebody is at it just now
+                now = None  # another process changes it just now
             self._put_back(os.fsdecode(path), entry, now, fresh_ns)
-        self._close_down()
+        self._restore_modes()
         if self.written:
-            self._beneath.settle()
+            self._folder.sync()
 
     def _clear(self) -> None:
         """Remove what is new, from the top down, so that nothing new is looked into: it may be without end.
@@ -56,35 +56,35 @@ class Restoring:
         while waiting:
             folder = waiting.pop()
             with (
-                contextlib.suppress(ActionError),  # what cannot be looked into is left
-                self._beneath.folder(os.fsdecode(folder)) as at,
+                contextlib.suppress(ActionError),  # what cannot be read is left
+                self._folder.open_folder(os.fsdecode(folder)) as at,
                 os.scandir(at) as listing,
             ):
                 waiting += [path for item in listing if (path := self._clear_one(at, folder, item))]
 
     def _clear_one(self, at: int, folder: bytes, item: os.DirEntry[str]) -> bytes:
-        """Remove ``item`` where it is new; its path where it is a folder that stays and may hold more."""
+        """Remove ``item`` if it is new; returns its path if it is a folder that stays and may hold more."""
         path = folder + b"/" + os.fsencode(item.name) if folder else os.fsencode(item.name)
         try:
             mode = item.stat(follow_symlinks=False).st_mode
         except (FileNotFoundError, PermissionError):
-            return b""  # gone since it was listed, or nobody's to tell
+            return b""  # gone since it was listed, or its status cannot be read
         entry = self._entries.get(path)
         if entry is None or stat.S_IFMT(entry.mode) != stat.S_IFMT(mode):
             remove_at(at, item.name)
             self.removed.append(shown(path))
             return b""
         if not stat.S_ISDIR(mode) or (path + b"/").startswith(self._shut):
-            return b""  # what was in a shut one is not known, so it stays as it is
+            return b""  # what was in an unreadable one is not known, so it stays as it is
         if mode & stat.S_IRWXU != stat.S_IRWXU:
             with contextlib.suppress(OSError):
                 chmod_at(at, item.name, stat.S_IRWXU)
         return path
 
-    def _put_back(self, path: str, entry: Entry, now: Entry | None, fresh_ns: int) -> None:
+    def _put_back(self, path: str, entry: FileState, now: FileState | None, fresh_ns: int) -> None:
         if stat.S_ISDIR(entry.mode):
             if now is None:
-                with self._beneath.folder(path, make=True):
+                with self._folder.open_folder(path, make=True):
                     self.written.append(shown(os.fsencode(path)))
         elif stat.S_ISLNK(entry.mode):
             if now is None or now.target != entry.target:
@@ -94,7 +94,7 @@ class Restoring:
         elif now is None:
             self.lost[shown(os.fsencode(path))] = "it was neither a file nor a link"
 
-    def _put_back_file(self, path: str, entry: Entry, now: Entry | None, fresh_ns: int) -> None:
+    def _put_back_file(self, path: str, entry: FileState, now: FileState | None, fresh_ns: int) -> None:
         if now is not None and now.key == entry.key and now.ctime_ns < fresh_ns:
             return
         if not entry.digest:
@@ -112,31 +112,31 @@ class Restoring:
             return
         else:
             with self._objects.open(entry.digest) as content:
-                self._beneath.write(path, content, mode=mode, mtime_ns=entry.mtime_ns, is_last=False)
+                self._folder.write(path, content, mode=mode, mtime_ns=entry.mtime_ns, is_last=False)
         self.written.append(name)
 
     def _has_content(self, path: str, digest: str) -> bool:
         try:
-            return self._objects.digest(self._beneath, path) == digest
+            return self._objects.digest(self._folder, path) == digest
         except (OSError, ActionError):
-            return False  # whatever keeps it from being read, it is replaced
+            return False  # if it cannot be read, it is replaced
 
     def _link(self, path: str, target: bytes) -> None:
         parent, name = split(path)
-        with self._beneath.folder(parent) as at:
+        with self._folder.open_folder(parent) as at:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=at)
             os.symlink(os.fsdecode(target), name, dir_fd=at)
         self.written.append(shown(os.fsencode(path)))
 
-    def _close_down(self) -> None:
+    def _restore_modes(self) -> None:
         folders = ((path, entry) for path, entry in self._entries.items() if stat.S_ISDIR(entry.mode))
         for path, entry in sorted(folders, reverse=True):
             self._chmod(os.fsdecode(path), stat.S_IMODE(entry.mode) & 0o777)
 
     def _chmod(self, path: str, mode: int) -> None:
         parent, name = split(path)
-        with self._beneath.folder(parent) as at:
+        with self._folder.open_folder(parent) as at:
             if stat.S_IMODE(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode) != mode:
                 chmod_at(at, name, mode)
 

@@ -2,22 +2,29 @@
 
 import pytest
 
-from shared.jailer import room
-from shared.jailer.room import LEAST_BYTES, LEAST_FILES, LEAST_MEMORY, LONGEST, SHORTEST, Room
+from shared.jailer import resource_watch
+from shared.jailer.resource_watch import (
+    LEAST_BYTES,
+    LEAST_FILES,
+    LEAST_MEMORY,
+    LONGEST,
+    SHORTEST,
+    ResourceWatch,
+)
 
 
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | None]:
     """What is left of each, to be changed at will."""
     stock: dict[str, int | None] = {"disk": 500 << 30, "files": 50_000_000, "memory": 16 << 30}
-    monkeypatch.setattr(room, "_bytes", lambda place: stock["disk"])
-    monkeypatch.setattr(room, "_files", lambda place: stock["files"])
-    monkeypatch.setattr(room, "_memory", lambda: stock["memory"])
+    monkeypatch.setattr(resource_watch, "_bytes", lambda place: stock["disk"])
+    monkeypatch.setattr(resource_watch, "_files", lambda place: stock["files"])
+    monkeypatch.setattr(resource_watch, "_memory", lambda: stock["memory"])
     return stock
 
 
 def test_plenty_is_looked_at_now_and_then(left):
-    assert Room(["/a", "/a"]).look() == ("", LONGEST)
+    assert ResourceWatch(["/a", "/a"]).check() == ("", LONGEST)
 
 
 @pytest.mark.parametrize(
@@ -29,31 +36,31 @@ def test_plenty_is_looked_at_now_and_then(left):
     ],
 )
 def test_what_has_to_stay_stays(left, kind, least, name):
-    watched = Room(["/a"])
+    watched = ResourceWatch(["/a"])
     left[kind] = least
-    assert watched.look() == ("", SHORTEST)
+    assert watched.check() == ("", SHORTEST)
     left[kind] = least - 1
-    assert watched.look()[0] == name
+    assert watched.check()[0] == name
 
 
 def test_the_less_is_left_the_sooner_it_is_looked_at_again(left):
-    watched = Room(["/a"])
+    watched = ResourceWatch(["/a"])
     left["disk"] = LEAST_BYTES + (1 << 30)
-    soon = watched.look()[1]
+    soon = watched.check()[1]
     left["disk"] = LEAST_BYTES + (1 << 28)
-    assert SHORTEST < watched.look()[1] < soon < LONGEST
+    assert SHORTEST < watched.check()[1] < soon < LONGEST
 
 
 def test_of_what_is_short_already_half_has_to_stay(left):
     left["memory"] = LEAST_MEMORY // 4
-    watched = Room(["/a"])
-    assert watched.look()[0] == ""
+    watched = ResourceWatch(["/a"])
+    assert watched.check()[0] == ""
     left["memory"] = LEAST_MEMORY // 8 - 1
-    assert watched.look()[0] == "the machine's memory"
+    assert watched.check()[0] == "the machine's memory"
 
 
 def test_what_cannot_be_measured_is_not_watched(left):
     left.update(disk=None, files=None)
-    watched = Room(["/a"])
+    watched = ResourceWatch(["/a"])
     left["memory"] = None
-    assert watched.look() == ("", LONGEST)
+    assert watched.check() == ("", LONGEST)

@@ -1,4 +1,4 @@
-"""Files beneath one folder, and nowhere else: no ``..``, no link, whatever is swapped in meanwhile."""
+"""Files beneath one folder, and nowhere else: no ``..`` and no link, even if one is swapped in meanwhile."""
 
 import contextlib
 import errno
@@ -13,16 +13,16 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from shared.errors import ActionError
-from shared.sandbox.openat2 import has_openat2, openat2, sync_disk
 from shared.sandbox.removal import FOLDER, remove_at, stat_at
+from shared.sandbox.syscalls import has_openat2, openat2, sync_disk
 
 
-class Beneath:
-    """A folder held open, and what lies beneath it. Paths are relative to it, with ``/``.
+class ConfinedFolder:
+    """A folder held open, and what lies beneath it; paths are relative to it, with ``/``.
 
-    Every method raises ActionError where a path leaves the folder, passes through a link or names what is
-    not there; a link swapped in while it works changes nothing of that. ``portable`` resolves paths one part
-    after the other, as it is done where the kernel has no openat2.
+    Every method raises ActionError if a path leaves the folder, passes through a link or does not exist, also
+    if a link is swapped in meanwhile: paths are resolved by openat2 (RESOLVE_BENEATH, no links). ``portable``
+    resolves them one part after the other, as is done if the kernel has no openat2.
     """
 
     def __init__(self, root: Path, *, portable: bool = False) -> None:
@@ -48,14 +48,14 @@ class Beneath:
         pure = PurePosixPath(path or ".")
         if pure.is_absolute():
             if not pure.is_relative_to(self.root):
-                raise outside(path)
+                raise outside_error(path)
             pure = pure.relative_to(self.root)
         if ".." in pure.parts:
-            raise outside(path)
+            raise outside_error(path)
         return str(pure)
 
     def open(self, path: str, flags: int, mode: int = 0o600) -> int:
-        """A file descriptor of ``path``; the last part is no link either. Raises ActionError."""
+        """A file descriptor of ``path``, whose last part is no link either; raises ActionError."""
         name = self.relative(path)
         flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
         try:
@@ -63,7 +63,7 @@ class Beneath:
                 return self._walk(name, flags, mode)
             return openat2(self.fd, name, flags, mode)
         except OSError as error:
-            raise told(name, error) from None
+            raise to_action_error(name, error) from None
 
     def _walk(self, name: str, flags: int, mode: int) -> int:
         *folders, last = PurePosixPath(name).parts or (".",)
@@ -78,8 +78,8 @@ class Beneath:
             os.close(at)
 
     @contextlib.contextmanager
-    def folder(self, path: str, *, make: bool = False) -> Iterator[int]:
-        """A descriptor of the folder ``path``, made with those above it where that is wanted."""
+    def open_folder(self, path: str, *, make: bool = False) -> Iterator[int]:
+        """A descriptor of the folder ``path``; ``make`` creates it and those above it if needed."""
         if make:
             self._make(self.relative(path))
         fd = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -98,33 +98,33 @@ class Beneath:
                 os.close(at)
                 at = below
         except OSError as error:
-            raise told(name, error) from None
+            raise to_action_error(name, error) from None
         finally:
             os.close(at)
 
     def entries(self, path: str) -> list[tuple[str, int]]:
         """The names in a folder, sorted, each with its mode; raises ActionError."""
         try:
-            with self.folder(path) as fd, os.scandir(fd) as listing:
+            with self.open_folder(path) as fd, os.scandir(fd) as listing:
                 return sorted((item.name, item.stat(follow_symlinks=False).st_mode) for item in listing)
         except OSError as error:
-            raise told(path, error) from None
+            raise to_action_error(path, error) from None
 
     def stat(self, path: str) -> os.stat_result | None:
-        """What ``path`` is, of a link the link itself; None where nothing is."""
+        """The status of ``path``, of a link the link itself; None if nothing is there."""
         parent, name = split(self.relative(path))
         try:
-            with self.folder(parent) as at:
+            with self.open_folder(parent) as at:
                 return os.stat(name, dir_fd=at, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError, _Missing):
             return None
         except OSError as error:
-            raise told(path, error) from None
+            raise to_action_error(path, error) from None
 
     @contextlib.contextmanager
-    def reading(self, path: str) -> Iterator[BinaryIO]:
+    def open_file(self, path: str) -> Iterator[BinaryIO]:
         """A regular file, opened to be read; raises ActionError for anything else."""
-        # Without O_NONBLOCK the opening of a pipe would wait for somebody who writes.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             require_regular(path, os.fstat(fd))
@@ -134,8 +134,8 @@ class Beneath:
             os.close(fd)
 
     def read(self, path: str, limit: int) -> bytes:
-        """The content of a regular file; raises ActionError where it has more than ``limit`` bytes."""
-        with self.reading(path) as file:
+        """The content of a regular file; raises ActionError if it has more than ``limit`` bytes."""
+        with self.open_file(path) as file:
             data = file.read(limit + 1)
         if len(data) > limit:
             raise ActionError(f"{path} has more than {limit:,} bytes", "Look at a part of it by a command")
@@ -146,13 +146,12 @@ class Beneath:
     ) -> None:
         """Put ``data`` at ``path``, all of it or nothing; folders on the way are made.
 
-        The file gets ``mode`` and ``mtime_ns``; 0 leaves a file that is there its mode, gives a new one 644,
-        and both the time of now. It survives a power cut, but where it is not the last of many: then
-        ``settle`` sees to it for all of them. Raises ActionError where something else than a regular file is
-        there.
+        The file gets ``mode`` (0: the mode of the file it replaces, else 644) and ``mtime_ns`` (0: now). It
+        survives a power cut; with ``is_last`` false only after ``sync``, which is cheaper for many files.
+        Raises ActionError if something other than a regular file is there.
         """
         parent, name = split(self.relative(path))
-        with self.folder(parent, make=True) as at:
+        with self.open_folder(parent, make=True) as at:
             try:
                 there = stat_at(at, name)
                 if there is not None:
@@ -160,7 +159,7 @@ class Beneath:
                 kept = mode or (stat.S_IMODE(there.st_mode) & 0o777 if there else 0o644)
                 self._replace(at, name, data, kept, mtime_ns, is_last)
             except OSError as error:
-                raise told(path, error) from None
+                raise to_action_error(path, error) from None
 
     def _replace(
         self, at: int, name: str, data: bytes | BinaryIO, mode: int, mtime_ns: int, is_last: bool
@@ -182,49 +181,49 @@ class Beneath:
                 os.unlink(temporary, dir_fd=at)
             raise
 
-    def settle(self) -> None:
-        """Have the disk keep all that was written, as after a power cut it would have to; raises OSError."""
+    def sync(self) -> None:
+        """Write everything to the disk, so that it survives a power cut; raises OSError."""
         sync_disk(self.fd)
 
-    def adopt(self, source: Path, name: str) -> None:
+    def move_in(self, source: Path, name: str) -> None:
         """Move a folder of the same file system into this one, as ``name``; raises ActionError."""
         try:
             os.rename(source, split(self.relative(name))[1], dst_dir_fd=self.fd)
         except OSError as error:
-            raise told(name, error) from None
+            raise to_action_error(name, error) from None
 
     def remove(self, path: str) -> None:
-        """Remove a file, a link or a whole folder; nothing there is fine."""
+        """Remove a file, a link or a whole folder; does nothing if there is none."""
         parent, name = split(self.relative(path))
         try:
-            with self.folder(parent) as at:
+            with self.open_folder(parent) as at:
                 remove_at(at, name)
         except _Missing:
             return
         except OSError as error:
-            raise told(path, error) from None
+            raise to_action_error(path, error) from None
 
 
 class _Missing(ActionError):
     """Nothing is there."""
 
 
-def outside(path: str) -> ActionError:
-    """The refusal of a path that leaves the folder."""
+def outside_error(path: str) -> ActionError:
+    """The error for a path that leaves the folder."""
     return ActionError(
         f"{path[:200]!r} is not inside the workspace", "Use a path relative to the workspace, without '..'"
     )
 
 
-def told(path: str, error: OSError) -> ActionError:
-    """What went wrong with ``path``, in a sentence."""
+def to_action_error(path: str, error: OSError) -> ActionError:
+    """The error that says what went wrong with ``path``."""
     match error.errno:
         case errno.ENOENT:
             return _Missing(f"There is no {path[:200]!r} in the workspace", "list_files tells what there is")
         case errno.ELOOP:
             return ActionError(f"{path[:200]!r} is or passes through a link, which is not followed")
         case errno.EXDEV:
-            return outside(path)
+            return outside_error(path)
         case errno.ENOSPC | errno.EDQUOT:
             return ActionError(
                 f"There is no space left on the disk for {path[:200]!r}", "Make room, then try again"
@@ -237,13 +236,13 @@ def require_regular(path: str, info: os.stat_result) -> None:
     if stat.S_ISDIR(info.st_mode):
         raise ActionError(f"{path} is a folder", "Name a file in it")
     if stat.S_ISLNK(info.st_mode):
-        raise told(path, OSError(errno.ELOOP, ""))
+        raise to_action_error(path, OSError(errno.ELOOP, ""))
     if not stat.S_ISREG(info.st_mode):
         raise ActionError(f"{path} is not a regular file")
 
 
 def split(name: str) -> tuple[str, str]:
-    """The folder and the last part of a relative path; raises ActionError where it has none."""
+    """The folder and the last part of a relative path; raises ActionError if it has none."""
     pure = PurePosixPath(name)
     if not pure.name:
         raise ActionError("The workspace itself is not a file", "Name a file in it")

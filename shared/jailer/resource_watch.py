@@ -1,4 +1,4 @@
-"""What a command must leave to the machine: room on the disks it can write to, and memory."""
+"""What a command must leave free on the machine: space on the disks it can write to, and memory."""
 
 import functools
 import os
@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 LEAST_BYTES = 300 << 20
-"""Bytes to be left on a disk: below 200 MB the office's own server can make no stream."""
+"""Bytes to be left on a disk: below 200 MB Mailroom's own server cannot create a stream."""
 LEAST_FILES = 10_000
 """Files that must still fit on it: a command that makes empty ones fills a disk too."""
 LEAST_MEMORY = 256 << 20
-"""Bytes of memory to be left: what lies in a socket or in a file in memory counts for no process."""
+"""Bytes of memory to be left: data in a socket or in a file in memory count for no process."""
 BYTES_A_SECOND = 8e9
 """About as fast as programs fill memory; what goes to a disk goes there first."""
 FILES_A_SECOND = 1e6
 LONGEST, SHORTEST = 0.25, 0.005
-"""Seconds between two looks: the less is left, the sooner the next."""
+"""Seconds between two checks: the less is left, the sooner the next."""
 
 
-class _Stock(NamedTuple):
-    """Something of the machine: ``left`` measures it, at least ``least`` has to stay."""
+class _Resource(NamedTuple):
+    """A resource of the machine: ``left`` measures it, at least ``least`` must stay free."""
 
     name: str
     left: Callable[[], int | None]
@@ -28,10 +28,10 @@ class _Stock(NamedTuple):
     rate: float
 
 
-class Room:
+class ResourceWatch:
     """The disks at ``places`` and the machine's memory, as a command may use them from now on.
 
-    Where one is short already, half of what is left has to stay, so that a command that takes little runs.
+    If one is short already, half of what is left must stay, so that a command that needs little can run.
     """
 
     def __init__(self, places: Iterable[str]) -> None:
@@ -39,22 +39,22 @@ class Room:
         for place in dict.fromkeys(places):
             wanted.append(("the disk", functools.partial(_bytes, place), LEAST_BYTES, BYTES_A_SECOND))
             wanted.append(("the disk", functools.partial(_files, place), LEAST_FILES, FILES_A_SECOND))
-        self._stocks = [
-            _Stock(name, left, min(least, now // 2), rate)
+        self._resources = [
+            _Resource(name, left, min(least, now // 2), rate)
             for name, left, least, rate in wanted
             if (now := left()) is not None
         ]
 
-    def look(self) -> tuple[str, float]:
-        """What there is too little of, empty for nothing, and the seconds until the next look."""
+    def check(self) -> tuple[str, float]:
+        """The resource that is short, empty if none is, and the seconds until the next check."""
         pause = LONGEST
-        for stock in self._stocks:
-            left = stock.left()
+        for resource in self._resources:
+            left = resource.left()
             if left is None:
                 continue
-            if left < stock.least:
-                return stock.name, SHORTEST
-            pause = min(pause, (left - stock.least) / stock.rate)
+            if left < resource.least:
+                return resource.name, SHORTEST
+            pause = min(pause, (left - resource.least) / resource.rate)
         return "", max(pause, SHORTEST)
 
 

@@ -1,29 +1,33 @@
-"""The contents that snapshots keep: each once, named by its digest."""
+"""The folder of a workspace's snapshots: file contents, each once by its digest; and the locks on it."""
 
 import contextlib
+import fcntl
+import os
 import secrets
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
-from shared.sandbox.beneath import Beneath
+from shared.errors import ActionError
+from shared.sandbox.confined import ConfinedFolder
 
 CHUNK = 1 << 20
 """Bytes that are held in memory at once; what is smaller is written only where it is new."""
 
 
-class Objects:
-    """Contents in a folder. Whoever uses it holds the lock of the snapshots around it."""
+class ObjectStore:
+    """File contents in a folder; callers hold the lock of the snapshots it belongs to."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._size: int | None = None
         self._begun = False
 
-    def keep(self, beneath: Beneath, path: str) -> str:
+    def keep(self, confined: ConfinedFolder, path: str) -> str:
         """Keep the content of a file as it is now; returns its digest. Raises OSError, ActionError."""
-        with beneath.reading(path) as file:
+        with confined.open_file(path) as file:
             first = file.read(CHUNK)
             second = file.read(CHUNK)
             if not second:
@@ -51,10 +55,10 @@ class Objects:
         self._settle(temporary, self._path(digest))
         return digest
 
-    def digest(self, beneath: Beneath, path: str) -> str:
+    def digest(self, confined: ConfinedFolder, path: str) -> str:
         """The digest of a file's content; raises OSError, ActionError."""
         hashing = blake2b(digest_size=20)
-        with beneath.reading(path) as file:
+        with confined.open_file(path) as file:
             while chunk := file.read(CHUNK):
                 hashing.update(chunk)
         return hashing.hexdigest()
@@ -99,12 +103,12 @@ class Objects:
         self._size = None
 
     def _forget_size(self) -> None:
-        # Who is killed before the new size is noted leaves none, rather than a wrong one.
+        # A process killed before it notes the new size leaves none, rather than a wrong one.
         with contextlib.suppress(OSError):
             self._sum.unlink()
 
     def tidy(self) -> None:
-        """Remove what a killed process was about to keep."""
+        """Remove the unfinished files of a killed process."""
         for path in self.folder.glob("new-*"):
             path.unlink()
 
@@ -142,3 +146,34 @@ def _has_size(path: Path, size: int) -> bool:
         return path.stat().st_size == size
     except FileNotFoundError:
         return False
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path, mode: int, patience: float, why: str) -> Iterator[None]:
+    """Hold the lock file at ``path``, shared or exclusively (``fcntl.LOCK_SH``, ``LOCK_EX``).
+
+    A killed process releases it. Raises ActionError with ``why`` if it is not free within ``patience``
+    seconds, or cannot be used.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ActionError(f"The snapshots in {path.parent} cannot be used: {error.strerror}") from None
+    try:
+        _wait(fd, mode, patience, why)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _wait(fd: int, mode: int, patience: float, why: str) -> None:
+    ends = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(fd, mode | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                raise ActionError(why, "Try again later") from None
+            time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""System calls that the standard library lacks."""
+"""System calls that the standard library lacks: mounts, namespaces, prctl, Landlock; and the process tree."""
 
 import contextlib
 import ctypes
@@ -67,7 +67,7 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 
 def open_tree(path: str) -> int:
-    """A copy of the mounts at ``path``, in no place yet; raises OSError, also where a link is on the way."""
+    """A copy of the mounts at ``path``, in no place yet; raises OSError, also if a link is on the way."""
     how = _How(flags=os.O_PATH | os.O_CLOEXEC, resolve=RESOLVE_NO_SYMLINKS)
     size = ctypes.c_size_t(ctypes.sizeof(how))
     fd = _call(OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), size)
@@ -107,7 +107,7 @@ def prctl(option: int, value: int) -> None:
 def restrict_by_landlock() -> bool:
     """Let no signal and no connection to an abstract socket leave this process's descendants.
 
-    False where the kernel's Landlock cannot do that (before ABI 6) or is switched off. Files are left to the
+    False if the kernel's Landlock cannot do that (before ABI 6) or is switched off. Files are left to the
     mount namespace: a process whose files Landlock restricts may not mount, and bubblewrap must.
     """
     try:

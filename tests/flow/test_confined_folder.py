@@ -13,8 +13,8 @@ import pytest
 
 from shared.errors import ActionError
 from shared.sandbox import remove_tree
-from shared.sandbox.beneath import Beneath
-from shared.sandbox.openat2 import has_openat2
+from shared.sandbox.confined import ConfinedFolder
+from shared.sandbox.syscalls import has_openat2
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=[False, True], ids=["openat2", "portable"])
-def beneath(root: Path, request: pytest.FixtureRequest) -> Iterator[Beneath]:
-    with Beneath(root, portable=request.param) as opened:
+def confined(root: Path, request: pytest.FixtureRequest) -> Iterator[ConfinedFolder]:
+    with ConfinedFolder(root, portable=request.param) as opened:
         yield opened
 
 
@@ -38,15 +38,15 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_it_reads_and_writes_what_is_beneath(root: Path, beneath: Beneath) -> None:
-    beneath.write("new/deep/b.txt", b"two")
-    assert beneath.read("new/deep/b.txt", 10) == b"two"
-    assert beneath.read(str(root / "a.txt"), 10) == b"inside"
+def test_it_reads_and_writes_what_is_beneath(root: Path, confined: ConfinedFolder) -> None:
+    confined.write("new/deep/b.txt", b"two")
+    assert confined.read("new/deep/b.txt", 10) == b"two"
+    assert confined.read(str(root / "a.txt"), 10) == b"inside"
     (root / "a.txt").chmod(0o755)
-    beneath.write("./a.txt", b"again")
+    confined.write("./a.txt", b"again")
     assert (root / "a.txt").stat().st_mode & 0o777 == 0o755
-    beneath.remove("new")
-    beneath.remove("new")
+    confined.remove("new")
+    confined.remove("new")
     assert names(root) == ["a.txt", "src"]
 
 
@@ -54,54 +54,55 @@ def test_it_reads_and_writes_what_is_beneath(root: Path, beneath: Beneath) -> No
     "path",
     ["../outside/secret", "/etc/passwd", "src/../../outside/secret", "..", "a\0b", "/", "\ud800", "src/.."],
 )
-def test_paths_that_lead_out_are_refused(beneath: Beneath, path: str) -> None:
-    for use in (lambda: beneath.read(path, 100), lambda: beneath.write(path, b"x")):
+def test_paths_that_lead_out_are_refused(confined: ConfinedFolder, path: str) -> None:
+    for use in (lambda: confined.read(path, 100), lambda: confined.write(path, b"x")):
         with pytest.raises(ActionError):
             use()
     with pytest.raises(ActionError):
-        beneath.remove(path)
+        confined.remove(path)
 
 
-def test_links_are_not_followed(root: Path, beneath: Beneath, tmp_path: Path) -> None:
+def test_links_are_not_followed(root: Path, confined: ConfinedFolder, tmp_path: Path) -> None:
     (root / "file").symlink_to(tmp_path / "outside" / "secret")
     (root / "folder").symlink_to(tmp_path / "outside")
     (root / "self").symlink_to("a.txt")
     for path in ("file", "folder/secret", "self", "folder/new"):
         with pytest.raises(ActionError, match=r"link|cannot be used"):
-            beneath.read(path, 100)
+            confined.read(path, 100)
         with pytest.raises(ActionError, match=r"link|cannot be used"):
-            beneath.write(path, b"x")
-    beneath.remove("folder")
+            confined.write(path, b"x")
+    confined.remove("folder")
     assert (tmp_path / "outside" / "secret").read_text() == "secret"
     assert names(tmp_path / "outside") == ["secret"]
 
 
-def test_special_files_neither_hang_nor_are_touched(root: Path, beneath: Beneath) -> None:
+def test_special_files_neither_hang_nor_are_touched(root: Path, confined: ConfinedFolder) -> None:
     os.mkfifo(root / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(root / "socket"))
         for path in ("pipe", "socket", "src"):
             with pytest.raises(ActionError):
-                beneath.read(path, 100)
+                confined.read(path, 100)
             with pytest.raises(ActionError):
-                beneath.write(path, b"x")
+                confined.write(path, b"x")
 
 
-def test_what_is_too_large_is_refused(root: Path, beneath: Beneath) -> None:
+def test_what_is_too_large_is_refused(root: Path, confined: ConfinedFolder) -> None:
     with (root / "huge").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ActionError, match="more than 1,000 bytes"):
-        beneath.read("huge", 1_000)
+        confined.read("huge", 1_000)
 
 
 def test_a_full_disk_leaves_what_was_there(root: Path) -> None:
     # RLIMIT_FSIZE stands in for a full disk: the write fails halfway, with another number.
     code = (
-        "import resource, signal, sys; from pathlib import Path; from shared.sandbox.beneath import Beneath\n"
+        "import resource, signal, sys\nfrom pathlib import Path\n"
+        "from shared.sandbox.confined import ConfinedFolder\n"
         "from shared.errors import ActionError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))\n"
-        "try:\n    Beneath(Path(sys.argv[1])).write('a.txt', b'x' * 5000)\n"
+        "try:\n    ConfinedFolder(Path(sys.argv[1])).write('a.txt', b'x' * 5000)\n"
         "except ActionError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(root)], capture_output=True, text=True, check=True)
@@ -112,11 +113,13 @@ def test_a_full_disk_leaves_what_was_there(root: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it swaps by renameat2")
-def test_links_swapped_in_meanwhile_change_nothing(root: Path, beneath: Beneath, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
+def test_links_swapped_in_meanwhile_change_nothing(
+    root: Path, confined: ConfinedFolder, tmp_path: Path
+) -> None:
+    outside_error = tmp_path / "outside"
     (root / "turn").mkdir()
     (root / "turn" / "secret").write_text("mine")
-    (root / "other").symlink_to(outside)
+    (root / "other").symlink_to(outside_error)
     stop = threading.Event()
 
     def swap() -> None:
@@ -132,10 +135,10 @@ def test_links_swapped_in_meanwhile_change_nothing(root: Path, beneath: Beneath,
     try:
         for number in range(3_000):
             try:
-                seen.add(beneath.read("turn/secret", 100))
-                beneath.write(f"turn/{number % 7}", b"x")
+                seen.add(confined.read("turn/secret", 100))
+                confined.write(f"turn/{number % 7}", b"x")
                 if number % 50 == 0:
-                    beneath.remove(f"turn/{number % 7}")
+                    confined.remove(f"turn/{number % 7}")
             except ActionError:
                 refused += 1
     finally:
@@ -143,7 +146,7 @@ def test_links_swapped_in_meanwhile_change_nothing(root: Path, beneath: Beneath,
         swapping.join()
     assert seen == {b"mine"}
     assert refused
-    assert names(outside) == ["secret"]
+    assert names(outside_error) == ["secret"]
 
 
 def test_this_kernel_is_asked() -> None:

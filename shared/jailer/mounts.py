@@ -1,8 +1,9 @@
-"""Root's part: folders shown to a throw-away user as its own, in a mount namespace nobody else sees.
+"""Mounts that only root needs: a command's folders shown to a throw-away user as its own, by idmapped mounts.
 
-A user that owns nothing can neither pass through /root nor write a working copy that root made. So the
-folders a command may see are mounted once more, in a place that is open to all, with their owner shown as
-that user; on the disk nothing changes, and what the user writes belongs to the folder's owner.
+A user that owns nothing can neither pass through /root nor write to a working copy that root made. So the
+folders a command may see are mounted a second time, in a folder that every user can reach and in a mount
+namespace of its own, with their owner shown as that user. On the disk nothing changes, and what the user
+writes belongs to the folder's owner.
 """
 
 import contextlib
@@ -13,49 +14,49 @@ import signal
 import stat
 from pathlib import Path
 
-from shared.jailer import kernel
-from shared.jailer.order import Order
+from shared.jailer import JailSpec, syscalls
 
 USER = 0x70000000 + os.getpid()
 """The throw-away user, one for each process that starts commands; no account is that high."""
 
 
-def prepare() -> None:
-    """Do once what every command of root needs: forks have it too."""
+def prepare_user_namespace() -> None:
+    """Make the user namespace for root's files, which forks inherit."""
     _map_owner(0, 0)
 
 
-def enter_own_mounts(place: str) -> str:
-    """Leave the machine's mounts for a copy that follows them but not the other way round, with a stage.
+def enter_mount_namespace(place: str) -> str:
+    """Enter a mount namespace that receives the machine's mounts but not the other way round.
 
-    Returns why that cannot be done, empty where it was.
+    Returns why that cannot be done, empty if it was.
     """
     try:
-        kernel.unshare(kernel.CLONE_NEWNS)
-        kernel.mount("none", "/", "none", kernel.MS_REC | kernel.MS_SLAVE)
-        kernel.mount("tmpfs", f"{place}/stage", "tmpfs", 0, "mode=755")
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        syscalls.mount("none", "/", "none", syscalls.MS_REC | syscalls.MS_SLAVE)
+        syscalls.mount("tmpfs", f"{place}/stage", "tmpfs", 0, "mode=755")
     except OSError as error:
         return f"this root may not make mounts of its own ({error.strerror})"
     return ""
 
 
-def set_the_stage(order: Order, place: str) -> Order:
-    """``order`` with sources that USER can reach; raises OSError where this root may not mount."""
+def remap_owners(spec: JailSpec, place: str) -> JailSpec:
+    """``spec`` with sources that USER can reach; raises OSError if this root may not mount."""
     wanted: dict[str, bool] = {}
-    for folder in (folder for folder in order.folders if folder.source):
-        wanted[folder.source] = folder.writable or wanted.get(folder.source, False)
-    if order.staged:
-        wanted.setdefault(order.staged, False)
+    for mount in (mount for mount in spec.mounts if mount.source):
+        wanted[mount.source] = mount.writable or wanted.get(mount.source, False)
+    if spec.program_folder:
+        wanted.setdefault(spec.program_folder, False)
     trees = {source: _open(source, writable) for source, writable in wanted.items()}
     places = {
         source: _place(f"{place}/stage/{number}", tree) for number, (source, tree) in enumerate(trees.items())
     }
-    folders = [folder._replace(source=places.get(folder.source, "")) for folder in order.folders]
-    return order._replace(jail=[_translate(order.jail[0], places), *order.jail[1:]], folders=folders)
+    mounts = [mount._replace(source=places.get(mount.source, "")) for mount in spec.mounts]
+    program, *options = spec.bubblewrap
+    return spec._replace(bubblewrap=[_translate(program, places), *options], mounts=mounts)
 
 
-def step_down() -> None:
-    """Become USER for good; raises OSError where this root may not."""
+def drop_root() -> None:
+    """Become USER for good; raises OSError if this root may not."""
     try:
         os.setgroups([])
         os.setresgid(USER, USER, USER)
@@ -66,18 +67,18 @@ def step_down() -> None:
 
 def _open(source: str, writable: bool) -> int:
     try:
-        tree = kernel.open_tree(source)
+        tree = syscalls.open_tree(source)
     except OSError as error:
         raise OSError(error.errno, f"{source} cannot be shown ({error.strerror})") from None
     owner = os.fstat(tree)
     try:
-        kernel.change_owners(tree, _map_owner(owner.st_uid, owner.st_gid))
+        syscalls.change_owners(tree, _map_owner(owner.st_uid, owner.st_gid))
     except OSError as error:
         if writable:
             reason = f"its file system cannot show {source} as another user's ({error.strerror})"
             raise OSError(error.errno, reason) from None
     if not writable:
-        kernel.forbid_writing(tree)  # bubblewrap does so too, but is itself a file beneath one of them
+        syscalls.forbid_writing(tree)  # bubblewrap does so too, but is itself a file beneath one of them
     return tree
 
 
@@ -86,7 +87,7 @@ def _place(target: str, tree: int) -> str:
         os.mkdir(target)  # noqa: PTH102
     else:
         Path(target).touch()
-    kernel.move_mount(tree, target)
+    syscalls.move_mount(tree, target)
     os.close(tree)
     return target
 
@@ -105,7 +106,7 @@ def _map_owner(uid: int, gid: int) -> int:
     child = os.fork()
     if child == 0:
         with contextlib.suppress(OSError):
-            kernel.unshare(kernel.CLONE_NEWUSER)
+            syscalls.unshare(syscalls.CLONE_NEWUSER)
             os.write(theirs, b".")
             signal.pause()
         os._exit(0)

@@ -49,24 +49,24 @@ NEWER = {
 }
 """Calls an older libseccomp may not know; their numbers are the same on every kind of processor."""
 ABSENT = ("clone3", "openat2")
-"""Said not to exist, because a filter cannot read what they are asked: programs then use clone and openat."""
+"""Reported as missing, because a filter cannot read their arguments: programs then use clone and openat."""
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 """The socket families there are; netlink and vsock would reach beyond the network namespace."""
 LAST_FAMILY = 64
 NAMESPACES = 0x7E020080
 """The CLONE_NEW* flags: time, mount, cgroup, uts, ipc, user, pid, net."""
 TERMINAL = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: they type into the terminal somebody sits at."""
+"""TIOCSTI and TIOCLINUX: they inject input into a terminal."""
 MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
-"""Where these calls have the mode of a file; open and openat have it after their flags."""
+"""The argument of these calls that is the mode of a file; open and openat have it after their flags."""
 OPENS = {"open": 1, "openat": 2}
 ALLOCATIONS = (0x40305828, 0x4030582A, 0x40305839)
 """FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE: what fallocate does, by another name."""
 
 
 @functools.cache
-def seccomp_rules() -> bytes:
-    """The program as the kernel reads it; raises ActionError where libseccomp is missing."""
+def seccomp_filter() -> bytes:
+    """The program as the kernel reads it; raises ActionError if libseccomp is missing."""
     try:
         import pyseccomp
     except (ImportError, RuntimeError, OSError):
@@ -79,7 +79,7 @@ def seccomp_rules() -> bytes:
         _refuse(rules, name, errno.EPERM)
     for name in ABSENT:
         _refuse(rules, name, errno.ENOSYS)
-    # It takes a whole disk before anybody can look. Programs write then, as where it is not supported.
+    # It can take a whole disk before the resource watch checks. Programs then write instead.
     _refuse(rules, "fallocate", errno.EOPNOTSUPP)
     for name, number, conditions in _conditional():
         _refuse(rules, name, number, conditions)
@@ -94,13 +94,13 @@ def _refuse(rules: Any, name: str, number: int, conditions: Sequence[tuple[int, 
     import pyseccomp
 
     call = NEWER.get(name) or pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name)
-    if call >= 0:  # else it is none of this kind of processor's
+    if call >= 0:  # else this kind of processor does not have it
         arguments = [pyseccomp.Arg(*condition) for condition in conditions]
         rules.add_rule(pyseccomp.ERRNO(number), call, *arguments)
 
 
 def _conditional() -> Iterator[tuple[str, int, list[tuple[int, ...]]]]:
-    """Calls that are refused with an errno where all conditions on their arguments hold."""
+    """Calls that are refused with an errno if all conditions on their arguments hold."""
     import pyseccomp
 
     same, among, from_ = pyseccomp.EQ, pyseccomp.MASKED_EQ, pyseccomp.GE
@@ -108,18 +108,18 @@ def _conditional() -> Iterator[tuple[str, int, list[tuple[int, ...]]]]:
         yield "clone", errno.EPERM, [(0, among, bit, bit)]
     for request in TERMINAL:
         yield "ioctl", errno.EPERM, [(1, among, 0xFFFFFFFF, request)]
-    # With a lease, others wait before they may write to a file that the command can only read.
+    # A lease makes others wait before they may write to a file that the command can only read.
     yield "fcntl", errno.EPERM, [(1, among, 0xFFFFFFFF, fcntl.F_SETLEASE)]
     for request in ALLOCATIONS:
         yield "ioctl", errno.EOPNOTSUPP, [(1, among, 0xFFFFFFFF, request)]
-    # Said to be done: with another bound the machine's program for crashes would be run.
+    # Reported as done: with another limit the machine's crash handler would be run.
     core = (0xFFFFFFFF, resource.RLIMIT_CORE)
     yield "setrlimit", 0, [(0, among, *core)]
     yield "prlimit64", 0, [(1, among, *core), (2, pyseccomp.NE, 0)]
     for family in set(range(LAST_FAMILY)) - set(FAMILIES):
         yield "socket", errno.EAFNOSUPPORT, [(0, same, family)]
     yield "socket", errno.EAFNOSUPPORT, [(0, from_, LAST_FAMILY)]
-    # A file another user could run with the rights of whom the workspace belongs to.
+    # Another user could run such a file with the rights of the workspace's owner.
     for bit in (stat.S_ISUID, stat.S_ISGID):
         for name, place in MODES.items():
             yield name, errno.EPERM, [(place, among, bit, bit)]

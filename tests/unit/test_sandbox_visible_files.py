@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ActionError
-from shared.jailer import order
-from shared.jailer.order import Folder, Order
-from shared.sandbox import etc, jail, view
+from shared.jailer import JailSpec, Mount, read_spec, write_spec
+from shared.sandbox import jail, jailer_client, visible_files
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def shown(home: Path, monkeypatch: pytest.MonkeyPatch, *entries: str) -> set[str]:
     monkeypatch.setenv("PATH", ":".join(str(home / entry) for entry in entries) + ":/usr/bin:.:relative/bin")
-    folders = [Path(path) for path in view.tool_folders()]
+    folders = [Path(path) for path in visible_files.tool_folders()]
     return {str(path.relative_to(home)) for path in folders if path.is_relative_to(home)}
 
 
@@ -45,7 +44,7 @@ def test_of_folders_that_hold_more_than_tools_the_programs_alone_are_shown(home,
 
 def test_relative_entries_of_the_path_count_nothing(home, monkeypatch):
     shown(home, monkeypatch, "bin")
-    assert view.search_path() == f"{home}/bin:/usr/bin"
+    assert visible_files.search_path() == f"{home}/bin:/usr/bin"
 
 
 def test_a_home_is_never_shown_nor_what_holds_it(home):
@@ -58,19 +57,21 @@ def test_a_home_is_never_shown_nor_what_holds_it(home):
         Path("/proc/self"),
         Path("/var"),
     ):
-        assert view.is_closed(str(path)), path
+        assert visible_files.is_closed(str(path)), path
     for path in (home / "project", Path("/opt/tool"), Path("/srv/www"), Path("/var/lib/thing")):
-        assert not view.is_closed(str(path)), path
+        assert not visible_files.is_closed(str(path)), path
 
 
 def test_the_inner_folder_comes_after_the_outer_and_what_is_there_already_is_left_out(tmp_path):
     outer, inner, same = tmp_path / "outer", tmp_path / "outer" / "inner", tmp_path / "outer" / "same"
     for folder in (inner, same):
         folder.mkdir(parents=True)
-    folders = view.shown_folders(inner, writable=[inner], readable=[outer, same, Path("/usr/share")])
+    folders = visible_files.visible_mounts(
+        inner, writable=[inner], readable=[outer, same, Path("/usr/share")]
+    )
     mine = [folder for folder in folders if folder.target.startswith(str(tmp_path))]
     ours = [folder for folder in mine if "/home/" not in folder.target]
-    assert ours == [Folder(str(outer), str(outer), False), Folder(str(inner), str(inner), True)]
+    assert ours == [Mount(str(outer), str(outer), False), Mount(str(inner), str(inner), True)]
 
 
 def test_a_link_is_shown_where_it_is_and_where_it_leads(tmp_path):
@@ -78,7 +79,9 @@ def test_a_link_is_shown_where_it_is_and_where_it_leads(tmp_path):
     real.mkdir()
     link.symlink_to(real)
     targets = {
-        folder.target for folder in view.shown_folders(link, writable=[link]) if folder.source == str(real)
+        folder.target
+        for folder in visible_files.visible_mounts(link, writable=[link])
+        if folder.source == str(real)
     }
     assert targets == {str(real), str(link)}
 
@@ -87,13 +90,13 @@ def test_tools_and_the_system_cannot_be_made_writable(home, monkeypatch):
     shown(home, monkeypatch, ".cargo/bin")
     for path in (Path("/usr"), home / ".cargo" / "bin", home / ".pyenv"):
         with pytest.raises(ActionError, match="may not see all of"):
-            view.shown_folders(Path("/"), writable=[path])
+            visible_files.visible_mounts(Path("/"), writable=[path])
 
 
 def test_a_program_of_a_closed_place_is_shown_alone(home):
     program = home / "tool"
     program.write_text("#!/bin/sh\n")
-    targets = {folder.target for folder in view.shown_folders(Path("/"), program=str(program))}
+    targets = {folder.target for folder in visible_files.visible_mounts(Path("/"), program=str(program))}
     assert str(program) in targets
     assert str(home) not in targets
 
@@ -117,17 +120,17 @@ def test_of_the_machines_settings_only_what_everybody_may_read_is_copied(tmp_pat
     for name, mode in (("public", 0o644), ("security/policy", 0o644), ("security/password", 0o600)):
         (settings / name).write_text("x")
         (settings / name).chmod(mode)
-    etc._copy(settings, copy)
-    etc._copy(settings / "security" / "password", tmp_path / "etc" / "password")
+    jailer_client._copy(settings, copy)
+    jailer_client._copy(settings / "security" / "password", tmp_path / "etc" / "password")
     found = {str(path.relative_to(tmp_path / "etc")) for path in (tmp_path / "etc").rglob("*")}
     assert found == {"java", "java/public", "java/security", "java/security/policy"}
 
 
-def test_an_order_is_read_as_it_was_written():
-    wanted = Order(
-        jail=["bwrap", "--proc", "/proc"],
-        folders=[Folder("/a", "/b", True)],
-        rest=["--chdir", "/"],
+def test_a_specification_is_read_as_it_was_written():
+    wanted = JailSpec(
+        bubblewrap=["bwrap", "--proc", "/proc"],
+        mounts=[Mount("/a", "/b", True)],
+        late_options=["--chdir", "/"],
         command=["echo", "\udcff", "é\n"],
         environment={"A": "b"},
         limits=[(0, 1)],
@@ -135,8 +138,8 @@ def test_an_order_is_read_as_it_was_written():
         stop_signal=2,
         grace=1.5,
     )
-    read = order.read(order.write(wanted), "/place")
-    assert read.folders.pop(0) == Folder("/place/etc", "/etc", False)
+    read = read_spec(write_spec(wanted), "/place")
+    assert read.mounts.pop(0) == Mount("/place/etc", "/etc", False)
     assert read._replace(limits=[tuple(pair) for pair in read.limits]) == wanted
 
 
@@ -145,6 +148,6 @@ def test_where_its_etc_cannot_be_made_the_place_is_named(
 ) -> None:
     place = tmp_path / "a file"
     place.touch()
-    monkeypatch.setattr(etc, "PLACE", str(place))
-    with pytest.raises(ActionError, match=r"cannot be furnished in .*a file: .*chmod 1777"):
-        etc.furnish()
+    monkeypatch.setattr(jailer_client, "PLACE", str(place))
+    with pytest.raises(ActionError, match=r"cannot be made in .*a file: .*chmod 1777"):
+        jailer_client.make_jail_folder()

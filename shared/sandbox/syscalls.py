@@ -10,7 +10,7 @@ OPENAT2 = 437
 """The number of the system call, the same on every architecture but alpha (Linux 5.6)."""
 RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
 BUSY_TRIES = 32
-"""How often a path is resolved anew when something was renamed meanwhile (EAGAIN, see openat2(2))."""
+"""How often a path is resolved again if something was renamed meanwhile (EAGAIN, see openat2(2))."""
 
 
 class _How(ctypes.Structure):
@@ -58,7 +58,7 @@ def openat2(at: int, path: str, flags: int, mode: int) -> int:
 
 
 def sync_disk(fd: int) -> None:
-    """Have the file system of ``fd`` write down all that was written to it; raises OSError."""
+    """Have the file system of ``fd`` write everything to the disk; raises OSError."""
     if sys.platform != "linux":
         os.sync()
     elif _libc().syncfs(fd):

@@ -1,4 +1,4 @@
-"""What of the machine a jailed command sees."""
+"""What a jailed command sees of the machine's files."""
 
 import functools
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shared import settings
 from shared.errors import ActionError, ConfigError
-from shared.jailer.order import Folder
+from shared.jailer import Mount
 
 HOME = "/home/agent"
 TEMPORARY = "/tmp"  # noqa: S108 - the jail's own
@@ -16,25 +16,25 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/
 CLOSED = frozenset({"/", "/boot", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/var"})  # noqa: S108
 """Folders that are never shown whole; nor is a home."""
 FORBIDDEN = ("/boot", "/dev", "/etc", "/proc", "/run", "/sys")
-"""Folders of which nothing is shown but what the jail itself needs; /run has other people's sockets."""
+"""Folders of which nothing is shown but what the jail itself needs; /run has sockets of other programs."""
 
 TOOLS = ("lib", "lib64", "libexec", "versions", "installs", "tools", "toolchains")
-"""What the folder of a tool chain holds beside its bin: then all of it is shown, else the programs alone."""
+"""A folder with one of these beside its bin is a tool chain and shown whole; of others only the programs."""
 PRIVATE = (".", ".local", ".cargo", ".config", ".docker")
-"""Folders of a home that hold more than tools, passwords perhaps: of these the programs alone are shown."""
+"""Folders of a home that hold more than tools, perhaps passwords: only their programs are shown."""
 MANAGERS = {
     "RUSTUP_HOME": ".rustup",
     "PYENV_ROOT": ".pyenv",
     "VOLTA_HOME": ".volta",
     "ASDF_DATA_DIR": ".asdf",
 }
-"""Where version managers keep what their stand-ins on the PATH start: by default they look in HOME."""
+"""Where version managers keep what their shims on the PATH start: by default they look in HOME."""
 
 
 def search_path() -> str:
     """The caller's PATH without relative entries: those would find programs in the command's own folder.
 
-    It is no secret, and says where a person's node or cargo is.
+    It is no secret, and shows where a person's node or cargo is.
     """
     return os.pathsep.join(entry for entry in os.get_exec_path() if entry.startswith("/"))
 
@@ -50,19 +50,19 @@ def _find_managers(home: str) -> dict[str, str]:
     return {name: str(place) for name, place in places.items() if place.is_dir()}
 
 
-def tool_folders() -> dict[str, Folder]:
+def tool_folders() -> dict[str, Mount]:
     """The folders of this Python and of the tool chains on the PATH that the system's own do not hold."""
     return _find_tools(search_path(), str(Path.home()))
 
 
 @functools.lru_cache
-def _find_tools(search: str, home: str) -> dict[str, Folder]:
+def _find_tools(search: str, home: str) -> dict[str, Mount]:
     found = [sys.prefix, sys.base_prefix, *_find_managers(home).values()]
     for entry in filter(os.path.isdir, search.split(os.pathsep)):
         above = os.path.dirname(os.path.normpath(entry))  # noqa: PTH120 - links stay as they are
         found.append(above if _is_tool_chain(above, home) else entry)
     shown = (path for path in dict.fromkeys(found) if not is_below(path, SYSTEM) and not is_closed(path))
-    return {path: Folder(os.path.realpath(path), path, False) for path in shown}
+    return {path: Mount(os.path.realpath(path), path, False) for path in shown}
 
 
 def _is_tool_chain(folder: str, home: str) -> bool:
@@ -107,13 +107,13 @@ def system_options() -> tuple[str, ...]:
     return tuple(options)
 
 
-def shown_folders(
+def visible_mounts(
     cwd: Path, writable: Sequence[Path] = (), readable: Sequence[Path] = (), program: str = ""
-) -> list[Folder]:
-    """What is mounted for one command, the outer before the inner.
+) -> list[Mount]:
+    """What is mounted for one command, outer folders before inner ones.
 
-    ``program`` is shown where it is an absolute path, and nothing else with it. Raises ActionError where a
-    folder does not exist or is never shown.
+    ``program`` is shown if it is an absolute path, and nothing else with it. Raises ActionError if a folder
+    does not exist or is never shown.
     """
     wanted = dict(tool_folders())
     for paths, is_writable in ((readable, False), (writable, True)):
@@ -126,7 +126,7 @@ def shown_folders(
             and not is_below(os.path.normpath(place), (*wanted, *SYSTEM))
         ):
             wanted |= _show(Path(place), False)
-    shown: list[Folder] = []
+    shown: list[Mount] = []
     wholly = [*wanted.values(), *_cover(wanted.values())]
     for folder in sorted(wholly, key=lambda folder: folder.target.count("/")):
         if not _is_shown(folder, shown):
@@ -134,18 +134,18 @@ def shown_folders(
     return shown
 
 
-def _show(path: Path, is_writable: bool) -> dict[str, Folder]:
+def _show(path: Path, is_writable: bool) -> dict[str, Mount]:
     real = os.path.realpath(path)
     if not os.path.lexists(real):
         raise ActionError(f"The folder {path} does not exist")
     if is_closed(real) or (is_writable and real in (*SYSTEM, *tool_folders())):
         raise ActionError(f"A command may not see all of {path}", "Name a folder inside it")
     targets = (os.path.abspath(path), real)  # noqa: PTH100 - where the caller says it is, and where it is
-    return {target: Folder(real, target, is_writable) for target in targets}
+    return {target: Mount(real, target, is_writable) for target in targets}
 
 
-def _is_shown(folder: Folder, shown: Sequence[Folder]) -> bool:
-    """Whether what is shown already has ``folder`` at the same place and as writable as it is to be."""
+def _is_shown(folder: Mount, shown: Sequence[Mount]) -> bool:
+    """Whether the mounts so far show ``folder`` at the same place, with the same access."""
     if is_below(folder.target, SYSTEM):
         return not folder.writable
     for outer in reversed(shown):
@@ -155,10 +155,10 @@ def _is_shown(folder: Folder, shown: Sequence[Folder]) -> bool:
     return False
 
 
-def _cover(shown: Iterable[Folder]) -> list[Folder]:
-    """Covers for what is the office's alone, its state and its keys, wherever it lies in what is shown."""
+def _cover(shown: Iterable[Mount]) -> list[Mount]:
+    """Empty folders over Mailroom's own state and keys, if they lie in what is shown."""
     return [
-        Folder("", folder.target + own.removeprefix(folder.source), False)
+        Mount("", folder.target + own.removeprefix(folder.source), False)
         for own in _find_own()
         for folder in shown
         if is_below(own, [folder.source])
