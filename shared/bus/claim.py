@@ -52,11 +52,6 @@ class Claim:
         """Which attempt this is, from 1."""
         return self.record.attempt
 
-    @property
-    def interrupted(self) -> tuple[Effect, ...]:
-        """Effects that an earlier attempt began and never reported as finished."""
-        return tuple(effect for effect in self._earlier if not effect.finished_at)
-
     async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
         """Tell whoever watches the task what is being done, and store ``others`` with it.
 
@@ -197,43 +192,6 @@ def dead_letter_for(bus: Bus, delivery: Delivery, reason: str, task: Task | None
         headers={key: str(value)[:500] for key, value in delivery.headers.items()},
         goal_id=task.goal_id if task else "",
         task_id=task.task_id if task else "",
-    )
-
-
-def pending(task: Task, sender: str) -> list[Entry]:
-    """The entries that hand ``task`` out: its record first, then the task itself."""
-    record = TaskChanged(
-        sender=sender, recipient=task.assignee, cause=task.id, goal_id=task.goal_id, task=task
-    )
-    return [
-        seal(subjects.state(task.assignee, task.requester, task.task_id), record, expect=0),
-        seal(subjects.task(task.assignee, task.requester), task),
-    ]
-
-
-def cancelled_record(record: TaskChanged, reason: str) -> TaskChanged:
-    """The record of a task that its requester takes back, with the result that says so."""
-    task = record.task
-    result = TaskResult(
-        sender=task.requester,
-        recipient=task.requester,
-        cause=task.id,
-        goal_id=task.goal_id,
-        task_id=task.task_id,
-        agent=task.assignee,
-        status=TaskStatus.CANCELLED,
-        output="",
-        error_message=reason,
-    )
-    return amended(
-        record,
-        id=generate_id(),
-        created_at=generate_iso_timestamp(),
-        sender=task.requester,
-        recipient=task.requester,
-        task=amended(task, status=TaskStatus.CANCELLED),
-        note=reason,
-        result=result,
     )
 
 
