@@ -10,12 +10,12 @@ from services.critic.claims import find_named_folder
 from services.critic.drift import check_drift
 from services.critic.findings import Check, clean
 from services.critic.inspection import (
-    describe,
-    describe_check,
-    describe_drift,
+    format_check,
+    format_drift,
+    format_inspection,
     inspect_repository,
+    list_sources,
     read_source,
-    sources,
 )
 from services.critic.model_review import judge_results
 from services.critic.rerun import Rerunner, clean_review_folders
@@ -46,23 +46,25 @@ class Critic(Agent):
         """The Inspection in data key ``inspection``."""
         found = await inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
         return Outcome(
-            output=describe(found), data={"inspection": found.to_dict()}, evidence_refs=sources(found)
+            output=format_inspection(found),
+            data={"inspection": found.to_dict()},
+            evidence_refs=list_sources(found.findings, found.drift),
         )
 
     @register_action("Lint the Python code of a repository", REPO)
     async def lint(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _tell(await lint(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return _report(await lint(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action("Scan the Python code of a repository for vulnerabilities", REPO)
     async def scan_security(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _tell(await scan_security(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return _report(await scan_security(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action("Scan the files of a repository for secrets", REPO)
     async def scan_secrets(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, never a secret itself, the tool's run in ``tool``."""
-        return _tell(await scan_secrets(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return _report(await scan_secrets(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action(
         "Read a text file of a repository, whole or some of its lines",
@@ -86,13 +88,10 @@ class Critic(Agent):
     async def check_drift(self, repo: str) -> Outcome:
         """The rules with their violations in data key ``drift``, what was not checked in ``note``."""
         drift = await asyncio.to_thread(check_drift, await _tree(repo))
-        places = [
-            source for rule in drift.rules for source in (rule.source, *(v.source for v in rule.violations))
-        ]
         return Outcome(
-            output=describe_drift(drift),
+            output=format_drift(drift.rules, drift.note),
             data={"drift": msgspec.to_builtins(drift.rules), "note": drift.note},
-            evidence_refs=tuple(dict.fromkeys(places))[:50],
+            evidence_refs=list_sources((), drift.rules),
         )
 
     @register_action(
@@ -156,16 +155,16 @@ async def _tree(repo: str) -> Tree:
     return await asyncio.to_thread(read_tree, Path(repo))
 
 
-def _tell(check: Check) -> Outcome:
+def _report(check: Check) -> Outcome:
     found = check.findings[:100]
     return Outcome(
-        output=describe_check(check),
+        output=format_check(check),
         data={
             "findings": msgspec.to_builtins(found),
             "tool": check.tool.to_dict(),
             "total": len(check.findings),
         },
-        evidence_refs=tuple(dict.fromkeys(finding.source for finding in found))[:50],
+        evidence_refs=list_sources(found),
     )
 
 

@@ -37,20 +37,13 @@ TESTING = re.compile(
 """Commands that run tests."""
 
 
-class _Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be said of one task: faults send it back, notes do not."""
-
-    faults: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     """Judge the results of a goal's tasks by name; each is a dict as a TaskResult travels.
 
-    Approved where every task ended, none that completed is empty, every ``file:line`` it names exists
-    beneath ``repo`` (not checked without one), counts agree with exit codes, and tests that are said to pass
-    were run. A task that failed and says why is accepted as a finding. The score starts at 10: each failed
-    task costs 2, each fault 3.
+    Approved if every task ended, none that completed is empty, every ``file:line`` it names exists beneath
+    ``repo`` (not checked without one), counts agree with exit codes, and tests that are said to pass were
+    run. A task that failed and says why is accepted as a finding. The score starts at 10: each failed task
+    costs 2, each fault 3.
     """
     if not results:
         return Verdict(approved=False, score=1, reasons=("There are no results to review.",))
@@ -58,44 +51,42 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     redo: list[str] = []
     score = 10
     for name, result in results.items():
-        judged = _judge(result if isinstance(result, Mapping) else {}, repo)
-        reasons += [f"{name}: {words}" for words in (*judged.faults, *judged.notes)]
-        redo += [name] if judged.faults else []
-        score -= 3 * len(judged.faults) + 2 * len(judged.notes)
-    all_ended = (
-        "The task ended, and what it claims"
-        if len(results) == 1
-        else f"All {len(results)} tasks ended, and what they claim"
-    )
-    reasons = reasons or [f"{all_ended} can be looked up."]
-    return Verdict(
-        approved=not redo, score=max(1, score), reasons=tuple(map(clean, reasons)), redo=tuple(redo)
-    )
+        faults, note = _judge(result if isinstance(result, Mapping) else {}, repo)
+        reasons += [f"{name}: {words}" for words in (*faults, *filter(None, [note]))]
+        redo += [name] if faults else []
+        score -= 3 * len(faults) + 2 * bool(note)
+    if not reasons:
+        many = f"All {len(results)} tasks ended, and what they claim"
+        one = "The task ended, and what it claims"
+        reasons = [f"{one if len(results) == 1 else many} can be looked up."]
+    cleaned = tuple(map(clean, reasons))
+    return Verdict(approved=not redo, score=max(1, score), reasons=cleaned, redo=tuple(redo))
 
 
-def _judge(result: Mapping[str, Any], repo: Path | None) -> _Judged:
+def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str]:
+    """The faults that send a task back, and a note that does not."""
     status = str(result.get("status", ""))
     output = str(result.get("output") or "").strip()
     reason = str(result.get("error_message") or "").strip() or output
     if status not in ENDED:
-        return _Judged(faults=(f"it has not ended (it is {status or 'without a status'})",))
+        return [f"it has not ended (it is {status or 'without a status'})"], ""
     if status != TaskStatus.COMPLETED:
         if not reason:
-            return _Judged(faults=(f"it ended as {status} and does not say why",))
-        return _Judged(notes=(f"it ended as {status}: {reason}",))
+            return [f"it ended as {status} and does not say why"], ""
+        return [], f"it ended as {status}: {reason}"
     if not output:
-        return _Judged(faults=("it completed without any output",))
+        return ["it completed without any output"], ""
     metadata = result.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     doubtful = set(_failing_places(metadata))
     claimed = [*read_texts(result.get("evidence_refs")), *_sources(metadata)]
     faults = [*_unfound([claim for claim in claimed if claim not in doubtful], repo), *_miscounted(metadata)]
-    empty = find_untested_claim(result)
-    return _Judged(faults=(*faults, empty) if empty else tuple(faults))
+    untested = find_untested_claim(result)
+    return [*faults, *filter(None, [untested])], ""
 
 
 def _failing_places(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """Where tests failed: maybe in a file that the run itself wrote, which is gone with its copy."""
+    """Where tests failed: possibly in a file that the run itself wrote, which is gone with its copy."""
     tests = metadata.get("tests")
     failures = tests.get("failures") if isinstance(tests, Mapping) else None
     for failure in failures if isinstance(failures, list | tuple) else ():
@@ -169,12 +160,9 @@ def is_all_own(results: Mapping[str, Any], own_name: str) -> bool:
 def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool:
     """Whether a claim's file is there and long enough; what names no file is not doubted."""
     match = PLACE.fullmatch(claim.partition("::")[0])
-    if (
-        "://" in claim
-        or claim.startswith("git:")
-        or not match
-        or not _is_path(match["path"], match["line"], root)
-    ):
+    if "://" in claim or claim.startswith("git:") or not match:
+        return True
+    if not _is_path(match["path"], match["line"], root):
         return True
     path = (root / match["path"]).resolve()
     if not path.is_relative_to(root) or not path.exists():
@@ -196,19 +184,18 @@ def _is_path(path: str, line: str | None, root: Path) -> bool:
 
 
 def _miscounted(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Where the counts of tests or findings in ``metadata`` contradict each other."""
     for value in metadata.values():
-        if isinstance(value, Mapping) and {"exit_code", "passed", "failed"} <= set(value):
-            yield from _miscounted_tests(value)
-        elif isinstance(value, Mapping) and {"findings", "total", "tools"} <= set(value):
-            yield from _miscounted_findings(value)
+        try:
+            if isinstance(value, Mapping) and {"exit_code", "passed", "failed"} <= set(value):
+                yield from _miscounted_tests(msgspec.convert(value, TestRun))
+            elif isinstance(value, Mapping) and {"findings", "total", "tools"} <= set(value):
+                yield from _miscounted_findings(msgspec.convert(value, Inspection))
+        except (msgspec.ValidationError, ValueError):
+            yield f"its account of the {'tests' if 'exit_code' in value else 'findings'} cannot be read"
 
 
-def _miscounted_tests(value: Mapping[str, Any]) -> Iterator[str]:
-    try:
-        run = msgspec.convert(value, TestRun)
-    except (msgspec.ValidationError, ValueError):
-        yield "its account of the tests cannot be read"
-        return
+def _miscounted_tests(run: TestRun) -> Iterator[str]:
     broken = max(run.failed, 0) + max(run.errors, 0)
     if run.exit_code == 0 and broken and not run.problem:
         yield f"the tests ended with exit code 0, but {broken} are said to have failed"
@@ -219,12 +206,7 @@ def _miscounted_tests(value: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(run.failures)} failures are listed, but {broken} are counted"
 
 
-def _miscounted_findings(value: Mapping[str, Any]) -> Iterator[str]:
-    try:
-        found = msgspec.convert(value, Inspection)
-    except (msgspec.ValidationError, ValueError):
-        yield "its account of the findings cannot be read"
-        return
+def _miscounted_findings(found: Inspection) -> Iterator[str]:
     if found.total < len(found.findings):
         yield f"{len(found.findings)} findings are listed, but {found.total} are counted"
     if found.total > sum(tool.findings for tool in found.tools):
@@ -238,11 +220,10 @@ def find_untested_claim(result: Mapping[str, Any]) -> str:
     commands. The last run by an action is in the metadata as ``tests``; that it passed is rerun elsewhere.
     """
     metadata = result.get("metadata")
-    if not isinstance(metadata, Mapping) or not (
-        "commands" in metadata or ("steps" in metadata and result.get("agent") == CODER)
-    ):
+    if not isinstance(metadata, Mapping):
         return ""
-    said = next(_test_claims(str(result.get("output") or "")), "")
+    changes_code = "commands" in metadata or ("steps" in metadata and result.get("agent") == CODER)
+    said = next(_test_claims(str(result.get("output") or "")), "") if changes_code else ""
     if not said:
         return ""
     tests = metadata.get("tests")
@@ -252,12 +233,8 @@ def find_untested_claim(result: Mapping[str, Any]) -> str:
     runs = [run for run in _recorded_runs(metadata) if TESTING.search(str(run.get("command", "")))]
     if not runs:
         return f"it says {said!r}, and no run of them is on record"
-    ended = runs[-1].get("exit_code")
-    return (
-        f"it says {said!r}, but {str(runs[-1]['command'])[:120]} ended with exit code {ended}"
-        if ended
-        else ""
-    )
+    command, ended = str(runs[-1]["command"])[:120], runs[-1].get("exit_code")
+    return f"it says {said!r}, but {command} ended with exit code {ended}" if ended else ""
 
 
 def _test_claims(output: str) -> Iterator[str]:
