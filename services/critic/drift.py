@@ -5,7 +5,7 @@ project's code.
 """
 
 import configparser
-import fnmatch
+import itertools
 import re
 import tomllib
 from typing import Any
@@ -16,7 +16,7 @@ from services.critic.document import DOCUMENT, Names, declared_packages, read_do
 from services.critic.findings import clean, find
 from services.critic.imports import Graph, Import, read_imports
 from services.critic.phrases import read_rules
-from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, applies
+from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, applies, compile_pattern
 from shared.contracts.checkup import DriftRule, Finding
 from shared.source.tree import Tree, read_text
 
@@ -112,12 +112,11 @@ def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
 
 
 def _from_toml(text: str) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether imports for a type checker count, and the contracts."""
     try:
         settings = tomllib.loads(text)["tool"]["importlinter"]
-        contracts = settings.get("contracts", [])
-        return not settings.get("exclude_type_checking_imports"), [
-            each for each in contracts if isinstance(each, dict)
-        ]
+        contracts = [each for each in settings.get("contracts", []) if isinstance(each, dict)]
+        return not settings.get("exclude_type_checking_imports"), contracts
     except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError, RecursionError):
         return True, []
 
@@ -128,15 +127,9 @@ def _from_ini(text: str) -> tuple[bool, list[dict[str, Any]]]:
         parser.read_string(text)
     except configparser.Error:
         return True, []
-    contracts: list[dict[str, Any]] = []
-    for section in parser.sections():
-        if section.startswith("importlinter:contract:"):
-            values = dict(parser[section])
-            contracts.append(
-                {key: value.split("\n") if value.startswith("\n") else value for key, value in values.items()}
-            )
+    names = [name for name in parser.sections() if name.startswith("importlinter:contract:")]
     excluded = parser.get("importlinter", "exclude_type_checking_imports", fallback="false").lower() == "true"
-    return not excluded, contracts
+    return not excluded, [dict(parser[name]) for name in names]
 
 
 def _contract_place(path: str, text: str, contract: dict[str, Any]) -> str:
@@ -160,19 +153,21 @@ def _read_contract(
         "typing": typing,
         "ignored": ignored,
     }
+
+    def modules(key: str) -> tuple[str, ...]:
+        return _expand(_values(contract, key), known)
+
     if kind == "layers":
         return _layers(contract, common)
     if kind == "forbidden":
-        subjects = _expand(_values(contract, "source_modules"), known)
-        objects = _expand(_values(contract, "forbidden_modules"), known)
+        subjects, objects = modules("source_modules"), modules("forbidden_modules")
         return [Forbid(**common, subjects=subjects, objects=objects)] if subjects and objects else []
     if kind == "independence":
-        members = _expand(_values(contract, "modules"), known)
+        members = modules("modules")
         return [Independent(**common, members=members)] if members else []
     if kind == "protected":
-        protected = _expand(_values(contract, "protected_modules"), known)
-        importers = _expand(_values(contract, "allowed_importers"), known)
-        return [Sole(**common, subjects=importers, objects=protected)] if protected else []
+        protected = modules("protected_modules")
+        return [Sole(**common, subjects=modules("allowed_importers"), objects=protected)] if protected else []
     return []
 
 
@@ -182,13 +177,9 @@ def _layers(contract: dict[str, Any], common: dict[str, Any]) -> list[AnyRule]:
     levels = [[name.strip(" ()") for name in re.split(r"[|:]", row)] for row in rows]
     return [
         Layers(
-            **common,
-            levels=tuple(
-                tuple(f"{container}.{name}" if container else name for name in level) for level in levels
-            ),
-            closed=closed,
+            **common, levels=tuple(tuple(above + name for name in level) for level in levels), closed=closed
         )
-        for container in _values(contract, "containers") or [""]
+        for above in [f"{container}." for container in _values(contract, "containers")] or [""]
     ]
 
 
@@ -200,16 +191,7 @@ def _values(contract: dict[str, Any], key: str) -> list[str]:
 
 def _expand(names: list[str], known: frozenset[str]) -> tuple[str, ...]:
     """The modules that patterns such as ``services.*`` stand for."""
-    expanded: list[str] = []
-    for name in names:
-        if "*" not in name:
-            expanded.append(name)
-            continue
-        parts = name.split(".")
-        expanded += sorted(
-            module
-            for module in known
-            if len(module.split(".")) == len(parts)
-            and all(map(fnmatch.fnmatchcase, module.split("."), parts))
-        )
-    return tuple(dict.fromkeys(expanded))
+    found = (
+        sorted(filter(compile_pattern(name).fullmatch, known)) if "*" in name else [name] for name in names
+    )
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))

@@ -1,8 +1,11 @@
-"""System calls that the standard library lacks: mounts, namespaces, prctl, Landlock; and the process tree."""
+"""System calls that the standard library lacks: mounts, namespaces, openat2, prctl, Landlock."""
 
 import contextlib
 import ctypes
+import errno
+import functools
 import os
+import sys
 
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 CLONE_NEWNS = 0x00020000
@@ -12,7 +15,11 @@ AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH = -100, 0x8000, 0x1000
 OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_IDMAP = 0x00000001, 0x00100000
 MOVE_MOUNT_F_EMPTY_PATH = 4
-RESOLVE_NO_SYMLINKS = 4
+RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH = 0x02, 0x04, 0x08
+BENEATH = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
+"""For openat2: only beneath the folder, and no part of the path is a link."""
+BUSY_TRIES = 32
+"""How often openat2 resolves a path again if something was renamed meanwhile (EAGAIN, see openat2(2))."""
 OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
 LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF = 444, 446
 """Numbers since 424 are the same on every kind of processor."""
@@ -66,11 +73,47 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
         _fail()
 
 
+def openat2(at: int, path: str, flags: int, mode: int = 0, resolve: int = BENEATH) -> int:
+    """A descriptor of ``path``, resolved from the folder ``at`` (openat2 of Linux 5.6); raises OSError."""
+    how = _How(flags=flags, mode=mode if flags & os.O_CREAT else 0, resolve=resolve)
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    tries = BUSY_TRIES
+    while True:
+        try:
+            return _call(OPENAT2, at, os.fsencode(path), ctypes.byref(how), size)
+        except OSError as error:
+            tries -= 1
+            if not tries or error.errno not in (errno.EAGAIN, errno.EINTR):
+                raise
+
+
+@functools.cache
+def has_openat2() -> bool:
+    """Whether the kernel, and what filters its calls, offer openat2."""
+    if sys.platform != "linux":
+        return False
+    try:
+        fd = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.close(openat2(fd, ".", os.O_RDONLY | os.O_DIRECTORY))
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return True
+
+
+def sync_disk(fd: int) -> None:
+    """Have the file system of ``fd`` write everything to the disk; raises OSError."""
+    if sys.platform != "linux":
+        os.sync()
+    elif _libc.syncfs(fd):
+        _fail()
+
+
 def open_tree(path: str) -> int:
     """A copy of the mounts at ``path``, in no place yet; raises OSError, also if a link is on the way."""
-    how = _How(flags=os.O_PATH | os.O_CLOEXEC, resolve=RESOLVE_NO_SYMLINKS)
-    size = ctypes.c_size_t(ctypes.sizeof(how))
-    fd = _call(OPENAT2, AT_FDCWD, os.fsencode(path), ctypes.byref(how), size)
+    fd = openat2(AT_FDCWD, path, os.O_PATH | os.O_CLOEXEC, resolve=RESOLVE_NO_SYMLINKS)
     try:
         flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH
         return _call(OPEN_TREE, fd, b"", ctypes.c_uint(flags))

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from shared.errors import ActionError
+from shared.jailer.syscalls import has_openat2, openat2, sync_disk
 from shared.sandbox.removal import FOLDER, remove_at, stat_at
-from shared.sandbox.syscalls import has_openat2, openat2, sync_disk
 
 
 class ConfinedFolder:

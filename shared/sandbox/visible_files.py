@@ -85,18 +85,9 @@ def is_below(path: str, tops: Iterable[str]) -> bool:
 @functools.cache
 def system_options() -> tuple[str, ...]:
     """bubblewrap's options for what every command sees."""
-    options = [  # everything that can be written has its size
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--perms",
-        "1777",
-        "--size",
-        str(1 << 28),
-        "--tmpfs",
-        "/dev/shm",  # noqa: S108 - the jail's own
-    ]
+    # Everything that can be written has a size limit.
+    shared_memory = ["--perms", "1777", "--size", str(1 << 28), "--tmpfs", "/dev/shm"]  # noqa: S108
+    options = ["--proc", "/proc", "--dev", "/dev", *shared_memory]
     for path in map(Path, SYSTEM):
         if path.is_symlink():
             options += ["--symlink", os.readlink(path), str(path)]  # noqa: PTH115 - as it is written
@@ -120,11 +111,8 @@ def visible_mounts(
         for path in paths:
             wanted |= _show(path, is_writable)
     for place in (os.path.abspath(cwd), program):  # noqa: PTH100 - without following links
-        if (
-            place.startswith("/")
-            and place != "/"
-            and not is_below(os.path.normpath(place), (*wanted, *SYSTEM))
-        ):
+        known = is_below(os.path.normpath(place), (*wanted, *SYSTEM))
+        if place.startswith("/") and place != "/" and not known:
             wanted |= _show(Path(place), False)
     shown: list[Mount] = []
     wholly = [*wanted.values(), *_cover(wanted.values())]
@@ -171,6 +159,5 @@ def _find_own() -> tuple[str, ...]:
         config = settings.load()
     except ConfigError:
         return ()
-    return tuple(
-        path for path in map(os.path.realpath, (config.state_dir, config.keys)) if Path(path).is_dir()
-    )
+    places = map(os.path.realpath, (config.state_dir, config.keys))
+    return tuple(path for path in places if Path(path).is_dir())

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ActionError
+from shared.jailer.syscalls import has_openat2
 from shared.sandbox import remove_tree
 from shared.sandbox.confined import ConfinedFolder
-from shared.sandbox.syscalls import has_openat2
 
 
 @pytest.fixture
