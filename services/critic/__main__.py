@@ -105,8 +105,8 @@ class Critic(Agent):
     async def review(self, results: dict[str, Any], repo: str = "", goal: str = "") -> Outcome:
         """The Verdict in data key ``verdict``, what was run again in ``runs``.
 
-        What is claimed is looked up, and run again in the jail where it can be; what could not be run is
-        said. With a model the content is judged too. The critic approves nothing at its own request.
+        Claims are looked up, and run again in the jail if possible; the verdict says what could not be run.
+        With a model the content is judged too. The critic approves nothing at its own request.
         """
         root = Path(repo) if repo else None
         rerunner = Rerunner(
@@ -120,7 +120,7 @@ class Critic(Agent):
         asked = goal or self.context.task.text
         named = root if root and root.is_absolute() and root.is_dir() else None
         place = named or await asyncio.to_thread(find_named_folder, asked)
-        if place is not None:  # else there is little to look up, and no time to tell of it
+        if place is not None:  # else there is little to look up, which takes no time
             await self.context.progress("looks up what is claimed, and runs it again")
         rerun = await rerunner.run(results, place, folders, is_target_sure=named is not None)
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)

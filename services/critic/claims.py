@@ -16,7 +16,7 @@ from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
 
 PATCHES = ("patch", "diff")
-"""Where a result's metadata holds a unified diff; files of these suffixes are patches too."""
+"""Keys of a result's metadata that hold a unified diff; files with these suffixes are patches too."""
 CODE = (".py", ".pyi", ".sh", ".bash", ".json")
 """Output files that can be looked at without running them."""
 FOLDER = re.compile(r"(?<![\w~/.:])~?/[^\s\"'`<>|]{2,300}")
@@ -54,7 +54,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
-    """The claims of a completed result; its files count where they lie beneath ``folders``, and no link."""
+    """The claims of a completed result; its files count if they lie beneath ``folders``, without links."""
     metadata = result.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     paths = [path for path in read_texts(result.get("output_paths")) if path.startswith("/")]
@@ -87,7 +87,7 @@ def find_named_folder(text: str) -> Path | None:
 
 
 def _passing_tests(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The account of tests that are said to pass; {} where there is none."""
+    """The account of tests that are said to pass; {} if there is none."""
     for value in metadata.values():
         if isinstance(value, Mapping) and {"exit_code", "passed", "command"} <= set(value):
             return value if value["exit_code"] == 0 and not value.get("problem") else {}
@@ -122,13 +122,13 @@ def _read(file: NamedFile) -> bytes | None:
 
 
 def read_file(file: NamedFile) -> bytes:
-    """Its content; raises ActionError where it is gone, or a link stands in its place or on the way there."""
+    """Its content; raises ActionError if it is gone, or if its path is or passes through a link."""
     with ConfinedFolder(file.root) as confined:
         return confined.read(file.name, MAX_FILE)
 
 
 def _linted(metadata: Mapping[str, Any]) -> int:
-    """How many findings ruff is said to have made over the repository; -1 where nothing is said."""
+    """How many findings ruff is said to have made over the repository; -1 if it is not said."""
     inspection = metadata.get("inspection")
     tools = inspection.get("tools") if isinstance(inspection, Mapping) else None
     for tool in tools if isinstance(tools, list | tuple) else ():
@@ -139,7 +139,7 @@ def _linted(metadata: Mapping[str, Any]) -> int:
 
 
 def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFile], tuple[str, ...]]:
-    """The files of the ``paths`` that are there and not too large, and the paths where nothing is."""
+    """The files of the ``paths`` that exist and are not too large, and the paths that do not exist."""
     there, missing = list[NamedFile](), list[str]()
     for path in paths:
         folder = next((folder for folder in folders if Path(path).is_relative_to(folder)), None)
@@ -151,9 +151,8 @@ def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFil
             if found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE:
                 there.append(file)
             elif found is None:
-                with confined.open_folder(
-                    str(Path(file.name).parent)
-                ):  # where that is gone, all may have been
+                # If its folder is gone too, all of it may have been removed meanwhile.
+                with confined.open_folder(str(Path(file.name).parent)):
                     missing.append(path)
     return there, tuple(missing)
 
@@ -226,7 +225,7 @@ class ReviewRecord:
 
 
 def last_line(result: CommandResult) -> str:
-    """The line of the output that says where it went wrong, else its last."""
+    """The line of the output that names the place of an error, else its last."""
     lines = [line.strip() for line in result.output.splitlines() if line.strip()]
     placed = [line for line in lines if PLACE.match(line)]
     return clean((placed or lines or ["without a word"])[-1])

@@ -140,7 +140,7 @@ class Names:
         self.external |= {found.imported for found in graph.imports if not found.internal} | declared
 
     def look_up(self, phrase: str, *, lenient: bool = False) -> Named | None:
-        """What every part of ``phrase`` names; None where one part is not known, or could be several.
+        """What every part of ``phrase`` names; None if one part is unknown or ambiguous.
 
         ``lenient`` takes an unknown word between backticks as a package that nothing imports yet.
         """
@@ -210,7 +210,7 @@ def split(phrase: str) -> list[str]:
 
 
 def outermost(groups: Iterable[list[str]]) -> list[str]:
-    """From groups of candidates those that are clear: where several fit, one that no other group's holds."""
+    """The clear ones of groups of candidates: of several, the one that no other group's module contains."""
     every = [list(group) for group in groups]
     sure = [group[0] for group in every if len(group) == 1]
     chosen = []

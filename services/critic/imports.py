@@ -167,7 +167,7 @@ def _typing_lines(tree: ast.Module) -> set[int]:
 
 
 def _script_imports(path: str, text: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each import: dotted from the root where the file is named relatively."""
+    """Line and name of each import: dotted from the root if the file is named relatively."""
     for match in SCRIPT_IMPORT.finditer(text):
         name = match[1] or match[2] or match[3]
         at = next(group for group in (1, 2, 3) if match[group])
@@ -187,7 +187,7 @@ def _script_name(path: str, name: str) -> str:
 
 
 def _go_imports(text: str, go_mod: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each import: dotted from the root where it is of the module itself."""
+    """Line and name of each import: dotted from the root if it belongs to the module itself."""
     module = re.search(r"^module\s+(\S+)", go_mod, re.MULTILINE)
     prefix = f"{module[1]}/" if module else "\0"
     for block in GO_BLOCK.finditer(text):

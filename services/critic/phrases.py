@@ -202,7 +202,7 @@ FORMS = (
 def read_rules(
     passages: Sequence[Passage], rows: Sequence[Row], path: str, names: Names
 ) -> tuple[list[AnyRule], list[str]]:
-    """The rules that a document states, and where it speaks of imports in words that are not understood."""
+    """The rules that a document states, and where it mentions imports without being understood."""
     rules: list[AnyRule] = []
     unread: list[str] = []
     for passage in passages:

@@ -180,10 +180,10 @@ def clean_review_folders(folder: Path) -> int:
 
 
 def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
-    """Copy what belongs to ``repo`` (see read_tree) to ``target``, but for the office's own folders in it.
+    """Copy what belongs to ``repo`` (see read_tree) to ``target``, without Mailroom's own folders in it.
 
-    A link swapped in meanwhile is not followed. Raises ActionError for it, where there is too much to be
-    copied, and where all of it is the office's own.
+    A link swapped in meanwhile is not followed. Raises ActionError for one, if there is too much to be
+    copied, and if all of it is Mailroom's own.
     """
     tree = read_tree(repo)
     if tree.cut:

@@ -33,7 +33,7 @@ Judge = Callable[[str], Awaitable[Ruling]]
 """Asks the policy for its verdict on a command."""
 
 Violations = dict[tuple[str, str], str]
-"""Where code breaks the rules its repository states, by rule and message."""
+"""The places where code breaks the rules its repository states, by rule and message."""
 
 
 async def check_files(record: ReviewRecord, claim: Claims, folder: Path) -> None:
@@ -64,7 +64,7 @@ def _checks(names: Sequence[str]) -> list[list[str]]:
 
 
 def find_violations(root: Path) -> Violations:
-    """Where the code beneath ``root`` breaks the rules that are stated there."""
+    """The places where the code beneath ``root`` breaks the rules that are stated there."""
     return {
         (rule.source, broken.message): (
             f"it breaks the rule {rule.rule!r} [{rule.source}]: {broken.message} [{broken.source}]"
@@ -161,7 +161,7 @@ def _resolve_python(argv: Sequence[str], folder: Path) -> tuple[list[str], list[
 
 
 def _pytest_arguments(rest: Sequence[str]) -> list[str]:
-    """Without a cache pytest refuses projects that set where it lies."""
+    """A cache elsewhere: without any, pytest refuses projects that configure its place."""
     if list(rest[:2]) == ["-m", "pytest"]:
         return [*rest, "-q", "-o", "cache_dir=/tmp/pytest-cache"]
     return list(rest)

@@ -28,7 +28,7 @@ DOUBT = re.compile(
     r"so that|\d+ failed|fails?|failed|failing|failures?|errors?)\b|n't\b|\?",
     re.IGNORECASE,
 )
-"""In a sentence with one of these nobody claims that the tests pass."""
+"""A sentence with one of these does not claim that the tests pass."""
 TESTING = re.compile(
     r"\b(?:pytest|py\.test|unittest|nosetests|tox|nox|ctest|jest|vitest|mocha|phpunit|rspec)\b|"
     r"\b(?:npm|yarn|pnpm|cargo|go|make|just|mvn|gradle|gradlew|dotnet|mix|rake|bazel|swift|deno|bun)\b.*\btest|"

@@ -43,7 +43,7 @@ class Forbid(Rule, frozen=True, kw_only=True):
 class Only(Rule, frozen=True, kw_only=True):
     """``subjects`` import themselves and ``objects``, and nothing else of the repository.
 
-    Packages from elsewhere are bound too where ``objects`` names one of them.
+    Packages from elsewhere are bound too if ``objects`` names one of them.
     """
 
     subjects: tuple[str, ...]

@@ -122,7 +122,7 @@ def _scan(
 
 
 def _values(detector: Any, row: str) -> Iterator[str]:
-    """What a detector finds; where that is a mere part of the token, such as its prefix, the whole of it."""
+    """What a detector finds; if that is only a part of the token, such as its prefix, the whole token."""
     for value in detector.analyze_string(row):
         matches = (form.search(row) for form in detector.denylist) if len(value) < 12 else ()
         yield next((match[0] for match in matches if match and value in match[0]), value)

@@ -1,5 +1,7 @@
 import asyncio
+import contextlib
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -22,6 +24,7 @@ from shared.agent.process import run
 from shared.bus import Bus
 from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
+from shared.files import write_atomically
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing, commands_of
@@ -52,7 +55,7 @@ class Engineer(Agent):
         self._cores = asyncio.Semaphore(max(1, int(profile.options.get("tests_at_once", 2))))
 
     async def on_start(self) -> None:
-        """Remove copies and workspaces that nobody has used for long."""
+        """Remove copies and workspaces that have not been used for long."""
         await asyncio.to_thread(clean_copies, self.context.settings.workspaces)
         await asyncio.to_thread(clean_workspaces, self.context.settings)
 
@@ -67,20 +70,17 @@ class Engineer(Agent):
         except ActionError as error:
             if task.context.get("action") or not workspace.is_dir():
                 raise
-            try:
-                partial = await deliver(open_workspace(self.context), self._changes() / "partial")
-            except ActionError:
-                raise error from None  # why the task failed matters more
-            made = (*partial.patches, *partial.files)
-            self.context.current_task.record_partial(0, (), made)
-            raise add_partial(error, made, workspace) from None
+            with contextlib.suppress(ActionError):  # why the task failed matters more
+                unfinished = await deliver(open_workspace(self.context), self._changes() / "partial")
+                made = (*unfinished.patches, *unfinished.files)
+                self.context.current_task.record_partial(0, (), made)
+                error = add_partial(error, made, workspace)
+            raise error from None
         if task.context.get("action") or not workspace.is_dir():
             return outcome
         delivery = await deliver(open_workspace(self.context), self._changes())
-        commands = commands_of(self.context)
-        return report_delivery(
-            outcome, delivery, commands, workspace, lambda name: origin_of(self.context, name)
-        )
+        commands, origin = commands_of(self.context), partial(origin_of, self.context)
+        return report_delivery(outcome, delivery, commands, workspace, origin)
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
@@ -95,9 +95,8 @@ class Engineer(Agent):
         """A TestRun in data key ``tests``; raises ActionError if the patch does not fit."""
         if not patch.strip():
             raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
-        return await self._try(
-            await require_source(self.context, repo), f"{patch}\n".encode("utf-8", "replace")
-        )
+        source = await require_source(self.context, repo)
+        return await self._try(source, f"{patch}\n".encode("utf-8", "replace"))
 
     @register_action(
         "Copy a project into the workspace, uncommitted changes included, to work on it there",
@@ -111,7 +110,7 @@ class Engineer(Agent):
             changing(self.context, f"copy {source} as {name}") as workspace,
             self._copy(source, True) as copy,
         ):
-            # It is made elsewhere: what runs in the workspace meanwhile must not turn it to other places.
+            # It is made elsewhere, so that no program in the workspace can redirect it meanwhile.
             await asyncio.to_thread(_adopt, workspace, copy.root, name)
             await asyncio.to_thread(note_origin, self.context, name, source)
         note = f"; {len(copy.skipped)} files were left out" if copy.skipped else ""
@@ -126,9 +125,8 @@ class Engineer(Agent):
         source = origin_of(self.context, folder)
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
-        return await self._try(
-            require_folder(str(source)), await make_patch(open_workspace(self.context), folder)
-        )
+        patch = await make_patch(open_workspace(self.context), folder)
+        return await self._try(require_folder(str(source)), patch)
 
     @register_action("Tell a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
@@ -148,7 +146,7 @@ class Engineer(Agent):
 
     @register_action("Tell where a git repository stands: branch, changes, latest commits", REPO)
     async def read_history(self, repo: str) -> Outcome:
-        """A HistoryReading in data key ``history``; a folder without git is told in its ``problem``."""
+        """A HistoryReading in data key ``history``; for a folder without git its ``problem`` says so."""
         history = await read_history(require_folder(repo))
         return report_history(history, format_history(history))
 
@@ -161,8 +159,7 @@ class Engineer(Agent):
     async def _try(self, folder: Path, patch: bytes) -> Outcome:
         tests, skipped = await self._test(folder, patch)
         path = self._changes() / "tried.patch"
-        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-        await asyncio.to_thread(path.write_bytes, patch)
+        await asyncio.to_thread(write_atomically, path, patch)
         outcome = report_tests(tests, skipped)
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
@@ -174,9 +171,8 @@ class Engineer(Agent):
                 await apply_patch(copy.root, copy.root, patch)
             plan = await plan_tests(folder, copy)
             tests = plan if isinstance(plan, TestRun) else await self._run(plan, copy)
-        self.context.current_task.facts["tests"] = (
-            tests.to_dict()
-        )  # what a task given as text reports, whatever it says
+        # What a task given as text reports, whatever its answer says.
+        self.context.current_task.facts["tests"] = tests.to_dict()
         return tests, copy.skipped
 
     async def _run(self, plan: TestPlan, copy: WorkingCopy) -> TestRun:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from shared.errors import ActionError
+from shared.files import write_atomically
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.git import BASE
@@ -25,7 +26,7 @@ MAKE_PATCH = (
     'cd "$3" && export GIT_INDEX_FILE=/tmp/mailroom-index && git read-tree "$1" && git add --all . && '
     'git diff --cached --binary --no-ext-diff --no-textconv --no-color --output="$2" "$1"'
 )
-"""The difference to where the copy began, new files included, whatever was committed since."""
+"""The difference to the commit the copy began with, new files included, whatever was committed since."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +130,6 @@ def _copy(workspace: Path, paths: list[str], target: Path) -> tuple[list[str], l
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        write_atomically(path, data)
     except OSError as error:
         raise ActionError(f"{path} cannot be written: {error.strerror}") from None

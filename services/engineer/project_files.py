@@ -14,7 +14,7 @@ IGNORED = frozenset(
     ".git .hg .svn .venv venv __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .gradle"
     " .next .DS_Store".split()
 )
-"""Left out in a folder without git: tools create it again; a virtual environment is used where it lies."""
+"""Left out in a folder without git: tools create it again; a virtual environment is used in its place."""
 
 
 async def list_files(folder: Path) -> Iterable[str]:

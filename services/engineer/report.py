@@ -41,7 +41,7 @@ def _format_counts(tests: TestRun) -> str:
 
 
 def cite_tests(tests: TestRun) -> tuple[str, ...]:
-    """Where what is said about the tests can be looked up: each place once."""
+    """The sources of a report on tests: each place once."""
     found = tests.found.partition(" ")[0]
     places = (found, *(each.source for each in tests.failures), tests.log_path)
     return tuple(dict.fromkeys(place for place in places if place))
@@ -80,7 +80,7 @@ def _format_list(entries: Iterable[str]) -> list[str]:
 
 
 def report_tests(tests: TestRun, skipped: tuple[str, ...]) -> Outcome:
-    """What a run of tests brought."""
+    """The outcome of a run of tests."""
     return Outcome(
         output=format_tests(tests, skipped),
         data={"tests": tests.to_dict(), "not_copied": list(skipped)},
@@ -90,7 +90,7 @@ def report_tests(tests: TestRun, skipped: tuple[str, ...]) -> Outcome:
 
 
 def report_history(history: HistoryReading, output: str) -> Outcome:
-    """What a repository's history tells."""
+    """The outcome of reading a repository's history."""
     sources = tuple(commit.source for commit in history.latest)
     return Outcome(output=output, data={"history": history.to_dict()}, evidence_refs=sources)
 
@@ -129,7 +129,7 @@ def report_delivery(
 
 
 def _format_usage(patch: str, origin: Path | None) -> str:
-    """How a patch is applied to what it was made for: git leaves out, without a word, what lies beside."""
+    """The command that applies a patch to its project: outside of it, git skips files without an error."""
     if origin is None:
         return ""
     repository = find_any(origin)

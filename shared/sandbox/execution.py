@@ -111,7 +111,7 @@ async def execute(
     except asyncio.CancelledError:
         run.stop.set()
         await asyncio.wait({running})
-        running.exception()  # nobody else asks for it
+        running.exception()  # retrieved, so that asyncio does not warn
         raise
 
 

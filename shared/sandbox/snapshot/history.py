@@ -101,7 +101,7 @@ class Snapshots:
                 self._add_owner(taken, owner)
 
     def _add_owner(self, taken: Snapshot, owner: str) -> None:
-        """A snapshot that another took meanwhile cannot tell the one's change from the other's."""
+        """Add ``owner`` to the snapshots others took meanwhile, which cannot tell its change from theirs."""
         with self._locked():
             try:
                 for number in self._numbers():

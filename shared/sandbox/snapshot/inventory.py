@@ -26,12 +26,12 @@ class FileState(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> tuple[int, int, int, int, int]:
-        """Equal while nobody wrote to the file: a program can set its mtime back, its ctime it cannot."""
+        """Equal while the file is not written: a program can set its mtime back, but not its ctime."""
         return self.mode, self.size, self.mtime_ns, self.ctime_ns, self.inode
 
     @property
     def content(self) -> tuple[object, ...]:
-        """Equal where restoring the one would give the other."""
+        """Equal if restoring the one would give the other."""
         if stat.S_ISREG(self.mode):
             return self.mode, self.digest or self.key
         return self.mode, self.target

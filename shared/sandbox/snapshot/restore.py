@@ -33,7 +33,7 @@ class Restorer:
     def run(self, fresh_ns: int) -> None:
         """Remove what is new, put back what is gone or changed; raises OSError and ActionError.
 
-        A file changed after ``fresh_ns`` is compared by its content. Run again, it goes on where a killed
+        A file changed after ``fresh_ns`` is compared by its content. Run again, it continues where a killed
         one stopped.
         """
         self._clear()

@@ -14,7 +14,7 @@ from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
 
 CHUNK = 1 << 20
-"""Bytes that are held in memory at once; what is smaller is written only where it is new."""
+"""Bytes that are held in memory at once; smaller contents are written only if they are new."""
 
 
 class ObjectStore:
