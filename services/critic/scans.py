@@ -72,20 +72,16 @@ async def _run_tool(
         return result, report.read_bytes() if report.exists() else b""
 
 
-def _read_toml(tree: Tree, path: str) -> dict[str, Any]:
-    """The content of a TOML file of the repository; empty if it is missing or malformed."""
+def _read_table(tree: Tree, path: str, *keys: str) -> dict[str, Any]:
+    """The table at ``keys`` of a TOML file in the repository; empty if either is missing or malformed."""
     try:
-        return tomllib.loads(read_text(tree.root, path)) if path in tree.files else {}
+        table = tomllib.loads(read_text(tree.root, path)) if path in tree.files else {}
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
-
-
-def _table(data: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """The table at ``keys`` within ``data``; empty if there is none."""
     for key in keys:
-        value = data.get(key)
-        data = value if isinstance(value, dict) else {}
-    return data
+        value = table.get(key)
+        table = value if isinstance(value, dict) else {}
+    return table
 
 
 class _RuffPlace(msgspec.Struct):
@@ -137,11 +133,11 @@ def own_config(tree: Tree) -> tuple[str, list[str]]:
     selection, and what it adds.
     """
     for name in RUFF_CONFIG:
-        data = _read_toml(tree, name)
-        ruff = data if name != "pyproject.toml" else _table(data, "tool", "ruff")
+        keys = ("tool", "ruff") if name == "pyproject.toml" else ()
+        ruff = _read_table(tree, name, *keys)
         if not ruff:
             continue
-        rules = {**ruff, **_table(ruff, "lint")}
+        rules = ruff | _read_table(tree, name, *keys, "lint")
         if "select" in rules or "extend" in rules:
             return name, []
         added = [rule for rule in rules.get("extend-select", []) if re.fullmatch(r"[A-Z]+\d*", str(rule))]
@@ -186,7 +182,7 @@ def _ruff_severity(code: str, file: str) -> Severity:
 
 def _oldest_python(tree: Tree) -> str:
     """The oldest Python the project supports, as ruff names it; the newest one if it does not say."""
-    wanted = _table(_read_toml(tree, "pyproject.toml"), "project").get("requires-python", "")
+    wanted = _read_table(tree, "pyproject.toml", "project").get("requires-python", "")
     match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
     name = f"py3{match[1]}" if match else VERSIONS[-1]
     return name if name in VERSIONS else VERSIONS[-1]
@@ -249,7 +245,7 @@ async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[lis
         issues = msgspec.json.decode(report, type=_BanditOutput).results
     except msgspec.MsgspecError:
         return [], f"bandit ended with exit code {result.exit_code} and without a report"
-    own = _table(_read_toml(tree, "pyproject.toml"), "tool", "bandit").get("skips")
+    own = _read_table(tree, "pyproject.toml", "tool", "bandit").get("skips")
     own = own if isinstance(own, list) else []
     return [found for issue in issues if issue.test_id not in own and (found := _rate_issue(issue))], ""
 
