@@ -55,8 +55,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
     """The claims of a completed result; its files count if they lie beneath ``folders``, without links."""
-    metadata = result.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = as_mapping(result.get("metadata"))
     paths = [path for path in read_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
     tests = _passing_tests(metadata)
@@ -88,8 +87,8 @@ def find_named_folder(text: str) -> Path | None:
 
 def _passing_tests(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The account of tests that are said to pass; {} if there is none."""
-    for value in metadata.values():
-        if isinstance(value, Mapping) and {"exit_code", "passed", "command"} <= set(value):
+    for value in map(as_mapping, metadata.values()):
+        if {"exit_code", "passed", "command"} <= set(value):
             return value if value["exit_code"] == 0 and not value.get("problem") else {}
     return {}
 
@@ -110,15 +109,9 @@ def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 def _patch_files(files: list[NamedFile]) -> Iterator[str]:
     for file in files:
-        if Path(file.name).suffix.lstrip(".") in PATCHES and (data := _read(file)) is not None:
-            yield data.decode("utf-8", "surrogateescape")  # its line ends are part of it
-
-
-def _read(file: NamedFile) -> bytes | None:
-    try:
-        return read_file(file)
-    except ActionError:
-        return None  # it is gone by now
+        if Path(file.name).suffix.lstrip(".") in PATCHES:
+            with contextlib.suppress(ActionError):  # it is gone by now
+                yield read_file(file).decode("utf-8", "surrogateescape")  # its line ends are part of it
 
 
 def read_file(file: NamedFile) -> bytes:
@@ -129,10 +122,9 @@ def read_file(file: NamedFile) -> bytes:
 
 def _linted(metadata: Mapping[str, Any]) -> int:
     """How many findings ruff is said to have made over the repository; -1 if it is not said."""
-    inspection = metadata.get("inspection")
-    tools = inspection.get("tools") if isinstance(inspection, Mapping) else None
-    for tool in tools if isinstance(tools, list | tuple) else ():
-        if isinstance(tool, Mapping) and tool.get("name") == "ruff" and tool.get("version"):
+    inspection = as_mapping(metadata.get("inspection"))
+    for tool in map(as_mapping, as_list(inspection.get("tools"))):
+        if tool.get("name") == "ruff" and tool.get("version"):
             found = tool.get("findings")
             return found if isinstance(found, int) else -1
     return -1
@@ -157,9 +149,19 @@ def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFil
     return there, tuple(missing)
 
 
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """``value`` if it is a mapping, else an empty one: agents put anything into a result."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """``value`` as a list, empty if it is none."""
+    return list(value) if isinstance(value, list | tuple) else []
+
+
 def read_texts(value: Any) -> list[str]:
-    """The texts in a list of a result; empty if it is none."""
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+    """The texts in a list, empty if it is none."""
+    return [text for text in as_list(value) if isinstance(text, str)]
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):

@@ -105,10 +105,8 @@ def _listing(content: str, line: int) -> Iterator[Passage]:
         if not match:
             yield Passage(text=" ".join(row.split()), line=number, fenced=True)
             continue
-        above = [
-            *((depth, name) for depth, name in above if depth < len(match[1])),
-            (len(match[1]), match[2]),
-        ]
+        indent = len(match[1])
+        above = [*(pair for pair in above if pair[0] < indent), (indent, match[2])]
         about = "/".join(name.rstrip("/") for _, name in above)
         for part in re.split(r";\s+|(?<=[.!?])\s+(?=[A-Z])", match[4]):
             yield Passage(text=" ".join(part.split()), line=number, about=about, fenced=True)
@@ -134,10 +132,8 @@ class Names:
         self.by_last: dict[str, list[str]] = {}
         for name in sorted(graph.names):
             self.by_last.setdefault(name.rsplit(".", 1)[-1].lower(), []).append(name)
-        self.external = {
-            found.imported.split(".", maxsplit=1)[0] for found in graph.imports if not found.internal
-        }
-        self.external |= {found.imported for found in graph.imports if not found.internal} | declared
+        outside = {found.imported for found in graph.imports if not found.internal}
+        self.external = outside | {name.split(".", maxsplit=1)[0] for name in outside} | declared
 
     def look_up(self, phrase: str, *, lenient: bool = False) -> Named | None:
         """What every part of ``phrase`` names; None if one part is unknown or ambiguous.
@@ -171,13 +167,10 @@ class Names:
         if not NAME.fullmatch(name):
             return []
         name = re.sub(r"\.(?:py|[cm]?[jt]sx?|go)$|(?:[/.]\*{1,2})$", "", name).replace("/", ".").lower()
-        for form in dict.fromkeys(
-            (name, name.split(".", 1)[-1] if name.split(".")[0] in ROOTS else name, f"{name}s")
-        ):
-            found = [
-                known for known in self.by_last.get(form.rsplit(".", 1)[-1], []) if _ends(known.lower(), form)
-            ]
-            if found:
+        root, _, inner = name.partition(".")
+        for form in (name, inner if root in ROOTS and inner else name, f"{name}s"):
+            candidates = self.by_last.get(form.rsplit(".", 1)[-1], [])
+            if found := [known for known in candidates if f".{known.lower()}".endswith(f".{form}")]:
                 depth = min(known.count(".") for known in found)
                 return [known for known in found if known.count(".") == depth]
         return []
@@ -212,19 +205,9 @@ def split(phrase: str) -> list[str]:
 def outermost(groups: Iterable[list[str]]) -> list[str]:
     """The clear ones of groups of candidates: of several, the one that no other group's module contains."""
     every = [list(group) for group in groups]
-    sure = [group[0] for group in every if len(group) == 1]
-    chosen = []
-    for group in every:
-        apart = [name for name in group if not any(name.startswith(f"{other}.") for other in sure)]
-        if len(group) == 1:
-            chosen.append(group[0])
-        elif len(apart) == 1:
-            chosen.append(apart[0])
-    return chosen
-
-
-def _ends(name: str, form: str) -> bool:
-    return name == form or name.endswith(f".{form}")
+    sure = tuple(f"{group[0]}." for group in every if len(group) == 1)
+    apart = ([name for name in group if len(group) == 1 or not name.startswith(sure)] for group in every)
+    return [names[0] for names in apart if len(names) == 1]
 
 
 def declared_packages(tree: Tree) -> frozenset[str]:
@@ -232,11 +215,8 @@ def declared_packages(tree: Tree) -> frozenset[str]:
     names: set[str] = set()
     if "pyproject.toml" in tree.files:
         text = read_text(tree.root, "pyproject.toml")
-        names.update(
-            re.findall(
-                r"""^\s*["']?([A-Za-z][\w.-]*)\s*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?|["'])""", text, re.MULTILINE
-            )
-        )
+        form = r"""^\s*["']?([A-Za-z][\w.-]*)\s*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?|["'])"""
+        names.update(re.findall(form, text, re.MULTILINE))
     if "package.json" in tree.files:
         names.update(re.findall(r'"(@?[\w./-]+)"\s*:\s*"[\^~<>=*\d]', read_text(tree.root, "package.json")))
     return frozenset(names | {name.replace("-", "_") for name in names})

@@ -150,11 +150,10 @@ def _imported(node: ast.AST, importer: str, package: bool, index: dict[str, str]
 
 def _resolved(path: str, name: str, line: int, index: dict[str, str]) -> Import:
     parts = name.split(".") if "/" not in name else [name]
-    for depth in range(len(parts), 0, -1):
-        known = index.get(".".join(parts[:depth]))
-        if known is not None:
-            return Import(importer=canonical(path), imported=known, internal=True, file=path, line=line)
-    return Import(importer=canonical(path), imported=name, internal=False, file=path, line=line)
+    names = (".".join(parts[:depth]) for depth in range(len(parts), 0, -1))
+    known = next((index[each] for each in names if each in index), None)
+    internal = known is not None
+    return Import(importer=canonical(path), imported=known or name, internal=internal, file=path, line=line)
 
 
 def _typing_lines(tree: ast.Module) -> set[int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.critic.claims import Rerun, read_texts
+from services.critic.claims import Rerun, as_list, as_mapping, read_texts
 from services.critic.findings import clean
 from shared.contracts.checkup import Inspection, TestRun, Verdict
 from shared.contracts.task import TaskStatus
@@ -16,7 +16,6 @@ PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 SHOWN = 3
 """Sources that cannot be found which a reason names; the rest is counted."""
-
 
 CODER = "engineer"
 PASSING = re.compile(
@@ -51,7 +50,7 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     redo: list[str] = []
     score = 10
     for name, result in results.items():
-        faults, note = _judge(result if isinstance(result, Mapping) else {}, repo)
+        faults, note = _judge(as_mapping(result), repo)
         reasons += [f"{name}: {words}" for words in (*faults, *filter(None, [note]))]
         redo += [name] if faults else []
         score -= 3 * len(faults) + 2 * bool(note)
@@ -76,22 +75,13 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str
         return [], f"it ended as {status}: {reason}"
     if not output:
         return ["it completed without any output"], ""
-    metadata = result.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    doubtful = set(_failing_places(metadata))
+    metadata = as_mapping(result.get("metadata"))
+    # A test may have failed in a file that the run itself wrote, which is gone with its copy.
+    failures = as_list(as_mapping(metadata.get("tests")).get("failures"))
+    doubtful = [as_mapping(failure).get("source") for failure in failures]
     claimed = [*read_texts(result.get("evidence_refs")), *_sources(metadata)]
-    faults = [*_unfound([claim for claim in claimed if claim not in doubtful], repo), *_miscounted(metadata)]
-    untested = find_untested_claim(result)
-    return [*faults, *filter(None, [untested])], ""
-
-
-def _failing_places(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """Where tests failed: possibly in a file that the run itself wrote, which is gone with its copy."""
-    tests = metadata.get("tests")
-    failures = tests.get("failures") if isinstance(tests, Mapping) else None
-    for failure in failures if isinstance(failures, list | tuple) else ():
-        if isinstance(failure, Mapping) and isinstance(failure.get("source"), str):
-            yield failure["source"]
+    unfound = _unfound([claim for claim in claimed if claim not in doubtful], repo)
+    return [*unfound, *_miscounted(metadata), *filter(None, [find_untested_claim(result)])], ""
 
 
 def _sources(value: Any, depth: int = 0) -> Iterator[str]:
@@ -219,18 +209,17 @@ def find_untested_claim(result: Mapping[str, Any]) -> str:
     Checked are results of thinking by agents that change code: the engineer, and those with a record of
     commands. The last run by an action is in the metadata as ``tests``; that it passed is rerun elsewhere.
     """
-    metadata = result.get("metadata")
-    if not isinstance(metadata, Mapping):
-        return ""
+    metadata = as_mapping(result.get("metadata"))
     changes_code = "commands" in metadata or ("steps" in metadata and result.get("agent") == CODER)
     said = next(_test_claims(str(result.get("output") or "")), "") if changes_code else ""
     if not said:
         return ""
-    tests = metadata.get("tests")
-    if isinstance(tests, Mapping) and "exit_code" in tests:
+    tests = as_mapping(metadata.get("tests"))
+    if "exit_code" in tests:
         ended = tests["exit_code"]
         return f"it says {said!r}, but its last run of them ended with exit code {ended}" if ended else ""
-    runs = [run for run in _recorded_runs(metadata) if TESTING.search(str(run.get("command", "")))]
+    commands = map(as_mapping, as_list(metadata.get("commands")))
+    runs = [run for run in commands if TESTING.search(str(run.get("command", "")))]
     if not runs:
         return f"it says {said!r}, and no run of them is on record"
     command, ended = str(runs[-1]["command"])[:120], runs[-1].get("exit_code")
@@ -242,8 +231,3 @@ def _test_claims(output: str) -> Iterator[str]:
     for sentence in re.split(r"(?<=[.!?;])\s+|\n+", own):
         if (found := PASSING.search(sentence)) and not DOUBT.search(sentence):
             yield found[0][:80]
-
-
-def _recorded_runs(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    commands = metadata.get("commands")
-    return [run for run in commands if isinstance(run, Mapping)] if isinstance(commands, list | tuple) else []
