@@ -16,8 +16,8 @@ from services.cortex.script import make_command
 from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.llm.protocol import Message
-from shared.sandbox.beneath import Beneath
 from shared.sandbox.command import CommandResult, run_command
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
 from shared.tasks.actions import Outcome
 
@@ -79,7 +79,7 @@ class Coder:
     async def _write(self, code: Code) -> tuple[str, ...]:
         files = {code.path: code.code} | ({code.test_path: code.test_code} if self._check == "test" else {})
         async with changing(self._agent, f"write {', '.join(files)}", repeatable=True) as workspace:
-            with Beneath(workspace) as folder:
+            with ConfinedFolder(workspace) as folder:
                 for path, text in files.items():
                     await asyncio.to_thread(folder.write, path, text.encode())
         return tuple(str(self._workspace / path) for path in files)

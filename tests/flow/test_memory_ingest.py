@@ -24,6 +24,7 @@ from shared.contracts import EdgesQuery, ListQuery, MemoryQuery, MemoryWrite, Me
 from shared.errors import BusUnavailable
 from shared.memory import Memory
 from tests.support.logs import capture_log
+from tests.support.office import Office as RunningOffice
 
 SETTLE = 0.1
 
