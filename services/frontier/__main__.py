@@ -7,14 +7,17 @@ from typing import Any
 
 import msgspec
 
-from services.frontier.brief import Findings, compose_brief, number_sources, save_brief, tell_count
-from services.frontier.discoveries import remember
-from services.frontier.interests import merge_interests, remembered_interests
-from services.frontier.ledger import Ledger, item_key
-from services.frontier.options import read_options
-from services.frontier.relevance import Rater, ratings_of, score_of
-from services.frontier.report import report_discovery
-from services.frontier.sources import Found, Sources
+from services.frontier.brief import (
+    Findings,
+    compose_brief,
+    number_sources,
+    report_discovery,
+    save_brief,
+    tell_count,
+)
+from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests, score_of
+from services.frontier.reported_items import Ledger, item_key, remember
+from services.frontier.sources import Found, Sources, read_options
 from services.frontier.synthesis import find_unknown, synthesize
 from shared.agent.base import Agent
 from shared.agent.process import run

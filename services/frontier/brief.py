@@ -1,4 +1,4 @@
-"""Research briefs: Markdown in which every citation leads to its source."""
+"""Research briefs in Markdown, in which every citation leads to its source, and the report of a discovery."""
 
 import re
 import time
@@ -12,7 +12,9 @@ import msgspec
 
 from services.frontier.relevance import ratings_of
 from services.frontier.synthesis import NUMBER
-from shared.skills.papers import abstract_url, judge_confidence
+from shared.contracts import DiscoveryResult
+from shared.skills.papers import abstract_url, cite_papers, judge_confidence
+from shared.tasks.actions import Outcome
 from shared.web.quoting import escape
 
 CITED = re.compile(rf"\s*{NUMBER.pattern}")
@@ -156,3 +158,33 @@ def cut_sentences(text: str, limit: int) -> str:
         return text
     ends = [match.end() for match in re.finditer(r"[.!?](?=\s)", text[: limit + 1])]
     return text[: ends[-1]] if ends else text[: limit - 1].rsplit(" ", 1)[0] + "…"
+
+
+def report_discovery(
+    findings: Findings, wanted: Sequence[str], path: Path, task_id: str, agent: str
+) -> Outcome:
+    """What a daily discovery found, written up at ``path``: its DiscoveryResult in data key ``discovery``."""
+    papers = findings.all_papers()
+    result = DiscoveryResult(
+        task_id=task_id,
+        agent=agent,
+        query=", ".join(wanted) or "news",
+        papers=tuple(papers),
+        news_items=tuple(findings.news),
+        citations=cite_papers(papers) + tuple(item["link"] for item in findings.news),
+        summary=f"{tell_count(len(papers), 'paper')} on {tell_count(len(wanted), 'topic')} and "
+        f"{tell_count(len(findings.news), 'news item')}",
+        output_path=str(path),
+    )
+    told = [f"Not looked up: {problem}" for problem in findings.problems]
+    return Outcome(
+        output="\n".join([f"{result.summary}, written up in {path}", *told, *findings.notes]),
+        data={
+            "discovery": result.to_dict(),
+            "problems": findings.problems,
+            "notes": findings.notes,
+            "confidence": judge_confidence(len(papers)),
+        },
+        evidence_refs=result.citations,
+        output_paths=(str(path),),
+    )

@@ -1,18 +1,97 @@
-"""Where papers and news come from: arXiv and the feeds, asked no more often than the options say."""
+"""The sources: arXiv and the feeds, each asked at most once in some hours, and the options of the profile."""
 
 import asyncio
+import contextlib
+import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
-from services.frontier.cache import Cache
-from services.frontier.options import Options
-from shared.errors import ActionError
+from shared.errors import ActionError, ConfigError
 from shared.settings import Settings
 from shared.skills.news import drop_duplicates, read_news
-from shared.skills.papers import MOST, build_query, find_papers
+from shared.skills.papers import MOST, PAUSE, RETRIES, build_query, find_papers
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``interests`` are what the daily discovery looks for, with the number of papers for each and of news.
+
+    ``remembered_interests`` is how many more are taken from memory. ``cache_hours`` is how long what a source
+    answered is used again, 0: never. ``arxiv_delay`` is the seconds between requests to arXiv,
+    ``arxiv_retries`` how often one is repeated.
+    """
+
+    interests: tuple[str, ...] = ()
+    remembered_interests: Annotated[int, msgspec.Meta(ge=0, le=50)] = 5
+    papers_per_interest: Annotated[int, msgspec.Meta(ge=1, le=30)] = 3
+    news_items: Annotated[int, msgspec.Meta(ge=0, le=100)] = 5
+    cache_hours: Annotated[float, msgspec.Meta(ge=0, le=1_000)] = 6.0
+    arxiv_delay: Annotated[float, msgspec.Meta(ge=0, le=600)] = PAUSE
+    arxiv_retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = RETRIES
+
+
+def read_options(values: dict[str, Any]) -> Options:
+    """The options in ``values``; raises ConfigError naming the one that is wrong."""
+    try:
+        return msgspec.convert(values, Options)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"The options of the frontier profile are wrong: {error}") from None
+
+
+MAX_CACHED = 500
+"""Answers that are kept; the oldest make room."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer, and when it came (seconds since the epoch)."""
+
+    at: float
+    items: list[dict[str, Any]]
+
+
+class Cache:
+    """Answers by key beneath ``folder``, for ``seconds``; 0 keeps none. What is damaged is missing."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self._folder = folder
+        self._seconds = seconds
+
+    def get(self, *key: str) -> Kept | None:
+        """What was kept under ``key``, unless it is too old; blocks."""
+        try:
+            kept = msgspec.json.decode(self._path(key).read_bytes(), type=Kept)
+        except (OSError, msgspec.MsgspecError, UnicodeError):
+            return None
+        age = time.time() - kept.at
+        return kept if 0 <= age < self._seconds else None
+
+    def put(self, items: list[dict[str, Any]], *key: str) -> Kept:
+        """Keep ``items``; blocks. A full disk only means that they are asked for again."""
+        kept = Kept(at=time.time(), items=items)
+        if self._seconds:
+            try:
+                self._write(self._path(key), msgspec.json.encode(kept))
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self._path(key).with_suffix(".part").unlink()
+        return kept
+
+    def _write(self, path: Path, data: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".part")
+        draft.write_bytes(data)
+        draft.replace(path)
+        files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
+        for old in files[:-MAX_CACHED]:
+            old.unlink(missing_ok=True)
+
+    def _path(self, key: tuple[str, ...]) -> Path:
+        digest = hashlib.sha256("\0".join(key).encode("utf-8", "replace")).hexdigest()
+        return self._folder / f"{digest[:32]}.json"
+
 
 CANDIDATES = 5
 """How many times more papers are asked for than are reported: most of the newest were reported before."""

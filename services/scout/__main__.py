@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from services.scout.citations import check_citations
-from services.scout.reading import parse
+from services.scout.document_parsers import parse
 from services.scout.repository import describe, read_repository, sources
 from services.scout.research import CITING, Researcher
 from shared.agent.base import Agent

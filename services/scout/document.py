@@ -68,7 +68,7 @@ class Builder:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.references: list[Reference] = []
+        self._references: list[Reference] = []
         self._sections: list[Section] = []
         self._titles: list[tuple[int, str]] = []
         self._line = 1
@@ -91,11 +91,15 @@ class Builder:
         if text.strip():
             self._codes.append(Code(text=text, line=line, language=language.lower()))
 
+    def add_reference(self, target: str, line: int, *, link: bool) -> None:
+        """A link's target, or what is put between backticks."""
+        self._references.append(Reference(target=target, line=line, link=link))
+
     def build(self) -> Document:
         """The document from everything added so far."""
         self._close()
         return Document(
-            path=self.path, sections=tuple(self._sections), references=tuple(self.references), text=self.text
+            path=self.path, sections=tuple(self._sections), references=tuple(self._references), text=self.text
         )
 
     def _close(self) -> None:
@@ -112,7 +116,7 @@ class Builder:
         self._paragraphs, self._codes = [], []
 
 
-def blocks(text: str) -> Iterator[tuple[int, list[str]]]:
+def split_blocks(text: str) -> Iterator[tuple[int, list[str]]]:
     """Runs of lines between empty ones, each with the number of its first line."""
     block: list[str] = []
     for number, row in enumerate([*text.splitlines(), ""], start=1):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.scout.wording import code, count, listing, say
+from services.scout.statements import code, count, listing, say
 from shared.contracts.checkup import Statement
 from shared.web.quoting import clean
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from services.frontier.__main__ import Frontier
-from services.frontier.ledger import Ledger
+from services.frontier.reported_items import Ledger
 from services.memory.__main__ import MemoryService
 from services.memory.model import fetch
 from shared.bus.claim import pending

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.frontier.brief import Findings, compose_brief, cut_sentences, save_brief
-from services.frontier.options import read_options
+from services.frontier.sources import read_options
 from shared.errors import ConfigError
 from shared.skills.papers import judge_confidence
 from shared.web.quoting import escape

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.frontier.cache import Cache
-from services.frontier.interests import choose_interests, merge_interests, shorten_topic
-from services.frontier.ledger import item_key
-from services.frontier.relevance import scale, score_of
+from services.frontier.relevance import choose_interests, merge_interests, scale, score_of, shorten_topic
+from services.frontier.reported_items import item_key
+from services.frontier.sources import Cache
 from services.frontier.synthesis import Claim, Synthesis, find_invented, find_unknown
 from shared.contracts import Node
 

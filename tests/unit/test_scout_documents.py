@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.scout.commands import commands_in_yaml, read_commands
+from services.scout.build_instructions import commands_in_yaml, read_commands
 from services.scout.document import Document
-from services.scout.reading import parse
+from services.scout.document_parsers import parse
 from shared.web.quoting import LIMIT, quote
 
 MARKDOWN = """---

@@ -1,17 +1,16 @@
-"""What a repository's documents leave open, or contradict."""
+"""What a repository leaves open, or contradicts."""
 
 import re
 from collections import Counter
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from services.scout.building import ci_files, targets_of
-from services.scout.commands import all_commands
+from services.scout.build_instructions import all_commands, ci_files, targets_of
 from services.scout.document import Document
-from services.scout.languages import Survey
+from services.scout.layout import Survey
 from services.scout.manifest import Manifest
-from services.scout.python_project import lowest_python
-from services.scout.wording import code, listing, say
+from services.scout.python_manifest import lowest_python
+from services.scout.statements import code, listing, say
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.tree import Tree, read_text

@@ -1,4 +1,4 @@
-"""Statements made from what a repository says, cleaned so that they can be shown anywhere."""
+"""Statements about a repository, cleaned so that they can be shown anywhere."""
 
 from shared.contracts.checkup import Statement
 from shared.web.quoting import clean

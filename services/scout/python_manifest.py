@@ -1,4 +1,4 @@
-"""What a Python project declares about itself in pyproject.toml, setup.cfg or setup.py."""
+"""What a Python project declares in pyproject.toml, setup.cfg or setup.py."""
 
 import ast
 import configparser
@@ -7,7 +7,7 @@ import tomllib
 from typing import Any
 
 from services.scout.manifest import Lines, Manifest, table
-from services.scout.wording import code, listing, say
+from services.scout.statements import code, listing, say
 from shared.contracts.checkup import Statement
 from shared.source.syntax import parse_module
 from shared.web.quoting import clean
