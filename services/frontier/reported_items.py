@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from services.frontier.brief import address_of
+from services.frontier.brief import item_url
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.contracts import DiscoveryResult, Node, Source, Task
 from shared.errors import BusError, BusUnavailable, Conflict
 from shared.memory import Memory, WriteRefused
@@ -20,18 +21,18 @@ VERSION = re.compile(r"v\d+$")
 PAPER = re.compile(
     r"https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/(?P<id>\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?/?(?:[?#].*)?"
 )
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 """Records that are looked up side by side."""
 
 
-class Ledger:
+class ReportedItems:
     """The items one agent reported, each under a record that names the task."""
 
     def __init__(self, bus: Bus, agent: str) -> None:
         self._bus = bus
         self._agent = agent
 
-    async def fresh(self, items: Sequence[dict[str, Any]], task: Task) -> list[dict[str, Any]]:
+    async def unreported(self, items: Sequence[dict[str, Any]], task: Task) -> list[dict[str, Any]]:
         """The items, each once, that no other task reported.
 
         An earlier attempt at the same task does not count: it may have ended before anybody saw its report.
@@ -40,31 +41,31 @@ class Ledger:
         reporters = await self._reporters(keys)
         return [item for key, item in keys.items() if reporters[key] in ("", task.task_id)]
 
-    async def marks(
+    async def entries(
         self, items: Sequence[dict[str, Any]], task: Task, *, exclusive: bool = True
     ) -> list[Entry]:
-        """What to store so that no other task reports ``items``; nothing for those that are marked.
+        """The records that keep other tasks from reporting ``items``; none for those that have one.
 
-        Raises Conflict where another task reported one of them meanwhile, unless it is not ``exclusive``:
-        the task is then tried again, and leaves that one out.
+        Raises Conflict if another task reported one of them meanwhile and ``exclusive`` is set: the task is
+        then tried again, without that item.
         """
         keys = {item_key(item): item for item in items}
         reporters = await self._reporters(keys)
         if exclusive and any(reporter not in ("", task.task_id) for reporter in reporters.values()):
             raise Conflict("What it found was reported by another task meanwhile")
-        return [self._mark(key, item, task) for key, item in keys.items() if not reporters[key]]
+        return [self._entry(key, item, task) for key, item in keys.items() if not reporters[key]]
 
     async def _reporters(self, keys: Iterable[str]) -> Mapping[str, str]:
-        gate = asyncio.Semaphore(AT_ONCE)
+        gate = asyncio.Semaphore(MAX_CONCURRENT)
 
         async def look_up(key: str) -> tuple[str, str]:
             async with gate:
-                stored = await self._bus.last(subjects.OFFICE, self._subject(key))
-            return key, DiscoveryResult.from_json(stored.data).task_id if stored else ""
+                record = await read_record(self._bus, self._subject(key), DiscoveryResult)
+            return key, record.value.task_id if record else ""
 
         return dict(await asyncio.gather(*map(look_up, keys)))
 
-    def _mark(self, key: str, item: Mapping[str, Any], task: Task) -> Entry:
+    def _entry(self, key: str, item: Mapping[str, Any], task: Task) -> Entry:
         title = str(item.get("title", ""))[:300]
         reported = DiscoveryResult(
             sender=self._agent,
@@ -82,9 +83,9 @@ class Ledger:
 
 
 def item_key(item: Mapping[str, Any]) -> str:
-    """What tells an item from others: the paper without its version, or the address of the news.
+    """The identity of an item: the paper's id without its version, or the address of the news.
 
-    News that is nothing but a paper of arXiv, as the feeds of its archives have it, is that paper.
+    News that is a paper of arXiv, as in the feeds of its archives, is that paper.
     """
     if "arxiv_id" in item:
         return f"arxiv:{VERSION.sub('', str(item['arxiv_id']))}"
@@ -94,13 +95,15 @@ def item_key(item: Mapping[str, Any]) -> str:
 
 
 IMPORTANCE = 0.4
-"""What was found, and nobody has looked at yet: above what briefings leave out, below what people say."""
+"""Of an item that no person has read: above what briefings leave out, below what people say."""
 
 
-async def remember(memory: Memory, agent: str, items: Sequence[Mapping[str, Any]], topic: str) -> str:
-    """Remember ``items``; returns "" or a sentence that says what memory did not take.
+async def store_discoveries(
+    memory: Memory, agent: str, items: Sequence[Mapping[str, Any]], topic: str
+) -> str:
+    """Add ``items`` to memory; returns "" or a sentence about what memory did not accept.
 
-    An item found again is the same node. What the write gate refuses, since memory has it, is left to it.
+    An item found again has the same node id. Items that the write gate refuses are in memory already.
     """
     if not items:
         return ""
@@ -110,7 +113,7 @@ async def remember(memory: Memory, agent: str, items: Sequence[Mapping[str, Any]
             await memory.add(*nodes)
             return ""
         except WriteRefused:
-            refused = [node for node in nodes if not await _is_taken(memory, node)]
+            refused = [node for node in nodes if not await _is_accepted(memory, node)]
     except BusUnavailable as error:
         return f"Not in memory yet: {error}"
     except BusError as error:
@@ -118,7 +121,7 @@ async def remember(memory: Memory, agent: str, items: Sequence[Mapping[str, Any]
     return f"Memory had {len(refused)} of {len(nodes)} items already." if refused else ""
 
 
-async def _is_taken(memory: Memory, node: Node) -> bool:
+async def _is_accepted(memory: Memory, node: Node) -> bool:
     try:
         await memory.add(node)
     except WriteRefused:
@@ -136,11 +139,11 @@ def make_node(item: Mapping[str, Any], agent: str, topic: str) -> Node:
         id=f"discovery-{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()[:32]}",
         kind="observation",
         title=clean(f"{'Paper' if paper else 'News'}: {item['title']}", 250),
-        body=f"{clean(said, 1_500)}\n\nSource: {address_of(item)}".strip(),
+        body=f"{clean(said, 1_500)}\n\nSource: {item_url(item)}".strip(),
         tags=("discovery", "paper" if paper else "news"),
         metadata={
             **{name: item[name] for name in kept if name in item},
-            "url": address_of(item),
+            "url": item_url(item),
             "topic": clean(topic, 300),
         },
         source=Source(agent=agent, channel="arxiv" if paper else "feed"),

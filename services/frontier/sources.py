@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from shared.errors import ActionError, ConfigError
+from shared.files import write_atomically
 from shared.settings import Settings
 from shared.skills.news import drop_duplicates, read_news
 from shared.skills.papers import MOST, PAUSE, RETRIES, build_query, find_papers
@@ -19,8 +20,8 @@ from shared.skills.papers import MOST, PAUSE, RETRIES, build_query, find_papers
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``interests`` are what the daily discovery looks for, with the number of papers for each and of news.
 
-    ``remembered_interests`` is how many more are taken from memory. ``cache_hours`` is how long what a source
-    answered is used again, 0: never. ``arxiv_delay`` is the seconds between requests to arXiv,
+    ``remembered_interests`` is how many more are taken from memory. ``cache_hours`` is how long a source's
+    answer is used again (0: never). ``arxiv_delay`` is the seconds between requests to arXiv,
     ``arxiv_retries`` how often one is repeated.
     """
 
@@ -33,7 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     arxiv_retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = RETRIES
 
 
-def read_options(values: dict[str, Any]) -> Options:
+def parse_options(values: dict[str, Any]) -> Options:
     """The options in ``values``; raises ConfigError naming the one that is wrong."""
     try:
         return msgspec.convert(values, Options)
@@ -42,51 +43,42 @@ def read_options(values: dict[str, Any]) -> Options:
 
 
 MAX_CACHED = 500
-"""Answers that are kept; the oldest make room."""
+"""How many answers are cached; the oldest are removed."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer, and when it came (seconds since the epoch)."""
+class CachedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A source's answer, and when it came (seconds since the epoch)."""
 
     at: float
     items: list[dict[str, Any]]
 
 
-class Cache:
-    """Answers by key beneath ``folder``, for ``seconds``; 0 keeps none. What is damaged is missing."""
+class AnswerCache:
+    """Answers by key in ``folder``, for ``seconds`` (0: no cache). A damaged file counts as missing."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self._folder = folder
         self._seconds = seconds
 
-    def get(self, *key: str) -> Kept | None:
-        """What was kept under ``key``, unless it is too old; blocks."""
+    def get(self, *key: str) -> CachedAnswer | None:
+        """The answer stored under ``key``, unless it is too old; blocks."""
         try:
-            kept = msgspec.json.decode(self._path(key).read_bytes(), type=Kept)
+            cached = msgspec.json.decode(self._path(key).read_bytes(), type=CachedAnswer)
         except (OSError, msgspec.MsgspecError, UnicodeError):
             return None
-        age = time.time() - kept.at
-        return kept if 0 <= age < self._seconds else None
+        age = time.time() - cached.at
+        return cached if 0 <= age < self._seconds else None
 
-    def put(self, items: list[dict[str, Any]], *key: str) -> Kept:
-        """Keep ``items``; blocks. A full disk only means that they are asked for again."""
-        kept = Kept(at=time.time(), items=items)
+    def put(self, items: list[dict[str, Any]], *key: str) -> CachedAnswer:
+        """Store ``items``; blocks. If the disk is full they are only fetched again."""
+        answer = CachedAnswer(at=time.time(), items=items)
         if self._seconds:
-            try:
-                self._write(self._path(key), msgspec.json.encode(kept))
-            except OSError:
-                with contextlib.suppress(OSError):
-                    self._path(key).with_suffix(".part").unlink()
-        return kept
-
-    def _write(self, path: Path, data: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".part")
-        draft.write_bytes(data)
-        draft.replace(path)
-        files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
-        for old in files[:-MAX_CACHED]:
-            old.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                write_atomically(self._path(key), msgspec.json.encode(answer))
+                files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
+                for old in files[:-MAX_CACHED]:
+                    old.unlink(missing_ok=True)
+        return answer
 
     def _path(self, key: tuple[str, ...]) -> Path:
         digest = hashlib.sha256("\0".join(key).encode("utf-8", "replace")).hexdigest()
@@ -100,8 +92,8 @@ FEED_ITEMS = 100
 NEVER = float("inf")
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What sources gave; ``problems`` say which did not answer, ``at`` is when the oldest of it was read."""
+class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of sources; ``problems`` say which did not answer, ``at`` is when the oldest was read."""
 
     items: list[dict[str, Any]] = []
     problems: list[str] = []
@@ -114,13 +106,13 @@ class Sources:
     def __init__(self, settings: Settings, options: Options) -> None:
         self._settings = settings
         self._options = options
-        self._cache = Cache(settings.state_dir / "cache" / "frontier", options.cache_hours * 3_600)
+        self._cache = AnswerCache(settings.state_dir / "cache" / "frontier", options.cache_hours * 3_600)
 
-    async def papers(self, topic: str, count: int, *, newest: bool = False) -> Found:
+    async def papers(self, topic: str, count: int, *, newest: bool = False) -> SourceAnswer:
         """The ``count`` most relevant (or newest) papers on ``topic``; raises ActionError as find_papers."""
         key = ("papers", self._settings.arxiv_url, build_query(topic), str(count), str(newest))
-        kept = await asyncio.to_thread(self._cache.get, *key)
-        if kept is None:
+        cached = await asyncio.to_thread(self._cache.get, *key)
+        if cached is None:
             found = await find_papers(
                 topic,
                 count,
@@ -129,13 +121,13 @@ class Sources:
                 delay=self._options.arxiv_delay,
                 retries=self._options.arxiv_retries,
             )
-            kept = await asyncio.to_thread(self._cache.put, found, *key)
-        return Found(items=kept.items, at=kept.at)
+            cached = await asyncio.to_thread(self._cache.put, found, *key)
+        return SourceAnswer(items=cached.items, at=cached.at)
 
-    async def papers_on(self, topics: Sequence[str]) -> tuple[dict[str, Found], list[str]]:
+    async def papers_by_topic(self, topics: Sequence[str]) -> tuple[dict[str, SourceAnswer], list[str]]:
         """New papers by topic; after the first failure the other topics are named, not tried one by one."""
         count = min(MOST, CANDIDATES * self._options.papers_per_interest)
-        found: dict[str, Found] = {}
+        found: dict[str, SourceAnswer] = {}
         for position, topic in enumerate(topics):
             try:
                 found[topic] = await self.papers(topic, count, newest=True)
@@ -143,26 +135,26 @@ class Sources:
                 return found, [f"{error.cause}. Not looked up: {', '.join(topics[position:])}"]
         return found, []
 
-    async def news(self) -> Found:
+    async def news(self) -> SourceAnswer:
         """The newest items of all feeds, without duplicates; a broken one does not stop the others."""
         answers = await asyncio.gather(*map(self._feed, self._settings.feeds))
         items = [item for answer in answers for item in answer.items]
         newest = sorted(items, key=lambda item: str(item["published"]), reverse=True)
-        return Found(
+        return SourceAnswer(
             items=drop_duplicates(newest),
             problems=[problem for answer in answers for problem in answer.problems],
             at=min((answer.at for answer in answers), default=NEVER),
         )
 
-    async def _feed(self, url: str) -> Found:
-        kept = await asyncio.to_thread(self._cache.get, "feed", url)
-        if kept is not None:
-            return Found(items=kept.items, at=kept.at)
+    async def _feed(self, url: str) -> SourceAnswer:
+        cached = await asyncio.to_thread(self._cache.get, "feed", url)
+        if cached is not None:
+            return SourceAnswer(items=cached.items, at=cached.at)
         settings = self._settings
         news = await read_news(
             [url], FEED_ITEMS, timeout=settings.http_timeout, private_hosts=settings.private_hosts
         )
         if news.problems:
-            return Found(items=list(news.items), problems=list(news.problems), at=time.time())
-        kept = await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)
-        return Found(items=kept.items, at=kept.at)
+            return SourceAnswer(items=list(news.items), problems=list(news.problems), at=time.time())
+        cached = await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)
+        return SourceAnswer(items=cached.items, at=cached.at)

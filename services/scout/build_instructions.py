@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from services.scout.document import Code, Document
-from services.scout.statements import code, listing, say
+from services.scout.statements import cite, format_code, format_list
 from shared.contracts.checkup import Statement
 from shared.source.tree import Tree, read_text
 from shared.web.quoting import clean
@@ -35,11 +35,11 @@ def read_commands(document: Document, limit: int = 8) -> list[Statement]:
         if not any(HEADINGS.search(title) for title in section.titles):
             continue
         for block in section.codes:
-            found = commands_of(block)[:4]
+            found = commands_in(block)[:4]
             if found:
                 title = clean(section.title, 60)
-                shown = ", ".join(code(words) for _, words in found)
-                statements.append(say(f"{title}: {shown}", document.path, found[0][0]))
+                shown = ", ".join(format_code(words) for _, words in found)
+                statements.append(cite(f"{title}: {shown}", document.path, found[0][0]))
     return statements[:limit]
 
 
@@ -47,10 +47,10 @@ def all_commands(document: Document) -> Iterator[tuple[int, str]]:
     """Every command in the document's blocks of code, with its line."""
     for section in document.sections:
         for block in section.codes:
-            yield from commands_of(block)
+            yield from commands_in(block)
 
 
-def commands_of(block: Code) -> list[tuple[int, str]]:
+def commands_in(block: Code) -> list[tuple[int, str]]:
     """The commands in a block, each with its line; none where it is no block of shell commands."""
     if block.language not in SHELLS and block.language not in ("", "text", "none"):
         return []
@@ -142,7 +142,7 @@ def read_building(tree: Tree) -> list[Statement]:
     for path in tree.files:
         if path in MAKEFILES:
             statements += read_makefile(path, read_text(tree.root, path))
-    statements += [say(text, path) for path, text in OTHERS.items() if path in tree.files]
+    statements += [cite(text, path) for path, text in OTHERS.items() if path in tree.files]
     for path in [path for path in tree.files if path.count("/") <= 1]:
         name = PurePosixPath(path).name
         if name in ("Dockerfile", "Containerfile"):
@@ -159,7 +159,7 @@ def ci_files(tree: Tree) -> list[str]:
     return [path for path in tree.files if CI.fullmatch(path)]
 
 
-def targets_of(tree: Tree) -> set[str] | None:
+def make_targets(tree: Tree) -> set[str] | None:
     """The names that ``make`` knows; None where there is no Makefile, or it includes others."""
     found: set[str] = set()
     for path in tree.files:
@@ -186,14 +186,16 @@ def read_makefile(path: str, text: str, limit: int = 14) -> list[Statement]:
             continue
         name = match[1].split()[0]
         if match[3]:
-            explained.append(say(f"`make {name}`: {match[3]}", path, number))
+            explained.append(cite(f"`make {name}`: {match[3]}", path, number))
         elif name in USUAL:
             recipe = (
                 rows[number].strip().lstrip("@-")
                 if number < len(rows) and rows[number].startswith("\t")
                 else ""
             )
-            usual.append(say(f"`make {name}`{f' runs {code(recipe)}' if recipe else ''}", path, number))
+            usual.append(
+                cite(f"`make {name}`{f' runs {format_code(recipe)}' if recipe else ''}", path, number)
+            )
     return (explained or usual)[:limit]
 
 
@@ -205,18 +207,13 @@ def _read_dockerfile(path: str, text: str) -> list[Statement]:
         word, _, rest = row.strip().partition(" ")
         if word.upper() == "FROM":
             first = number if not bases else first
-            bases.append(code(re.sub(r"^--\S+\s+", "", rest.strip()).split(" ")[0]))
+            bases.append(format_code(re.sub(r"^--\S+\s+", "", rest.strip()).split(" ")[0]))
         elif word.upper() in ("CMD", "ENTRYPOINT"):
             runs = clean(rest, 100)
     if not bases:
         return []
-    return [
-        say(
-            f"Has a container image on {listing(bases)}{f', which runs {code(runs)}' if runs else ''}",
-            path,
-            first,
-        )
-    ]
+    command = f", which runs {format_code(runs)}" if runs else ""
+    return [cite(f"Has a container image on {format_list(bases)}{command}", path, first)]
 
 
 def _read_compose(path: str, text: str) -> list[Statement]:
@@ -232,7 +229,9 @@ def _read_compose(path: str, text: str) -> list[Statement]:
     line = next(
         (number for number, row in enumerate(text.splitlines(), start=1) if row.startswith("services")), 1
     )
-    return [say(f"`docker compose up` starts {listing([str(name) for name in services], 10)}", path, line)]
+    return [
+        cite(f"`docker compose up` starts {format_list([str(name) for name in services], 10)}", path, line)
+    ]
 
 
 def _read_ci(path: str, text: str) -> list[Statement]:
@@ -246,5 +245,5 @@ def _read_ci(path: str, text: str) -> list[Statement]:
     ordered = sorted(checks.items(), key=lambda item: item[1])[:4]
     if not ordered:
         return []
-    shown = listing([code(words) for words, _ in ordered], 4)
-    return [say(f"Continuous integration runs {shown}", path, ordered[0][1])]
+    shown = format_list([format_code(words) for words, _ in ordered], 4)
+    return [cite(f"Continuous integration runs {shown}", path, ordered[0][1])]

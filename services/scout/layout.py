@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from services.scout.document_parsers import parse
-from services.scout.statements import code, count, listing, say
+from services.scout.statements import cite, format_code, format_count, format_list
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.syntax import parse_module
@@ -76,7 +76,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class CodeSurvey(msgspec.Struct, frozen=True, kw_only=True):
     """Lines by language (largest first), the files of each, and the notes; ``cut`` says what was left out."""
 
     lines: dict[str, int] = {}
@@ -85,7 +85,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     cut: str = ""
 
     @property
-    def code(self) -> tuple[str, ...]:
+    def format_code(self) -> tuple[str, ...]:
         """The programming languages, largest first."""
         return tuple(language for language in self.lines if language not in PROSE)
 
@@ -95,7 +95,7 @@ def language_of(path: str) -> str:
     return BY_SUFFIX.get(PurePosixPath(path).suffix.lower(), "")
 
 
-def survey(tree: Tree, *, seconds: float = 15.0) -> Survey:
+def survey_code(tree: Tree, *, seconds: float = 15.0) -> CodeSurvey:
     """Read the code files of ``tree`` once, for at most ``seconds``."""
     lines: dict[str, int] = {}
     files: dict[str, int] = {}
@@ -116,7 +116,7 @@ def survey(tree: Tree, *, seconds: float = 15.0) -> Survey:
             if language not in PROSE:
                 notes += _notes(path, text)
     ranked = sorted(lines, key=lambda language: (-lines[language], language))
-    return Survey(
+    return CodeSurvey(
         lines={name: lines[name] for name in ranked},
         files={name: files[name] for name in ranked},
         notes=tuple(notes),
@@ -171,7 +171,9 @@ def read_layout(tree: Tree, limit: int = 20) -> list[Statement]:
     entries = [path for path in tree.files if ENTRIES.fullmatch(path) and not is_test(path)]
     for path in sorted(entries, key=lambda path: (path.count("/"), path))[:10]:
         about, line = _about_file(tree, path)
-        statements.append(say(f"{code(path)} is an entry point{f': {about}' if about else ''}", path, line))
+        statements.append(
+            cite(f"{format_code(path)} is an entry point{f': {about}' if about else ''}", path, line)
+        )
     return statements
 
 
@@ -179,12 +181,12 @@ def _describe(tree: Tree, name: str, files: list[str]) -> Statement:
     languages = Counter(language_of(path) for path in files if language_of(path))
     mostly = next((language for language, _ in languages.most_common() if language not in PROSE), "")
     mostly = mostly or next(iter(languages), "")
-    what = f"{count(len(files), 'file')}{f', mostly {mostly}' if mostly else ''}"
+    what = f"{format_count(len(files), 'file')}{f', mostly {mostly}' if mostly else ''}"
     about, source, line = _about_folder(tree, name)
     below = Counter(path.split("/")[1] for path in files if path.count("/") > 1)
-    parts = f"in {listing([folder for folder, _ in below.most_common()], 8)}" if below else ""
+    parts = f"in {format_list([folder for folder, _ in below.most_common()], 8)}" if below else ""
     about = about or KNOWN.get(name.lower(), "") or parts
-    return say(f"{code(name + '/')} holds {what}{f': {about}' if about else ''}", source, line)
+    return cite(f"{format_code(name + '/')} holds {what}{f': {about}' if about else ''}", source, line)
 
 
 def _about_folder(tree: Tree, name: str) -> tuple[str, str, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.scout.statements import code, count, listing, say
+from services.scout.statements import cite, format_code, format_count, format_list
 from shared.contracts.checkup import Statement
 from shared.web.quoting import clean
 
@@ -48,10 +48,10 @@ class Lines:
         rows = enumerate(self.rows[start:], start=start + 1)
         return next((number for number, row in rows if pattern.match(row)), start or 1)
 
-    def say(self, key: str, text: object) -> Statement | None:
+    def cite(self, key: str, text: object) -> Statement | None:
         """A statement of ``text`` from the line of ``key``; None where there is nothing to say."""
         words = clean(text) if isinstance(text, str) else ""
-        return say(words, self.path, self.key(key)) if words else None
+        return cite(words, self.path, self.key(key)) if words else None
 
 
 def table(value: Any, *keys: str) -> dict[str, Any]:
@@ -69,27 +69,35 @@ def read_package_json(path: str, text: str) -> Manifest:
     usual = [name for name in scripts if name.partition(":")[0] in USUAL] or list(scripts)
     needs = {**table(data, "dependencies"), **table(data, "peerDependencies")}
     build = [
-        say(f"{code(f'npm run {name}')}: {code(scripts[name])}", path, lines.key(name, below="scripts"))
+        cite(
+            f"{format_code(f'npm run {name}')}: {format_code(scripts[name])}",
+            path,
+            lines.key(name, below="scripts"),
+        )
         for name in usual[:8]
     ]
     if engine := table(data, "engines").get("node"):
-        build.append(say(f"Needs Node.js {engine}", path, lines.key("engines")))
+        build.append(cite(f"Needs Node.js {engine}", path, lines.key("engines")))
     if needs:
-        build.append(say(f"Depends on {listing(list(needs), 8)}", path, lines.key("dependencies")))
+        build.append(cite(f"Depends on {format_list(list(needs), 8)}", path, lines.key("dependencies")))
     commands = data.get("bin")
     names = list(commands) if isinstance(commands, dict) else [data.get("name", "")] if commands else []
     entries = [
-        say(f"Installs the command {code(str(name))}", path, lines.key("bin")) for name in names if name
+        cite(f"Installs the command {format_code(str(name))}", path, lines.key("bin"))
+        for name in names
+        if name
     ]
     if isinstance(data.get("main"), str):
-        entries.append(say(f"Is imported through {code(data['main'])}", path, lines.key("main")))
+        entries.append(cite(f"Is imported through {format_code(data['main'])}", path, lines.key("main")))
     licence = data.get("license")
     return Manifest(
         path=path,
         name=_text(data, "name"),
-        description=lines.say("description", data.get("description")),
-        version=lines.say("version", data.get("version")),
-        licence=lines.say("license", licence if isinstance(licence, str) else table(licence).get("type")),
+        description=lines.statement("description", data.get("description")),
+        version=lines.statement("version", data.get("version")),
+        licence=lines.statement(
+            "license", licence if isinstance(licence, str) else table(licence).get("type")
+        ),
         build=tuple(build),
         entries=tuple(entries[:8]),
         scripts=tuple(scripts),
@@ -102,7 +110,7 @@ def read_cargo(path: str, text: str) -> Manifest:
     lines = Lines(path, text)
     package = table(data, "package") or table(data, "workspace", "package")
     build = [
-        say(
+        cite(
             "Built and tested by Cargo: `cargo build`, `cargo test`",
             path,
             lines.find(r"^\[(package|workspace)"),
@@ -111,18 +119,22 @@ def read_cargo(path: str, text: str) -> Manifest:
     if members := table(data, "workspace").get("members"):
         names = [str(member) for member in members] if isinstance(members, list) else []
         build.append(
-            say(f"A workspace of {count(len(names), 'member')}: {listing(names)}", path, lines.key("members"))
+            cite(
+                f"A workspace of {format_count(len(names), 'member')}: {format_list(names)}",
+                path,
+                lines.key("members"),
+            )
         )
     if isinstance(edition := package.get("edition"), str):
         version = package.get("rust-version")
         needs = f", needs Rust {version}" if isinstance(version, str) else ""
-        build.append(say(f"Rust edition {edition}{needs}", path, lines.key("edition")))
+        build.append(cite(f"Rust edition {edition}{needs}", path, lines.key("edition")))
     return Manifest(
         path=path,
         name=_text(package, "name"),
-        description=lines.say("description", package.get("description")),
-        version=lines.say("version", package.get("version")),
-        licence=lines.say("license", package.get("license")),
+        description=lines.statement("description", package.get("description")),
+        version=lines.statement("version", package.get("version")),
+        licence=lines.statement("license", package.get("license")),
         build=tuple(build),
     )
 
@@ -132,9 +144,11 @@ def read_go_mod(path: str, text: str) -> Manifest:
     lines = Lines(path, text)
     module = re.search(r"^module\s+(\S+)", text, re.MULTILINE)
     version = re.search(r"^go\s+(\S+)", text, re.MULTILINE)
-    build = [say("Built and tested by Go: `go build ./...`, `go test ./...`", path, lines.find(r"^module\s"))]
+    build = [
+        cite("Built and tested by Go: `go build ./...`, `go test ./...`", path, lines.find(r"^module\s"))
+    ]
     if version:
-        build.append(say(f"Needs Go {version[1]}", path, lines.find(r"^go\s")))
+        build.append(cite(f"Needs Go {version[1]}", path, lines.find(r"^go\s")))
     name = re.sub(r"/v\d+$", "", module[1]).rsplit("/", 1)[-1] if module else ""
     return Manifest(path=path, name=name, build=tuple(build))
 
@@ -144,17 +158,17 @@ def read_composer(path: str, text: str) -> Manifest:
     data = _object(json.loads(text))
     lines = Lines(path, text)
     scripts = list(table(data, "scripts"))
-    build = [say("Installed by Composer: `composer install`", path)]
+    build = [cite("Installed by Composer: `composer install`", path)]
     build += [
-        say(f"`composer {name}` is a script of the project", path, lines.key(name)) for name in scripts[:8]
+        cite(f"`composer {name}` is a script of the project", path, lines.key(name)) for name in scripts[:8]
     ]
     licence = data.get("license")
     return Manifest(
         path=path,
         name=_text(data, "name"),
-        description=lines.say("description", data.get("description")),
-        version=lines.say("version", data.get("version")),
-        licence=lines.say("license", licence),
+        description=lines.statement("description", data.get("description")),
+        version=lines.statement("version", data.get("version")),
+        licence=lines.statement("license", licence),
         build=tuple(build),
     )
 

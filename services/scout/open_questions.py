@@ -5,12 +5,12 @@ from collections import Counter
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from services.scout.build_instructions import all_commands, ci_files, targets_of
+from services.scout.build_instructions import all_commands, ci_files, make_targets
 from services.scout.document import Document
-from services.scout.layout import Survey
+from services.scout.layout import CodeSurvey
 from services.scout.manifest import Manifest
 from services.scout.python_manifest import lowest_python
-from services.scout.statements import code, listing, say
+from services.scout.statements import cite, format_code, format_list
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.tree import Tree, read_text
@@ -31,25 +31,25 @@ NAMED_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.[A-Za-z0-9]{1,6}")
 
 
 def read_questions(
-    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: Survey
+    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
 ) -> list[Statement]:
     """The open questions: what is missing, then contradictions, then the authors' own notes."""
     return [
         *_missing(tree, readmes, manifests, found),
-        *(say(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
+        *(cite(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
         *_contradictions(tree, readmes, manifests),
-        *[statement for readme in readmes[:1] for statement in _dangling(tree, readme)],
+        *[statement for readme in readmes[:1] for statement in _broken_references(tree, readme)],
         *_notes(found),
-        *(say(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
+        *(cite(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
     ]
 
 
 def _missing(
-    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: Survey
+    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
 ) -> list[Statement]:
     gaps = []
     if not tree.files:
-        return [say("The folder holds no files that can be read: what is meant to be here?", ".")]
+        return [cite("The folder holds no files that can be read: what is meant to be here?", ".")]
     if not readmes:
         gaps.append("There is no README: what is this for, and how is it used?")
     if not _licence_files(tree) and not any(manifest.licence for manifest in manifests):
@@ -58,7 +58,7 @@ def _missing(
         gaps.append("No tests were found: how is a change known to be right?")
     if found.code and not ci_files(tree):
         gaps.append("No continuous integration is configured: who runs the checks?")
-    return [say(gap, ".") for gap in gaps]
+    return [cite(gap, ".") for gap in gaps]
 
 
 def _licence_files(tree: Tree) -> list[str]:
@@ -77,10 +77,10 @@ def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     ]
     # a manifest that names no version reads it from the package, and there is nothing to compare
     declared += _package_versions(tree, manifests) if declared else []
-    if len({_normal(version.text) for version in declared}) < 2:
+    if len({_normalise(version.text) for version in declared}) < 2:
         return []
-    shown = listing([f"{version.text} ({version.source})" for version in declared], 6)
-    return [say(f"Which version is this? The files disagree: {shown}", *_place(declared[0]))]
+    shown = format_list([f"{version.text} ({version.source})" for version in declared], 6)
+    return [cite(f"Which version is this? The files disagree: {shown}", *_source_parts(declared[0]))]
 
 
 def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -94,15 +94,15 @@ def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[State
             text = read_text(tree.root, path)
             match = re.search(r"""^__version__(?:\s*:\s*\w+)?\s*=\s*["']([^"']+)["']""", text, re.MULTILINE)
             if match:
-                versions.append(say(match[1], path, text.count("\n", 0, match.start()) + 1))
+                versions.append(cite(match[1], path, text.count("\n", 0, match.start()) + 1))
     return versions
 
 
-def _normal(version: str) -> str:
+def _normalise(version: str) -> str:
     return re.sub(r"^v|[^0-9a-z.]", "", version.lower())
 
 
-def _place(statement: Statement) -> tuple[str, int]:
+def _source_parts(statement: Statement) -> tuple[str, int]:
     path, _, line = statement.source.rpartition(":")
     return (path, int(line)) if line.isdigit() else (statement.source, 0)
 
@@ -117,7 +117,7 @@ def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
         declared = manifest.licence
         if holds and declared and len(declared.text) < 60 and _differs(holds, declared.text):
             text = f"Which licence holds? {declared.source} declares {declared.text}, {files[0]} is {holds}"
-            return [say(text, *_place(declared))]
+            return [cite(text, *_source_parts(declared))]
     return []
 
 
@@ -138,27 +138,27 @@ def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[S
                 text = (
                     f"Which Python is needed? The README says {match[0]}, {wanted.source} says {wanted.text}"
                 )
-                return [say(text, readme.path, number)]
+                return [cite(text, readme.path, number)]
     return []
 
 
-def _dangling(tree: Tree, readme: Document) -> list[Statement]:
+def _broken_references(tree: Tree, readme: Document) -> list[Statement]:
     missing: dict[str, int] = {}
     places = {*tree.files, *(str(parent) for path in tree.files for parent in PurePosixPath(path).parents)}
     tops = {path.split("/")[0] for path in tree.files if "/" in path}
     for reference in readme.references:
-        path = _local(reference.target) if reference.link else _named(reference.target, tops)
+        path = _local_path(reference.target) if reference.link else _named_path(reference.target, tops)
         # what the reading left out (ignored, a link, beyond a cut) may still be there
         if path and path not in places and not (tree.root / path).exists():
             missing.setdefault(path, reference.line)
     statements = [
-        say(f"The README names {code(path)}, which does not exist", readme.path, line)
+        cite(f"The README names {format_code(path)}, which does not exist", readme.path, line)
         for path, line in missing.items()
     ]
     return [*statements[:8], *_unknown_targets(tree, readme)]
 
 
-def _local(target: str) -> str:
+def _local_path(target: str) -> str:
     try:
         parts = urlsplit(target)
     except ValueError:
@@ -177,7 +177,7 @@ def _local(target: str) -> str:
     return path if "." in path or target.endswith("/") else ""
 
 
-def _named(target: str, tops: set[str]) -> str:
+def _named_path(target: str, tops: set[str]) -> str:
     return (
         target
         if NAMED_FILE.fullmatch(target) and target.split("/", maxsplit=1)[0] in tops and ".." not in target
@@ -186,26 +186,30 @@ def _named(target: str, tops: set[str]) -> str:
 
 
 def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:
-    known = targets_of(tree)
+    known = make_targets(tree)
     if known is None:
         return []
     for line, words in all_commands(readme):
         match = re.match(r"make\s+([a-z][\w-]*)\b(?![=/])", words)
         if match and match[1] not in known:
             return [
-                say(f"The README says {code(match[0])}, which the Makefile does not know", readme.path, line)
+                cite(
+                    f"The README says {format_code(match[0])}, which the Makefile does not know",
+                    readme.path,
+                    line,
+                )
             ]
     return []
 
 
-def _notes(found: Survey) -> list[Statement]:
+def _notes(found: CodeSurvey) -> list[Statement]:
     if not found.notes:
         return []
     kinds = Counter(note.kind for note in found.notes)
-    counted = listing([f"{number:,} {kind}" for kind, number in kinds.most_common()])
+    counted = format_list([f"{number:,} {kind}" for kind, number in kinds.most_common()])
     first = [
         f"{note.file}:{note.line}{f' ({clean(note.text, 60)})' if note.text else ''}"
         for note in found.notes[:3]
     ]
-    text = f"The authors left {counted} in the code: {listing(first, 3)}"
-    return [say(text, found.notes[0].file, found.notes[0].line)]
+    text = f"The authors left {counted} in the code: {format_list(first, 3)}"
+    return [cite(text, found.notes[0].file, found.notes[0].line)]

@@ -7,7 +7,7 @@ import tomllib
 from typing import Any
 
 from services.scout.manifest import Lines, Manifest, table
-from services.scout.statements import code, listing, say
+from services.scout.statements import cite, format_code, format_list
 from shared.contracts.checkup import Statement
 from shared.source.syntax import parse_module
 from shared.web.quoting import clean
@@ -23,16 +23,18 @@ def read_pyproject(path: str, text: str) -> Manifest:
     key = "requires-python" if "requires-python" in project else "python"
     build = _backend(data, lines) + _needs(project, lines) + _settings(data, lines)
     if isinstance(python, str):
-        build.insert(0, say(f"Needs Python {python}", path, lines.key(key)))
+        build.insert(0, cite(f"Needs Python {python}", path, lines.key(key)))
     return Manifest(
         path=path,
         name=clean(str(project.get("name", "")), 100),
-        description=lines.say("description", project.get("description")),
-        version=lines.say("version", project.get("version")),
-        licence=lines.say("license", licence if isinstance(licence, str) else table(licence).get("text")),
+        description=lines.statement("description", project.get("description")),
+        version=lines.statement("version", project.get("version")),
+        licence=lines.statement(
+            "license", licence if isinstance(licence, str) else table(licence).get("text")
+        ),
         build=tuple(build),
         entries=tuple(_commands(table(project, "scripts"), lines)),
-        python=lines.say(key, python),
+        python=lines.statement(key, python),
     )
 
 
@@ -50,21 +52,21 @@ def read_setup_cfg(path: str, text: str) -> Manifest:
         else {}
     )
     python = parser.get("options", "python_requires", fallback="")
-    build = [say("Built by setuptools: `pip install .`", path, lines.find(r"^\[metadata\]"))] if data else []
+    build = [cite("Built by setuptools: `pip install .`", path, lines.find(r"^\[metadata\]"))] if data else []
     if python:
-        build.append(say(f"Needs Python {python}", path, lines.key("python_requires")))
+        build.append(cite(f"Needs Python {python}", path, lines.key("python_requires")))
     scripts = parser.get("options.entry_points", "console_scripts", fallback="") or ""
     pairs = dict(row.split("=", 1) for row in scripts.splitlines() if "=" in row)
     version = data.get("version", "")
     return Manifest(
         path=path,
         name=clean(data.get("name", ""), 100),
-        description=lines.say("description", data.get("description")),
-        version=None if version.startswith(("attr:", "file:")) else lines.say("version", version),
-        licence=lines.say("license", data.get("license")),
+        description=lines.statement("description", data.get("description")),
+        version=None if version.startswith(("attr:", "file:")) else lines.statement("version", version),
+        licence=lines.statement("license", data.get("license")),
         build=tuple(build),
         entries=tuple(_commands({name.strip(): target.strip() for name, target in pairs.items()}, lines)),
-        python=lines.say("python_requires", python),
+        python=lines.statement("python_requires", python),
     )
 
 
@@ -82,9 +84,9 @@ def read_setup_py(path: str, text: str) -> Manifest:
                 ):
                     words = clean(keyword.value.value)
                     if words:
-                        found[keyword.arg] = say(words, path, keyword.value.lineno)
+                        found[keyword.arg] = cite(words, path, keyword.value.lineno)
     python = found.get("python_requires")
-    build = [say("Built by setuptools: `pip install .`", path, lines.find(r"setup\("))]
+    build = [cite("Built by setuptools: `pip install .`", path, lines.find(r"setup\("))]
     if python:
         build.append(Statement(text=f"Needs Python {python.text}", source=python.source))
     return Manifest(
@@ -108,7 +110,7 @@ def _backend(data: dict[str, Any], lines: Lines) -> list[Statement]:
     backend = table(data, "build-system").get("build-backend")
     if not isinstance(backend, str):
         return []
-    return [say(f"Built by {backend}: `pip install .`", lines.path, lines.key("build-backend"))]
+    return [cite(f"Built by {backend}: `pip install .`", lines.path, lines.key("build-backend"))]
 
 
 def _needs(project: dict[str, Any], lines: Lines) -> list[Statement]:
@@ -118,7 +120,7 @@ def _needs(project: dict[str, Any], lines: Lines) -> list[Statement]:
     ]
     if not names:
         return []
-    return [say(f"Depends on {listing(names, 8)}", lines.path, lines.key("dependencies"))]
+    return [cite(f"Depends on {format_list(names, 8)}", lines.path, lines.key("dependencies"))]
 
 
 def _settings(data: dict[str, Any], lines: Lines) -> list[Statement]:
@@ -126,11 +128,15 @@ def _settings(data: dict[str, Any], lines: Lines) -> list[Statement]:
     tools = [tool for tool in known if tool in table(data, "tool")]
     if not tools:
         return []
-    return [say(f"Configures {listing(tools, 8)}", lines.path, lines.find(rf"^\[tool\.{tools[0]}\b"))]
+    return [cite(f"Configures {format_list(tools, 8)}", lines.path, lines.find(rf"^\[tool\.{tools[0]}\b"))]
 
 
 def _commands(scripts: dict[str, Any], lines: Lines) -> list[Statement]:
     return [
-        say(f"Installs the command {code(name)} ({code(str(target))})", lines.path, lines.key(name))
+        cite(
+            f"Installs the command {format_code(name)} ({format_code(str(target))})",
+            lines.path,
+            lines.key(name),
+        )
         for name, target in list(scripts.items())[:8]
     ]

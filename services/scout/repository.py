@@ -7,11 +7,11 @@ from pathlib import Path
 from services.scout.build_instructions import read_building, read_commands
 from services.scout.document import Document, Paragraph
 from services.scout.document_parsers import parse
-from services.scout.layout import read_layout, survey
+from services.scout.layout import read_layout, survey_code
 from services.scout.manifest import Manifest, read_cargo, read_composer, read_go_mod, read_package_json
 from services.scout.open_questions import read_questions
 from services.scout.python_manifest import read_pyproject, read_setup_cfg, read_setup_py
-from services.scout.statements import say
+from services.scout.statements import cite
 from shared.contracts.checkup import RepositoryReading, Statement
 from shared.source.tree import Limits, Tree, read_text, read_tree
 from shared.web.quoting import clean
@@ -36,7 +36,7 @@ def read_readmes(tree: Tree) -> list[Document]:
 def read_purpose(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
     """At most two paragraphs of the README, then what the manifests say where it differs."""
     statements = [
-        say(paragraph.text, readme.path, paragraph.line)
+        cite(paragraph.text, readme.path, paragraph.line)
         for readme in readmes[:1]
         for paragraph in _prose(readme)
     ]
@@ -56,14 +56,14 @@ def _prose(readme: Document) -> list[Paragraph]:
         below = [title for title in section.titles if title != name]
         if any(ELSEWHERE.match(title) for title in below) or (found and below):
             continue
-        if _says_something(paragraph.text):
+        if _is_prose(paragraph.text):
             found.append(paragraph)
         if len(found) == 2:
             break
     return found
 
 
-def _says_something(text: str) -> bool:
+def _is_prose(text: str) -> bool:
     """Whether it reads as a sentence: five words beside addresses, and no mere list of links."""
     words = [word for word in ADDRESS.sub("", text).split() if any(map(str.isalpha, word))]
     marks = text.count("|") + text.count("•") + text.count("·")
@@ -102,23 +102,23 @@ def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReadi
     tree = read_tree(root, limits)
     readmes = read_readmes(tree)
     manifests = read_manifests(tree)
-    found = survey(tree)
+    found = survey_code(tree)
     build = [statement for readme in readmes[:1] for statement in read_commands(readme)]
     build += [statement for manifest in manifests for statement in manifest.build]
     build += read_building(tree)
     entries = [statement for manifest in manifests for statement in manifest.entries]
     return RepositoryReading(
         name=next((m.name for m in manifests if m.name and "/" not in m.path), "") or tree.root.name,
-        purpose=_once(read_purpose(readmes, manifests)),
-        build=_once(build),
-        layout=_once([*read_layout(tree), *entries]),
-        questions=_once(read_questions(tree, readmes, manifests, found)),
+        purpose=_unique(read_purpose(readmes, manifests)),
+        build=_unique(build),
+        layout=_unique([*read_layout(tree), *entries]),
+        questions=_unique(read_questions(tree, readmes, manifests, found)),
         languages=found.lines,
         files=len(tree.files),
     )
 
 
-def describe(reading: RepositoryReading) -> str:
+def format_reading(reading: RepositoryReading) -> str:
     """The reading as plain text: what people see as the result of the task."""
     languages = ", ".join(f"{name} {lines:,}" for name, lines in list(reading.languages.items())[:5])
     files = f"{reading.files:,} file{'' if reading.files == 1 else 's'}"
@@ -137,11 +137,11 @@ def describe(reading: RepositoryReading) -> str:
     return "\n".join(rows)
 
 
-def sources(reading: RepositoryReading, limit: int = 50) -> tuple[str, ...]:
+def sources_of(reading: RepositoryReading, limit: int = 50) -> tuple[str, ...]:
     """Where the reading comes from: each source once."""
     said = (*reading.purpose, *reading.build, *reading.layout, *reading.questions)
     return tuple(dict.fromkeys(statement.source for statement in said))[:limit]
 
 
-def _once(statements: list[Statement]) -> tuple[Statement, ...]:
+def _unique(statements: list[Statement]) -> tuple[Statement, ...]:
     return tuple({statement.text: statement for statement in statements}.values())

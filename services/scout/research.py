@@ -10,29 +10,28 @@ from pathlib import Path
 
 import msgspec
 
+from shared.agent.context import AgentContext
 from shared.errors import ActionError, BusError
-from shared.skills.host import Host
+from shared.files import write_atomically
 from shared.skills.search import SearchResult, search
 from shared.skills.web import fetch_page
 from shared.skills.workspace import slug
 from shared.tasks.actions import Outcome
+from shared.text.sentences import last_sentence_end
+from shared.text.words import STOP_WORDS
 from shared.web.page import Page
 from shared.web.quoting import clean, escape
 
-LONGEST = 700
+MAX_PASSAGE = 700
 """Characters of a passage: a paragraph that is read at a glance."""
-SHORTEST = 60
+MIN_PASSAGE = 60
 """What is shorter is a heading or a caption, and joins what follows it."""
-MOST = 160
+MAX_COMPARED = 160
 """Passages that are compared: eight pages of twenty."""
-A_PAGE = 2
+MAX_PER_PAGE = 2
 """Passages of one page that are shown, so that no page says it all."""
 
 WORD = re.compile(r"\w{2,}")
-EMPTY_WORDS = frozenset(
-    "a an and are as at be by can did do does for from has have how if in into is it its of on or that the "
-    "this to was were what when where which who why will with".split()
-)
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +45,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 def split_passages(pages: Sequence[Page]) -> list[Passage]:
     """The pages in pieces of one or a few paragraphs; of each page as many as of every other, at most."""
-    share = max(1, MOST // max(1, len(pages)))
+    share = max(1, MAX_COMPARED // max(1, len(pages)))
     return [
         Passage(url=page.url, title=page.title or page.url, text=text)
         for page in pages
@@ -61,18 +60,17 @@ def _split(text: str) -> list[str]:
         if not paragraph:
             continue
         begun = f"{begun} {paragraph}".strip()
-        if len(begun) >= SHORTEST:
+        if len(begun) >= MIN_PASSAGE:
             pieces += _cut(begun)
             begun = ""
-    return [*pieces, *([begun] if len(begun) >= SHORTEST / 2 else [])]
+    return [*pieces, *([begun] if len(begun) >= MIN_PASSAGE / 2 else [])]
 
 
 def _cut(text: str) -> list[str]:
-    """``text`` in pieces of at most LONGEST characters, between sentences where there are any."""
+    """``text`` in pieces of at most MAX_PASSAGE characters, split between sentences if possible."""
     pieces = []
-    while len(text) > LONGEST:
-        ends = [match.end() for match in re.finditer(r"[.!?](?=\s)", text[:LONGEST])]
-        at = ends[-1] if ends else max(text.rfind(" ", 0, LONGEST), 0) or LONGEST
+    while len(text) > MAX_PASSAGE:
+        at = last_sentence_end(text, MAX_PASSAGE) or max(text.rfind(" ", 0, MAX_PASSAGE), 0) or MAX_PASSAGE
         pieces.append(text[:at].strip())
         text = text[at:].strip()
     return [*pieces, text] if text else pieces
@@ -86,22 +84,22 @@ def rank_by_meaning(
     return _order(passages, scores)
 
 
-def rank_by_words(passages: Sequence[Passage], question: str) -> list[Passage]:
+def rank_by_content_words(passages: Sequence[Passage], question: str) -> list[Passage]:
     """The passages by the share of the question's words they hold, rare words counting more."""
-    wanted = _words(question)
-    held = [_words(passage.text) for passage in passages]
+    wanted = _content_words(question)
+    held = [_content_words(passage.text) for passage in passages]
     common = Counter(word for words in held for word in words & wanted)
     weight = {word: math.log(1 + len(held) / (1 + common[word])) for word in wanted}
     total = sum(weight.values()) or 1.0
     return _order(passages, [sum(weight[word] for word in words & wanted) / total for words in held])
 
 
-def choose(ranked: Sequence[Passage], count: int) -> list[Passage]:
+def choose_passages(ranked: Sequence[Passage], count: int) -> list[Passage]:
     """The first ``count`` with something in common with the question, at most A_PAGE of one page."""
     taken: Counter[str] = Counter()
     chosen: list[Passage] = []
     for passage in ranked:
-        if passage.nearness > 0 and taken[passage.url] < A_PAGE and len(chosen) < count:
+        if passage.nearness > 0 and taken[passage.url] < MAX_PER_PAGE and len(chosen) < count:
             taken[passage.url] += 1
             chosen.append(passage)
     return chosen
@@ -115,8 +113,8 @@ def _order(passages: Sequence[Passage], scores: Sequence[float]) -> list[Passage
     return sorted(rated, key=lambda passage: -passage.nearness)
 
 
-def _words(text: str) -> set[str]:
-    return {word for word in WORD.findall(text.casefold()) if word not in EMPTY_WORDS}
+def _content_words(text: str) -> set[str]:
+    return {word for word in WORD.findall(text.casefold()) if word not in STOP_WORDS}
 
 
 CITING = (
@@ -127,17 +125,17 @@ CITING = (
 )
 """What research is held to, for a model."""
 
-PASSAGES = 6
+MAX_QUOTED = 6
 """How many passages a brief quotes."""
-AT_ONCE = 4
+MAX_CONCURRENT = 4
 """Pages that are fetched side by side."""
 
 
 class Researcher:
     """Answers questions with quotations; ``folder`` is where its briefs go."""
 
-    def __init__(self, host: Host, folder: Path) -> None:
-        self._host = host
+    def __init__(self, context: AgentContext, folder: Path) -> None:
+        self._context = context
         self._folder = folder
 
     async def research(self, question: str, max_pages: int, why: str = "") -> Outcome:
@@ -148,8 +146,8 @@ class Researcher:
         """
         if not 1 <= max_pages <= 10:
             raise ActionError(f"max_pages is {max_pages}", "Read 1 to 10 pages")
-        await self._host.progress(f"searches the web for {clean(question, 100)!r}")
-        results = await search(question, max_pages, self._host.settings)
+        await self._context.progress(f"searches the web for {clean(question, 100)!r}")
+        results = await search(question, max_pages, self._context.settings)
         if not results:
             return Outcome(
                 output=f"The search found nothing for {question!r}.",
@@ -175,7 +173,7 @@ class Researcher:
         )
 
     async def _read(self, results: Sequence[SearchResult]) -> tuple[list[Page], list[str]]:
-        gate = asyncio.Semaphore(AT_ONCE)
+        gate = asyncio.Semaphore(MAX_CONCURRENT)
 
         async def read(result: SearchResult) -> Page | str:
             async with gate:
@@ -187,8 +185,8 @@ class Researcher:
                     return str(error.cause)
             return page if page.text.strip() else f"{page.url} holds no text"
 
-        settings = self._host.settings
-        await self._host.progress(f"reads {len(results)} pages")
+        settings = self._context.settings
+        await self._context.progress(f"reads {len(results)} pages")
         read_pages = await asyncio.gather(*map(read, results))
         pages = {page.url: page for page in read_pages if isinstance(page, Page)}
         return list(pages.values()), [problem for problem in read_pages if isinstance(problem, str)]
@@ -197,23 +195,16 @@ class Researcher:
         """The passages to quote, and by what they were measured: ``embedding``, or ``shared words``."""
         passages = split_passages(pages)
         try:
-            vectors = await self._host.memory.embed(question, *(passage.text for passage in passages))
+            vectors = await self._context.memory.embed(question, *(passage.text for passage in passages))
         except BusError:
-            return choose(rank_by_words(passages, question), PASSAGES), "shared words"
-        return choose(rank_by_meaning(passages, vectors[0], vectors[1:]), PASSAGES), "embedding"
+            return choose_passages(rank_by_content_words(passages, question), MAX_QUOTED), "shared words"
+        return choose_passages(rank_by_meaning(passages, vectors[0], vectors[1:]), MAX_QUOTED), "embedding"
 
     async def _save(self, question: str, text: str) -> Path:
         path = self._folder / f"research-{slug(question)}.md"
-
-        def write() -> None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(".md.part")
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
-
         try:
-            async with self._host.effect(f"write {path.name} into {path.parent}", repeatable=True):
-                await asyncio.to_thread(write)
+            async with self._context.effect(f"write {path.name} into {path.parent}", repeatable=True):
+                await asyncio.to_thread(write_atomically, path, text)
         except OSError as error:
             raise ActionError(f"The brief cannot be written to {path}: {error.strerror}") from None
         return path

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.book import set_timer
-from services.nexus.reminders import to_wire
+from services.nexus.reminder_store import set_timer
+from services.nexus.reminders import to_timestamp
 from shared import subjects
 from shared.agent.composition import compose
 from shared.bus.entry import seal
@@ -93,7 +93,7 @@ async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
     cortex = await team.connect("cortex")
     due = datetime.now(ZONE).replace(hour=23, minute=59, second=59)
     nexus = await team.connect("nexus")
-    reminder = Reminder(reminder_id="r1", text="call Ana", person="user", due_at=to_wire(due))
+    reminder = Reminder(reminder_id="r1", text="call Ana", person="user", due_at=to_timestamp(due))
     record = subjects.record("nexus", "reminders", "all")
     await nexus.commit([seal(record, Reminders(sender="nexus", reminders=(reminder,)), expect=0)])
     agent = await join(team)

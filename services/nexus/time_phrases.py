@@ -1,6 +1,7 @@
-"""Phrases: how people name times and days, as patterns."""
+"""How people name times and days: patterns, and times spelled out written as digits."""
 
 import re
+from collections.abc import Iterable
 
 EXAMPLE = "Name one time, such as 'tomorrow at 9', 'in 20 minutes', 'next Friday 14:00' or '2027-01-31 08:30'"
 """The cure of every sentence that asks back."""
@@ -152,3 +153,76 @@ UNREAD = re.compile(
     re.IGNORECASE,
 )
 """A time that was not understood right beside one that was: what was read alone would be another time."""
+
+
+_HOURS = {word: number for number, word in enumerate(_NUMBER_WORDS[:12], start=1)}
+_PARTS_OF_HOUR = {
+    "quarter": 15,
+    "half": 30,
+    **{word: int(NUMBERS[word]) for word in ("five", "ten", "twenty", "twenty-five", "twenty five")},
+}
+_ORDINALS = {
+    word: number
+    for number, word in enumerate(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
+        "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first "
+        "twenty-second twenty-third twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth "
+        "twenty-ninth thirtieth thirty-first".split(),
+        start=1,
+    )
+}
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+_HOUR = rf"(?P<hour>{_any_of(_HOURS)}|\d{{1,2}})\b"
+_MONTH_WORD = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
+_PAST_OR_TO = re.compile(
+    rf"\b(?<!from )(?:at\s+|by\s+)?(?:a\s+)?(?P<part>{_any_of(_PARTS_OF_HOUR)}"
+    rf"|(?:5|10|20|25)(?=\s+(?:past|to))|\d{{1,2}}(?=\s+min))(?:\s+min(?:ute)?s?)?\s+(?P<way>past|to)\s+{_HOUR}(?!\s*[:.]?\d)",
+    re.IGNORECASE,
+)
+_SPELLED_HOUR = re.compile(
+    rf"(?P<at>\b(?:at|by)\s+)(?P<hour>{_any_of(_HOURS)})(?:\s+(?P<minutes>fifteen|thirty|forty-five))?"
+    r"(?=\s*(?:$|[,.;!?]|o['’]?clock|[ap]\.?m\b|sharp\b|(?:tomorrow|today|tonight|on|in\s+the|this|next|every|to|about)\b"
+    r"|\w+day\b))",
+    re.IGNORECASE,
+)
+_DAY_BEFORE_MONTH = re.compile(
+    rf"\b(?P<word>{_any_of(_ORDINALS)})(?P<of>\s+(?:of\s+)?{_MONTH_WORD}\b)", re.IGNORECASE
+)
+_DAY_AFTER_MONTH = re.compile(
+    rf"(?P<month>\b{_MONTH_WORD}\s+(?:the\s+)?)(?P<word>{_any_of(_ORDINALS)})\b", re.IGNORECASE
+)
+_AND_A_HALF = re.compile(
+    rf"\b(?P<number>{_any_of(_HOURS)}|\d{{1,3}})\s+and\s+a\s+half\s+(?=(?:second|minute|min|hour|hr|day|week|month|year)s?\b)",
+    re.IGNORECASE,
+)
+_SPELLED_MINUTES = {"": "", "fifteen": ":15", "thirty": ":30", "forty-five": ":45"}
+
+
+def spell_in_digits(text: str) -> str:
+    """``text`` with "half past nine", "at nine" and "the first of May" as 9:30, at 9 and the 1st of May."""
+    text = _AND_A_HALF.sub(lambda found: f"{_HOURS.get(found['number'].lower()) or found['number']}.5 ", text)
+    text = _PAST_OR_TO.sub(_in_digits, text)
+    text = _SPELLED_HOUR.sub(_hour_in_digits, text)
+    text = _DAY_BEFORE_MONTH.sub(lambda found: f"{_ORDINALS[found['word'].lower()]}th{found['of']}", text)
+    return _DAY_AFTER_MONTH.sub(lambda found: f"{found['month']}{_ORDINALS[found['word'].lower()]}th", text)
+
+
+def _hour_in_digits(found: re.Match[str]) -> str:
+    minutes = _SPELLED_MINUTES[(found["minutes"] or "").lower()]
+    return f"{found['at']}{_HOURS[found['hour'].lower()]}{minutes}"
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    part, way = found["part"].lower(), found["way"].lower()
+    minutes = _PARTS_OF_HOUR.get(" ".join(part.split())) or int(part)
+    hour = _HOURS.get(found["hour"].lower()) or int(found["hour"])
+    if minutes >= 60 or not 1 <= hour <= 23 or (part == "half" and way == "to"):
+        return found[0]
+    if way == "to":
+        hour, minutes = (hour - 1 or 12), 60 - minutes
+    return f"at {hour}:{minutes:02d}"

@@ -1,15 +1,15 @@
-"""Mood: whether a sentence wants something done, asks about the world, or is about what is known here."""
+"""What kind of sentence it is: a greeting, a request, a question, or a statement."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 
-class Mood(Enum):
-    """What a sentence is after."""
+class SentenceType(Enum):
+    """What a sentence asks for."""
 
     REQUEST = "something done"
-    ASK = "something about the world"
+    QUESTION = "something about the world"
     RECALL = "something known here"
 
 
@@ -54,14 +54,14 @@ _NOT_MEANT = (
 )
 
 
-def judge_mood(sentence: str) -> Mood:
-    """What ``sentence`` is after, by how it begins and whom it names; statements count as requests."""
+def classify_sentence(sentence: str) -> SentenceType:
+    """The type of ``sentence``, by how it begins and whom it names; statements count as requests."""
     lower = sentence.lower().strip()
     if _ABOUT_KNOWN.match(lower):
-        return Mood.RECALL
+        return SentenceType.RECALL
     if not _QUESTION.match(lower):
-        return Mood.REQUEST
-    return Mood.RECALL if _ABOUT_US.search(lower) else Mood.ASK
+        return SentenceType.REQUEST
+    return SentenceType.RECALL if _ABOUT_US.search(lower) else SentenceType.QUESTION
 
 
 _STATEMENT = re.compile(
@@ -78,12 +78,12 @@ _PAST = re.compile(r"\b(?:did|was|were|had|found|yesterday|ago|earlier|last\s+(?
 
 
 def is_past(sentence: str) -> bool:
-    """Whether ``sentence`` is about what has been, of which only memory knows."""
+    """Whether ``sentence`` is about the past, of which only memory knows."""
     return bool(_PAST.search(sentence.lower()))
 
 
 def is_statement(sentence: str) -> bool:
-    """Whether ``sentence`` says how something is: it begins with what it is about, and wishes nothing."""
+    """Whether ``sentence`` is a statement: it begins with its subject, and asks for nothing."""
     lower = sentence.lower().strip()
     return bool(_STATEMENT.match(lower)) and not _WISHED.search(lower)
 
@@ -99,10 +99,45 @@ def inflect(phrase: str) -> str:
 
 
 def match_orders(words: Iterable[str]) -> re.Pattern[str]:
-    """A pattern that finds in a lower-case request the verb or noun of ``words`` that is asked for."""
+    """A pattern that finds the verb or noun of ``words`` that a lower-case request asks for."""
     plain = [r"\s+".join(re.escape(part) for part in word.split()) for word in words]
     verbs, nouns = "|".join(plain), "|".join(f"{word}s?" for word in plain)
     going = "|".join(inflect(word) for word in words)
     return re.compile(
         rf"{ORDER_START}(?P<verb>{verbs})\b{_NOT_MEANT}|{_BEGIN}(?P<going>{going})|{_WISH}(?P<noun>{nouns})\b{_NOT_MEANT}"
+    )
+
+
+_POLITE = re.compile(
+    r"\W*(?:(?:hi|hello|hey|good\s+(?:morning|day|afternoon|evening)|greetings|nexus|there|you|all|everybody)\b\W*)+$",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(
+    r"\W*(?:(?:thanks|thank\s+you|thx|great|well\s+done|perfect|ok|okay|bye|goodbye|see\s+you)\b\W*"
+    r"(?:(?:a\s+lot|very\s+much|so\s+much|again|all|for\s+(?:that|your\s+help))\b\W*)?)+$",
+    re.IGNORECASE,
+)
+_HELP = re.compile(
+    r"\W*(?:help|(?:please\s+)?help\s+me|what\s+(?:can|do)\s+you\s+do(?:\s+for\s+me)?|who\s+are\s+you|what\s+are\s+you"
+    r"|how\s+(?:can|do)\s+(?:you\s+help(?:\s+me)?|i\s+use\s+(?:you|this))|what\s+can\s+i\s+(?:ask|do)(?:\s+(?:you|here))?)\W*$",
+    re.IGNORECASE,
+)
+
+
+def greeting_reply(text: str, tools: Mapping[str, str]) -> str:
+    """The answer to a greeting, to thanks, and to a question about what can be asked; empty for other texts.
+
+    ``tools`` has a description of each tool.
+    """
+    if len(text) > 200:
+        return ""
+    if _THANKS.match(text):
+        return "You are welcome."
+    if not (_POLITE.match(text) or _HELP.match(text)):
+        return ""
+    abilities = "".join(f"\n- {what}" for what in tools.values() if what)
+    return (
+        "This is Nexus, the front desk. Ask a question, and I answer from what the office remembers. Ask for "
+        "something to be done, and I pass it on and tell you its number. Besides, one of us here"
+        f"{abilities}\nSuch as: Remind me to call Ana tomorrow at 9."
     )

@@ -1,7 +1,9 @@
-"""Claims: what a text says was done or exists, held against what really was and does."""
+"""Claims in a model's text about what was done or exists, removed if nothing supports them."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+
+from shared.text.sentences import SENTENCE_BREAK
 
 _NOT = re.compile(
     r"\b(?:no(?!\s+(?:worries|problem))|not|never|nothing|none|cannot|unable)\b|n['’]t\b", re.IGNORECASE
@@ -43,7 +45,7 @@ _AT_WORK = re.compile(
     r"|\b(?:tasks?|goals?|jobs?)\b[^.!?]{0,40}\b(?:in\s+progress|running|waiting|pending|queued|open|under\s+way|for\s+(?:this|that|it))\b",
     re.IGNORECASE,
 )
-"""What the office is said to be doing: it stands only where a memory is cited for it."""
+"""What agents are said to be doing: true only if a memory is cited."""
 _REMINDERS = re.compile(
     r"\bremind(?:ers?|s|ed|ing)?\b|\b(?:ping|nudge|alert|notify)(?:ing)?\s+you\b", re.IGNORECASE
 )
@@ -63,61 +65,57 @@ _CLAUSE = re.compile(
     r";\s+|,?\s+(?:but|so|however|yet)\s+|,\s+(?:and\s+)?(?=(?:i|we|it|that|this|you|your|the|a)\b)",
     re.IGNORECASE,
 )
-"""Where a clause ends: what one denies another may claim."""
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+"""What ends a clause: one clause may deny what the next one claims."""
 
 
-def strike_claims(text: str, known: str, cited: Collection[str]) -> tuple[str, tuple[str, ...], bool]:
-    """``text`` without the sentences that claim what was not done; those sentences; whether of reminders.
+def remove_unsupported(text: str, known: str, cited: Collection[str]) -> tuple[str, tuple[str, ...], bool]:
+    """``text`` without its false sentences; those sentences; whether one of them is about reminders.
 
-    Whoever wrote it could do nothing but write, so that whatever it says it did, set, started or sent is not
-    true, unless it denies it. That something was done by others stands where the sentence cites one of
-    ``cited`` memories in brackets. What reminders there are it cannot know at all. Numbers of goals, tasks
-    and reminders must stand in ``known``, the text of what it was given.
+    The model that wrote it could do nothing but write, so a sentence is false if it says that the model did,
+    set, started or sent something, unless it denies that. A statement about what others did or do stays if it
+    cites one of the ``cited`` memories in brackets. The model cannot know which reminders there are. Ids of
+    goals, tasks and reminders must be in ``known``, the text that the model was given.
     """
-    struck: list[str] = []
+    text, removed = _remove(text, lambda sentence: _is_false(sentence, known, cited))
+    return (
+        text,
+        tuple(" ".join(sentence.split()) for sentence in removed),
+        any("remind" in sentence.lower() for sentence in removed),
+    )
+
+
+def remove_reminder_is_claim(text: str) -> tuple[str, bool]:
+    """``text`` without its claims that a reminder was changed, and whether there were any.
+
+    For the text of a task that could have changed reminders, if their record did not change.
+    """
+    text, removed = _remove(
+        text, lambda sentence: "remind" in sentence.lower() and _is_false(sentence, sentence, ())
+    )
+    return text, bool(removed)
+
+
+def _remove(text: str, is_false: Callable[[str], bool]) -> tuple[str, list[str]]:
+    removed: list[str] = []
     lines = []
-    about_reminders = False
     for line in text.split("\n"):
-        kept = []
-        for sentence in _SENTENCE.split(line):
-            if _is_false(sentence, known, cited):
-                struck.append(" ".join(sentence.split()))
-                about_reminders = about_reminders or "remind" in sentence.lower()
-            else:
-                kept.append(sentence)
+        verdicts = [(sentence, is_false(sentence)) for sentence in SENTENCE_BREAK.split(line)]
+        removed += [sentence for sentence, false in verdicts if false]
+        kept = [sentence for sentence, false in verdicts if not false]
         if kept or not line.strip():
             lines.append(" ".join(kept))
-    return "\n".join(lines).strip(), tuple(struck), about_reminders
-
-
-def strike_reminders(text: str) -> tuple[str, bool]:
-    """``text`` without the sentences that claim something was done about reminders, and whether there were.
-
-    For whoever could have done it and did not: the record did not change meanwhile.
-    """
-    lines, found = [], False
-    for line in text.split("\n"):
-        kept = []
-        for sentence in _SENTENCE.split(line):
-            claims = "remind" in sentence.lower() and _is_false(sentence, sentence, ())
-            found = found or claims
-            if not claims:
-                kept.append(sentence)
-        if kept or not line.strip():
-            lines.append(" ".join(kept))
-    return "\n".join(lines).strip(), found
+    return "\n".join(lines).strip(), removed
 
 
 def _is_false(sentence: str, known: str, cited: Collection[str]) -> bool:
     if any(number not in known for number in _RUN.findall(sentence)):
         return True
-    backed = _cites(sentence, cited)
-    return any(_claims(clause, backed=backed) for clause in _CLAUSE.split(sentence))
+    backed = _has_citation(sentence, cited)
+    return any(_is_claim(clause, backed=backed) for clause in _CLAUSE.split(sentence))
 
 
-def _claims(clause: str, *, backed: bool) -> bool:
-    """Whether a clause claims something, of which no memory is cited where that would do."""
+def _is_claim(clause: str, *, backed: bool) -> bool:
+    """Whether a clause claims something; ``backed`` if a memory is cited, which is enough for some claims."""
     if _DENIED.search(clause):
         return False
     is_advice = bool(_HOW_TO.search(clause))
@@ -130,5 +128,5 @@ def _claims(clause: str, *, backed: bool) -> bool:
     return not backed and not is_advice and any(each.search(clause) for each in (_DONE, _IT_IS, _AT_WORK))
 
 
-def _cites(sentence: str, cited: Collection[str]) -> bool:
+def _has_citation(sentence: str, cited: Collection[str]) -> bool:
     return any(f"[{node_id}]" in sentence for node_id in cited)

@@ -1,19 +1,19 @@
-"""Errands: what a message wants done about reminders, if anything."""
+"""What a message asks for about reminders, if anything."""
 
 import re
 from enum import Enum
 
 import msgspec
 
-from services.nexus.phrases import COUNT, NUMBERS, SPAN, UNIT
-from services.nexus.when import is_a_time, names_a_time
-from services.nexus.wording import split_sentences
+from services.nexus.time_parser import is_only_time, mentions_time
+from services.nexus.time_phrases import COUNT, NUMBERS, SPAN, UNIT
+from shared.text.sentences import split_sentences
 
-LONGEST = 2_000
-"""Characters of a message that are looked at: what is wanted stands at its beginning."""
+MAX_LENGTH = 2_000
+"""Characters of a message that are read: a request states its intent at the beginning."""
 
 
-class Errand(Enum):
+class ReminderIntent(Enum):
     """What can be done about reminders."""
 
     SET = "set"
@@ -40,7 +40,7 @@ _LEAD = re.compile(
     rf"(?:\s+for\s+{_ME})?\s*[:,-]?",
     re.IGNORECASE,
 )
-"""What stands before that of which somebody is to be reminded."""
+"""The words that ask for a reminder, before its subject."""
 _QUESTION_WORD = r"(?:what|who|whom|whose|when|where|why|how|which|whether|if)\b"
 _REMIND = re.compile(
     rf"{_START}(?:remind\s+{_ME}|{_FORGET})(?!\s+(?:again\s+)?{_QUESTION_WORD})(?P<rest>.*)",
@@ -49,7 +49,7 @@ _REMIND = re.compile(
 _CALL = re.compile(
     rf"{_START}(?:(?:ping|nudge|alert|notify|wake)\s+{_ME}|{_MAKE}{_ARTICLES}alarm\b)", re.IGNORECASE
 )
-"""What is a reminder only where it names a time: "ping me when it is done" names none."""
+"""A reminder only if it names a time: "ping me when it is done" names none."""
 _SET = re.compile(rf"{_START}{_MAKE}{_ARTICLES}reminder\b", re.IGNORECASE)
 _LIST = re.compile(
     rf"{_START}(?:(?:list|show|tell|give|read)\b.*\breminders\b|(?:my|open|all|the)\s+(?:\w+\s+)?reminders\s*\??$"
@@ -95,47 +95,47 @@ _MINUTES = {
 """Minutes by how a unit begins."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class IntentDetails(msgspec.Struct, frozen=True, kw_only=True):
     """An errand, the words that say of which reminder, and for how many ``minutes`` or ``until`` when."""
 
-    errand: Errand
+    intent: ReminderIntent
     about: str = ""
     minutes: float = 0.0
     until: str = ""
 
 
-def find_errand(text: str) -> Errand | None:
-    """What ``text`` wants done about reminders; None where it is about something else.
+def find_intent(text: str) -> ReminderIntent | None:
+    """What ``text`` asks for about reminders; None if it is about something else.
 
-    "Remind me of the decision" without a time asks what is remembered, as "remind me what ..." does.
+    "Remind me of the decision" without a time is a question to memory, as "remind me what ..." is.
     """
-    text = text[:LONGEST]
+    text = text[:MAX_LENGTH]
     first = next(iter(split_sentences(text)), "")
     if _SNOOZE.search(first):
-        return Errand.SNOOZE
+        return ReminderIntent.SNOOZE
     if found := _REMIND.search(text.strip()):
         about = re.match(r"\s*(?:of|about)\b", found["rest"], re.IGNORECASE)
-        return Errand.SET if not about or names_a_time(text) else None
-    if _CALL.search(first) and names_a_time(first):
-        return Errand.SET
-    for errand, pattern in (
-        (Errand.CANCEL, _CANCEL),
-        (Errand.FINISH, _FINISH),
-        (Errand.SET, _SET),
-        (Errand.LIST, _LIST),
+        return ReminderIntent.SET if not about or mentions_time(text) else None
+    if _CALL.search(first) and mentions_time(first):
+        return ReminderIntent.SET
+    for intent, pattern in (
+        (ReminderIntent.CANCEL, _CANCEL),
+        (ReminderIntent.FINISH, _FINISH),
+        (ReminderIntent.SET, _SET),
+        (ReminderIntent.LIST, _LIST),
     ):
         if pattern.search(first):
-            return errand
+            return intent
     return None
 
 
-def read_errand(text: str) -> Wish:
-    """What is wanted, of which reminder, and for how long or until when; setting by default."""
-    errand = find_errand(text) or Errand.SET
-    if errand in (Errand.SET, Errand.LIST):
-        return Wish(errand=errand)
+def parse_intent(text: str) -> IntentDetails:
+    """The intent of ``text`` (SET if none is found), its reminder, and how long or until when to snooze."""
+    intent = find_intent(text) or ReminderIntent.SET
+    if intent in (ReminderIntent.SET, ReminderIntent.LIST):
+        return IntentDetails(intent=intent)
     minutes, until = 0.0, ""
-    if errand is Errand.SNOOZE:
+    if intent is ReminderIntent.SNOOZE:
         minutes, until, text = _read_delay(text)
     found = _ABOUT.search(text.strip().rstrip(".!? ")) or _NAMED.search(text)
     words = (found["words"] or found[0]) if found else ""
@@ -145,16 +145,16 @@ def read_errand(text: str) -> Wish:
         words.strip(),
         flags=re.IGNORECASE,
     )
-    return Wish(errand=errand, about=words.strip(" \"'“”"), minutes=minutes, until=until)
+    return IntentDetails(intent=intent, about=words.strip(" \"'“”"), minutes=minutes, until=until)
 
 
-def strip_lead(text: str) -> str:
-    """``text`` without the words that ask for a reminder: what it is of, and when."""
+def strip_request(text: str) -> str:
+    """``text`` without the words that ask for a reminder: its subject and time."""
     return _LEAD.sub("", text, count=1).strip()
 
 
 def _read_delay(text: str) -> tuple[float, str, str]:
-    """For how many minutes, or until when, something is put off, and the text without that."""
+    """The minutes to snooze, or the time until which, and the text without either."""
     found = _FOR.search(text)
     span = SPAN.match(f"in {text[found.start('span') :]}") if found else None
     if found and span:
@@ -165,6 +165,6 @@ def _read_delay(text: str) -> tuple[float, str, str]:
         return 0.0, span[0], over
     for until in _UNTIL.finditer(text):
         when = text[until.end() :].strip(" .!?")
-        if names_a_time(when) and is_a_time(when):
+        if mentions_time(when) and is_only_time(when):
             return 0.0, when, text[: until.start()]
     return 0.0, text if _MUST_SAY_WHEN.search(text) else "", text

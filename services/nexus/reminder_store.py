@@ -1,0 +1,169 @@
+"""The record of all reminders, and their timers.
+
+The record decides; a timer only wakes the agent. A change is stored first and its timer is set after it. If
+the process dies in between, the redelivered task sets it again, and at the start the timers of all waiting
+reminders are set. A timer that fires too early, twice, or for an earlier time is recognised by the record.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from services.nexus.reminders import WAITING, add_reminder, due_time, replace_reminder
+from shared import subjects
+from shared.bus import Bus, Entry
+from shared.bus.entry import seal
+from shared.bus.records import read_record, retry_on_conflict
+from shared.contracts import Reminder, ReminderDue, Reminders
+from shared.errors import BusError
+from shared.log import logger
+
+MAX_TIMER = timedelta(days=80)
+"""The longest a timer runs before it is set again: the broker drops those of 90 days."""
+MAX_TRIES = 20
+"""How often a change is tried if other processes write the record at the same time."""
+MAX_PAUSE = 0.05
+"""The most seconds between two tries."""
+BATCH = 100
+"""How many timers are set at once."""
+RETRY_DELAY = 5.0
+"""Seconds until the timers are set again after the broker refused them."""
+
+log = logger(__name__)
+
+
+class ReminderStore:
+    """All reminders, in one record of the agent that ``bus`` belongs to."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._subject = subjects.record(bus.name, "reminders", "all")
+        self._lock = asyncio.Lock()
+
+    async def read(self) -> tuple[Reminders, int]:
+        """All reminders, and the sequence of the record, which a change of it expects."""
+        record = await read_record(self._bus, self._subject, Reminders)
+        return (record.value, record.seq) if record else (Reminders(), 0)
+
+    async def add(self, reminder: Reminder) -> Reminder:
+        """Store a new reminder, once for each id, and set its timer; ActionError if there are too many."""
+        stored = reminder
+
+        def make(before: Reminders, seq: int) -> list[Entry]:
+            nonlocal stored
+            after = add_reminder(before, reminder)
+            stored = _find(after, reminder.reminder_id) or reminder
+            return [] if after is before else [self._entry(after, seq)]
+
+        await self._commit(make)
+        if stored.status in WAITING:
+            await self.set_timer(stored)
+        return stored
+
+    async def change(
+        self,
+        find: Callable[[Reminders], Reminder],
+        step: Callable[[Reminder], Reminder],
+        token: str,
+    ) -> Reminder:
+        """Store ``step`` of the reminder that ``find`` returns, and set its timer.
+
+        The last change is not made again if it had the same ``token``.
+        """
+        changed: list[Reminder] = []
+
+        def make(before: Reminders, seq: int) -> list[Entry]:
+            found = find(before)
+            changed[:] = [found if before.cause == token else step(found)]
+            after = replace_reminder(before, changed[0])
+            return [] if before.cause == token else [self._entry(after, seq, token)]
+
+        await self._commit(make)
+        if changed[0].status in WAITING:
+            await self.set_timer(changed[0])
+        return changed[0]
+
+    async def fire(
+        self,
+        due: Reminder,
+        fire: Callable[[Reminder], Reminder],
+        notify: Callable[[Reminder, Reminder], Entry],
+    ) -> None:
+        """Store ``fire`` of a ``due`` reminder and its email in one commit.
+
+        ``notify`` makes the email from the reminder before and after. A recurring reminder waits for its next
+        time in the same commit. Does nothing if the reminder no longer waits, or was snoozed.
+        """
+        again: list[Reminder] = []
+
+        def make(before: Reminders, seq: int) -> list[Entry]:
+            found = _find(before, due.reminder_id)
+            if found is None or found.status not in WAITING or found.count != due.count:
+                return []
+            fired = fire(found)
+            again[:] = [fired] if fired.status in WAITING else []
+            return [self._entry(replace_reminder(before, fired), seq), notify(found, fired)]
+
+        await self._commit(make)
+        for each in again:
+            await self.set_timer(each)
+
+    def _entry(self, reminders: Reminders, expect: int, token: str = "") -> Entry:
+        record = msgspec.structs.replace(reminders, sender=self._bus.name, cause=token)
+        return seal(self._subject, record, expect=expect)
+
+    async def _commit(self, make: Callable[[Reminders, int], list[Entry]]) -> None:
+        """Commit what ``make`` makes of the record, again if another process changed it meanwhile.
+
+        Changes within this process take turns: of many concurrent ones all but one would have to retry.
+        """
+
+        async def attempt() -> None:
+            if entries := make(*await self.read()):
+                await self._bus.commit(entries)
+
+        async with self._lock:
+            await retry_on_conflict(attempt, tries=MAX_TRIES, pause=MAX_PAUSE)
+
+    async def set_timer(self, reminder: Reminder) -> None:
+        """Have the broker send a ReminderDue when ``reminder`` is due, in place of its earlier timer."""
+        due = ReminderDue(
+            sender=self._bus.name,
+            recipient=self._bus.name,
+            reminder_id=reminder.reminder_id,
+            count=reminder.count,
+        )
+        moment = min(due_time(reminder), datetime.now(UTC) + MAX_TIMER)
+        await set_timer(self._bus, reminder.reminder_id, due, moment)
+
+    async def set_all_timers(self) -> None:
+        """Set the timers of all waiting reminders; retried until the broker accepts them."""
+        while True:
+            try:
+                reminders, _ = await self.read()
+                waiting = [each for each in reminders.reminders if each.status in WAITING]
+                for start in range(0, len(waiting), BATCH):
+                    await asyncio.gather(*map(self.set_timer, waiting[start : start + BATCH]))
+            except BusError as error:
+                log.warning("timers_not_set", reason=str(error))
+                await asyncio.sleep(RETRY_DELAY)
+            else:
+                return
+
+
+async def set_timer(bus: Bus, name: str, due: ReminderDue, moment: datetime) -> None:
+    """Have the broker deliver ``due`` at ``moment``, at once if that has passed.
+
+    It replaces an earlier timer of that name.
+    """
+    headers = {
+        "Nats-Schedule": f"@at {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "Nats-Schedule-Target": subjects.timer_due(bus.name),
+    }
+    await bus.store(subjects.timer(bus.name, name), due.to_json(), headers=headers)
+
+
+def _find(reminders: Reminders, reminder_id: str) -> Reminder | None:
+    return next((each for each in reminders.reminders if each.reminder_id == reminder_id), None)
