@@ -35,42 +35,52 @@ class Conductor(Agent):
     async def on_start(self) -> None:
         """Load the playbooks, put up the board, and go on thinking where a process before this one did."""
         self._playbooks = load_playbooks()
-        self._planner = Planner(self._playbooks, self.memory)
-        self._roster = Roster(self.bus, self.settings)
-        self._reporter = Reporter(self.settings.outputs, self.memory, self.bus.derive_id)
-        self._board = OfficeBoard(self.bus)
-        self._records = Records(self.bus, self._board)
-        self._learner = MetaLearner(self.bus, routing=self.settings.learned_routing)
-        self._recruiter = Recruiter(self.settings, self.bus, self, self._skills_of)
-        self._deliberation = Deliberation(self, self._recruiter, self._learner, self._read_pages)
+        self._planner = Planner(self._playbooks, self.context.memory)
+        self._roster = Roster(self.context.bus, self.context.settings)
+        self._reporter = Reporter(
+            self.context.settings.outputs, self.context.memory, self.context.bus.derive_id
+        )
+        self._board = OfficeBoard(self.context.bus)
+        self._records = Records(self.context.bus, self._board)
+        self._learner = MetaLearner(self.context.bus, routing=self.context.settings.learned_routing)
+        self._recruiter = Recruiter(
+            self.context.settings, self.context.bus, self.context.models, self._skills_of
+        )
+        self._deliberation = Deliberation(
+            self.context.models, self._recruiter, self._learner, self._read_pages
+        )
         self._steps = Steps(
             self._records,
             self._reporter,
             self._learner,
             self._playbooks,
-            brain=self.brain,
+            brain=self.context.models.model,
             read_pages=self._read_pages,
         )
         self._pondering = Pondering(
-            self.bus, self._records, self._deliberation, spawn=self.spawn, after=self._steps.after
+            self.context.bus,
+            self._records,
+            self._deliberation,
+            spawn=self.context.spawn,
+            after=self._steps.after,
         )
         self._steps.pondering = self._pondering
         await self._board.restore()
         await self._learner.restore()
         for goal_id in self._board.active:
             self._pondering.begin(goal_id)
-        self.spawn(self._board.keep_posted())
+        self.context.spawn(self._board.keep_posted())
 
     # --- what happens to goals -------------------------------------------------------------------
 
     async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
         """Open a goal, plan it, and hand out what can be done at once."""
         submission = read_submission(data)
-        goal = open_goal(submission, seq, stored_at, self.settings.goal_timeout)
+        goal = open_goal(submission, seq, stored_at, self.context.settings.goal_timeout)
         found = await self._records.find(goal.goal_id)
         if found is None:
             await self._records.set_deadline(goal)
-            (expect,) = await self.bus.commit([self._steps.record(goal, OfficeState.IDLE, 0)])
+            (expect,) = await self.context.bus.commit([self._steps.record(goal, OfficeState.IDLE, 0)])
         elif state_of(found[0]) is OfficeState.PLANNING and not found[0].thinking:
             goal, expect = found
         else:
@@ -80,12 +90,12 @@ class Conductor(Agent):
             planned = await self._planner.plan(goal)
             await self._roster.require(task.assignee for task in planned.tasks)
         except NoPlaybook as error:
-            if self.brain.available:
+            if self.context.models.model.available:
                 return await self._pondering.ponder(goal, PLAN, OfficeState.PLANNING, expect)
             return await self._steps.refuse(goal, error, expect)
         except ActionError as error:
             return await self._steps.refuse(goal, error, expect)
-        if self.settings.learned_routing and planned.playbook != NAMED:
+        if self.context.settings.learned_routing and planned.playbook != NAMED:
             tasks = self._learner.route(planned.tasks, await self._read_pages())
             planned = msgspec.structs.replace(planned, tasks=tasks)
         return await self._steps.go_on(planned, OfficeState.PLANNING, expect)
@@ -127,10 +137,10 @@ class Conductor(Agent):
     # --- who is there ----------------------------------------------------------------------------
 
     async def _read_pages(self) -> dict[str, Page]:
-        return pages_of(await self._pages.read(), await self._roster.names())
+        return pages_of(await self.context.directory.read(), await self._roster.names())
 
     async def _skills_of(self, name: str) -> set[str]:
-        present = (await self._pages.read()).get(name)
+        present = (await self.context.directory.read()).get(name)
         return set(present.skills) if present else set()
 
     # --- specialists -----------------------------------------------------------------------------
@@ -145,11 +155,13 @@ class Conductor(Agent):
     async def create_specialist(self, domain: str, requirements: str) -> Outcome:
         """Its name in data key ``name``, its skills in ``skills``."""
         profile = await self._recruiter.create(domain, requirements, await self._asker())
-        skills = ", ".join(path.split(".")[-2] for path in profile.mixins) or "none"
-        without = "" if self.brain.available else " Without a model it does named actions only."
+        skills = ", ".join(path.split(".")[-2] for path in profile.skills) or "none"
+        without = (
+            "" if self.context.models.model.available else " Without a model it does named actions only."
+        )
         return Outcome(
             output=f"{profile.name} is at work. Its skills: {skills}.{without}",
-            data={"name": profile.name, "skills": list(profile.mixins)},
+            data={"name": profile.name, "skills": list(profile.skills)},
         )
 
     @register_action("Retire a specialist", {"name": "Its name, such as specialist-tax-law"})
@@ -160,7 +172,7 @@ class Conductor(Agent):
 
     async def _asker(self) -> str:
         """On whose behalf the task at hand is done: whoever handed it out, or set the goal it is part of."""
-        task = self.job.task
+        task = self.context.task
         if task.requester != subjects.CONDUCTOR:
             return task.requester
         found = await self._records.find(task.goal_id)

@@ -13,13 +13,14 @@ from services.conductor.prompts import (
     ask_for_repair,
     find_fault_in_answer,
 )
-from services.conductor.recruiting import Recruiter, Thinker
+from services.conductor.recruiting import Recruiter
 from services.conductor.repair import PLAN, give_up_repair, take_answer, take_plan
 from services.conductor.yellow_pages import Page
 from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.log import logger
+from shared.reasoning.model import ModelSession
 
 Decision = Callable[[Goal], Goal]
 """From how a goal stands to how it stands after what the model said, whatever happens meanwhile."""
@@ -32,12 +33,12 @@ class Deliberation:
 
     def __init__(
         self,
-        thinker: Thinker,
+        models: ModelSession,
         recruiter: Recruiter,
         learner: MetaLearner,
         read_pages: Callable[[], Awaitable[dict[str, Page]]],
     ) -> None:
-        self._thinker = thinker
+        self._models = models
         self._recruiter = recruiter
         self._learner = learner
         self._read_pages = read_pages
@@ -76,7 +77,7 @@ class Deliberation:
         pages = await self._read_pages()
         room = await self._recruiter.room()
         kept = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
-        draft = await self._thinker.consider(
+        draft = await self._models.ask_model_for(
             ask(pages, room), Draft, lambda drafted: find_fault(drafted, pages, kept, room)
         )
         for wanted in newcomers(draft, pages).values():
@@ -87,7 +88,7 @@ class Deliberation:
         """An answer from the results, labelled and with its sources; empty where the model gives none."""
         completed = {task.name: task for task in goal.tasks if task.status is TaskStatus.COMPLETED}
         try:
-            said = await self._thinker.consider(
+            said = await self._models.ask_model_for(
                 ask_for_answer(goal, results),
                 Synthesis,
                 lambda synthesis: find_fault_in_answer(synthesis, set(completed)),
@@ -99,5 +100,5 @@ class Deliberation:
             f"[{name}] {completed[name].assignee}, task {completed[name].task_id}"
             for name in dict.fromkeys(said.citations)
         )
-        label = f"(Written by the model {self._thinker.brain.name} from the results of the tasks.)"
+        label = f"(Written by the model {self._models.model.name} from the results of the tasks.)"
         return f"{said.answer.strip()[:40_000]}\n\n{label}\n{sources}".strip()

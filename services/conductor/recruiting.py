@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -13,8 +13,9 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Presence
 from shared.errors import ActionError, ModelError
-from shared.llm.protocol import LanguageModel, Message
+from shared.llm.protocol import Message
 from shared.log import logger
+from shared.reasoning.model import ModelSession
 from shared.settings import Settings
 from shared.tasks.profile import Profile
 from shared.tasks.specialists import (
@@ -46,28 +47,19 @@ class Portrait(msgspec.Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...]
 
 
-class Thinker(Protocol):
-    """The agent whose model is asked."""
-
-    @property
-    def brain(self) -> LanguageModel:
-        """The model."""
-
-    async def consider(
-        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
-    ) -> T:
-        """A checked answer; raises ModelError."""
-
-
 class Recruiter:
     """Makes and retires specialists; ``skills_of`` says what another agent can do."""
 
     def __init__(
-        self, config: Settings, bus: Bus, thinker: Thinker, skills_of: Callable[[str], Awaitable[set[str]]]
+        self,
+        config: Settings,
+        bus: Bus,
+        models: ModelSession,
+        skills_of: Callable[[str], Awaitable[set[str]]],
     ) -> None:
         self._config = config
         self._bus = bus
-        self._thinker = thinker
+        self._models = models
         self._skills_of = skills_of
         self._making = asyncio.Lock()
 
@@ -139,7 +131,7 @@ class Recruiter:
             description=portrait.description.strip()[:500],
             instructions=f"Ask me about {domain.strip()[:200]}. I was made for: {requirements.strip()[:500]}",
             prompt=portrait.prompt.strip()[:MAX_WORDS],
-            mixins=portrait.skills,
+            skills=portrait.skills,
             concurrency=2,
             options={"domain": domain.strip()[:200], "requirements": requirements, "asker": asker},
         )
@@ -157,9 +149,9 @@ class Recruiter:
     async def _portray(self, domain: str, requirements: str, allowed: Sequence[str]) -> Portrait:
         """The specialist in a model's words, else in plain ones; its skills are ``allowed`` ones."""
         skills = {path.split(".")[-2]: path for path in allowed}
-        if self._thinker.brain.available:
+        if self._models.model.available:
             try:
-                said = await self._thinker.consider(
+                said = await self._models.ask_model_for(
                     _ask_for_portrait(domain, requirements, tuple(skills)),
                     Portrait,
                     lambda portrait: _find_fault(portrait, skills),

@@ -39,9 +39,11 @@ def build_packet(
     kept: list[Node] = []
     terms = find_terms(text)
     for hit in [hit for hit in rank_hits(hits) if may_be_shown(hit.node, terms)][:limit]:
-        statement = shorten(node_statement(hit.node), min(budget_tokens, ITEM_TOKENS) * TOKEN_CHARACTERS)
-        if len(statement) < len(node_statement(hit.node)) and budget_tokens < MIN_TOKENS:
+        statement = node_statement(hit.node)
+        characters = min(budget_tokens, ITEM_TOKENS) * TOKEN_CHARACTERS
+        if len(statement) > characters and budget_tokens < MIN_TOKENS:
             break
+        statement = shorten(statement, characters)
         bullets.append(ContextItem(text=statement, evidence_id=hit.node.id, score=hit.score))
         kept.append(hit.node)
         budget_tokens -= -(-len(statement) // TOKEN_CHARACTERS)
@@ -54,7 +56,7 @@ def build_packet(
 
 
 def may_be_shown(node: Node, terms: Collection[str]) -> bool:
-    """Whether a node may be shown to a question with ``terms``: an agent's node only if it names the agent."""
+    """Whether a node may be shown for a question with ``terms``: an agent's node only if it is named."""
     return node.kind != "agent" or stem(node.title) in terms
 
 
@@ -105,8 +107,8 @@ def _parse_moment(timestamp: str) -> datetime:
 
 
 MIN_SIMILARITY = 0.144
-"""A hit with at least this similarity (memory's ``why["vector"]``) is quoted whatever its words. Of 426 notes
-the nearest had up to .14 for questions about something else, and mostly more for questions about the notes."""
+"""A hit with at least this similarity (memory's ``why["vector"]``) is quoted whatever its words. Of 426
+notes the nearest had up to .14 for questions about something else, and mostly more for those about notes."""
 
 MIN_SHARED = 0.5
 """Below that similarity a hit must have this share of the question's terms and a score of MIN_SCORE. With

@@ -84,7 +84,7 @@ def remove_unsupported(text: str, known: str, cited: Collection[str]) -> tuple[s
     )
 
 
-def remove_reminder_is_claim(text: str) -> tuple[str, bool]:
+def remove_reminder_claims(text: str) -> tuple[str, bool]:
     """``text`` without its claims that a reminder was changed, and whether there were any.
 
     For the text of a task that could have changed reminders, if their record did not change.

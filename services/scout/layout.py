@@ -85,7 +85,7 @@ class CodeSurvey(msgspec.Struct, frozen=True, kw_only=True):
     cut: str = ""
 
     @property
-    def format_code(self) -> tuple[str, ...]:
+    def code(self) -> tuple[str, ...]:
         """The programming languages, largest first."""
         return tuple(language for language in self.lines if language not in PROSE)
 

@@ -48,7 +48,7 @@ class Lines:
         rows = enumerate(self.rows[start:], start=start + 1)
         return next((number for number, row in rows if pattern.match(row)), start or 1)
 
-    def cite(self, key: str, text: object) -> Statement | None:
+    def statement(self, key: str, text: object) -> Statement | None:
         """A statement of ``text`` from the line of ``key``; None where there is nothing to say."""
         words = clean(text) if isinstance(text, str) else ""
         return cite(words, self.path, self.key(key)) if words else None

@@ -84,7 +84,7 @@ def rank_by_meaning(
     return _order(passages, scores)
 
 
-def rank_by_content_words(passages: Sequence[Passage], question: str) -> list[Passage]:
+def rank_by_words(passages: Sequence[Passage], question: str) -> list[Passage]:
     """The passages by the share of the question's words they hold, rare words counting more."""
     wanted = _content_words(question)
     held = [_content_words(passage.text) for passage in passages]
@@ -197,7 +197,7 @@ class Researcher:
         try:
             vectors = await self._context.memory.embed(question, *(passage.text for passage in passages))
         except BusError:
-            return choose_passages(rank_by_content_words(passages, question), MAX_QUOTED), "shared words"
+            return choose_passages(rank_by_words(passages, question), MAX_QUOTED), "shared words"
         return choose_passages(rank_by_meaning(passages, vectors[0], vectors[1:]), MAX_QUOTED), "embedding"
 
     async def _save(self, question: str, text: str) -> Path:

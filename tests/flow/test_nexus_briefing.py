@@ -15,7 +15,6 @@ from services.nexus.__main__ import Nexus
 from services.nexus.reminder_store import set_timer
 from services.nexus.reminders import to_timestamp
 from shared import subjects
-from shared.agent.composition import compose
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders
 from shared.errors import ConfigError
@@ -57,7 +56,7 @@ async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
 
 async def join(team: Team, **options: Any) -> Any:
     profile = msgspec.structs.replace(NEXUS, options={**NEXUS.options, **options})
-    return await team.join(compose(Nexus, profile), profile)
+    return await team.join(Nexus, profile)
 
 
 async def staff(team: Team) -> None:
@@ -100,7 +99,7 @@ async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
     for report in (job(1), job(1), job(2)):
         again = msgspec.structs.replace(report, id=job(0).id)
         await cortex.commit([seal(subjects.mail("nexus", "cortex"), again)])
-    while len(await agent.night.latest(datetime.now(UTC) - timedelta(hours=1))) < 2:
+    while len(await agent.overnight.since(datetime.now(UTC) - timedelta(hours=1))) < 2:
         await asyncio.sleep(0.02)
     result = await team.perform("nexus", "brief_morning")
     path = Path(result.output_paths[0])
@@ -211,7 +210,7 @@ async def test_only_cortex_reports_overnight_jobs(team: Team) -> None:
     forged = msgspec.structs.replace(job(3), sender="frontier")
     await frontier.commit([seal(subjects.mail("nexus", "frontier"), forged)])
     await asyncio.sleep(0.4)
-    assert await agent.night.latest(datetime.now(UTC) - timedelta(hours=1)) == []
+    assert await agent.overnight.since(datetime.now(UTC) - timedelta(hours=1)) == []
 
 
 async def test_an_inbox_that_cannot_be_written_is_said(team: Team) -> None:

@@ -74,7 +74,7 @@ def test_what_words_want_done_about_reminders(text: str, errand: str) -> None:
 def test_of_which_one_and_for_how_long() -> None:
     def wish(text: str) -> tuple[ReminderIntent, str, float, str]:
         read = parse_intent(text)
-        return read.errand, read.about, read.minutes, read.until
+        return read.intent, read.about, read.minutes, read.until
 
     assert wish("Snooze the reminder about Ana for 2 hours") == (ReminderIntent.SNOOZE, "Ana", 120.0, "")
     assert wish("snooze r0123456789 for an hour") == (ReminderIntent.SNOOZE, "r0123456789", 60.0, "")

@@ -260,7 +260,7 @@ def test_the_days_a_question_about_the_calendar_is_after(text: str, start: str, 
     ],
 )
 def test_what_repeats_is_kept_as_it_was_said(text: str, written: str, told: str) -> None:
-    repeat = find_time(text, NOW, ZONE).repeat
+    repeat = find_time(text, NOW, ZONE).recurrence
     assert repeat is not None
     assert encode_recurrence(repeat) == written
     assert decode_recurrence(written) == repeat
