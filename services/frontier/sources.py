@@ -16,6 +16,14 @@ from shared.settings import Settings
 from shared.skills.news import drop_duplicates, read_news
 from shared.skills.papers import MOST, PAUSE, RETRIES, build_query, find_papers
 
+CANDIDATES = 5
+"""How many times more papers are requested than reported: most of the newest were reported before."""
+FEED_ITEMS = 100
+"""Items read from a feed; those reported before are then left out."""
+NEVER = float("inf")
+MAX_CACHED = 500
+"""How many answers are cached; the oldest are removed."""
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``interests`` are what the daily discovery looks for, with the number of papers for each and of news.
@@ -42,15 +50,12 @@ def parse_options(values: dict[str, Any]) -> Options:
         raise ConfigError(f"The options of the frontier profile are wrong: {error}") from None
 
 
-MAX_CACHED = 500
-"""How many answers are cached; the oldest are removed."""
+class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of sources; ``problems`` say which did not answer, ``at`` is when the oldest was read."""
 
-
-class CachedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A source's answer, and when it came (seconds since the epoch)."""
-
-    at: float
-    items: list[dict[str, Any]]
+    items: list[dict[str, Any]] = []
+    problems: list[str] = []
+    at: float = NEVER
 
 
 class AnswerCache:
@@ -60,18 +65,18 @@ class AnswerCache:
         self._folder = folder
         self._seconds = seconds
 
-    def get(self, *key: str) -> CachedAnswer | None:
+    def get(self, *key: str) -> SourceAnswer | None:
         """The answer stored under ``key``, unless it is too old; blocks."""
         try:
-            cached = msgspec.json.decode(self._path(key).read_bytes(), type=CachedAnswer)
+            cached = msgspec.json.decode(self._path(key).read_bytes(), type=SourceAnswer)
         except (OSError, msgspec.MsgspecError, UnicodeError):
             return None
         age = time.time() - cached.at
         return cached if 0 <= age < self._seconds else None
 
-    def put(self, items: list[dict[str, Any]], *key: str) -> CachedAnswer:
+    def put(self, items: list[dict[str, Any]], *key: str) -> SourceAnswer:
         """Store ``items``; blocks. If the disk is full they are only fetched again."""
-        answer = CachedAnswer(at=time.time(), items=items)
+        answer = SourceAnswer(at=time.time(), items=items)
         if self._seconds:
             with contextlib.suppress(OSError):
                 write_atomically(self._path(key), msgspec.json.encode(answer))
@@ -85,23 +90,8 @@ class AnswerCache:
         return self._folder / f"{digest[:32]}.json"
 
 
-CANDIDATES = 5
-"""How many times more papers are asked for than are reported: most of the newest were reported before."""
-FEED_ITEMS = 100
-"""Items that are taken from the feeds, of which those reported before are then left out."""
-NEVER = float("inf")
-
-
-class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Items of sources; ``problems`` say which did not answer, ``at`` is when the oldest was read."""
-
-    items: list[dict[str, Any]] = []
-    problems: list[str] = []
-    at: float = NEVER
-
-
 class Sources:
-    """arXiv and the feeds of the settings, with what they answered in the last hours."""
+    """arXiv and the feeds of the settings, behind a cache of some hours."""
 
     def __init__(self, settings: Settings, options: Options) -> None:
         self._settings = settings
@@ -111,21 +101,20 @@ class Sources:
     async def papers(self, topic: str, count: int, *, newest: bool = False) -> SourceAnswer:
         """The ``count`` most relevant (or newest) papers on ``topic``; raises ActionError as find_papers."""
         key = ("papers", self._settings.arxiv_url, build_query(topic), str(count), str(newest))
-        cached = await asyncio.to_thread(self._cache.get, *key)
-        if cached is None:
-            found = await find_papers(
-                topic,
-                count,
-                settings=self._settings,
-                newest=newest,
-                delay=self._options.arxiv_delay,
-                retries=self._options.arxiv_retries,
-            )
-            cached = await asyncio.to_thread(self._cache.put, found, *key)
-        return SourceAnswer(items=cached.items, at=cached.at)
+        if cached := await asyncio.to_thread(self._cache.get, *key):
+            return cached
+        found = await find_papers(
+            topic,
+            count,
+            settings=self._settings,
+            newest=newest,
+            delay=self._options.arxiv_delay,
+            retries=self._options.arxiv_retries,
+        )
+        return await asyncio.to_thread(self._cache.put, found, *key)
 
     async def papers_by_topic(self, topics: Sequence[str]) -> tuple[dict[str, SourceAnswer], list[str]]:
-        """New papers by topic; after the first failure the other topics are named, not tried one by one."""
+        """New papers by topic; after the first failure the other topics are not tried."""
         count = min(MOST, CANDIDATES * self._options.papers_per_interest)
         found: dict[str, SourceAnswer] = {}
         for position, topic in enumerate(topics):
@@ -147,14 +136,12 @@ class Sources:
         )
 
     async def _feed(self, url: str) -> SourceAnswer:
-        cached = await asyncio.to_thread(self._cache.get, "feed", url)
-        if cached is not None:
-            return SourceAnswer(items=cached.items, at=cached.at)
+        if cached := await asyncio.to_thread(self._cache.get, "feed", url):
+            return cached
         settings = self._settings
         news = await read_news(
             [url], FEED_ITEMS, timeout=settings.http_timeout, private_hosts=settings.private_hosts
         )
         if news.problems:
             return SourceAnswer(items=list(news.items), problems=list(news.problems), at=time.time())
-        cached = await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)
-        return SourceAnswer(items=cached.items, at=cached.at)
+        return await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from services.scout.citations import check_citations
-from services.scout.document_parsers import parse
+from services.scout.documents import parse
 from services.scout.repository import format_reading, read_repository, sources_of
 from services.scout.research import CITING, Researcher
 from shared.agent.base import Agent

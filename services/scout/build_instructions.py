@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from services.scout.document import Code, Document
+from services.scout.documents import Code, Document
 from services.scout.statements import cite, format_code, format_list
 from shared.contracts.checkup import Statement
 from shared.source.tree import Tree, read_text

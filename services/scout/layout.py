@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from services.scout.document_parsers import parse
+from services.scout.documents import parse
 from services.scout.statements import cite, format_code, format_count, format_list
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test

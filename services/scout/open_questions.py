@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from services.scout.build_instructions import all_commands, ci_files, make_targets
-from services.scout.document import Document
+from services.scout.documents import Document
 from services.scout.layout import CodeSurvey
 from services.scout.manifest import Manifest
 from services.scout.python_manifest import lowest_python

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from services.scout.build_instructions import read_building, read_commands
-from services.scout.document import Document, Paragraph
-from services.scout.document_parsers import parse
+from services.scout.documents import Document, Paragraph, parse
 from services.scout.layout import read_layout, survey_code
 from services.scout.manifest import Manifest, read_cargo, read_composer, read_go_mod, read_package_json
 from services.scout.open_questions import read_questions

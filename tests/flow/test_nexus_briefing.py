@@ -136,7 +136,7 @@ async def test_a_colleague_that_does_not_answer_holds_up_nothing(team: Team) -> 
     await join(team, section_timeout=0.5, papers_timeout=0.4)
     result = await team.perform("nexus", "brief_morning")
     told = {each["title"].partition(" ")[0]: each for each in result.metadata["sections"]}
-    assert told["Overnight"]["problem"] == "cortex did not say how its queue stands."
+    assert told["Overnight"]["problem"] == "cortex did not report its queue's status."
     assert told["New"]["problem"].startswith("It could not be told")
     assert told["Unresolved"]["lines"]
 

@@ -3,8 +3,7 @@
 import pytest
 
 from services.scout.build_instructions import commands_in_yaml, read_commands
-from services.scout.document import Document
-from services.scout.document_parsers import parse
+from services.scout.documents import Document, parse
 from shared.web.quoting import LIMIT, quote
 
 MARKDOWN = """---
