@@ -234,7 +234,7 @@ async def _read_section(title: str, source: Awaitable[SourceResult], limit: floa
         async with asyncio.timeout(limit):
             found = await source
     except TimeoutError:
-        return Section(title=title, problem=f"It could not be told within {limit:g} s.")
+        return Section(title=title, problem=f"It could not be read within {limit:g} s.")
     except (MailroomError, OSError, ValueError) as error:
-        return Section(title=title, problem=f"It could not be told: {str(error).rstrip('.')}.")
+        return Section(title=title, problem=f"It could not be read: {str(error).rstrip('.')}.")
     return Section(title=title, lines=found.lines, problem=found.remark, evidence=found.evidence)

@@ -108,7 +108,7 @@ TARGET = re.compile(r"^([A-Za-z0-9][\w./-]*(?: [A-Za-z0-9][\w./-]*)*)\s*:(?![:=]
 USUAL = frozenset(
     "all build test tests check lint format install setup run serve start docs clean dist release".split()
 )
-"""Targets worth naming even where the Makefile does not explain them."""
+"""Targets worth naming even if the Makefile does not explain them."""
 
 OTHERS = {
     "tox.ini": "Tested by tox: `tox`",
@@ -160,7 +160,7 @@ def ci_files(tree: Tree) -> list[str]:
 
 
 def make_targets(tree: Tree) -> set[str] | None:
-    """The names that ``make`` knows; None where there is no Makefile, or it includes others."""
+    """The targets of the Makefile; None if there is none, or it includes others."""
     found: set[str] = set()
     for path in tree.files:
         if path in MAKEFILES:
@@ -168,11 +168,7 @@ def make_targets(tree: Tree) -> set[str] | None:
             if re.search(r"^-?s?include\s|^[^\t#]*%.*:|\$\(eval|^\$[({].*:", text, re.MULTILINE):
                 return None
             found.update(*(match[1].split() for match in map(TARGET.match, text.splitlines()) if match))
-            found.update(
-                word
-                for match in re.finditer(r"^\.PHONY\s*:(.*)", text, re.MULTILINE)
-                for word in match[1].split()
-            )
+            found.update(*(names.split() for names in re.findall(r"^\.PHONY\s*:(.*)", text, re.MULTILINE)))
     return found or None
 
 
@@ -188,14 +184,9 @@ def read_makefile(path: str, text: str, limit: int = 14) -> list[Statement]:
         if match[3]:
             explained.append(cite(f"`make {name}`: {match[3]}", path, number))
         elif name in USUAL:
-            recipe = (
-                rows[number].strip().lstrip("@-")
-                if number < len(rows) and rows[number].startswith("\t")
-                else ""
-            )
-            usual.append(
-                cite(f"`make {name}`{f' runs {format_code(recipe)}' if recipe else ''}", path, number)
-            )
+            recipe = next(iter(rows[number : number + 1]), "")
+            runs = f" runs {format_code(recipe.strip().lstrip('@-'))}" if recipe.startswith("\t") else ""
+            usual.append(cite(f"`make {name}`{runs}", path, number))
     return (explained or usual)[:limit]
 
 
@@ -229,9 +220,8 @@ def _read_compose(path: str, text: str) -> list[Statement]:
     line = next(
         (number for number, row in enumerate(text.splitlines(), start=1) if row.startswith("services")), 1
     )
-    return [
-        cite(f"`docker compose up` starts {format_list([str(name) for name in services], 10)}", path, line)
-    ]
+    names = format_list([str(name) for name in services], 10)
+    return [cite(f"`docker compose up` starts {names}", path, line)]
 
 
 def _read_ci(path: str, text: str) -> list[Statement]:

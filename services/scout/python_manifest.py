@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from services.scout.manifest import Lines, Manifest, table
+from services.scout.manifest import Manifest, ManifestText, table
 from services.scout.statements import cite, format_code, format_list
 from shared.contracts.checkup import Statement
 from shared.source.syntax import parse_module
@@ -16,63 +16,45 @@ from shared.web.quoting import clean
 def read_pyproject(path: str, text: str) -> Manifest:
     """pyproject.toml: the project table, or Poetry's own."""
     data = tomllib.loads(text)
-    lines = Lines(path, text)
+    lines = ManifestText(path, text)
     project = table(data, "project") or table(data, "tool", "poetry")
-    licence = project.get("license")
     python = project.get("requires-python") or table(project, "dependencies").get("python")
     key = "requires-python" if "requires-python" in project else "python"
     build = _backend(data, lines) + _needs(project, lines) + _settings(data, lines)
     if isinstance(python, str):
-        build.insert(0, cite(f"Needs Python {python}", path, lines.key(key)))
-    return Manifest(
-        path=path,
-        name=clean(str(project.get("name", "")), 100),
-        description=lines.statement("description", project.get("description")),
-        version=lines.statement("version", project.get("version")),
-        licence=lines.statement(
-            "license", licence if isinstance(licence, str) else table(licence).get("text")
-        ),
-        build=tuple(build),
-        entries=tuple(_commands(table(project, "scripts"), lines)),
-        python=lines.statement(key, python),
-    )
+        build.insert(0, lines.cite(f"Needs Python {python}", key))
+    entries = _commands(table(project, "scripts"), lines)
+    return lines.manifest(project, build=tuple(build), entries=entries, python=lines.declared(key, python))
 
 
 def read_setup_cfg(path: str, text: str) -> Manifest:
-    """setup.cfg as setuptools reads it."""
+    """setup.cfg as setuptools reads it; a version that is read from elsewhere is left out."""
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
         parser.read_string(text)
     except configparser.Error as error:
         raise ValueError(str(error)) from None
-    lines = Lines(path, text)
-    data = (
-        {key: value or "" for key, value in parser["metadata"].items()}
-        if parser.has_section("metadata")
-        else {}
-    )
+    lines = ManifestText(path, text)
+    data = dict(parser["metadata"]) if parser.has_section("metadata") else {}
+    if str(data.get("version")).startswith(("attr:", "file:")):
+        del data["version"]
     python = parser.get("options", "python_requires", fallback="")
     build = [cite("Built by setuptools: `pip install .`", path, lines.find(r"^\[metadata\]"))] if data else []
     if python:
-        build.append(cite(f"Needs Python {python}", path, lines.key("python_requires")))
+        build.append(lines.cite(f"Needs Python {python}", "python_requires"))
     scripts = parser.get("options.entry_points", "console_scripts", fallback="") or ""
-    pairs = dict(row.split("=", 1) for row in scripts.splitlines() if "=" in row)
-    version = data.get("version", "")
-    return Manifest(
-        path=path,
-        name=clean(data.get("name", ""), 100),
-        description=lines.statement("description", data.get("description")),
-        version=None if version.startswith(("attr:", "file:")) else lines.statement("version", version),
-        licence=lines.statement("license", data.get("license")),
+    pairs = [row.split("=", 1) for row in scripts.splitlines() if "=" in row]
+    return lines.manifest(
+        data,
         build=tuple(build),
-        entries=tuple(_commands({name.strip(): target.strip() for name, target in pairs.items()}, lines)),
-        python=lines.statement("python_requires", python),
+        entries=_commands({name.strip(): target.strip() for name, target in pairs}, lines),
+        python=lines.declared("python_requires", python),
     )
 
 
 def read_setup_py(path: str, text: str) -> Manifest:
     """setup.py: the literal arguments of its call of setup(); it is parsed, never run."""
-    lines = Lines(path, text)
+    lines = ManifestText(path, text)
     found: dict[str, Statement] = {}
     for node in ast.walk(parse_module(text)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "setup":
@@ -106,24 +88,20 @@ def lowest_python(specifier: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def _backend(data: dict[str, Any], lines: Lines) -> list[Statement]:
+def _backend(data: dict[str, Any], lines: ManifestText) -> list[Statement]:
     backend = table(data, "build-system").get("build-backend")
     if not isinstance(backend, str):
         return []
-    return [cite(f"Built by {backend}: `pip install .`", lines.path, lines.key("build-backend"))]
+    return [lines.cite(f"Built by {backend}: `pip install .`", "build-backend")]
 
 
-def _needs(project: dict[str, Any], lines: Lines) -> list[Statement]:
-    needs = project.get("dependencies") or []
-    names = [
-        match[0] for need in needs if (match := re.match(r"[\w.-]+", str(need))) and match[0] != "python"
-    ]
-    if not names:
-        return []
-    return [cite(f"Depends on {format_list(names, 8)}", lines.path, lines.key("dependencies"))]
+def _needs(project: dict[str, Any], lines: ManifestText) -> list[Statement]:
+    matches = [re.match(r"[\w.-]+", str(need)) for need in project.get("dependencies") or []]
+    names = [match[0] for match in matches if match and match[0] != "python"]
+    return [lines.cite(f"Depends on {format_list(names, 8)}", "dependencies")] if names else []
 
 
-def _settings(data: dict[str, Any], lines: Lines) -> list[Statement]:
+def _settings(data: dict[str, Any], lines: ManifestText) -> list[Statement]:
     known = ("pytest", "tox", "mypy", "pyright", "ruff", "coverage")
     tools = [tool for tool in known if tool in table(data, "tool")]
     if not tools:
@@ -131,12 +109,8 @@ def _settings(data: dict[str, Any], lines: Lines) -> list[Statement]:
     return [cite(f"Configures {format_list(tools, 8)}", lines.path, lines.find(rf"^\[tool\.{tools[0]}\b"))]
 
 
-def _commands(scripts: dict[str, Any], lines: Lines) -> list[Statement]:
-    return [
-        cite(
-            f"Installs the command {format_code(name)} ({format_code(str(target))})",
-            lines.path,
-            lines.key(name),
-        )
+def _commands(scripts: dict[str, Any], lines: ManifestText) -> tuple[Statement, ...]:
+    return tuple(
+        lines.cite(f"Installs the command {format_code(name)} ({format_code(str(target))})", name)
         for name, target in list(scripts.items())[:8]
-    ]
+    )

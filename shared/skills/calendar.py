@@ -16,7 +16,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.web.address import parse_place
+from shared.web.address import parse_address
 from shared.web.fetching import fetch
 from shared.web.quoting import clean
 
@@ -103,12 +103,12 @@ async def _load(settings: Settings) -> bytes:
     if not re.match(r"https?://", source, re.IGNORECASE):
         return await asyncio.to_thread(_load_file, Path(source).expanduser())
     # Of the address only the host is told: the rest often is what gives access.
-    host = parse_place(source).netloc
+    host = parse_address(source).netloc
     try:
         answer = await fetch(
             source,
             timeout=settings.http_timeout,
-            allowed={parse_place(source).pair, *settings.private_hosts},
+            allowed={parse_address(source).pair, *settings.private_hosts},
             headers={"Accept": "text/calendar"},
         )
     except ActionError as error:

@@ -10,7 +10,7 @@ _LIST_MARKS = re.compile(r"^\s*(?:[-*•#>]+\s+)+")
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences and lines of ``text``, without the marks of headings, lists and quotations before them."""
+    """The sentences and lines of ``text``, without leading marks of headings, lists and quotations."""
     parts = SENTENCE_BREAK.split(text)
     return [sentence for part in parts if (sentence := _LIST_MARKS.sub("", part).strip())]
 

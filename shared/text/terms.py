@@ -8,10 +8,11 @@ from shared.text.words import stem as snowball_stem
 
 EMPTY_WORDS = STOP_WORDS | frozenset(
     """
-    about again all also am any anyone anything ask before being can could doing done down get give here him how
-    if into just know let like many mean might more most much must need no not now off once one out over own please
-    recall regarding remember say shall should so some someone something still such tell than then there these
-    thing things think those too under until up us very want where while whom whose why yet
+    about again all also am any anyone anything ask before being can could doing done down get give here
+    him how if into just know let like many mean might more most much must need no not now off once one
+    out over own please recall regarding remember say shall should so some someone something still such
+    tell than then there these thing things think those too under until up us very want where while whom
+    whose why yet
     """.split()
 )
 """The stop words, and words of which requests and questions are made."""

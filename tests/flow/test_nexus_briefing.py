@@ -118,7 +118,7 @@ async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
     assert "- Remembering # in graphs (arXiv:2601.00001v1)" in page
     assert "The server is called heron [a1] - but: The server is called stork [b2]" in page
     assert {"arxiv:2601.00001v1", "a1", "b2"} <= set(result.evidence_refs)
-    assert "could not be told" not in page
+    assert "could not be read" not in page
 
 
 class Sleeper(NightWorker):
@@ -137,7 +137,7 @@ async def test_a_colleague_that_does_not_answer_holds_up_nothing(team: Team) -> 
     result = await team.perform("nexus", "brief_morning")
     told = {each["title"].partition(" ")[0]: each for each in result.metadata["sections"]}
     assert told["Overnight"]["problem"] == "cortex did not report its queue's status."
-    assert told["New"]["problem"].startswith("It could not be told")
+    assert told["New"]["problem"].startswith("It could not be read")
     assert told["Unresolved"]["lines"]
 
 
@@ -161,7 +161,7 @@ async def test_each_section_says_in_a_sentence_that_its_service_is_away(team: Te
     assert "No such file" in told["Calendar"]["problem"]
     assert told["Reminders"]["problem"] == ""
     assert told["Overnight"]["problem"] == "cortex is not at work. See 'mailroom status'"
-    assert told["New"]["problem"] == ("It could not be told: frontier is not at work. See 'mailroom status'.")
+    assert told["New"]["problem"] == ("It could not be read: frontier is not at work. See 'mailroom status'.")
     assert "The memory daemon does not answer" in told["Unresolved"]["problem"]
     assert all(not each["lines"] for each in told.values())
     assert "Traceback" not in result.output
