@@ -61,8 +61,8 @@ async def fetch(
     """GET ``url`` within ``timeout`` seconds in all and ``size`` bytes; ``kinds`` are accepted media types.
 
     Every hop is resolved and checked again, and connected to at a checked address; proxies from the
-    environment are not used. ``allowed`` are the host:port pairs that may be private. Raises ActionError with the reason
-    for anything but a response with status 200.
+    environment are not used. ``allowed`` are the host:port pairs that may be private. Raises ActionError with
+    the reason for anything but a response with status 200.
     """
     try:
         async with asyncio.timeout(timeout):
