@@ -84,9 +84,10 @@ class Scout(Agent):
             persona=CITING,
             alone=True,
         )
-        text = conclusion.result if isinstance(conclusion.result, str) else str(conclusion.result)
         outcome = Outcome(
-            output=text, data={"steps": conclusion.steps}, evidence_refs=conclusion.evidence_refs[:200]
+            output=conclusion.result,
+            data={"steps": conclusion.steps},
+            evidence_refs=conclusion.evidence_refs[:200],
         )
         checked_outcome = _checked_against_sources(outcome)
         if not checked_outcome.data["sources"]:
