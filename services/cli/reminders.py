@@ -11,7 +11,7 @@ from services.cli.moment import parse_span
 from services.cli.screen import clean, clean_block, json_option, open_console, print_block, print_json
 from services.cli.submission import TextType
 from shared import settings, subjects
-from shared.clock import read_zone, tell
+from shared.clock import format_moment, read_zone
 from shared.contracts import (
     Reminder,
     Reminders,
@@ -67,7 +67,7 @@ def list_reminders(everything: bool, as_json: bool) -> None:
     console = open_console()
     zone = read_zone(settings.load().time_zone)
     for each in shown:
-        due = tell(_due(each), zone)
+        due = format_moment(_due(each), zone)
         text = f"{each.reminder_id}  {clean(each.text)}\n    {STANDS[each.status]} {due}{_again(each)}"
         print_block(text, console, hang=4, lead=len(each.reminder_id), style="bold")
     click.echo("\nmailroom reminders done|snooze|cancel ID")

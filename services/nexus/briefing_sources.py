@@ -14,7 +14,7 @@ from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
-from shared.clock import place, read_zone
+from shared.clock import localize, read_zone
 from shared.contracts import AgentReport, EdgesQuery, Relation, ReminderStatus, TaskResult, TaskStatus
 from shared.errors import ActionError, MailroomError
 from shared.tasks.actions import Outcome
@@ -149,7 +149,7 @@ class BriefingSources:
 
     async def _reminders(self, about: date) -> SourceResult:
         reminders, _ = await self._store.read()
-        until = place(datetime.combine(about + timedelta(days=1), datetime.min.time()), self._zone)
+        until = localize(datetime.combine(about + timedelta(days=1), datetime.min.time()), self._zone)
         shown = [
             each
             for each in sorted(reminders.reminders, key=lambda each: each.due_at)

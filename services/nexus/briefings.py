@@ -11,7 +11,7 @@ from services.nexus.reminder_store import set_timer
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
-from shared.clock import place, read_zone, tell
+from shared.clock import format_moment, localize, read_zone
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, ConfigError
 from shared.files import write_atomically
@@ -112,7 +112,7 @@ class BriefingSchedule:
         await self._set_timer(kind)
         now = datetime.now(UTC)
         today = now.astimezone(self._zone).date()
-        if day != today.isoformat() and place(datetime.combine(today, clock), self._zone) > now:
+        if day != today.isoformat() and localize(datetime.combine(today, clock), self._zone) > now:
             self._context.log.info("briefing_skipped", kind=kind, day=day)
             return ()
         me, task_id = self._context.profile.name, f"{PREFIX}{kind}_{today}"
@@ -160,7 +160,7 @@ def format_briefing(
     """The briefing as Markdown; text from elsewhere is cut to one line each."""
     parts = [
         f"# {kind.capitalize()} briefing, {day:%A} {day.day} {day:%B %Y}",
-        f"Made on {tell(made_at, zone)}.",
+        f"Made on {format_moment(made_at, zone)}.",
     ]
     for section in sections:
         shown = [f"- {clean(line, MAX_LINE)}" for line in section.lines[:MAX_LINES]]

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from dateutil.relativedelta import relativedelta
 
 from services.nexus.time_phrases import DATES, EXAMPLE, LONG_UNITS, MONTHLY_UNITS, NUMBERS, UNITS, WEEKDAYS
-from shared.clock import place
+from shared.clock import localize
 from shared.errors import ActionError
 
 MONTHS = {
@@ -130,7 +130,7 @@ def add_span(here: datetime, match: re.Match[str], zone: tzinfo | None) -> datet
     try:
         if months or days:
             wall = here.replace(tzinfo=None, fold=0) + relativedelta(months=int(months))
-            here = place(wall + timedelta(days=days), zone)
+            here = localize(wall + timedelta(days=days), zone)
         return (here.astimezone(UTC) + timedelta(seconds=seconds)).astimezone(zone) if seconds else here
     except (OverflowError, ValueError):
         raise ActionError(f"{match[0].strip()!r} is too far ahead", EXAMPLE) from None

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import msgspec
 
 from services.nexus.time_phrases import DAY_PARTS, EXAMPLE, WEEKDAYS
-from shared.clock import place, read_zone
+from shared.clock import localize, read_zone
 from shared.errors import ActionError
 
 _REGIONS = {
@@ -137,7 +137,7 @@ def next_occurrence(recurrence: Recurrence, after: datetime, zone: tzinfo | None
     today = after.astimezone(zone).date()
     for ahead in range(9):
         day = today + timedelta(days=ahead)
-        moment = place(datetime.combine(day, recurrence.clock), zone)
+        moment = localize(datetime.combine(day, recurrence.clock), zone)
         if day.weekday() in recurrence.weekdays and moment > after:
             return moment
     raise AssertionError("no day of the week within nine days")

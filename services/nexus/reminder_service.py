@@ -30,7 +30,7 @@ from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry
 from shared.bus.entry import seal
-from shared.clock import read_zone, tell
+from shared.clock import format_moment, read_zone
 from shared.contracts import Email, Reminder, ReminderDue, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
@@ -233,7 +233,7 @@ class ReminderService:
         raise ActionError(f"That may mean {len(pool)} reminders: {named}", "Name one by its id")
 
     def _format_due(self, reminder: Reminder) -> str:
-        return tell(due_time(reminder), self._zone)
+        return format_moment(due_time(reminder), self._zone)
 
     def _token(self, *what: str) -> str:
         """An id of the change that is the same for a second attempt at the same task."""

@@ -9,7 +9,7 @@ import msgspec
 from services.nexus.recurrence import decode_recurrence, format_recurrence, next_occurrence
 from services.nexus.reminder_intents import strip_request
 from services.nexus.time_parser import ParsedTime, find_time, parse_time
-from shared.clock import tell
+from shared.clock import format_moment
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.text.shorten import shorten
@@ -51,7 +51,7 @@ def parse_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> 
     what = re.sub(r"[\s,]+(?:please|thanks|thank you)\W*$", "", what, flags=re.IGNORECASE).strip()
     if not re.search(r"\w", what):
         raise ActionError(
-            f"That names a time, {tell(found.moment, zone)}, but not what to be reminded of",
+            f"That names a time, {format_moment(found.moment, zone)}, but not what to be reminded of",
             "Say it in one sentence, such as 'remind me to call Ana tomorrow at 9'",
         )
     if len(what) > MAX_REMINDER:
@@ -201,7 +201,7 @@ def format_short(reminder: Reminder) -> str:
 
 def format_reminder(reminder: Reminder, zone: tzinfo | None) -> str:
     """One line about a reminder."""
-    due = tell(due_time(reminder), zone)
+    due = format_moment(due_time(reminder), zone)
     how = {
         ReminderStatus.SCHEDULED: f"goes off on {due}",
         ReminderStatus.SNOOZED: f"put off until {due}",

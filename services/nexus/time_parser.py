@@ -33,7 +33,7 @@ from services.nexus.time_phrases import (
     WEEKDAYS,
     spell_in_digits,
 )
-from shared.clock import exists, place, tell
+from shared.clock import datetime_exists, format_moment, localize
 from shared.errors import ActionError
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
@@ -88,7 +88,7 @@ def find_time(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
     moment = _moment(text, phrases, here, zone)
     _require_future(moment, now, zone)
     if moment - now > FARTHEST:
-        raise ActionError(f"{tell(moment, zone)} is more than ten years ahead", EXAMPLE)
+        raise ActionError(f"{format_moment(moment, zone)} is more than ten years ahead", EXAMPLE)
     return ParsedTime(moment=moment, rest=rest)
 
 
@@ -124,7 +124,9 @@ def is_only_time(text: str) -> bool:
 
 def _require_future(moment: datetime, now: datetime, zone: tzinfo | None) -> None:
     if moment <= now:
-        raise ActionError(f"{tell(moment, zone)} has passed; it is {tell(now, zone)} now", EXAMPLE)
+        raise ActionError(
+            f"{format_moment(moment, zone)} has passed; it is {format_moment(now, zone)} now", EXAMPLE
+        )
 
 
 # --- phrases --------------------------------------------------------------------------------------
@@ -214,11 +216,11 @@ def _moment(text: str, phrases: Phrases, here: datetime, zone: tzinfo | None) ->
     if midnight and day is not None:
         raise ActionError("Midnight may be where that day begins or where it ends", EXAMPLE)
     wall = datetime.combine(day or today, clock) + timedelta(days=midnight)
-    if not exists(wall, zone):
+    if not datetime_exists(wall, zone):
         raise ActionError(f"The clocks leave out {wall:%H:%M} on that day: summer time begins", EXAMPLE)
-    moment = place(wall, zone)
+    moment = localize(wall, zone)
     if day is None and moment <= here:
-        raise ActionError(f"{clock:%H:%M} has passed today; it is {tell(here, zone)} now", EXAMPLE)
+        raise ActionError(f"{clock:%H:%M} has passed today; it is {format_moment(here, zone)} now", EXAMPLE)
     return moment
 
 
@@ -292,7 +294,9 @@ def _parse_foreign(text: str, now: datetime, zone: tzinfo | None) -> datetime:
         raise ActionError(f"{text.strip()[:60]!r} is no time that I understand", EXAMPLE)
     if found.time() == time(0) or not (found - here) % timedelta(days=1):
         raise ActionError(f"{text.strip()[:60]!r} says no time of day that I understand", EXAMPLE)
-    moment = place(found, zone)
+    moment = localize(found, zone)
     if not now < moment <= now + FARTHEST:
-        raise ActionError(f"{tell(moment, zone)} has passed, or lies more than ten years ahead", EXAMPLE)
+        raise ActionError(
+            f"{format_moment(moment, zone)} has passed, or lies more than ten years ahead", EXAMPLE
+        )
     return moment

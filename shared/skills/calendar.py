@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from shared.clock import place, read_zone
+from shared.clock import localize, read_zone
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
@@ -134,8 +134,8 @@ def _load_file(path: Path) -> bytes:
 
 def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
     last = first + timedelta(days=days - 1)
-    begin = place(datetime.combine(first, datetime.min.time()), zone)
-    end = place(datetime.combine(last + timedelta(days=1), datetime.min.time()), zone)
+    begin = localize(datetime.combine(first, datetime.min.time()), zone)
+    end = localize(datetime.combine(last + timedelta(days=1), datetime.min.time()), zone)
     events: list[Event] = []
     broken = left_out = 0
     deadline = time.monotonic() + PATIENCE
@@ -225,7 +225,7 @@ def _here(moment: Any, zone: tzinfo | None) -> datetime:
     """A calendar's moment in the people's zone; one without a zone is meant where they are."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, datetime.min.time())
-    return place(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)
+    return localize(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)
 
 
 def _order(event: Event) -> tuple[str, bool, str]:
