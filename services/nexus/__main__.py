@@ -11,7 +11,7 @@ from services.nexus.briefings import PREFIX, BriefingSchedule
 from services.nexus.calendar_range import parse_calendar_range, wants_calendar_change
 from services.nexus.model_answer import Answerer
 from services.nexus.reminder_service import ReminderService
-from services.nexus.reminder_store import ReminderStore
+from services.nexus.reminder_store import ReminderStore, retry_timers
 from services.nexus.router import Request, Router, tool_response
 from services.nexus.sentence_type import greeting_reply
 from services.nexus.unsupported_claims import remove_reminder_claims
@@ -63,8 +63,8 @@ class Nexus(Agent):
 
     async def on_start(self) -> None:
         """Set the timers and embed the examples, while the first messages are handled."""
-        self.context.spawn(self.store.set_all_timers())
-        self.context.spawn(self.briefings.set_timers())
+        self.context.spawn(retry_timers(self.store.set_all_timers))
+        self.context.spawn(retry_timers(self.briefings.set_timers))
         self.context.spawn(self.router.prepare())
 
     # --- actions ---------------------------------------------------------------------------------

@@ -38,18 +38,10 @@ class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
     papers_timeout: float = 90.0
 
 
-class SourceResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source found, possibly nothing; ``remark`` says what is missing from it."""
-
-    lines: tuple[str, ...] = ()
-    remark: str = ""
-    evidence: tuple[str, ...] = ()
-
-
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A section of a briefing: its lines, and a sentence about what is missing and why."""
+    """A section of a briefing: its lines, possibly none, and a sentence about what is missing and why."""
 
-    title: str
+    title: str = ""
     lines: tuple[str, ...] = ()
     problem: str = ""
     evidence: tuple[str, ...] = ()
@@ -121,7 +113,7 @@ class BriefingSources:
         ahead = 0 if kind == "morning" else 1
         about, limit = day + timedelta(days=ahead), self._options.section_timeout
         when = "today" if kind == "morning" else "tomorrow"
-        sources: dict[str, tuple[Awaitable[SourceResult], float]] = {
+        sources: dict[str, tuple[Awaitable[Section], float]] = {
             f"Weather {when}": (self._weather(ahead), limit),
             f"Calendar {when}": (self._calendar(about), limit),
             "Reminders": (self._reminders(about), limit),
@@ -131,23 +123,23 @@ class BriefingSources:
         }
         return list(await asyncio.gather(*(_read_section(title, *each) for title, each in sources.items())))
 
-    async def _weather(self, ahead: int) -> SourceResult:
+    async def _weather(self, ahead: int) -> Section:
         outcome = await self._run_action("tell_weather", {"days": 1 + ahead})
         forecast: dict[str, Any] = outcome.data.get("forecast", {})
         head, *days = [line.lstrip("- ") for line in outcome.output.splitlines()]
         shown = days[ahead : ahead + 1] or days
         lines = [f"{forecast.get('place') or head}: {shown[0]}"] if ahead and shown else [head, *shown]
-        return SourceResult(lines=tuple(lines), evidence=outcome.evidence_refs)
+        return Section(lines=tuple(lines), evidence=outcome.evidence_refs)
 
-    async def _calendar(self, about: date) -> SourceResult:
+    async def _calendar(self, about: date) -> Section:
         outcome = await self._run_action("show_calendar", {"days": 1, "start": about.isoformat()})
         lines = outcome.output.splitlines()[1:]
-        return SourceResult(
+        return Section(
             lines=tuple(line.removeprefix("- ") for line in lines if line.startswith("- ")),
-            remark=" ".join(line for line in lines if not line.startswith("- ")),
+            problem=" ".join(line for line in lines if not line.startswith("- ")),
         )
 
-    async def _reminders(self, about: date) -> SourceResult:
+    async def _reminders(self, about: date) -> Section:
         reminders, _ = await self._store.read()
         until = localize(datetime.combine(about + timedelta(days=1), datetime.min.time()), self._zone)
         shown = [
@@ -156,10 +148,10 @@ class BriefingSources:
             if each.status is ReminderStatus.FIRED or (each.status in WAITING and due_time(each) < until)
         ]
         later = sum(each.status not in ENDED for each in reminders.reminders) - len(shown)
-        remark = f"{later} {'more ' if shown else ''}due later: mailroom reminders list" if later else ""
-        return SourceResult(lines=tuple(format_reminder(each, self._zone) for each in shown), remark=remark)
+        problem = f"{later} {'more ' if shown else ''}due later: mailroom reminders list" if later else ""
+        return Section(lines=tuple(format_reminder(each, self._zone) for each in shown), problem=problem)
 
-    async def _overnight_jobs(self) -> SourceResult:
+    async def _overnight_jobs(self) -> Section:
         jobs = await self._overnight.since(datetime.now(UTC) - timedelta(hours=24))
         lines = tuple(each.summary for each in jobs)
         refs = tuple(ref for each in jobs for ref in (*each.evidence_refs, *each.output_paths))
@@ -167,15 +159,13 @@ class BriefingSources:
             async with asyncio.timeout(self._options.section_timeout):
                 queue = await self._delegate("cortex", "Say how the queue stands", "queue_status")
         except TimeoutError:
-            return SourceResult(
-                lines=lines, remark="cortex did not report its queue's status.", evidence=refs
-            )
+            return Section(lines=lines, problem="cortex did not report its queue's status.", evidence=refs)
         except ActionError as error:
-            return SourceResult(lines=lines, remark=str(error), evidence=refs)
+            return Section(lines=lines, problem=str(error), evidence=refs)
         status = (line.removeprefix("- ") for line in queue.output.splitlines())
-        return SourceResult(lines=(*lines, *status), evidence=refs)
+        return Section(lines=(*lines, *status), evidence=refs)
 
-    async def _papers(self) -> SourceResult:
+    async def _papers(self) -> Section:
         result = await self._delegate("frontier", "Look for what is new", "daily_discovery")
         discovery: dict[str, Any] = result.metadata.get("discovery") or {}
         papers = [each for each in discovery.get("papers", ()) if isinstance(each, dict)]
@@ -187,9 +177,9 @@ class BriefingSources:
         if path := discovery.get("output_path"):
             lines.append(f"Written up in {path}")
         problems = " ".join(str(each) for each in result.metadata.get("problems", ()))
-        return SourceResult(lines=tuple(lines), remark=problems, evidence=result.evidence_refs)
+        return Section(lines=tuple(lines), problem=problems, evidence=result.evidence_refs)
 
-    async def _contradictions(self) -> SourceResult:
+    async def _contradictions(self) -> Section:
         memory = self._context.memory
         page = await memory.edges(EdgesQuery(relations=(Relation.CONTRADICTS,), limit=100))
         pairs = list(dict.fromkeys(tuple(sorted((edge.from_id, edge.to_id))) for edge in page.edges))
@@ -203,7 +193,7 @@ class BriefingSources:
         ]
         more = f"{len(live) - MAX_CONTRADICTIONS} more." if len(live) > MAX_CONTRADICTIONS else ""
         evidence = tuple(each for pair in live for each in pair)
-        return SourceResult(lines=tuple(lines), remark=more, evidence=evidence)
+        return Section(lines=tuple(lines), problem=more, evidence=evidence)
 
     async def _run_action(self, action: str, params: Mapping[str, Any]) -> Outcome:
         """The outcome of an action of nexus; raises ActionError if the profile has no skill with it."""
@@ -229,12 +219,11 @@ class BriefingSources:
             await asyncio.sleep(POLL_INTERVAL)
 
 
-async def _read_section(title: str, source: Awaitable[SourceResult], limit: float) -> Section:
+async def _read_section(title: str, source: Awaitable[Section], limit: float) -> Section:
     try:
         async with asyncio.timeout(limit):
-            found = await source
+            return msgspec.structs.replace(await source, title=title)
     except TimeoutError:
         return Section(title=title, problem=f"It could not be read within {limit:g} s.")
     except (MailroomError, OSError, ValueError) as error:
         return Section(title=title, problem=f"It could not be read: {str(error).rstrip('.')}.")
-    return Section(title=title, lines=found.lines, problem=found.remark, evidence=found.evidence)

@@ -13,7 +13,7 @@ from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.clock import format_moment, localize, read_zone
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
-from shared.errors import ActionError, BusError, ConfigError
+from shared.errors import ActionError, ConfigError
 from shared.files import write_atomically
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
@@ -25,8 +25,6 @@ MAX_LINE = 400
 """The most characters of a line."""
 MAX_LINES = 20
 """The most lines of a section."""
-RETRY_DELAY = 5.0
-"""Seconds until the timers are set again after the broker refused them."""
 
 
 class BriefingSchedule:
@@ -74,19 +72,12 @@ class BriefingSchedule:
         )
 
     async def set_timers(self) -> None:
-        """Set the timer of the next briefing of each kind; retried until the broker accepts them.
+        """Set the timer of the next briefing of each kind.
 
         A timer is named after its day: set again it replaces itself, and no other that is still pending.
         """
-        while True:
-            try:
-                for kind in KINDS:
-                    await self._set_timer(kind)
-            except BusError as error:
-                self._context.log.warning("timers_not_set", reason=str(error))
-                await asyncio.sleep(RETRY_DELAY)
-            else:
-                return
+        for kind in KINDS:
+            await self._set_timer(kind)
 
     async def _set_timer(self, kind: str) -> None:
         clock = self._clocks[kind]

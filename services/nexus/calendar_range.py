@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from dateutil.relativedelta import relativedelta
 
-from services.nexus.time_phrases import DATES, EXAMPLE, LONG_UNITS, MONTHLY_UNITS, NUMBERS, UNITS, WEEKDAYS
+from services.nexus.time_phrases import DATES, LONG_UNITS, MONTHLY_UNITS, NUMBERS, UNITS, WEEKDAYS, unclear
 from shared.clock import localize
 from shared.errors import ActionError
 
@@ -23,9 +23,7 @@ def parse_day(match: re.Match[str], today: date) -> date:
             try:
                 return parse(match, today)
             except ValueError as error:
-                raise ActionError(
-                    f"{match[0].strip()!r} is no day of the calendar ({error})", EXAMPLE
-                ) from None
+                raise unclear(f"{match[0].strip()!r} is no day of the calendar ({error})") from None
     raise AssertionError(f"{match[0]!r} names no day")
 
 
@@ -67,9 +65,7 @@ def _day_of_month(match: re.Match[str], today: date) -> date:
 def _numbered_day(match: re.Match[str], today: date) -> date:
     first, second = int(match["dd"]), int(match["mm"])
     if match["sign"] == "/" and first <= 12 and second <= 12 and first != second:
-        raise ActionError(
-            f"{match[0].strip()!r} can be read in two ways: the day first or the month", EXAMPLE
-        )
+        raise unclear(f"{match[0].strip()!r} can be read in two ways: the day first or the month")
     if match["sign"] == "/" and second > 12:
         first, second = second, first
     year = match["yyyy"]
@@ -126,14 +122,14 @@ def add_span(here: datetime, match: re.Match[str], zone: tzinfo | None) -> datet
         else:
             seconds += size * UNITS[start[0]]
     if months % 1:
-        raise ActionError(f"{match[0].strip()!r} is no whole number of months", EXAMPLE)
+        raise unclear(f"{match[0].strip()!r} is no whole number of months")
     try:
         if months or days:
             wall = here.replace(tzinfo=None, fold=0) + relativedelta(months=int(months))
             here = localize(wall + timedelta(days=days), zone)
         return (here.astimezone(UTC) + timedelta(seconds=seconds)).astimezone(zone) if seconds else here
     except (OverflowError, ValueError):
-        raise ActionError(f"{match[0].strip()!r} is too far ahead", EXAMPLE) from None
+        raise unclear(f"{match[0].strip()!r} is too far ahead") from None
 
 
 _NEXT = re.compile(

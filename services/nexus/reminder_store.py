@@ -6,7 +6,7 @@ reminders are set. A timer that fires too early, twice, or for an earlier time i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -139,18 +139,21 @@ class ReminderStore:
         await set_timer(self._bus, reminder.reminder_id, due, moment)
 
     async def set_all_timers(self) -> None:
-        """Set the timers of all waiting reminders; retried until the broker accepts them."""
-        while True:
-            try:
-                reminders, _ = await self.read()
-                waiting = [each for each in reminders.reminders if each.status in WAITING]
-                for start in range(0, len(waiting), BATCH):
-                    await asyncio.gather(*map(self.set_timer, waiting[start : start + BATCH]))
-            except BusError as error:
-                log.warning("timers_not_set", reason=str(error))
-                await asyncio.sleep(RETRY_DELAY)
-            else:
-                return
+        """Set the timers of all waiting reminders."""
+        reminders, _ = await self.read()
+        waiting = [each for each in reminders.reminders if each.status in WAITING]
+        for start in range(0, len(waiting), BATCH):
+            await asyncio.gather(*map(self.set_timer, waiting[start : start + BATCH]))
+
+
+async def retry_timers(set_timers: Callable[[], Awaitable[None]]) -> None:
+    """Call ``set_timers`` until the broker accepts them."""
+    while True:
+        try:
+            return await set_timers()
+        except BusError as error:
+            log.warning("timers_not_set", reason=str(error))
+            await asyncio.sleep(RETRY_DELAY)
 
 
 async def set_timer(bus: Bus, name: str, due: ReminderDue, moment: datetime) -> None:

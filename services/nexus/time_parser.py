@@ -20,7 +20,6 @@ from services.nexus.recurrence import (
 from services.nexus.time_phrases import (
     DATES,
     DAY_PARTS,
-    EXAMPLE,
     LONG_UNITS,
     MONTHLY_UNITS,
     PAST,
@@ -32,6 +31,7 @@ from services.nexus.time_phrases import (
     VAGUE,
     WEEKDAYS,
     spell_in_digits,
+    unclear,
 )
 from shared.clock import datetime_exists, format_moment, localize
 from shared.errors import ActionError
@@ -88,7 +88,7 @@ def find_time(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
     moment = _moment(text, phrases, here, zone)
     _require_future(moment, now, zone)
     if moment - now > FARTHEST:
-        raise ActionError(f"{format_moment(moment, zone)} is more than ten years ahead", EXAMPLE)
+        raise unclear(f"{format_moment(moment, zone)} is more than ten years ahead")
     return ParsedTime(moment=moment, rest=rest)
 
 
@@ -124,9 +124,7 @@ def is_only_time(text: str) -> bool:
 
 def _require_future(moment: datetime, now: datetime, zone: tzinfo | None) -> None:
     if moment <= now:
-        raise ActionError(
-            f"{format_moment(moment, zone)} has passed; it is {format_moment(now, zone)} now", EXAMPLE
-        )
+        raise unclear(f"{format_moment(moment, zone)} has passed; it is {format_moment(now, zone)} now")
 
 
 # --- phrases --------------------------------------------------------------------------------------
@@ -174,12 +172,12 @@ def _require_one(text: str, phrases: Phrases) -> None:
         marked = f"{marked[: match.start()]}{READ}{marked[match.end() :]}"
     if unread := UNREAD.search(marked):
         beside = next(filter(None, unread.groups())).strip()
-        raise ActionError(f"I do not understand {beside!r} beside {_phrase(phrases.all[0])!r}", EXAMPLE)
+        raise unclear(f"I do not understand {beside!r} beside {_phrase(phrases.all[0])!r}")
 
 
 def _ambiguous(several: list[re.Match[str]]) -> ActionError:
     named = " and ".join(repr(_phrase(match)) for match in several)
-    return ActionError(f"I read more than one time in that: {named}", EXAMPLE)
+    return unclear(f"I read more than one time in that: {named}")
 
 
 def _without(text: str, phrases: list[re.Match[str]]) -> str:
@@ -194,7 +192,7 @@ def _without(text: str, phrases: list[re.Match[str]]) -> str:
 def _recurring_clock(phrases: Phrases, here: time) -> time:
     repeat = phrases.repeats[0]
     if not phrases.times:
-        raise ActionError(f"{_phrase(repeat)!r} says no time of day", EXAMPLE)
+        raise unclear(f"{_phrase(repeat)!r} says no time of day")
     part = (phrases.times[0]["part"] or part_of_day(repeat)).lower()
     return _time_of_day(phrases.times[0], part, False, here)
 
@@ -206,21 +204,19 @@ def _moment(text: str, phrases: Phrases, here: datetime, zone: tzinfo | None) ->
     today = here.date()
     day = add_span(here, spans[0], zone).date() if spans else parse_day(days[0], today) if days else None
     if phrases.weekdays and day and WEEKDAYS[phrases.weekdays[0]["weekday"][:3].lower()] != day.weekday():
-        raise ActionError(
-            f"{_phrase(days[0])!r} is a {day:%A}, not {_phrase(phrases.weekdays[0])!r}", EXAMPLE
-        )
+        raise unclear(f"{_phrase(days[0])!r} is a {day:%A}, not {_phrase(phrases.weekdays[0])!r}")
     if not times:
-        raise ActionError(_missing_time(text, days, passed=day is not None and day < today), EXAMPLE)
+        raise unclear(_missing_time(text, days, passed=day is not None and day < today))
     clock = _time_of_day(times[0], _named_part(times[0], days), day in (None, today), here.time())
     midnight = (times[0]["word"] or "").lower() == "midnight"
     if midnight and day is not None:
-        raise ActionError("Midnight may be where that day begins or where it ends", EXAMPLE)
+        raise unclear("Midnight may be where that day begins or where it ends")
     wall = datetime.combine(day or today, clock) + timedelta(days=midnight)
     if not datetime_exists(wall, zone):
-        raise ActionError(f"The clocks leave out {wall:%H:%M} on that day: summer time begins", EXAMPLE)
+        raise unclear(f"The clocks leave out {wall:%H:%M} on that day: summer time begins")
     moment = localize(wall, zone)
     if day is None and moment <= here:
-        raise ActionError(f"{clock:%H:%M} has passed today; it is {format_moment(here, zone)} now", EXAMPLE)
+        raise unclear(f"{clock:%H:%M} has passed today; it is {format_moment(here, zone)} now")
     return moment
 
 
@@ -239,14 +235,14 @@ def _time_of_day(match: re.Match[str], part: str, is_today: bool, here: time) ->
     """
     phrase = _phrase(match)
     if match["either"]:
-        raise ActionError(f"{phrase!r} names two times", EXAMPLE)
+        raise unclear(f"{phrase!r} names two times")
     if match["word"]:
         return time(0) if match["word"].lower() == "midnight" else time(12)
     digits = next(filter(None, (match[name] for name in _HOURS)))
     hour, minute = int(digits), int(match["minute"] or match["minute2"] or match["minute4"] or 0)
     half = (match["half_day"] or match["half_day2"] or "").lower().replace(".", "")
     if hour > 23 or minute > 59 or (half and not 1 <= hour <= 12):
-        raise ActionError(f"{phrase!r} is no time of day", EXAMPLE)
+        raise unclear(f"{phrase!r} is no time of day")
     if half:
         return time(hour % 12 + (12 if half == "pm" else 0), minute)
     if hour > 12 or hour == 0 or digits.startswith("0"):
@@ -255,12 +251,11 @@ def _time_of_day(match: re.Match[str], part: str, is_today: bool, here: time) ->
         return _time_in_part(hour, minute, part, phrase)
     early, late = time(hour, minute), time(hour % 12 + 12, minute)
     if hour < 7:
-        raise ActionError(f"{phrase!r} can be read in two ways: {early:%H:%M} or {late:%H:%M}", EXAMPLE)
+        raise unclear(f"{phrase!r} can be read in two ways: {early:%H:%M} or {late:%H:%M}")
     if hour < 12 and is_today and early <= here < late:
-        raise ActionError(
+        raise unclear(
             f"{early:%H:%M} has passed today, and {phrase!r} does not say whether {late:%H:%M} is meant or "
-            "another day",
-            EXAMPLE,
+            "another day"
         )
     return early
 
@@ -269,7 +264,7 @@ def _time_in_part(hour: int, minute: int, part: str, phrase: str) -> time:
     first, last = DAY_PARTS[part]
     fitting = [each for each in (hour % 24, (hour + 12) % 24) if first <= each <= last]
     if len(fitting) != 1:
-        raise ActionError(f"{phrase!r} is no time of the {part}", EXAMPLE)
+        raise unclear(f"{phrase!r} is no time of the {part}")
     return time(fitting[0], minute)
 
 
@@ -291,12 +286,10 @@ def _parse_foreign(text: str, now: datetime, zone: tzinfo | None) -> datetime:
     settings: Any = {"PREFER_DATES_FROM": "future", "RELATIVE_BASE": here, "RETURN_AS_TIMEZONE_AWARE": False}
     found = dateparser.parse(text[:100], settings=settings) if re.search(r"\d", text) else None
     if found is None:
-        raise ActionError(f"{text.strip()[:60]!r} is no time that I understand", EXAMPLE)
+        raise unclear(f"{text.strip()[:60]!r} is no time that I understand")
     if found.time() == time(0) or not (found - here) % timedelta(days=1):
-        raise ActionError(f"{text.strip()[:60]!r} says no time of day that I understand", EXAMPLE)
+        raise unclear(f"{text.strip()[:60]!r} says no time of day that I understand")
     moment = localize(found, zone)
     if not now < moment <= now + FARTHEST:
-        raise ActionError(
-            f"{format_moment(moment, zone)} has passed, or lies more than ten years ahead", EXAMPLE
-        )
+        raise unclear(f"{format_moment(moment, zone)} has passed, or lies more than ten years ahead")
     return moment

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable
 
+from shared.errors import ActionError
+
 EXAMPLE = "Name one time, such as 'tomorrow at 9', 'in 20 minutes', 'next Friday 14:00' or '2027-01-31 08:30'"
-"""The cure of every sentence that asks back."""
+"""What to write instead of an unclear time."""
 
 _NUMBER_WORDS = (
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -31,11 +33,11 @@ NUMBERS: dict[str, float] = {
     "an": 1.0,
 }
 UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0}
-"""Seconds by how a unit begins."""
+"""Seconds by the first letter of a unit."""
 LONG_UNITS = {"d": 1, "da": 1, "w": 7, "we": 7, "fo": 14}
-"""Days by how a unit begins."""
+"""Days by the first letters of a unit."""
 MONTHLY_UNITS = {"mo": 1, "ye": 12}
-"""Months by how a unit begins."""
+"""Months by the first letters of a unit."""
 WEEKDAYS = {name: number for number, name in enumerate("mon tue wed thu fri sat sun".split())}
 DAY_PARTS = {
     "morning": (0, 11),
@@ -44,14 +46,14 @@ DAY_PARTS = {
     "night": (18, 23),
     "tonight": (16, 23),
 }
-"""The first and the last hour of what people call a part of the day."""
+"""The first and the last hour of each part of the day."""
 
 COUNT = r"\d+(?:\.\d+)?|" + "|".join(sorted(map(re.escape, NUMBERS), key=len, reverse=True))
 UNIT = (
     r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|fortnights?|months?|years?"
     r"|(?<=\d)\s?(?:s|m|h|d|w)|(?<=\d )(?:h|m))"
 )
-"""A unit of time; single letters only right behind a number."""
+"""A unit of time; single letters only directly after a number."""
 SPAN = re.compile(
     rf"(?<![\w.-])(?P<lead>(?:with)?in\s+(?:about\s+|exactly\s+)?)?"
     rf"(?P<number>{COUNT})\s*(?P<unit>{UNIT})(?![a-z])"
@@ -126,10 +128,10 @@ VAGUE = re.compile(
     rf"in\s+a\s+(?:while|moment|bit)|in\s+the\s+(?:{_PART})|before\s+\w+|after\s+\w+)\b",
     re.IGNORECASE,
 )
-"""What sounds like a time, and is none that a clock could show."""
+"""Expressions of time that name no day or hour."""
 
 READ = "\0"
-"""What stands for a phrase that was read."""
+"""The placeholder of a phrase that was parsed."""
 _UNREAD = (
     r"(?:the\s+)?\d{1,2}(?:st|nd|rd|th)(?!\w)"
     rf"|(?:the\s+)?(?:first|second|third|fourth|last|{_ORDINAL})\s+(?:of|day|week|weekday|{_WEEKDAY}|{_MONTH})\b"
@@ -152,7 +154,7 @@ UNREAD = re.compile(
     rf"\s*{READ}(?:[\s,]*{READ})*\s*\b(?:to|that|about)\b",
     re.IGNORECASE,
 )
-"""A time that was not understood right beside one that was: what was read alone would be another time."""
+"""An expression that was not understood right beside one that was: without it the time would be wrong."""
 
 
 _HOURS = {word: number for number, word in enumerate(_NUMBER_WORDS[:12], start=1)}
@@ -171,6 +173,11 @@ _ORDINALS = {
         start=1,
     )
 }
+
+
+def unclear(cause: str) -> ActionError:
+    """The error that asks the person for one clear time."""
+    return ActionError(cause, EXAMPLE)
 
 
 def _any_of(words: Iterable[str]) -> str:
