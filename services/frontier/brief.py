@@ -61,7 +61,7 @@ def item_url(item: Mapping[str, Any]) -> str:
 def compose_brief(title: str, found: Findings) -> str:
     """A brief on the findings; what could not be read is listed.
 
-    Each paper and item carries a number such as [1], the same wherever it stands, that links to its address.
+    Each paper and item carries a number such as [1], which links to its address.
     """
     sources = number_sources(found)
     numbers = {item_url(item): number for number, item in sources.items()}

@@ -124,7 +124,7 @@ class Nexus(Agent):
 
     async def on_question(self, question: Question) -> Outbox:
         """Answer, or start what the question asks for and reply where it went."""
-        return await self._handle(Request.of_question(question))
+        return await self._handle(Request.of(question))
 
     async def on_email(self, email: Email) -> Outbox:
         """The same for an email; with a model, an email that no rule routes is answered in its thread.
@@ -133,7 +133,7 @@ class Nexus(Agent):
         """
         if email.in_reply_to and email.sender != subjects.USER:
             return ()
-        request = Request.of_email(email)
+        request = Request.of(email)
         if self.context.models.model.available and request.text.strip():
             decision = await self.router.find_route(request.text)
             if decision.route == self.context.profile.name:
@@ -144,7 +144,7 @@ class Nexus(Agent):
         """Run an action, answer the email of an email task, or work on any other text in an agent loop."""
         if not is_email_task(task):
             return await self._run_task(task)
-        request = Request.of_email(Email.from_dict(task.context["letter"]))
+        request = Request.of(Email.from_dict(task.context["letter"]))
         decision = await self.router.find_route(request.text, with_model=True)
         if decision.route != self.context.profile.name:
             return _as_outcome(await self.router.follow_now(request, decision))

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from dateutil.relativedelta import relativedelta
-
 from services.nexus.time_phrases import DATES, LONG_UNITS, MONTHLY_UNITS, NUMBERS, UNITS, WEEKDAYS, unclear
 from shared.clock import localize
 from shared.errors import ActionError
@@ -55,6 +53,8 @@ def _named_day(match: re.Match[str], today: date) -> date:
 
 def _day_of_month(match: re.Match[str], today: date) -> date:
     """The next day of that number; months without it are skipped."""
+    from dateutil.relativedelta import relativedelta
+
     number = int(match["monthday"])
     if not 1 <= number <= 31:
         raise ValueError("day is out of range for month")
@@ -104,6 +104,8 @@ def add_span(here: datetime, match: re.Match[str], zone: tzinfo | None) -> datet
 
     A month later is the same day of it, or its last day if it has no such day. Raises ActionError.
     """
+    from dateutil.relativedelta import relativedelta
+
     seconds = days = months = 0.0
     half = "0.5" if match["half"] else None
     for number, unit in (

@@ -59,26 +59,19 @@ class Request(Contract, frozen=True, kw_only=True):
     asked_at: str = ""
 
     @classmethod
-    def of_question(cls, question: Question) -> "Request":
-        """The request of a question."""
+    def of(cls, message: Question | Email) -> "Request":
+        """The request of a question, or of an email: its body, or its subject if the body is blank."""
+        if isinstance(message, Question):
+            text, subject = message.text, None
+        else:
+            text, subject = message.body if message.body.strip() else message.subject, message.subject
         return cls(
-            asker=question.sender,
-            letter_id=question.id,
-            text=question.text,
-            session=question.user_session_id,
-            asked_at=question.created_at,
-        )
-
-    @classmethod
-    def of_email(cls, email: Email) -> "Request":
-        """The request of an email: its body, or its subject if the body is blank."""
-        return cls(
-            asker=email.sender,
-            letter_id=email.id,
-            text=email.body if email.body.strip() else email.subject,
-            subject=email.subject,
-            session=email.user_session_id,
-            asked_at=email.created_at,
+            asker=message.sender,
+            letter_id=message.id,
+            text=text,
+            subject=subject,
+            session=message.user_session_id,
+            asked_at=message.created_at,
         )
 
     @classmethod

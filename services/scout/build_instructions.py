@@ -51,7 +51,7 @@ def all_commands(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def commands_in(block: Code) -> list[tuple[int, str]]:
-    """The commands in a block, each with its line; none where it is no block of shell commands."""
+    """The commands in a block, each with its line; none if it has no shell commands."""
     if block.language not in SHELLS and block.language not in ("", "text", "none"):
         return []
     rows = list(enumerate(block.text.splitlines(), start=block.line))

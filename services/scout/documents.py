@@ -18,7 +18,7 @@ class Paragraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of code: its text, the line of its first line, the language where one is named."""
+    """A block of code: its text, the line of its first line, the language if one is named."""
 
     text: str
     line: int
@@ -34,7 +34,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands under a heading; ``titles`` are the headings above it, outermost first, its own last."""
+    """The content under a heading; ``titles`` are the headings above it, outermost first, its own last."""
 
     titles: tuple[str, ...] = ()
     line: int = 1
@@ -200,7 +200,7 @@ def _visible_text(html: str) -> str:
     parser = _VisibleText()
     try:
         parser.feed(html[:20_000])
-    except AssertionError:  # what the standard library raises on a malformed declaration
+    except AssertionError:  # raised by the standard library on a malformed declaration
         return ""
     return " ".join("".join(parser.words).split())
 

@@ -91,7 +91,7 @@ class CodeSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def language_of(path: str) -> str:
-    """The language of a file by its name; empty where it is none that is counted."""
+    """The language of a file by its name; empty if it is not counted."""
     return BY_SUFFIX.get(PurePosixPath(path).suffix.lower(), "")
 
 
@@ -130,7 +130,7 @@ def _notes(path: str, text: str) -> list[Note]:
     return [
         Note(kind=match[1], text=match[2].strip(" :-*/>"), file=path, line=number)
         for number, row in enumerate(text.splitlines(), start=1)
-        # after an odd number of quotes it stands in a string
+        # after an odd number of quotes it is within a string
         if len(row) < 2_000 and (match := NOTE.search(row)) and not row[: match.start()].count('"') % 2
     ]
 

@@ -12,11 +12,11 @@ from shared.contracts.checkup import Statement
 from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
-"""Scripts of npm that people run; the others are steps of these."""
+"""npm scripts that people run; others are steps of these."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One manifest; ``version`` and ``licence`` state the bare value, None where none is declared."""
+    """One manifest; ``version`` and ``licence`` have the bare value, None if it is not declared."""
 
     path: str
     name: str = ""

@@ -83,7 +83,7 @@ def read_setup_py(path: str, text: str) -> Manifest:
 
 
 def lowest_python(specifier: str) -> tuple[int, int] | None:
-    """The lowest version that ``>=3.11`` or ``^3.11`` allows; None where it sets none."""
+    """The lowest version that ``>=3.11`` or ``^3.11`` allows; None if it sets no lower bound."""
     match = re.search(r"(?:>=|\^|~=?|==)\s*(\d+)\.(\d+)", specifier)
     return (int(match[1]), int(match[2])) if match else None
 

@@ -33,7 +33,7 @@ def read_readmes(tree: Tree) -> list[Document]:
 
 
 def read_purpose(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
-    """At most two paragraphs of the README, then what the manifests say where it differs."""
+    """At most two paragraphs of the README, then the manifests' descriptions that differ."""
     statements = [
         cite(paragraph.text, readme.path, paragraph.line)
         for readme in readmes[:1]
@@ -70,7 +70,7 @@ def _is_prose(text: str) -> bool:
 
 
 def read_manifests(tree: Tree) -> tuple[Manifest, ...]:
-    """The manifests of the root, and of the folders right below it where the root has none (at most six)."""
+    """The manifests in the root, or at most six in the folders below it if the root has none."""
     readers: dict[str, Callable[[str, str], Manifest]] = {
         "pyproject.toml": read_pyproject,
         "setup.cfg": read_setup_cfg,
@@ -96,7 +96,7 @@ def read_manifests(tree: Tree) -> tuple[Manifest, ...]:
 def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:
     """Read the folder ``root``, within ``limits``; nothing in it is run or changed.
 
-    Raises ActionError where ``root`` is not the absolute path of a readable folder.
+    Raises ActionError unless ``root`` is the absolute path of a readable folder.
     """
     tree = read_tree(root, limits)
     readmes = read_readmes(tree)
