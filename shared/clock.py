@@ -22,6 +22,12 @@ def read_zone(name: str) -> tzinfo | None:
         ) from None
 
 
+def parse_timestamp(text: str) -> datetime:
+    """An ISO 8601 timestamp as an aware moment, in UTC if it names no zone; raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def localize(wall: datetime, zone: tzinfo | None) -> datetime:
     """The naive local time ``wall`` as a moment in ``zone`` (None: this machine's)."""
     return wall.astimezone() if zone is None else wall.replace(tzinfo=zone)

@@ -1,7 +1,7 @@
 """``mailroom reminders``: what you want to be reminded of, and when."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +11,7 @@ from services.cli.moment import parse_span
 from services.cli.screen import clean, clean_block, json_option, open_console, print_block, print_json
 from services.cli.submission import TextType
 from shared import settings, subjects
-from shared.clock import format_moment, read_zone
+from shared.clock import format_moment, parse_timestamp, read_zone
 from shared.contracts import (
     Reminder,
     Reminders,
@@ -79,8 +79,7 @@ def _again(reminder: Reminder) -> str:
 
 
 def _due(reminder: Reminder) -> datetime:
-    moment = datetime.fromisoformat(reminder.due_at)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parse_timestamp(reminder.due_at)
 
 
 async def _read() -> tuple[Reminder, ...]:

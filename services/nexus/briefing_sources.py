@@ -14,7 +14,7 @@ from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
-from shared.clock import localize, read_zone
+from shared.clock import localize, parse_timestamp, read_zone
 from shared.contracts import AgentReport, EdgesQuery, Relation, ReminderStatus, TaskResult, TaskStatus
 from shared.errors import ActionError, MailroomError
 from shared.tasks.actions import Outcome
@@ -84,8 +84,7 @@ class OvernightReports:
 
 
 def _ended_at(report: AgentReport) -> datetime:
-    moment = datetime.fromisoformat(str(report.metadata.get("completed_at") or report.created_at))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parse_timestamp(str(report.metadata.get("completed_at") or report.created_at))
 
 
 class BriefingSources:

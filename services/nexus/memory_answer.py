@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from services.nexus.sentence_type import is_statement
+from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
 from shared.text.sentences import split_sentences
-from shared.text.shorten import shorten
+from shared.text.shorten import flatten, shorten
 from shared.text.terms import find_stems, find_terms, stem
 
 TOKEN_CHARACTERS = 4
@@ -91,19 +92,14 @@ def node_statement(node: Node) -> str:
 
 
 def _assumption(node: Node) -> str:
-    title = shorten(" ".join(node.title.split()), 80)
+    title = flatten(node.title, 80)
     now = datetime.now(UTC)
-    if node.valid_to and _parse_moment(node.valid_to) < now:
+    if node.valid_to and parse_timestamp(node.valid_to) < now:
         return f"{title!r} was valid until {node.valid_to[:10]}"
     remembered = node.updated_at or node.created_at
-    if remembered and now - _parse_moment(remembered) > OLD_AFTER:
+    if remembered and now - parse_timestamp(remembered) > OLD_AFTER:
         return f"{title!r}, remembered on {remembered[:10]}, still holds"
     return ""
-
-
-def _parse_moment(timestamp: str) -> datetime:
-    moment = datetime.fromisoformat(timestamp)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 MIN_SIMILARITY = 0.144
@@ -157,8 +153,7 @@ def answer_from_memory(
     near = [finding for finding in findings if finding.near][:MAX_QUOTES]
     if not near:
         return Response(text=_no_answer(question, findings, problem), context_used=packet, confidence=0.0)
-    covered = frozenset[str]().union(*(node_stems(finding.node) for finding in near))
-    missing = [word for stem, word in terms.items() if stem not in covered]
+    missing = find_unknowns(question, [finding.node for finding in near])
     share = 1 - len(missing) / len(terms) if terms else 1.0
     return Response(
         text="\n".join([_format_answer(near, terms, missing), *_memory_only(problem)]),
@@ -223,16 +218,16 @@ def _no_answer(question: str, findings: Sequence[_Finding], problem: str) -> str
     lines = ["Memory holds nothing that answers this."]
     if findings and findings[0].relevance >= MIN_SCORE:
         nearest = findings[0].node
-        title = shorten(" ".join(nearest.title.split()), 100)
+        title = flatten(nearest.title, 100)
         lines.append(f"The nearest it holds is {title!r} (memory node {nearest.id}).")
     if problem:
         return "\n".join([*lines, *_memory_only(problem)[1:]])
     if is_statement(question) or REMEMBER_REQUEST.match(question):
-        statement = shlex.quote(shorten(" ".join(REMEMBER_REQUEST.sub("", question).split()), 200))
+        statement = shlex.quote(flatten(REMEMBER_REQUEST.sub("", question), 200))
         lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {statement}")
-        return "\n".join(lines)
-    lines.append(
-        "Without a model I answer from memory only. Ask with other words, or have it found out: "
-        f"mailroom submit {shlex.quote(shorten(' '.join(question.split()), 200))}"
-    )
+    else:
+        lines.append(
+            "Without a model I answer from memory only. Ask with other words, or have it found out: "
+            f"mailroom submit {shlex.quote(flatten(question, 200))}"
+        )
     return "\n".join(lines)

@@ -9,13 +9,14 @@ import msgspec
 from services.nexus.memory_answer import answer_from_memory, build_packet
 from services.nexus.reminder_store import ReminderStore
 from services.nexus.reminders import ENDED
+from services.nexus.routing_rules import make_decision
 from services.nexus.unsupported_claims import remove_unsupported
 from shared.agent.context import AgentContext
 from shared.contracts import MAX_TEXT, ContextPacket, Hit, Reminder, Response, RoutingDecision
 from shared.errors import BusError, ModelError
 from shared.llm.protocol import Message
 from shared.reasoning.model import ModelSession
-from shared.text.shorten import shorten
+from shared.text.shorten import flatten, shorten
 
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
 """How an answer cites: the id of a memory in brackets."""
@@ -135,8 +136,7 @@ def check_choice(chosen: RouteChoice, routes: Sequence[str]) -> str | None:
 def to_decision(chosen: RouteChoice) -> RoutingDecision:
     """The routing decision a model's choice makes."""
     why = " ".join(chosen.rationale.split())[:300] or "the model gives no reason"
-    tool = chosen.route.removeprefix("tool:") if chosen.route.startswith("tool:") else ""
-    return RoutingDecision(route=chosen.route, rationale=f"the model chose it: {why}", tool_name=tool)
+    return make_decision(chosen.route, f"the model chose it: {why}")
 
 
 def check_answer(answer: ModelAnswer) -> str | None:
@@ -184,7 +184,7 @@ def _invented_note(invented: Sequence[str]) -> list[str]:
 def _claims_note(removed: Sequence[str], question: str) -> list[str]:
     if not removed:
         return []
-    quoted = shlex.quote(shorten(" ".join(question.split()), 200))
+    quoted = shlex.quote(flatten(question, 200))
     return [
         "(The model claimed something that did not happen, which was taken out: this answer set, started "
         f"and sent nothing. To have it done: mailroom submit {quoted}; "

@@ -30,7 +30,7 @@ from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry
 from shared.bus.entry import seal
-from shared.clock import format_moment, read_zone
+from shared.clock import format_moment, parse_timestamp, read_zone
 from shared.contracts import Email, Reminder, ReminderDue, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
@@ -246,8 +246,7 @@ class ReminderService:
         asked = task.created_at
         if task.requester == self._context.profile.name and (request := Request.of_task(task)):
             asked = request.asked_at or asked
-        moment = datetime.fromisoformat(asked)
-        return min(datetime.now(UTC), moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        return min(datetime.now(UTC), parse_timestamp(asked))
 
 
 def _outcome(reminder: Reminder, text: str) -> Outcome:

@@ -9,10 +9,10 @@ import msgspec
 from services.nexus.recurrence import decode_recurrence, format_recurrence, next_occurrence
 from services.nexus.reminder_intents import strip_request
 from services.nexus.time_parser import ParsedTime, find_time, parse_time
-from shared.clock import format_moment
+from shared.clock import format_moment, parse_timestamp
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
-from shared.text.shorten import shorten
+from shared.text.shorten import flatten
 from shared.text.terms import find_terms
 
 MAX_OPEN = 1_000
@@ -66,8 +66,7 @@ def to_timestamp(moment: datetime) -> str:
 
 def due_time(reminder: Reminder) -> datetime:
     """When a reminder fires next, or fired last."""
-    moment = datetime.fromisoformat(reminder.due_at)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return parse_timestamp(reminder.due_at)
 
 
 def add_reminder(reminders: Reminders, reminder: Reminder) -> Reminders:
@@ -102,8 +101,12 @@ def fire(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
     if not reminder.repeats:
         return fired
     due = next_occurrence(decode_recurrence(reminder.repeats), max(now, due_time(reminder)), zone)
+    return _rescheduled(fired, ReminderStatus.SCHEDULED, due)
+
+
+def _rescheduled(reminder: Reminder, status: ReminderStatus, due: datetime) -> Reminder:
     return msgspec.structs.replace(
-        fired, status=ReminderStatus.SCHEDULED, due_at=to_timestamp(due), count=reminder.count + 1
+        reminder, status=status, due_at=to_timestamp(due), count=reminder.count + 1
     )
 
 
@@ -126,9 +129,7 @@ def snooze_until(reminder: Reminder, until: datetime) -> Reminder:
             f"{format_short(reminder)} is {_format_ending(reminder)}, so it cannot be put off",
             "Set a new one",
         )
-    return msgspec.structs.replace(
-        reminder, status=ReminderStatus.SNOOZED, due_at=to_timestamp(until), count=reminder.count + 1
-    )
+    return _rescheduled(reminder, ReminderStatus.SNOOZED, until)
 
 
 def end(reminder: Reminder, status: ReminderStatus) -> Reminder:
@@ -147,9 +148,7 @@ def finish(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
     """Done, as in ``end``; the snoozed occurrence of a recurring one is dropped."""
     if reminder.repeats and reminder.fired_at and reminder.status is ReminderStatus.SNOOZED:
         due = next_occurrence(decode_recurrence(reminder.repeats), now, zone)
-        return msgspec.structs.replace(
-            reminder, status=ReminderStatus.SCHEDULED, due_at=to_timestamp(due), count=reminder.count + 1
-        )
+        return _rescheduled(reminder, ReminderStatus.SCHEDULED, due)
     return end(reminder, ReminderStatus.ACKNOWLEDGED)
 
 
@@ -196,7 +195,7 @@ def _by_words(pool: Sequence[Reminder], wanted: str) -> list[Reminder]:
 
 def format_short(reminder: Reminder) -> str:
     """The id and the beginning of the text of a reminder."""
-    return f"{reminder.reminder_id} ({shorten(' '.join(reminder.text.split()), 60)})"
+    return f"{reminder.reminder_id} ({flatten(reminder.text, 60)})"
 
 
 def format_reminder(reminder: Reminder, zone: tzinfo | None) -> str:

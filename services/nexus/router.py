@@ -27,7 +27,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import ActionError, BusError, ConfigError, ModelError
-from shared.text.shorten import shorten
+from shared.text.shorten import flatten, shorten
 
 AGENTS = {
     "cortex": "plans and carries out work: writes, changes, runs and debugs code, scripts and projects",
@@ -237,7 +237,7 @@ class Router:
             "requester": request.asker,
             "context": {"route": decision.route, "letter_id": request.letter_id},
         }
-        asked = shorten(" ".join(request.text.split()), 200)
+        asked = flatten(request.text, 200)
         text = (
             f"That is work for the office, so I started goal {goal_id}: {asked}\n"
             f"The conductor plans it, and its report comes by mail. Follow it with: mailroom show {goal_id}"

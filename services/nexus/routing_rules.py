@@ -65,8 +65,7 @@ def route_request(
         return RoutingDecision(route="nexus", rationale="the message is empty")
     tools = tools or {}
     if REMINDERS in tools and (intent := find_intent(text)):
-        rationale = f"it wants to {intent.value} a reminder"
-        return RoutingDecision(route=f"tool:{REMINDERS}", rationale=rationale, tool_name=REMINDERS)
+        return make_decision(f"tool:{REMINDERS}", f"it wants to {intent.value} a reminder")
     sentences = [(classify_sentence(sentence), sentence.lower()) for sentence in split_sentences(text)]
     wanted = [sentence for kind, sentence in sentences if kind is SentenceType.REQUEST]
     asked = [sentence for kind, sentence in sentences if kind is SentenceType.QUESTION]
@@ -81,6 +80,12 @@ def route_request(
     )
 
 
+def make_decision(route: str, rationale: str) -> RoutingDecision:
+    """The decision for ``route``, with the name of its tool if it is one."""
+    tool = route.removeprefix("tool:") if route.startswith("tool:") else ""
+    return RoutingDecision(route=route, rationale=rationale, tool_name=tool)
+
+
 def _first(sentences: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> str:
     for sentence in sentences:
         for pattern in patterns:
@@ -93,15 +98,12 @@ def _find_tool(sentences: Sequence[str], tools: Mapping[str, Sequence[str]]) -> 
     pairs = [(keyword, name) for name, keywords in tools.items() for keyword in keywords]
     for keyword, name in sorted(pairs, key=lambda pair: (-len(pair[0]), pair)):
         if any(re.search(inflect(keyword), sentence) for sentence in sentences):
-            rationale = f"{keyword!r} is a keyword of the tool {name}"
-            return RoutingDecision(route=f"tool:{name}", rationale=rationale, tool_name=name)
+            return make_decision(f"tool:{name}", f"{keyword!r} is a keyword of the tool {name}")
     return None
 
 
 def _find_work(agent: str, words: str) -> RoutingDecision | None:
-    if not words:
-        return None
-    return RoutingDecision(route=agent, rationale=f"{words!r} is work for {agent}")
+    return make_decision(agent, f"{words!r} is work for {agent}") if words else None
 
 
 def _stay(types: Sequence[SentenceType]) -> RoutingDecision:
@@ -171,14 +173,10 @@ class RouteExamples:
         """The route of the nearest example; None if it is too far, or is ``home``."""
         if not routes:
             return None
-        example, likeness = await self.find(text, routes)
-        if likeness < NEAR_ENOUGH or example.route == self._home:
+        example, similarity = await self.find(text, routes)
+        if similarity < NEAR_ENOUGH or example.route == self._home:
             return None
-        return RoutingDecision(
-            route=example.route,
-            rationale=f"it is like {example.text!r} ({likeness:.2f})",
-            tool_name=example.route.removeprefix("tool:") if example.route.startswith("tool:") else "",
-        )
+        return make_decision(example.route, f"it is like {example.text!r} ({similarity:.2f})")
 
 
 def candidate_routes(text: str, routes: Collection[str], personal: Collection[str]) -> frozenset[str]:
