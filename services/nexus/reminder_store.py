@@ -8,6 +8,7 @@ reminders are set. A timer that fires too early, twice, or for an earlier time i
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
@@ -33,6 +34,8 @@ RETRY_DELAY = 5.0
 
 log = logger(__name__)
 
+R = TypeVar("R", bound=Reminder | None)
+
 
 class ReminderStore:
     """All reminders, in one record of the agent that ``bus`` belongs to."""
@@ -49,41 +52,32 @@ class ReminderStore:
 
     async def add(self, reminder: Reminder) -> Reminder:
         """Store a new reminder, once for each id, and set its timer; ActionError if there are too many."""
-        stored = reminder
 
-        def make(before: Reminders, seq: int) -> list[Entry]:
-            nonlocal stored
+        def step(before: Reminders) -> tuple[Reminders, Reminder, list[Entry]]:
             after = add_reminder(before, reminder)
-            stored = _find(after, reminder.reminder_id) or reminder
-            return [] if after is before else [self._entry(after, seq)]
+            return after, _find(after, reminder.reminder_id) or reminder, []
 
-        await self._commit(make)
-        if stored.status in WAITING:
-            await self.set_timer(stored)
-        return stored
+        return await self._update(step)
 
     async def change(
         self,
         find: Callable[[Reminders], Reminder],
-        step: Callable[[Reminder], Reminder],
+        change: Callable[[Reminder], Reminder],
         token: str,
     ) -> Reminder:
-        """Store ``step`` of the reminder that ``find`` returns, and set its timer.
+        """Store ``change`` of the reminder that ``find`` returns, and set its timer.
 
         The last change is not made again if it had the same ``token``.
         """
-        changed: list[Reminder] = []
 
-        def make(before: Reminders, seq: int) -> list[Entry]:
+        def step(before: Reminders) -> tuple[Reminders, Reminder, list[Entry]]:
             found = find(before)
-            changed[:] = [found if before.cause == token else step(found)]
-            after = replace_reminder(before, changed[0])
-            return [] if before.cause == token else [self._entry(after, seq, token)]
+            if before.cause == token:
+                return before, found, []
+            changed = change(found)
+            return replace_reminder(before, changed), changed, []
 
-        await self._commit(make)
-        if changed[0].status in WAITING:
-            await self.set_timer(changed[0])
-        return changed[0]
+        return await self._update(step, token)
 
     async def fire(
         self,
@@ -96,36 +90,39 @@ class ReminderStore:
         ``notify`` makes the email from the reminder before and after. A recurring reminder waits for its next
         time in the same commit. Does nothing if the reminder no longer waits, or was snoozed.
         """
-        again: list[Reminder] = []
 
-        def make(before: Reminders, seq: int) -> list[Entry]:
+        def step(before: Reminders) -> tuple[Reminders, Reminder | None, list[Entry]]:
             found = _find(before, due.reminder_id)
             if found is None or found.status not in WAITING or found.count != due.count:
-                return []
+                return before, None, []
             fired = fire(found)
-            again[:] = [fired] if fired.status in WAITING else []
-            return [self._entry(replace_reminder(before, fired), seq), notify(found, fired)]
+            return replace_reminder(before, fired), fired, [notify(found, fired)]
 
-        await self._commit(make)
-        for each in again:
-            await self.set_timer(each)
+        await self._update(step)
 
-    def _entry(self, reminders: Reminders, expect: int, token: str = "") -> Entry:
-        record = msgspec.structs.replace(reminders, sender=self._bus.name, cause=token)
-        return seal(self._subject, record, expect=expect)
+    async def _update(
+        self, step: Callable[[Reminders], tuple[Reminders, R, list[Entry]]], token: str = ""
+    ) -> R:
+        """Commit what ``step`` makes of the record, again if another process changed it meanwhile.
 
-    async def _commit(self, make: Callable[[Reminders, int], list[Entry]]) -> None:
-        """Commit what ``make`` makes of the record, again if another process changed it meanwhile.
-
-        Changes within this process take turns: of many concurrent ones all but one would have to retry.
+        ``step`` returns the record (the same if there is nothing to store), the reminder it changed, whose
+        timer is then set, and further entries of the commit. Updates within this process take turns: of many
+        concurrent ones all but one would have to retry.
         """
 
-        async def attempt() -> None:
-            if entries := make(*await self.read()):
-                await self._bus.commit(entries)
+        async def attempt() -> R:
+            before, seq = await self.read()
+            after, changed, others = step(before)
+            if after is not before:
+                record = msgspec.structs.replace(after, sender=self._bus.name, cause=token)
+                await self._bus.commit([seal(self._subject, record, expect=seq), *others])
+            return changed
 
         async with self._lock:
-            await retry_on_conflict(attempt, tries=MAX_TRIES, pause=MAX_PAUSE)
+            changed = await retry_on_conflict(attempt, tries=MAX_TRIES, pause=MAX_PAUSE)
+        if changed is not None and changed.status in WAITING:
+            await self.set_timer(changed)
+        return changed
 
     async def set_timer(self, reminder: Reminder) -> None:
         """Have the broker send a ReminderDue when ``reminder`` is due, in place of its earlier timer."""
