@@ -2,6 +2,8 @@
 
 import re
 
+from shared.text.shorten import flatten
+
 MAX_QUOTED = 60_000
 """The most characters that are quoted, so that a result fits into an envelope."""
 
@@ -11,12 +13,8 @@ MAX_STATEMENT = 400
 
 
 def clean(text: str, limit: int = MAX_STATEMENT) -> str:
-    """``text`` on one line, without control characters and broken surrogates, cut at ``limit``."""
-    words = "".join(c if c.isprintable() else " " for c in text[: limit * 4]).split()
-    line = " ".join(words).encode("utf-8", "replace").decode()
-    if len(line) <= limit:
-        return line
-    return line[: limit - 1].rsplit(" ", 1)[0] + "…"
+    """``text`` on one line of at most ``limit`` characters, without control and invisible characters."""
+    return flatten(text, limit)
 
 
 def escape(text: str) -> str:
