@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shared.clock import place
+from shared.clock import localize
 from shared.contracts import MAX_TEXT, Task, TaskPriority
 from shared.errors import ActionError
 
@@ -137,7 +137,7 @@ def is_dropped_job(task: Task) -> bool:
 
 def _moment(timestamp: str, zone: tzinfo | None = None) -> datetime:
     moment = datetime.fromisoformat(timestamp)
-    return (moment if moment.tzinfo else place(moment, zone)).astimezone(UTC)
+    return (moment if moment.tzinfo else localize(moment, zone)).astimezone(UTC)
 
 
 def _require_moment(field: str, value: str) -> None:
