@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from services.conductor.recruiting import Recruiter
+from services.conductor.specialist_factory import SpecialistFactory
 from shared import settings
 from shared.errors import ActionError
 from shared.llm import LanguageModel, Message, ask_for
@@ -23,8 +23,8 @@ SEARCH, SHELL, MAIL = (
 )
 
 
-class Thinker:
-    """An agent with this brain."""
+class Models:
+    """A model session with this model."""
 
     def __init__(self, brain: LanguageModel) -> None:
         self.brain = brain
@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> Settings:
     return config
 
 
-def recruiter(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> Recruiter:
+def factory(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> SpecialistFactory:
     async def skills_of(name: str) -> set[str]:
         return {SEARCH, MAIL} if name == "nexus" else set()
 
@@ -52,10 +52,10 @@ def recruiter(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> Rec
         path = tmp_path / "script.yaml"
         path.write_text(json.dumps([{"match": "", "replies": replies}]))
         brain = ScriptedModel(path)
-    return Recruiter(config, None, Thinker(brain), skills_of)  # type: ignore[arg-type]
+    return SpecialistFactory(config, None, Models(brain), skills_of)  # type: ignore[arg-type]
 
 
-def portrait(*skills: str) -> dict[str, Any]:
+def description(*skills: str) -> dict[str, Any]:
     return {"json": {"description": "Finds.", "prompt": "You find.", "skills": skills}}
 
 
@@ -63,26 +63,26 @@ async def test_a_person_may_have_all_of_the_list_and_an_agent_what_it_has_itself
     config: Settings, tmp_path: Path
 ) -> None:
     words = "Searches, runs shell commands, writes mail"
-    made = await recruiter(config, tmp_path)._make("Finding", words, "user")
+    made = await factory(config, tmp_path)._make("Finding", words, "user")
     assert {SEARCH, SHELL} < set(made.mixins)
     assert MAIL not in made.mixins
     for asker, skills in {"nexus": (SEARCH,), "cortex": ()}.items():
-        made = await recruiter(config, tmp_path)._make("Finding", words, asker)
+        made = await factory(config, tmp_path)._make("Finding", words, asker)
         assert made.mixins == skills
         assert read_specialists(config)[0][made.name] == made
 
 
-@pytest.mark.parametrize("wrong", [portrait("shell"), portrait("os.path.join"), portrait("mail")])
+@pytest.mark.parametrize("wrong", [description("shell"), description("os.path.join"), description("mail")])
 async def test_a_model_cannot_give_it_more(config: Settings, tmp_path: Path, wrong: dict[str, Any]) -> None:
-    made = await recruiter(config, tmp_path, wrong, portrait("search"))._make("Finding", "Finds", "nexus")
+    made = await factory(config, tmp_path, wrong, description("search"))._make("Finding", "Finds", "nexus")
     assert (made.mixins, made.description) == ((SEARCH,), "Finds.")
     # one that insists is not asked any more
-    made = await recruiter(config, tmp_path, wrong)._make("Finding", "Searches", "nexus")
+    made = await factory(config, tmp_path, wrong)._make("Finding", "Searches", "nexus")
     assert (made.mixins, made.description) == ((SEARCH,), "Specialist for Finding.")
 
 
 async def test_nonsense_is_refused(config: Settings, tmp_path: Path) -> None:
-    maker = recruiter(config, tmp_path)
+    maker = factory(config, tmp_path)
     for domain, requirements, reason in (
         ("Finding", " ", "must have 1 to 4,000 characters"),
         ("Finding", "x" * 5_000, "must have 1 to 4,000 characters"),
@@ -101,11 +101,11 @@ async def test_what_the_office_refuses_to_start_is_told_and_taken_away(
     async def nobody(*_: object) -> None:
         return None
 
-    monkeypatch.setattr("services.conductor.recruiting.read_presence", nobody)
-    maker = recruiter(config, tmp_path)
+    monkeypatch.setattr("services.conductor.specialist_factory.read_presence", nobody)
+    maker = factory(config, tmp_path)
     made = await maker._make("Finding", "Finds", "user")
     write_profile(config, made)
     (config.specialists / made.name / "refused").write_text("The server does not take it in\n")
     with pytest.raises(ActionError, match="start specialist-finding: The server does not take it in"):
         await maker._await_at_work(made.name)
-    assert await maker.room() == config.max_specialists
+    assert await maker.count_free() == config.max_specialists

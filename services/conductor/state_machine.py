@@ -1,4 +1,4 @@
-"""The course of a goal: pure functions from how it stands and what happened to how it stands next."""
+"""The states of a goal: pure functions from a goal and what happened to it, to the goal as it is next."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,12 +13,11 @@ from shared.contracts import (
     Task,
     TaskResult,
     TaskStatus,
-    Verdict,
     generate_iso_timestamp,
 )
 
-MAX_REVIEWS = 3
-"""How often the critic is asked about one goal; what it says the last time is told and not acted upon."""
+MAX_REPAIRS = 2
+"""How often another plan is asked for after the first; a failure after that is reported."""
 
 ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
     OfficeState.IDLE: frozenset({OfficeState.PLANNING, OfficeState.EXECUTING}),
@@ -32,17 +31,19 @@ ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
         {OfficeState.REVIEW, OfficeState.IDLE, OfficeState.PLANNING, OfficeState.EXECUTING}
     ),
 }
-"""Which state may follow which; ending (IDLE) is always allowed. While a model is asked, a goal's state is
-told once more."""
+"""Which state may follow which; a goal may end (IDLE) at any time. A state is recorded again while a model is
+asked."""
 
 REVIEW = "review"
 """The name of the review among a goal's results."""
-REPAIR = "repair"
-"""The ``thinking`` of a goal for which another plan is asked for."""
+BRAIN = "brain"
+"""The ``playbook`` of a goal that a model planned."""
+PLAN, REPAIR, ANSWER = "plan", "repair", "answer"
+"""What a model can be asked for about a goal, its ``thinking``: a plan, another plan, an answer."""
 
 
 def state_of(goal: Goal) -> OfficeState:
-    """What is being done about a goal."""
+    """The state of a goal, which follows from the goal alone."""
     if goal.status.final:
         return OfficeState.IDLE
     if not goal.tasks or goal.thinking == REPAIR:
@@ -51,9 +52,9 @@ def state_of(goal: Goal) -> OfficeState:
 
 
 def record_result(goal: Goal, result: TaskResult) -> Goal:
-    """``goal`` after one of its tasks ended; the same goal where the result is not news.
+    """``goal`` after one of its tasks ended; the same object if the result changes nothing.
 
-    Only a task's own assignee can say how it ended: anybody may write to the conductor.
+    Only the assignee's result counts, since any agent may send one to the conductor.
     """
     if not result.status.final:
         return goal
@@ -70,7 +71,7 @@ def record_result(goal: Goal, result: TaskResult) -> Goal:
 
 
 def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
-    """Tasks whose dependencies cannot be met any more are cancelled, and theirs in turn."""
+    """``tasks``, those cancelled whose dependencies did not complete, and those that depend on them."""
     lost: dict[str, str] = {}
     result = []
     for task in tasks:
@@ -89,7 +90,7 @@ def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
 
 
 def ready_tasks(goal: Goal) -> list[GoalTask]:
-    """Tasks that can be handed out now: not yet out, and all they depend on is done."""
+    """Tasks that can be assigned now: not yet issued, and all they depend on is completed."""
     done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
     return [
         task
@@ -99,7 +100,7 @@ def ready_tasks(goal: Goal) -> list[GoalTask]:
 
 
 def mark_issued(goal: Goal, issued: Sequence[GoalTask]) -> Goal:
-    """``goal`` with these tasks handed out."""
+    """``goal`` with these tasks issued to their assignees."""
     names, now = {task.name for task in issued}, generate_iso_timestamp()
     tasks = tuple(
         msgspec.structs.replace(task, issued=True, status=TaskStatus.IN_PROGRESS, started_at=now)
@@ -111,12 +112,12 @@ def mark_issued(goal: Goal, issued: Sequence[GoalTask]) -> Goal:
 
 
 def all_ended(goal: Goal) -> bool:
-    """Whether no task is left to do."""
+    """Whether every task has ended."""
     return all(task.status.final for task in goal.tasks)
 
 
-class Step(NamedTuple):
-    """The next step of a goal: hand out ``issued``, have it reviewed, end it, or, with none of them, wait."""
+class Advance(NamedTuple):
+    """What follows for a goal: issue ``issued``, have it reviewed, end it, or, if none of these, wait."""
 
     goal: Goal
     issued: tuple[GoalTask, ...] = ()
@@ -124,63 +125,19 @@ class Step(NamedTuple):
     over: bool = False
 
 
-def advance(goal: Goal) -> Step:
-    """What is to be done about a planned goal now, and how it stands then."""
+def advance(goal: Goal) -> Advance:
+    """What is to be done about a planned goal now, and the goal as it is then."""
     if ready := ready_tasks(goal):
-        return Step(mark_issued(goal, ready), issued=tuple(ready))
+        return Advance(mark_issued(goal, ready), issued=tuple(ready))
     if not all_ended(goal):
-        return Step(goal)
+        return Advance(goal)
     if all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
-        return Step(goal, over=True)
-    return Step(ask_for_review(goal), review=True)
-
-
-def take_verdict(goal: Goal, verdict: Verdict) -> Goal:
-    """``goal`` after a review: with tasks to be done again, or as it was where it is over.
-
-    It is over when the critic approves, when it was asked for the last time, and when nothing it
-    names could be done again.
-    """
-    if not verdict.approved and goal.reviews < MAX_REVIEWS:
-        again = send_back(goal, verdict)
-        if not all_ended(again):
-            return again
-    reason = goal.reason if verdict.approved else f"the review did not approve: {'; '.join(verdict.reasons)}"
-    return msgspec.structs.replace(goal, verdict=verdict.to_dict(), reason=reason[:2_000])
-
-
-def send_back(goal: Goal, verdict: Verdict) -> Goal:
-    """``goal`` with the tasks the critic named to be done again, and what builds on them."""
-    again = set(verdict.redo)
-    for task in goal.tasks:
-        if again & set(task.depends_on):
-            again.add(task.name)
-    attempt = goal.reviews + 1
-    tasks = tuple(
-        msgspec.structs.replace(
-            task,
-            task_id=f"{goal.goal_id}-{task.name}-{attempt}",
-            status=TaskStatus.PENDING,
-            issued=False,
-            started_at="",
-            ended_at="",
-            summary="",
-        )
-        if task.name in again
-        else task
-        for task in goal.tasks
-    )
-    return msgspec.structs.replace(
-        goal,
-        tasks=skip_blocked(tasks),
-        status=TaskStatus.IN_PROGRESS,
-        verdict=verdict.to_dict(),
-        review_task_id="",
-    )
+        return Advance(goal, over=True)
+    return Advance(ask_for_review(goal), review=True)
 
 
 def ask_for_review(goal: Goal) -> Goal:
-    """``goal`` on the critic's desk."""
+    """``goal`` while the critic reviews it."""
     review = goal.reviews + 1
     return msgspec.structs.replace(
         goal, status=TaskStatus.REVIEW, reviews=review, review_task_id=f"{goal.goal_id}-{REVIEW}-{review}"
@@ -188,7 +145,7 @@ def ask_for_review(goal: Goal) -> Goal:
 
 
 def end(goal: Goal, status: TaskStatus, reason: str = "", **changes: Any) -> Goal:
-    """``goal`` ended; tasks still open are cancelled."""
+    """``goal`` ended; its open tasks are cancelled."""
     now = generate_iso_timestamp()
     tasks = tuple(
         task
@@ -200,7 +157,7 @@ def end(goal: Goal, status: TaskStatus, reason: str = "", **changes: Any) -> Goa
 
 
 def outcome_of(goal: Goal) -> tuple[TaskStatus, str]:
-    """How a goal whose tasks all ended ends itself: it failed where nothing of it was done."""
+    """The status and reason of a goal whose tasks have ended: it failed if no task completed."""
     failed = [task for task in goal.tasks if task.status is not TaskStatus.COMPLETED]
     if len(failed) < len(goal.tasks):
         return TaskStatus.COMPLETED, ""
@@ -208,7 +165,7 @@ def outcome_of(goal: Goal) -> tuple[TaskStatus, str]:
 
 
 def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
-    """The task as it is handed to its assignee, with the results it builds on."""
+    """The task for its assignee, with the results it builds on."""
     context: dict[str, Any] = {"inputs": dict(inputs)} if inputs else {}
     if task.action:
         context["action"] = task.action
@@ -230,19 +187,57 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
     )
 
 
-def review_for(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = False) -> Task:
-    """The task that asks the critic whether the results hold; ``with_goal`` tells it which goal."""
-    params = {"results": dict(results), "repo": str(goal.parameters.get("repo", ""))}
-    if with_goal:
-        params["goal"] = goal.text
-    return Task(
-        task_id=goal.review_task_id,
-        parent_goal_id=goal.goal_id,
-        goal_id=goal.goal_id,
-        text=f"Review what came of: {goal.text[:500]}",
-        assignee=subjects.CRITIC,
-        requester=subjects.CONDUCTOR,
-        priority=goal.priority,
-        context={"action": REVIEW, "params": params},
-        deadline=goal.deadline,
+# --- when a model is asked -----------------------------------------------------------------------
+
+
+def ask_model_about(goal: Goal, what: str) -> Goal:
+    """``goal`` while a model is asked for ``what``: PLAN, REPAIR or ANSWER."""
+    return msgspec.structs.replace(goal, thinking=what, playbook=goal.playbook or BRAIN)
+
+
+def may_repair(goal: Goal) -> bool:
+    """Whether another plan may be asked for: a model made the last one, and the limit is not reached."""
+    return goal.playbook == BRAIN and 0 < goal.plans <= MAX_REPAIRS and not goal.status.final
+
+
+def needs_repair(goal: Goal) -> bool:
+    """Whether all tasks of a plan ended, and at least one failed."""
+    failed = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+    return may_repair(goal) and all_ended(goal) and any(task.status in failed for task in goal.tasks)
+
+
+def review_needs_repair(goal: Goal) -> bool:
+    """Whether the critic did not approve, and nothing that it names can be done again."""
+    return may_repair(goal) and goal.verdict.get("approved") is False and all_ended(goal)
+
+
+def apply_plan(goal: Goal, tasks: Sequence[GoalTask]) -> Goal:
+    """``goal`` with a plan's ``tasks``: completed ones stay, the others are kept as ``earlier``."""
+    done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED)
+    given_up = tuple(task for task in goal.tasks if task.status is not TaskStatus.COMPLETED)
+    return msgspec.structs.replace(
+        goal,
+        tasks=skip_blocked((*done, *tasks)),
+        earlier=(*goal.earlier, *given_up),
+        plans=goal.plans + 1,
+        thinking="",
+        status=TaskStatus.IN_PROGRESS,
+        review_task_id="",
     )
+
+
+def give_up_repair(goal: Goal, reason: str) -> Goal:
+    """``goal`` as it continues after no other plan could be made."""
+    note = f"it could not be planned again: {reason}"
+    return msgspec.structs.replace(goal, thinking="", plans=MAX_REPAIRS + 1, reason=note[:2_000])
+
+
+def apply_answer(goal: Goal, answer: str) -> Goal:
+    """``goal`` with its answer; if it is empty the report's headline becomes the answer."""
+    return msgspec.structs.replace(goal, thinking="", answer=answer)
+
+
+def format_undone(goal: Goal) -> str:
+    """Which tasks did not complete, in a sentence; empty for none."""
+    left = [task for task in goal.tasks if task.status is not TaskStatus.COMPLETED]
+    return "; ".join(f"{task.name} was not done: {task.summary or task.status}" for task in left)[:2_000]

@@ -1,4 +1,4 @@
-"""The course of a goal: what follows from a result or a verdict, and that every goal ends."""
+"""The states of a goal: what follows from a result or a verdict, and that every goal ends."""
 
 import itertools
 from collections.abc import Callable
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.conductor.course import (
+from services.conductor.review import MAX_REVIEWS, apply_verdict, review_task, send_back
+from services.conductor.state_machine import (
     ALLOWED,
-    MAX_REVIEWS,
     advance,
     all_ended,
     end,
@@ -19,11 +19,8 @@ from services.conductor.course import (
     outcome_of,
     ready_tasks,
     record_result,
-    review_for,
-    send_back,
     skip_blocked,
     state_of,
-    take_verdict,
     task_for,
 )
 from shared.contracts import Goal, GoalTask, OfficeState, TaskResult, TaskStatus, Verdict
@@ -168,7 +165,7 @@ def test_a_task_carries_what_it_builds_on_and_the_critic_s_reasons() -> None:
 
 def test_a_review_names_the_results_and_the_repository() -> None:
     asked = advance(finish(advance(goal(a="")).goal, "a")).goal
-    review = review_for(msgspec.structs.replace(asked, parameters={"repo": "/r"}), {"a": {"output": "x"}})
+    review = review_task(msgspec.structs.replace(asked, parameters={"repo": "/r"}), {"a": {"output": "x"}})
     assert review.task_id == "g-review-1"
     assert review.assignee == "critic"
     assert review.context == {"action": "review", "params": {"results": {"a": {"output": "x"}}, "repo": "/r"}}
@@ -205,13 +202,13 @@ def test_what_is_sent_back_without_what_it_needs_is_skipped_again() -> None:
     lost = finish(advance(goal(a="", b="a")).goal, "a", FAILED)
     again = send_back(advance(lost).goal, refuse("b"))
     assert all_ended(again)
-    judged = take_verdict(advance(lost).goal, refuse("b"))
+    judged = apply_verdict(advance(lost).goal, refuse("b"))
     assert statuses(judged) == {"a": FAILED, "b": CANCELLED}
     assert judged.reason == "the review did not approve: not good enough"
 
 
 def test_approved_work_is_over() -> None:
-    judged = take_verdict(reviewed(goal(a="")), APPROVE)
+    judged = apply_verdict(reviewed(goal(a="")), APPROVE)
     assert all_ended(judged)
     assert judged.verdict["score"] == 9
     assert judged.reason == ""
@@ -219,7 +216,7 @@ def test_approved_work_is_over() -> None:
 
 @pytest.mark.parametrize("redo", [(), ("nobody",)])
 def test_a_refusal_that_names_no_task_is_over(redo: tuple[str, ...]) -> None:
-    judged = take_verdict(reviewed(goal(a="")), refuse(*redo))
+    judged = apply_verdict(reviewed(goal(a="")), refuse(*redo))
     assert all_ended(judged)
     assert judged.reason == "the review did not approve: not good enough"
 
@@ -229,7 +226,7 @@ def test_the_last_refusal_is_told_and_not_acted_upon() -> None:
     for number in range(1, MAX_REVIEWS + 1):
         on_desk = reviewed(plan)
         assert on_desk.reviews == number
-        plan = take_verdict(on_desk, refuse("a"))
+        plan = apply_verdict(on_desk, refuse("a"))
     assert all_ended(plan)
     assert plan.verdict["approved"] is False
     assert outcome_of(plan) == (COMPLETED, "")
@@ -313,7 +310,7 @@ class Run:
     def receive(self, task: GoalTask) -> None:
         self.out.remove(task)
         if task.name == "review":
-            self.move(take_verdict(self.goal, self.choose(verdicts)))
+            self.move(apply_verdict(self.goal, self.choose(verdicts)))
             if all_ended(self.goal):
                 self.finish()
             else:

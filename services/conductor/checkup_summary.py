@@ -1,9 +1,19 @@
-"""The summary of a check-up: what a maintainer has to know first."""
+"""The summary of a check-up: what a maintainer needs to know first."""
 
 from collections.abc import Mapping
 
-from services.conductor.markdown import code, count, escape, prose, short
-from services.conductor.wording import brief, cite, count_broken, place, severities
+from services.conductor.markdown import (
+    brief,
+    cite,
+    code,
+    count,
+    count_broken,
+    escape,
+    place,
+    prose,
+    severities,
+    short,
+)
 from shared.contracts import Inspection, RepositoryReading, TestRun
 
 
@@ -22,11 +32,11 @@ def summarise(
         worse = {severity: number for severity, number in counts.items() if severity != "low"}
         # what was counted but not listed is no worse than the last that was
         more = inspection.findings[-1].severity if inspection.total > len(inspection.findings) > 0 else ""
-        told = " and ".join(
+        listed = " and ".join(
             f"{'at least ' * (kind == more)}{number} {kind}" for kind, number in worse.items()
         )
         noun = "finding" if sum(worse.values()) == 1 else "findings"
-        found = f"{told} {noun}" if worse else "no finding of high or medium severity"
+        found = f"{listed} {noun}" if worse else "no finding of high or medium severity"
     broken = [rule for rule in inspection.drift if rule.violations] if inspection else []
     drift = (
         f"; {len(broken)} of {count(len(inspection.drift), 'import rule')} broken"
@@ -103,9 +113,9 @@ def _advice(reading: RepositoryReading | None, tests: TestRun | None, inspection
     )
     high = next((finding for finding in findings if finding.severity == "high"), None)
     if secret:
-        return f"revoke the secret at {place(secret.source)} and take it out, also of the history."
+        return f"revoke the secret at {place(secret.source)} and remove it, from the history too."
     if tests and count_broken(tests):
-        return f"mend the failing tests{f', {code(tests.failures[0].test)} first' if tests.failures else ''}."
+        return f"fix the failing tests{f', {code(tests.failures[0].test)} first' if tests.failures else ''}."
     if high:
         return f"look at {place(high.source)}: {prose(short(high.message))}."
     broken = next((rule for rule in inspection.drift if rule.violations), None) if inspection else None

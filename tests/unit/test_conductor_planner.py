@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.conductor import planning
-from services.conductor.planning import NEAR_ENOUGH, NoPlaybook, Planner
-from services.conductor.playbook import Parameter, Playbook, Step
+from services.conductor import planner as planner_module
+from services.conductor.planner import NEAR_ENOUGH, NoPlaybook, Planner
+from services.conductor.playbook import Parameter, Playbook, PlaybookStep
 from shared.contracts import Goal
 from shared.errors import ActionError, BusUnavailable, Refused
 
@@ -32,7 +32,7 @@ class Embedding:
         return [self.near[text].get(axis, 0.0) for axis in axes] if text in self.near else exact
 
 
-STEP = Step(name="a", assignee="scout", action="read", text="Do it")
+STEP = PlaybookStep(name="a", assignee="scout", action="read", text="Do it")
 TOPIC = Parameter(kind="text", description="the topic", pattern=r"about (?P<value>.+)")
 BOOKS = {
     "look": Playbook(name="look", description="Looks.", examples=("look at it",), tasks=(STEP,)),
@@ -140,12 +140,12 @@ AWAY = BusUnavailable("The memory daemon does not answer", "See whether it runs"
 
 
 async def test_memory_that_comes_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(planner_module, "EMBED_RETRY", 0.0)
     assert (await plan(Embedding(AWAY, AWAY, AWAY), "look")).playbook == "look"
 
 
 async def test_memory_that_stays_away_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "PATIENCE", -1.0)
+    monkeypatch.setattr(planner_module, "EMBED_TIMEOUT", -1.0)
     with pytest.raises(ActionError, match=r"The memory daemon does not answer\. See"):
         await plan(Embedding(AWAY), "look")
 

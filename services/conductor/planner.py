@@ -1,36 +1,49 @@
-"""How a goal becomes tasks without asking a model: what its context names, else the nearest playbook."""
+"""Plans goals without a model, by the context or the nearest playbook; knows which agents there are."""
 
 import asyncio
+import contextlib
+import operator
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
 from services.conductor.playbook import Playbook, fill_parameters, load_counterexamples, tasks_of, variants
-from shared.contracts import Goal, GoalTask
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import Goal, GoalTask, Presence
 from shared.contracts.base import require_name
-from shared.errors import ActionError, BusError, BusUnavailable
+from shared.errors import ActionError, BusError, BusUnavailable, ConfigError
 from shared.memory import Memory
+from shared.messaging.colleagues import Directory
+from shared.plans.agents import AgentPage, pages_of
+from shared.settings import Settings
+from shared.tasks.profile import load_profile
+from shared.tasks.specialists import PREFIX, read_specialists
 
 NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no
 counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_planning.py: rephrasings
 lie above .73, requests for something else below .70 or nearer to a counterexample."""
 DESK, NOBODY = "desk", "nobody"
-"""Who carries out what the counterexamples ask for."""
+"""Who does what the counterexamples ask for: the front desk (nexus), or no agent."""
 NAMED = "named action"
-"""What stands as the playbook of a goal whose context says who is to do what."""
-PATIENCE = 30.0
-"""Seconds for which a goal waits for a memory daemon that is away: one that was killed is back by then."""
-LOOK_AGAIN = 0.5
+"""The ``playbook`` of a goal whose context names the assignee and the action."""
+EMBED_TIMEOUT = 30.0
+"""Seconds for which a goal waits for an unavailable memory daemon: one that was killed is back by then."""
+EMBED_RETRY = 0.5
 """Seconds between two tries meanwhile."""
+NO_TASKS = frozenset({subjects.CONDUCTOR, subjects.USER, subjects.ADMIN})
+"""Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
+SERVICES = Path(__file__).resolve().parent.parent
 
 
 class NoPlaybook(ActionError):
-    """No playbook is near enough to what is asked, or none can be looked for; a model may plan it still.
+    """No playbook is near enough to the text, or memory cannot compare them; a model may still plan the goal.
 
-    Its sentence says what can be done without one.
+    The message says what can be done without a model.
     """
 
 
@@ -43,9 +56,9 @@ class Planner:
         self._examples: list[tuple[Playbook | str, list[float]]] = []
 
     async def plan(self, goal: Goal) -> Goal:
-        """``goal`` with its tasks; raises ActionError where it cannot be planned, with what can be done.
+        """``goal`` with its tasks; raises ActionError if it cannot be planned.
 
-        That is a NoPlaybook where a model might still plan it.
+        That is NoPlaybook if a model might still plan it.
         """
         named = goal.context
         if named.get("action") or named.get("assignee"):
@@ -72,7 +85,7 @@ class Planner:
         vectors = await self._embed([sentence for sentence, _ in asked])
         score, nearest = max(
             (
-                (_dot(vector, example), book)
+                (sum(map(operator.mul, vector, example)), book)
                 for vector, (_, only) in zip(vectors, asked, strict=True)
                 for book, example in self._examples
                 if only is None or isinstance(book, str) or book is only
@@ -85,7 +98,7 @@ class Planner:
                 "Reminders and the weather are the front desk's", f"Ask it with: mailroom ask {asked_so}"
             )
         if isinstance(nearest, str) or score < NEAR_ENOUGH:
-            raise NoPlaybook(self._cannot())
+            raise NoPlaybook(self._format_offers())
         return nearest
 
     async def _embed_examples(self) -> list[tuple[Playbook | str, list[float]]]:
@@ -99,16 +112,16 @@ class Planner:
         return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + EMBED_TIMEOUT
         while True:
             try:
                 return await self._memory.embed(*texts)
             except BusError as error:
                 if not isinstance(error, BusUnavailable) or time.monotonic() > deadline:
                     raise NoPlaybook(error.cause, error.cure) from None
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(EMBED_RETRY)
 
-    def _cannot(self) -> str:
+    def _format_offers(self) -> str:
         offers = "\n".join(
             f"- {book.description} For example: “{book.examples[0]}”" for book in self._playbooks.values()
         )
@@ -121,7 +134,7 @@ class Planner:
 
 
 def _named_task(goal: Goal) -> GoalTask:
-    """The one task of a goal whose context says who is to do what."""
+    """The one task of a goal whose context names the assignee and the action."""
     context = goal.context
     try:
         assignee = str(context.get("assignee", "")).strip().lower()
@@ -142,5 +155,56 @@ def _named_task(goal: Goal) -> GoalTask:
     )
 
 
-def _dot(left: Sequence[float], right: Sequence[float]) -> float:
-    return sum(a * b for a, b in zip(left, right, strict=True))
+class Roster:
+    """The agents by name: those at work, and those with a profile on this machine."""
+
+    def __init__(self, directory: Directory, bus: Bus, settings: Settings) -> None:
+        self._directory = directory
+        self._bus = bus
+        self._settings = settings
+        self._known: set[str] = set()
+
+    async def require(self, names: Iterable[str]) -> None:
+        """Raise ActionError, which lists the agents, if one of the names is no agent's.
+
+        An agent at work counts wherever its profile lies. One with a profile here counts while it is down
+        too, since its tasks wait for it.
+        """
+        for name in set(names) - self._known:
+            if await read_presence(self._bus, name) is None and name not in (known := await self._names()):
+                raise ActionError(f"There is no agent {name!r}", f"There are {', '.join(sorted(known))}")
+            if not name.startswith(PREFIX):
+                # A specialist may be retired tomorrow.
+                self._known.add(name)
+
+    async def pages(self) -> dict[str, AgentPage]:
+        """Every agent by name, with its actions if it is at work."""
+        return pages_of(await self._directory.read(), await self._names())
+
+    async def skills_of(self, name: str) -> set[str]:
+        """The skills of an agent at work; none if it is not."""
+        present = (await self._directory.read()).get(name)
+        return set(present.skills) if present else set()
+
+    async def _names(self) -> set[str]:
+        return await asyncio.to_thread(_read_names, self._settings)
+
+
+async def read_presence(bus: Bus, name: str) -> Presence | None:
+    """The presence of an agent as the bus has it now; None if it is not at work."""
+    stored = await bus.last(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence(name, "*"))
+    if stored is None or not stored.data:
+        return None
+    try:
+        return Presence.from_json(stored.data)
+    except ValueError:
+        return None
+
+
+def _read_names(settings: Settings) -> set[str]:
+    names = set()
+    for folder in filter(None, (SERVICES, settings.agents_dir)):
+        for path in folder.glob("*/profile.yaml"):
+            with contextlib.suppress(ConfigError):
+                names.add(load_profile(path).name)
+    return names | set(read_specialists(settings)[0])
