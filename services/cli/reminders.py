@@ -162,7 +162,7 @@ def _perform(text: str, action: str, params: dict[str, Any]) -> TaskResult:
 
 
 async def _hand_in(task: Task) -> TaskResult:
-    from shared.bus.claim import pending
+    from shared.bus.records import submission_entries
 
     async with connect() as bus:
         heard = asyncio.Event()
@@ -171,7 +171,7 @@ async def _hand_in(task: Task) -> TaskResult:
             heard.set()
 
         await bus.subscribe(subjects.AUDIT_PREFIX + subjects.mail(subjects.USER, subjects.NEXUS), hear)
-        await bus.commit(pending(task, subjects.USER))
+        await bus.commit(submission_entries(task, subjects.USER))
         try:
             return await asyncio.wait_for(_await_result(bus, task, heard), TIMEOUT)
         except TimeoutError:

@@ -29,37 +29,41 @@ class Conductor(Agent):
 
     async def on_start(self) -> None:
         """Load the playbooks, post the board, and ask models that an earlier process was asking."""
+        context = self.context
         self.playbooks = load_playbooks()
-        self.planner = Planner(self.playbooks, self.memory)
-        self.learner = MetaLearner(self.bus, routing=self.settings.learned_routing)
-        self._roster = Roster(self._pages, self.bus, self.settings)
-        self._board = StatusBoard(self.bus)
-        self._store = GoalStore(self.bus, self._board)
-        self._factory = SpecialistFactory(self.settings, self.bus, self.mind, self._roster.skills_of)
-        reporter = Reporter(self.settings.outputs, self.memory, self.bus.derive_id)
-        self._runner = GoalRunner(
-            self._store, reporter, self.learner, self.playbooks, self._roster, self.mind.brain
+        self.planner = Planner(self.playbooks, context.memory)
+        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
+        self._model = context.models.model
+        self._roster = Roster(context.directory, context.bus, context.settings)
+        self._board = StatusBoard(context.bus)
+        self._store = GoalStore(context.bus, self._board)
+        self._factory = SpecialistFactory(
+            context.settings, context.bus, context.models, self._roster.skills_of
         )
-        decisions = ModelDecisions(self.mind, self._factory, self.learner, self._roster)
-        self._asking = BackgroundPlanner(self.bus, self._store, self._runner, decisions, self.spawn)
+        reporter = Reporter(context.settings.outputs, context.memory, context.bus.derive_id)
+        self._runner = GoalRunner(
+            self._store, reporter, self.learner, self.playbooks, self._roster, self._model
+        )
+        decisions = ModelDecisions(context.models, self._factory, self.learner, self._roster)
+        self._background = BackgroundPlanner(context.bus, self._store, self._runner, decisions, context.spawn)
         await self._board.restore()
         await self.learner.restore()
         for goal_id in self._board.active:
-            self._asking.begin(goal_id)
-        self.spawn(self._board.post_changes())
+            self._background.begin(goal_id)
+        context.spawn(self._board.post_changes())
 
     # --- what happens to goals -------------------------------------------------------------------
 
     async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
-        goal = open_goal(read_submission(data), seq, stored_at, self.settings.goal_timeout)
+        goal = open_goal(read_submission(data), seq, stored_at, self.context.settings.goal_timeout)
         stored = await self._store.find(goal.goal_id)
         if stored is None:
             await self._store.set_deadline(goal)
-            (seq,) = await self.bus.commit([self._store.entry(goal, StoredGoal(goal, 0))])
+            (seq,) = await self.context.bus.commit([self._store.entry(goal, StoredGoal(goal, 0))])
             stored = StoredGoal(goal, seq)
         elif state_of(stored.goal) is not OfficeState.PLANNING or stored.goal.thinking:
-            self._asking.begin(goal.goal_id)
+            self._background.begin(goal.goal_id)
             return ()
         return await self._commit(await self._plan(stored))
 
@@ -87,7 +91,7 @@ class Conductor(Agent):
             late = "its deadline passed before it was done"
             return await self._commit(await self._runner.cancel(stored, TaskStatus.TIMEOUT, late))
         if stored.goal.thinking and not stored.goal.status.final:
-            await self._asking.resume(due.goal_id)
+            await self._background.resume(due.goal_id)
         return ()
 
     async def _plan(self, stored: StoredGoal) -> Transition:
@@ -96,7 +100,7 @@ class Conductor(Agent):
             planned = await self.planner.plan(goal)
             await self._roster.require(task.assignee for task in planned.tasks)
         except NoPlaybook as error:
-            if self.mind.brain.available:
+            if self._model.available:
                 return self._runner.ask_model(PLAN, goal, stored)
             return await self._runner.refuse(goal, stored, str(error))
         except ActionError as error:
@@ -104,7 +108,7 @@ class Conductor(Agent):
         return await self._runner.advance(await self._route(planned), stored)
 
     async def _route(self, planned: Goal) -> Goal:
-        if not self.settings.learned_routing or planned.playbook == NAMED:
+        if not self.context.settings.learned_routing or planned.playbook == NAMED:
             return planned
         tasks = self.learner.route(planned.tasks, await self._roster.pages())
         return msgspec.structs.replace(planned, tasks=tasks)
@@ -113,7 +117,7 @@ class Conductor(Agent):
         """The entries for the dispatcher to commit; none if a model is asked: they are committed first."""
         if not transition.asks_model:
             return transition.entries
-        await self._asking.commit(transition)
+        await self._background.commit(transition)
         return ()
 
     # --- specialists -----------------------------------------------------------------------------
@@ -128,11 +132,11 @@ class Conductor(Agent):
     async def create_specialist(self, domain: str, requirements: str) -> Outcome:
         """Its name in data key ``name``, its skills in ``skills``."""
         profile = await self._factory.create(domain, requirements, await self._requester())
-        skills = ", ".join(path.split(".")[-2] for path in profile.mixins) or "none"
-        without = "" if self.mind.brain.available else " Without a model it does named actions only."
+        skills = ", ".join(path.split(".")[-2] for path in profile.skills) or "none"
+        without = "" if self._model.available else " Without a model it does named actions only."
         return Outcome(
             output=f"{profile.name} is at work. Its skills: {skills}.{without}",
-            data={"name": profile.name, "skills": list(profile.mixins)},
+            data={"name": profile.name, "skills": list(profile.skills)},
         )
 
     @register_action("Retire a specialist", {"name": "Its name, such as specialist-tax-law"})
@@ -143,7 +147,7 @@ class Conductor(Agent):
 
     async def _requester(self) -> str:
         """The requester of the task at hand, or of the goal it is part of."""
-        task = self.job.task
+        task = self.context.task
         if task.requester != subjects.CONDUCTOR:
             return task.requester
         stored = await self._store.find(task.goal_id)

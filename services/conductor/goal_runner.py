@@ -32,8 +32,8 @@ from services.conductor.state_machine import (
 )
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import Goal, GoalTask, Task, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Conflict
 from shared.llm.protocol import LanguageModel
@@ -99,7 +99,7 @@ class GoalRunner:
         tasks = [await self._assign(step.goal, task) for task in step.issued]
         if step.review:
             tasks.append(await self._review(step.goal))
-        assigned = [entry for task in tasks for entry in pending(task, subjects.CONDUCTOR)]
+        assigned = [entry for task in tasks for entry in submission_entries(task, subjects.CONDUCTOR)]
         return Transition(step.goal, [self._store.entry(step.goal, stored), *assigned, *learned])
 
     async def apply_result(self, stored: StoredGoal, result: TaskResult) -> Transition:
@@ -178,8 +178,8 @@ class GoalRunner:
 
     async def _learn(self, goal: Goal, result: TaskResult) -> list[Entry]:
         task = next(task for task in goal.tasks if task.task_id == result.task_id)
-        found = await self._store.task_record(task)
-        return self._learner.learn(goal, task, result, found[0].attempt if found else 1)
+        record = await self._store.task_record(task)
+        return self._learner.learn(goal, task, result, record.value.attempt if record else 1)
 
     async def _report(self, goal: Goal) -> Goal:
         playbook = self._playbooks.get(goal.playbook)

@@ -11,6 +11,7 @@ from services.conductor.state_machine import state_of
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
+from shared.bus.records import Record, read_record
 from shared.contracts import Goal, GoalDue, GoalTask, OfficeState, StateChanged, TaskChanged, TaskStatus
 from shared.errors import BusError
 
@@ -42,15 +43,14 @@ class StatusBoard:
 
     async def restore(self) -> None:
         """Begin with the goals of the last post that are still open."""
-        stored = await self._bus.last(subjects.OFFICE, subjects.OFFICE_STATE)
-        if stored is None:
+        posted = await read_record(self._bus, subjects.OFFICE_STATE, StateChanged)
+        if posted is None:
             return
-        posted = StateChanged.from_json(stored.data)
-        self._state = posted.state
-        for goal_id in posted.active:
-            goal = await self._bus.last(subjects.OFFICE, subjects.goal(goal_id))
+        self._state = posted.value.state
+        for goal_id in posted.value.active:
+            goal = await read_record(self._bus, subjects.goal(goal_id), StateChanged)
             if goal is not None:
-                self.update(goal_id, StateChanged.from_json(goal.data).state)
+                self.update(goal_id, goal.value.state)
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -92,13 +92,9 @@ class GoalStore:
 
     async def find(self, goal_id: str) -> StoredGoal | None:
         """A goal by its id; None if there is none."""
-        if not goal_id:
-            return None
-        stored = await self._bus.last(subjects.OFFICE, subjects.goal(goal_id))
-        change = StateChanged.from_json(stored.data) if stored else None
-        if stored is None or change is None or change.goal is None:
-            return None
-        return StoredGoal(change.goal, stored.seq)
+        record = await read_record(self._bus, subjects.goal(goal_id), StateChanged) if goal_id else None
+        goal = record.value.goal if record else None
+        return StoredGoal(goal, record.seq) if record and goal else None
 
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""
@@ -116,35 +112,32 @@ class GoalStore:
 
     async def result(self, task: GoalTask) -> Mapping[str, Any]:
         """The result of a task as the critic, the report and later tasks read it."""
-        found = await self.task_record(task) if task.issued else None
-        if found is None or found[0].result is None:
+        record = await self.task_record(task) if task.issued else None
+        if record is None or record.value.result is None:
             return {"status": str(task.status), "output": "", "error_message": task.summary}
-        values = found[0].result.to_dict()
+        values = record.value.result.to_dict()
         return {"agent": task.assignee, **{name: values[name] for name in RESULT_FIELDS}}
 
-    async def task_record(self, task: GoalTask) -> tuple[TaskChanged, int] | None:
-        """The record of a task, and its sequence."""
-        subject = subjects.state(task.assignee, subjects.CONDUCTOR, task.task_id)
-        stored = await self._bus.last(subjects.OFFICE, subject)
-        return (TaskChanged.from_json(stored.data), stored.seq) if stored else None
+    async def task_record(self, task: GoalTask) -> Record[TaskChanged] | None:
+        """The record of a task; None if it was not assigned yet."""
+        return await read_record(self._bus, _task_subject(task), TaskChanged)
 
     async def cancel_task(self, goal: Goal, task: GoalTask, status: TaskStatus, reason: str) -> Entry | None:
         """The entry that ends a task of a goal with ``status``; None if it has ended already."""
-        found = await self.task_record(task)
-        if found is None or found[0].task.status.final:
+        record = await self.task_record(task)
+        if record is None or record.value.task.status.final:
             return None
-        record, seq = found
         ended = TaskChanged(
             sender=subjects.CONDUCTOR,
             recipient=task.assignee,
             goal_id=goal.goal_id,
-            task=msgspec.structs.replace(record.task, status=status),
-            attempt=record.attempt,
-            worker=record.worker,
+            task=msgspec.structs.replace(record.value.task, status=status),
+            attempt=record.value.attempt,
+            worker=record.value.worker,
             note=reason[:500],
-            journal=record.journal,
+            journal=record.value.journal,
         )
-        return seal(subjects.state(task.assignee, subjects.CONDUCTOR, task.task_id), ended, expect=seq)
+        return seal(_task_subject(task), ended, expect=record.seq)
 
     async def set_deadline(self, goal: Goal) -> None:
         """Set the timer that goes off at the goal's deadline."""
@@ -162,3 +155,7 @@ class GoalStore:
             "Nats-Schedule-Target": subjects.timer_due(subjects.CONDUCTOR),
         }
         await self._bus.store(subjects.timer(subjects.CONDUCTOR, name), due.to_json(), headers=headers)
+
+
+def _task_subject(task: GoalTask) -> str:
+    return subjects.state(task.assignee, subjects.CONDUCTOR, task.task_id)

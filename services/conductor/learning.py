@@ -10,6 +10,7 @@ from services.conductor.state_machine import BRAIN
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.contracts import (
     Experience,
     ExperienceIndex,
@@ -47,11 +48,10 @@ class MetaLearner:
 
     async def restore(self) -> None:
         """Read what was recorded before."""
-        index = await self._bus.last(subjects.OFFICE, subjects.record(subjects.CONDUCTOR, RECORD, INDEX))
-        for name in ExperienceIndex.from_json(index.data).records if index else ():
-            stored = await self._bus.last(subjects.OFFICE, subjects.record(subjects.CONDUCTOR, RECORD, name))
-            if stored is not None:
-                self._records[name] = Experience.from_json(stored.data)
+        index = await read_record(self._bus, _subject(INDEX), ExperienceIndex)
+        for name in index.value.records if index else ():
+            if record := await read_record(self._bus, _subject(name), Experience):
+                self._records[name] = record.value
 
     def learn(self, goal: Goal, task: GoalTask, result: TaskResult, attempts: int) -> list[Entry]:
         """The entries that record how a task ended; none for a cancelled one."""
@@ -77,10 +77,10 @@ class MetaLearner:
             # Counted already, but the commit may have lost a race; it needs an id of its own to be stored.
             after = msgspec.structs.replace(after, id=generate_id())
         self._records[name] = after
-        entries = [seal(subjects.record(subjects.CONDUCTOR, RECORD, name), after)]
+        entries = [seal(_subject(name), after)]
         if after.samples <= FIRST:
             index = ExperienceIndex(sender=subjects.CONDUCTOR, records=tuple(self._records))
-            entries.append(seal(subjects.record(subjects.CONDUCTOR, RECORD, INDEX), index))
+            entries.append(seal(_subject(INDEX), index))
         return entries
 
     def experience(self, agent: str, kind: str) -> Experience | None:
@@ -133,6 +133,10 @@ def record_name(agent: str, kind: str) -> str:
     """The id of the record of an agent and a kind of task."""
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in kind)
     return f"{agent}-{plain}"[:128]
+
+
+def _subject(name: str) -> str:
+    return subjects.record(subjects.CONDUCTOR, RECORD, name)
 
 
 def _name_in_playbook(goal: Goal, task: GoalTask) -> str:

@@ -120,7 +120,7 @@ class ModelDecisions:
         agents = await self._roster.pages()
         free = await self._factory.count_free()
         done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
-        plan = await self._models.consider(
+        plan = await self._models.ask_model_for(
             prompt(agents, free), ModelPlan, lambda plan: find_plan_fault(plan, agents, done, free)
         )
         for request in missing_specialists(plan, agents).values():
@@ -131,7 +131,7 @@ class ModelDecisions:
         """An answer from the results, labelled and with its sources; empty if the model gives none."""
         completed = {task.name: task for task in goal.tasks if task.status is TaskStatus.COMPLETED}
         try:
-            found = await self._models.consider(
+            found = await self._models.ask_model_for(
                 ask_for_answer(goal, results),
                 ModelAnswer,
                 lambda answer: find_answer_fault(answer, set(completed)),
@@ -143,7 +143,7 @@ class ModelDecisions:
             f"[{name}] {completed[name].assignee}, task {completed[name].task_id}"
             for name in dict.fromkeys(found.citations)
         )
-        label = f"(Written by the model {self._models.brain.name} from the results of the tasks.)"
+        label = f"(Written by the model {self._models.model.name} from the results of the tasks.)"
         return f"{found.answer.strip()[:MAX_ANSWER]}\n\n{label}\n{sources}".strip()
 
 

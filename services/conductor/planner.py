@@ -13,11 +13,12 @@ import msgspec
 from services.conductor.playbook import Playbook, fill_parameters, load_counterexamples, tasks_of, variants
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, GoalTask, Presence
+from shared.bus.records import read_presence
+from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name
 from shared.errors import ActionError, BusError, BusUnavailable, ConfigError
 from shared.memory import Memory
-from shared.messaging.colleagues import Directory
+from shared.messaging.directory import Directory
 from shared.plans.agents import AgentPage, pages_of
 from shared.settings import Settings
 from shared.tasks.profile import load_profile
@@ -188,17 +189,6 @@ class Roster:
 
     async def _names(self) -> set[str]:
         return await asyncio.to_thread(_read_names, self._settings)
-
-
-async def read_presence(bus: Bus, name: str) -> Presence | None:
-    """The presence of an agent as the bus has it now; None if it is not at work."""
-    stored = await bus.last(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence(name, "*"))
-    if stored is None or not stored.data:
-        return None
-    try:
-        return Presence.from_json(stored.data)
-    except ValueError:
-        return None
 
 
 def _read_names(settings: Settings) -> set[str]:

@@ -1,7 +1,6 @@
 """The end of a goal: its report on disk and by mail, and what it found as memories."""
 
 import asyncio
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.errors import BusError
+from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
 
@@ -67,7 +67,7 @@ class Reporter:
         text = _compose(goal, playbook, results)
         path = self._outputs / goal.goal_id / "report.md"
         try:
-            await asyncio.to_thread(_write, path, text)
+            await asyncio.to_thread(write_atomically, path, text)
         except OSError as error:
             reason = f"the report could not be written to {path}: {error.strerror}"
             return msgspec.structs.replace(
@@ -108,16 +108,6 @@ def checkup_parts(results: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
         if parts[name] is None:
             failures.setdefault(name, result.get("error_message") or "it gave no data")
     return parts, failures
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def report_mail(goal: Goal) -> AgentReport:

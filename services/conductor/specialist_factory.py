@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from services.conductor.planner import read_presence
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.records import read_presence
 from shared.contracts import Presence
 from shared.errors import ActionError, ModelError
 from shared.llm.protocol import Message
@@ -130,7 +130,7 @@ class SpecialistFactory:
             description=described.description.strip()[:500],
             instructions=f"Ask me about {domain.strip()[:200]}. I was made for: {requirements.strip()[:500]}",
             prompt=described.prompt.strip()[:MAX_WORDS],
-            mixins=described.skills,
+            skills=described.skills,
             concurrency=2,
             options={"domain": domain.strip()[:200], "requirements": requirements, "asker": requester},
         )
@@ -148,9 +148,9 @@ class SpecialistFactory:
     async def _describe(self, domain: str, requirements: str, allowed: Sequence[str]) -> Description:
         """The specialist as a model describes it, else by its requirements; only with ``allowed`` skills."""
         skills = {path.split(".")[-2]: path for path in allowed}
-        if self._models.brain.available:
+        if self._models.model.available:
             try:
-                found = await self._models.consider(
+                found = await self._models.ask_model_for(
                     _ask_for_description(domain, requirements, tuple(skills)),
                     Description,
                     lambda answer: _find_fault(answer, skills),

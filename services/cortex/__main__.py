@@ -34,7 +34,7 @@ class Cortex(Planning):
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
         super().__init__(profile, settings, bus)
-        self.shift = NightShift(self, self.options)
+        self.shift = NightShift(self.context, self.options)
         self.goals = Goals(bus)
 
     async def on_start(self) -> None:
@@ -46,11 +46,11 @@ class Cortex(Planning):
                 f"The job queue {self.shift.queue.tonight} cannot be made: {error.strerror}",
                 "Make the state directory writable, or set MAILROOM_STATE_DIR to another folder",
             ) from None
-        self.spawn(self.shift.work())
+        self.context.spawn(self.shift.work())
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Archive the result of an overnight job: a task of its own, so nobody else has results for it."""
-        if result.sender == self.profile.name:
+        if result.sender == self.context.profile.name:
             await self.shift.end(result)
         return ()
 
@@ -70,11 +70,11 @@ class Cortex(Planning):
     )
     async def write_code(self, description: str, path: str = "", check: coding.Check = "parse") -> Outcome:
         """The path of the file; fails where the last of three tries fails its check, and leaves that."""
-        if not self.brain.available:
+        if not self.context.models.model.available:
             raise ActionError(
                 "Code cannot be written without a model", "Set MAILROOM_BRAIN, or give a script to run_script"
             )
-        coder = coding.Coder(self, open_workspace(self), check)
+        coder = coding.Coder(self.context, open_workspace(self.context), check)
         return await coder.write(description, coding.require_path(path))
 
     @register_action(
@@ -83,16 +83,16 @@ class Cortex(Planning):
     )
     async def run_script(self, path: str, args: tuple[str, ...] = ()) -> Outcome:
         """What the script wrote, and its whole output as a log; fails where its exit code is not 0."""
-        open_workspace(self)
-        folder, script = await asyncio.to_thread(find_script, path, self.job.task, self.settings)
+        open_workspace(self.context)
+        folder, script = await asyncio.to_thread(find_script, path, self.context.task, self.context.settings)
         command = await asyncio.to_thread(make_command, folder, script, args)
         name = Path(path).name
         log_path = self.outputs() / f"{name}-{generate_task_id('run')}.log"
-        async with changing(self, f"run the script {' '.join([path, *args])}") as workspace:
+        async with changing(self.context, f"run the script {' '.join([path, *args])}") as workspace:
             result = await run_command(
                 command,
                 cwd=workspace,
-                timeout=self.settings.command_timeout,
+                timeout=self.context.settings.command_timeout,
                 writable=[workspace],
                 readable=[folder],
                 log_path=log_path,
@@ -112,16 +112,16 @@ class Cortex(Planning):
         """
         wanted = read_job(job)
         if "playbook" in wanted.context:
-            return await self.goals.reach(self.job.task, wanted)
+            return await self.goals.reach(self.context.task, wanted)
         if "plan" in wanted.context or wanted.context.get("action"):
             return await self.carry_out(self._plan_job(wanted))
-        if self.brain.available:
+        if self.context.models.model.available:
             mode = find_mode(wanted.context, self.options.mode)
             return await self.think_about(mode, Asked(text=wanted.task, whole=wanted.task[:LONGEST]))
         plan = self._plan_job(wanted)
         if any(step.context.get("action") for step in plan.steps):
             return await self.carry_out(plan)
-        return await self.goals.reach(self.job.task, wanted)
+        return await self.goals.reach(self.context.task, wanted)
 
     @register_action(
         "Put a job into the overnight queue",
@@ -143,17 +143,17 @@ class Cortex(Planning):
     ) -> Outcome:
         """The job's id, job-YYYYMMDD-NNN, in data key ``id``."""
         now = datetime.now().astimezone()
-        said = f"{self.job.task.text}\n{self.job.task.context.get('params')}"
-        asked_for = self.job.task.context.get("action") == "queue_job" or (task in said and not context)
+        said = f"{self.context.task.text}\n{self.context.task.context.get('params')}"
+        asked_for = self.context.task.context.get("action") == "queue_job" or (task in said and not context)
         fields = {
             "task": task,
             "priority": priority,
             "run_at": run_at,
             "retries": retries,
-            "by_agent": not (asked_for and is_of_person(self.job.task)),
+            "by_agent": not (asked_for and is_of_person(self.context.task)),
         }
         job = read_job({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
-        async with self.effect(f"queue the job {task[:200]}"):
+        async with self.context.effect(f"queue the job {task[:200]}"):
             queued = await asyncio.to_thread(self.shift.queue.drop, job, f"{now:%Y%m%d}")
         return Outcome(output=f"Queued as {queued.id}.", data={"id": queued.id})
 
@@ -163,7 +163,7 @@ class Cortex(Planning):
     )
     async def cancel_job(self, job_id: str, reason: str = "") -> Outcome:
         """Says that it is cancelled; its TaskResult, CANCELLED, is in the archive."""
-        async with self.effect(f"cancel the job {job_id[:80]}", repeatable=True):
+        async with self.context.effect(f"cancel the job {job_id[:80]}", repeatable=True):
             why = reason.strip()[:500] or "Somebody cancelled it"
             outcome = await self.shift.cancel(job_id.strip(), why)
             await self.goals.call_off(outcome.data["task_id"], why)
@@ -176,15 +176,15 @@ class Cortex(Planning):
 
     def _plan_job(self, job: Job) -> TaskPlan:
         if "plan" in job.context:
-            return read_plan(job.context["plan"], self.job.task.task_id, self.profile.name)
+            return read_plan(job.context["plan"], self.context.task.task_id, self.context.profile.name)
         request = TaskRequest(
-            task_id=self.job.task.task_id,
-            requester=self.profile.name,
+            task_id=self.context.task.task_id,
+            requester=self.context.profile.name,
             task_description=job.task,
             priority=job.task_priority,
             context=job.context,
         )
-        return make_plan(request, agent=self.profile.name, own_actions=self.stepper.actions)
+        return make_plan(request, agent=self.context.profile.name, own_actions=self.stepper.actions)
 
 
 if __name__ == "__main__":

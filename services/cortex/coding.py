@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from services.cortex.script import make_command
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.sandbox.beneath import Beneath
@@ -43,15 +43,17 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     test_code: str = ""
 
 
-async def write_code(agent: Agent, question: str, path: str, *, tested: bool) -> Code:
+async def write_code(agent: AgentContext, question: str, path: str, *, tested: bool) -> Code:
     """Code for ``question`` that parses, at ``path`` where one is given; raises ModelError."""
-    return await agent.consider([Message(role="user", text=question)], Code, checker(path, tested=tested))
+    return await agent.models.ask_model_for(
+        [Message(role="user", text=question)], Code, checker(path, tested=tested)
+    )
 
 
 class Coder:
     """Writes code for one task of ``agent`` into ``workspace``, and holds it to ``check``."""
 
-    def __init__(self, agent: Agent, workspace: Path, check: Check) -> None:
+    def __init__(self, agent: AgentContext, workspace: Path, check: Check) -> None:
         self._agent = agent
         self._workspace = workspace
         self._check = check

@@ -7,7 +7,7 @@ import msgspec
 
 from services.cortex.call import REFERENCE
 from services.cortex.colleagues import Colleagues
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan, TaskStep
 from shared.llm.protocol import Message
 from shared.tasks.actions import Action
@@ -48,10 +48,12 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     most_steps: int = MOST_DRAFTED
 
 
-async def draft_plan(agent: Agent, words: str, task_id: str, frame: Frame) -> TaskPlan:
+async def draft_plan(agent: AgentContext, words: str, task_id: str, frame: Frame) -> TaskPlan:
     """The plan the model makes of ``words``, asked again where it is none; raises ModelError."""
     question = f"{words}\n\n{describe_frame(frame)}"
-    draft = await agent.consider([Message(role="user", text=question)], Draft, checker(task_id, frame))
+    draft = await agent.models.ask_model_for(
+        [Message(role="user", text=question)], Draft, checker(task_id, frame)
+    )
     return make_task_plan(draft, task_id, frame)
 
 

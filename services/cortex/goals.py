@@ -70,7 +70,7 @@ class Goals:
         """Give the report of a goal to whoever waits for it; what is to be stored for those who will."""
         if report.sender != subjects.CONDUCTOR or not report.goal_id:
             return ()
-        self._waiting.give(report.goal_id, report)
+        self._waiting.resolve(report.goal_id, report)
         return [seal(self._subject(report.goal_id), amended(report, id=generate_id()))]
 
     async def _find(self, goal_id: str) -> AgentReport | None:

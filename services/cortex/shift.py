@@ -14,9 +14,9 @@ from services.cortex.options import Options
 from services.cortex.queue import ClaimedJob, JobQueue
 from services.cortex.report import report_job
 from shared import subjects
-from shared.agent.base import Agent
-from shared.bus.claim import cancelled_record, pending
+from shared.agent.context import AgentContext
 from shared.bus.entry import seal
+from shared.bus.records import cancelled_record, submission_entries
 from shared.clock import read_zone
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
@@ -33,7 +33,7 @@ LISTED = 50
 class NightShift:
     """The work on the queue in ``<state_dir>/job_queue`` for one process: ``queue_workers`` jobs at once."""
 
-    def __init__(self, agent: Agent, options: Options) -> None:
+    def __init__(self, agent: AgentContext, options: Options) -> None:
         self.queue = JobQueue(agent.settings.state_dir / "job_queue", read_zone(agent.settings.time_zone))
         self._agent = agent
         self._options = options
@@ -177,7 +177,7 @@ class NightShift:
     async def _hand_out(self, claimed: ClaimedJob) -> None:
         task = self._task(claimed)
         try:
-            await self._agent.bus.commit(pending(task, self._agent.profile.name))
+            await self._agent.bus.commit(submission_entries(task, self._agent.profile.name))
             self._agent.log.info("job_handed_out", job=claimed.job.id, task_id=task.task_id)
         except Conflict:
             if result := await self._find_result(task):

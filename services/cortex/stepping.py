@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from services.cortex.call import Call, Material, fill_params, find_call
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.contracts import TaskStatus, TaskStep
 from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.reasoning.loop import Conclusion
-from shared.tasks.actions import Action, Outcome, perform
+from shared.tasks.actions import Action, Outcome
 
 QUOTED = 8_000
 """The most characters of an earlier step's output that a step in words is given."""
@@ -34,7 +34,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
 class Stepper:
     """Carries out steps of ``agent``'s tasks; ``actions`` are those of its own that can be steps."""
 
-    def __init__(self, agent: Agent, actions: Mapping[str, Action], step_timeout: float) -> None:
+    def __init__(self, agent: AgentContext, actions: Mapping[str, Action], step_timeout: float) -> None:
         self.actions = actions
         self._agent = agent
         self._timeout = step_timeout
@@ -50,7 +50,7 @@ class Stepper:
             params = fill_params(call.params, inputs)
             return Deed(assignee=call.assignee, action=call.action, params=params, words=step.action)
         assignee = str(step.context.get("assignee") or own_name).strip().lower()
-        if assignee == own_name and not self._agent.brain.available:
+        if assignee == own_name and not self._agent.models.model.available:
             raise ActionError(
                 f"Step {step.step_number} ({step.action[:80]!r}) names nothing executable without a model",
                 'Write it as a call, such as: frontier.find_papers topic="graph memory"',
@@ -61,15 +61,14 @@ class Stepper:
         """Do it; ``key`` names what is thought or handed out, the same in every attempt at the task."""
         if deed.assignee != self._agent.profile.name:
             return await self._hand_out(deed, what, key)
-        with self._agent.job.scope(key):
+        with self._agent.current_task.scope(key):
             return await (self._act(deed) if deed.action else self._think(deed))
 
     async def _act(self, deed: Deed) -> Outcome:
-        action = self.actions.get(deed.action)
-        if action is None:
+        if deed.action not in self.actions:
             fit = ", ".join(self.actions)
             raise ActionError(f"{deed.action!r} cannot be a step of a plan", f"Own actions that can: {fit}")
-        return await perform(self._agent, action, deed.params)
+        return await self._agent.actions.perform(deed.action, deed.params)
 
     async def think(
         self, words: str, history: Sequence[Mapping[str, Any]] = (), *, may_rest: bool = False
@@ -83,7 +82,7 @@ class Stepper:
             for entry in history
         ]
         names = {*self.actions, *OTHERS}
-        return await self._agent.think(words, actions=names, history=said, may_rest=may_rest)
+        return await self._agent.run_loop(words, actions=names, history=said, may_rest=may_rest)
 
     async def _think(self, deed: Deed) -> Outcome:
         conclusion = await self.think(deed.words)
@@ -93,7 +92,7 @@ class Stepper:
         call = Call(assignee=deed.assignee, action=deed.action, params=deed.params)
         try:
             async with asyncio.timeout(self._timeout):
-                result = await self._agent.delegate(
+                result = await self._agent.delegation.run(
                     call.assignee, what if call.action else deed.words, call.action, call.params, key=key
                 )
         except TimeoutError:

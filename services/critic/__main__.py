@@ -34,14 +34,14 @@ class Critic(Agent):
 
     async def on_start(self) -> None:
         """Remove copies that a crash left behind."""
-        await asyncio.to_thread(clean_trials, self.settings.workspaces)
+        await asyncio.to_thread(clean_trials, self.context.settings.workspaces)
 
     @register_action(
         "Lint a repository, scan it for vulnerabilities and secrets, and check its import rules", REPO
     )
     async def inspect_repository(self, repo: str) -> Outcome:
         """The Inspection in data key ``inspection``."""
-        found = await inspect_repository(Path(repo), timeout=self.settings.command_timeout)
+        found = await inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
         return Outcome(
             output=describe(found), data={"inspection": found.to_dict()}, evidence_refs=sources(found)
         )
@@ -49,17 +49,17 @@ class Critic(Agent):
     @register_action("Lint the Python code of a repository", REPO)
     async def lint(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _tell(await lint(await _tree(repo), timeout=self.settings.command_timeout))
+        return _tell(await lint(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action("Scan the Python code of a repository for vulnerabilities", REPO)
     async def scan_security(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _tell(await scan_security(await _tree(repo), timeout=self.settings.command_timeout))
+        return _tell(await scan_security(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action("Scan the files of a repository for secrets", REPO)
     async def scan_secrets(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, never a secret itself, the tool's run in ``tool``."""
-        return _tell(await scan_secrets(await _tree(repo), timeout=self.settings.command_timeout))
+        return _tell(await scan_secrets(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action(
         "Read a text file of a repository, whole or some of its lines",
@@ -76,7 +76,7 @@ class Critic(Agent):
         What the policy would not let a command read needs a person too, or is denied.
         """
         found = await asyncio.to_thread(read_source, Path(repo), path, start, end)
-        await require_readable(self, repo, path)
+        await require_readable(self.context, repo, path)
         return found
 
     @register_action("Check a repository's imports against the rules that it states about itself", REPO)
@@ -107,21 +107,29 @@ class Critic(Agent):
         said. With a model the content is judged too. The critic approves nothing at its own request.
         """
         root = Path(repo) if repo else None
-        rerunner = Rerunner(self.settings, self.judge, own_name=self.profile.name)
-        folders = (self.settings.outputs, self.settings.workspaces, *((root,) if root else ()))
-        asked = goal or self.job.task.text
+        rerunner = Rerunner(
+            self.context.settings, self.context.judge_command, own_name=self.context.profile.name
+        )
+        folders = (
+            self.context.settings.outputs,
+            self.context.settings.workspaces,
+            *((root,) if root else ()),
+        )
+        asked = goal or self.context.task.text
         named = root if root and root.is_absolute() and root.is_dir() else None
         place = named or await asyncio.to_thread(find_named_folder, asked)
         if place is not None:  # else there is little to look up, and no time to tell of it
-            await self.progress("looks up what is claimed, and runs it again")
+            await self.context.progress("looks up what is claimed, and runs it again")
         rerun = await rerunner.run(results, place, folders, sure=named is not None)
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
         verdict = await self._judge_content(results, asked, verdict, root)
-        if is_all_own(results, self.profile.name) and rerun.unrun:
-            verdict = refuse(verdict, f"it is all {self.profile.name}'s own work, and could not be run again")
-        if self.job.task.requester == self.profile.name:
+        if is_all_own(results, self.context.profile.name) and rerun.unrun:
             verdict = refuse(
-                verdict, f"{self.profile.name} asks for it itself, and approves nothing of its own"
+                verdict, f"it is all {self.context.profile.name}'s own work, and could not be run again"
+            )
+        if self.context.task.requester == self.context.profile.name:
+            verdict = refuse(
+                verdict, f"{self.context.profile.name} asks for it itself, and approves nothing of its own"
             )
         head = f"{'Approved' if verdict.approved else 'Sent back'}, {verdict.score} of 10."
         return Outcome(
@@ -132,10 +140,10 @@ class Critic(Agent):
     async def _judge_content(
         self, results: dict[str, Any], goal: str, verdict: Verdict, root: Path | None
     ) -> Verdict:
-        if not self.brain.available or not results:
+        if not self.context.models.model.available or not results:
             return verdict
         try:
-            return await judge_results(self, results, goal, verdict, root)
+            return await judge_results(self.context, results, goal, verdict, root)
         except ModelError as error:
             unread = f"The content was not judged: {error}"
             return msgspec.structs.replace(verdict, reasons=(*verdict.reasons, clean(unread)))

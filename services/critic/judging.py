@@ -9,7 +9,7 @@ import msgspec
 
 from services.critic.findings import clean
 from services.critic.review import is_found
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.contracts import Verdict
 from shared.llm.protocol import Message
 
@@ -36,13 +36,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def judge_results(
-    agent: Agent, results: Mapping[str, Any], goal: str, verdict: Verdict, repo: Path | None
+    context: AgentContext, results: Mapping[str, Any], goal: str, verdict: Verdict, repo: Path | None
 ) -> Verdict:
     """``verdict`` with what the model thinks: it may send back, never approve what was refuted.
 
     A citation that cannot be looked up is dropped and costs a point. Raises ModelError.
     """
-    judged = await agent.consider(
+    judged = await context.models.ask_model_for(
         [Message(role="user", text=_ask(results, goal, verdict))], Judgement, checker(results)
     )
     return combine(verdict, judged, results, repo)

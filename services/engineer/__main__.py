@@ -46,32 +46,34 @@ class Engineer(Agent):
 
     async def on_start(self) -> None:
         """Remove copies and workspaces that nobody has used for long."""
-        await asyncio.to_thread(clean_copies, self.settings.workspaces)
-        await asyncio.to_thread(clean_workspaces, self.settings)
+        await asyncio.to_thread(clean_copies, self.context.settings.workspaces)
+        await asyncio.to_thread(clean_workspaces, self.context.settings)
 
     async def on_task(self, task: Task) -> Outcome:
         """Do a task; one that was put in words ends with what was changed and what was run for it.
 
         Where it fails, what was changed until then is kept as partial, and the reason says where.
         """
-        workspace = workspace_path(self.settings, task)
+        workspace = workspace_path(self.context.settings, task)
         try:
             outcome = await super().on_task(task)
         except ActionError as error:
             if task.context.get("action") or not workspace.is_dir():
                 raise
             try:
-                partial = await deliver(open_workspace(self), self._changes() / "partial")
+                partial = await deliver(open_workspace(self.context), self._changes() / "partial")
             except ActionError:
                 raise error from None  # why the task failed matters more
             made = (*partial.patches, *partial.files)
-            self.job.leave(0, (), made)
+            self.context.current_task.record_partial(0, (), made)
             raise add_partial(error, made, workspace) from None
         if task.context.get("action") or not workspace.is_dir():
             return outcome
-        delivery = await deliver(open_workspace(self), self._changes())
-        commands = commands_of(self)
-        return report_delivery(outcome, delivery, commands, workspace, lambda name: origin_of(self, name))
+        delivery = await deliver(open_workspace(self.context), self._changes())
+        commands = commands_of(self.context)
+        return report_delivery(
+            outcome, delivery, commands, workspace, lambda name: origin_of(self.context, name)
+        )
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
@@ -86,7 +88,9 @@ class Engineer(Agent):
         """A TestRun in data key ``tests``; raises ActionError where the patch does not fit."""
         if not patch.strip():
             raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
-        return await self._try(await require_source(self, repo), f"{patch}\n".encode("utf-8", "replace"))
+        return await self._try(
+            await require_source(self.context, repo), f"{patch}\n".encode("utf-8", "replace")
+        )
 
     @register_action(
         "Copy a project into the workspace, uncommitted changes included, to work on it there",
@@ -94,12 +98,15 @@ class Engineer(Agent):
     )
     async def copy_project(self, repo: str, folder: str = "") -> Outcome:
         """The copy has a history of one commit; what it lacks is in data key ``not_copied``."""
-        source = await require_source(self, repo)
-        name = new_folder(open_workspace(self), folder or slug(source.name))
-        async with changing(self, f"copy {source} as {name}") as workspace, self._copy(source, True) as copy:
+        source = await require_source(self.context, repo)
+        name = new_folder(open_workspace(self.context), folder or slug(source.name))
+        async with (
+            changing(self.context, f"copy {source} as {name}") as workspace,
+            self._copy(source, True) as copy,
+        ):
             # It is made elsewhere: what runs in the workspace meanwhile must not turn it to other places.
             await asyncio.to_thread(_adopt, workspace, copy.root, name)
-            await asyncio.to_thread(note_origin, self, name, source)
+            await asyncio.to_thread(note_origin, self.context, name, source)
         note = f"; {len(copy.skipped)} files were left out" if copy.skipped else ""
         return Outcome(
             output=f"Copied {source} to {name} in the workspace{note}",
@@ -109,10 +116,12 @@ class Engineer(Agent):
     @register_action("Run the tests of a project in the workspace, as it is now", FOLDER)
     async def test_changes(self, folder: str) -> Outcome:
         """As ``try_patch`` with what was changed: in a fresh copy, with the tools of the original."""
-        source = origin_of(self, folder)
+        source = origin_of(self.context, folder)
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
-        return await self._try(require_folder(str(source)), await make_patch(open_workspace(self), folder))
+        return await self._try(
+            require_folder(str(source)), await make_patch(open_workspace(self.context), folder)
+        )
 
     @register_action("Tell a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
@@ -152,31 +161,37 @@ class Engineer(Agent):
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:
         """Test a copy of ``folder``, changed by ``patch``: how that went, and what the copy lacks."""
-        await self.progress(f"copies {folder}")
+        await self.context.progress(f"copies {folder}")
         async with self._copy(folder) as workspace:
             if patch:
                 await apply_patch(workspace.root, workspace.root, patch)
             plan = await plan_tests(folder, workspace)
             tests = plan if isinstance(plan, TestRun) else await self._run(plan, workspace)
-        self.job.facts["tests"] = tests.to_dict()  # a task put in words shows its last run, whatever it says
+        self.context.current_task.facts["tests"] = (
+            tests.to_dict()
+        )  # a task put in words shows its last run, whatever it says
         return tests, workspace.skipped
 
     async def _run(self, plan: TestPlan, workspace: Workspace) -> TestRun:
-        log = outputs_path(self) / "tests.log"
+        log = outputs_path(self.context) / "tests.log"
         async with self._cores:
-            await self.progress(f"runs {plan.line}, found in {plan.command.found}")
-            async with self.effect(f"run the tests in a copy: {plan.line}", repeatable=True):
-                return await run_tests(plan, workspace, log, self.settings.command_timeout)
+            await self.context.progress(f"runs {plan.line}, found in {plan.command.found}")
+            async with self.context.effect(f"run the tests in a copy: {plan.line}", repeatable=True):
+                return await run_tests(plan, workspace, log, self.context.settings.command_timeout)
 
     def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[Workspace]:
-        place = self.settings.workspaces / f"{self.job.task.task_id}{COPIES}" / f"attempt-{self.job.attempt}"
-        keep = bool(self.profile.options.get("keep_workspaces", False))
+        place = (
+            self.context.settings.workspaces
+            / f"{self.context.task.task_id}{COPIES}"
+            / f"attempt-{self.context.current_task.attempt}"
+        )
+        keep = bool(self.context.profile.options.get("keep_workspaces", False))
         return working_copy(
-            folder, place, keep=keep, apart=self.settings.state_dir.resolve(), history=history
+            folder, place, keep=keep, apart=self.context.settings.state_dir.resolve(), history=history
         )
 
     def _changes(self) -> Path:
-        return outputs_path(self) / "changes" / self.job.task.task_id
+        return outputs_path(self.context) / "changes" / self.context.task.task_id
 
 
 def _adopt(workspace: Path, folder: Path, name: str) -> None:

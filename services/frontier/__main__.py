@@ -45,7 +45,11 @@ class Frontier(Agent):
         self.options = read_options(profile.options)
         self.sources = Sources(settings, self.options)
         self.ledger = Ledger(bus, profile.name)
-        self.rater = Rater(self.memory, self.consider, lambda: self.brain.available)
+        self.rater = Rater(
+            self.context.memory,
+            self.context.models.ask_model_for,
+            lambda: self.context.models.model.available,
+        )
 
     async def on_task(self, task: Task) -> Outcome:
         """As any agent does; papers and addresses that a model names without having found them are told."""
@@ -69,11 +73,11 @@ class Frontier(Agent):
 
         Fails where all feeds are broken.
         """
-        await self.progress(f"reads {len(self.settings.feeds)} feeds")
+        await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
         news = await self.sources.news()
         if not news.items and news.problems:
             raise ActionError("; ".join(news.problems), "Check the network connection and the setting feeds")
-        new = (await self.ledger.fresh(news.items, self.job.task))[: max(0, max_articles)]
+        new = (await self.ledger.fresh(news.items, self.context.task))[: max(0, max_articles)]
         await self._mark(new)
         none = "The feeds hold no news that was not reported before." if news.items else ""
         return report_news(new, news.problems, none)
@@ -111,7 +115,7 @@ class Frontier(Agent):
         What was reported before is left out; an item is marked as reported once its brief is written.
         """
         wanted, notes = await self._interests(topics)
-        await self.progress(f"looks for new papers on {len(wanted)} topics and for news")
+        await self.context.progress(f"looks for new papers on {len(wanted)} topics and for news")
         by_topic, problems = await self.sources.papers_on(wanted)
         news = await self.sources.news()
         problems += news.problems
@@ -120,7 +124,7 @@ class Frontier(Agent):
             raise ActionError("; ".join(problems), cure)
         papers, rated = await self._select(by_topic, wanted)
         told = {item_key(paper) for found in papers.values() for paper in found}
-        fresh = await self.ledger.fresh(news.items, self.job.task)
+        fresh = await self.ledger.fresh(news.items, self.context.task)
         fresh = [item for item in fresh if item_key(item) not in told]
         at = min((news.at, *(found.at for found in by_topic.values())))
         findings = Findings(
@@ -131,7 +135,7 @@ class Frontier(Agent):
             looked_up=at,
         )
         findings, path = await self._write_up("Daily discovery", findings, ", ".join(wanted) or "news")
-        return report_discovery(findings, wanted, path, self.job.task.task_id, self.profile.name)
+        return report_discovery(findings, wanted, path, self.context.task.task_id, self.context.profile.name)
 
     @register_action("Write a research brief with sources on a topic", TOPIC)
     async def generate_research_brief(self, topic: str, max_results: int = 5) -> Outcome:
@@ -143,7 +147,7 @@ class Frontier(Agent):
         confidence = judge_confidence(len(papers))
         report = AgentReport(
             report_id=generate_task_id("report"),
-            agent=self.profile.name,
+            agent=self.context.profile.name,
             report_type="research_brief",
             summary=f"{tell_count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
             findings=tuple(f"{paper['title']} (arXiv:{paper['arxiv_id']})" for paper in papers),
@@ -163,7 +167,7 @@ class Frontier(Agent):
         )
 
     async def _look_up(self, topic: str, max_results: int) -> Found:
-        await self.progress(f"asks arXiv for papers on {topic[:100]!r}")
+        await self.context.progress(f"asks arXiv for papers on {topic[:100]!r}")
         return await self.sources.papers(topic, max_results)
 
     async def _interests(self, topics: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -175,7 +179,7 @@ class Frontier(Agent):
                 build_query(topic)
             return tuple(topics), []
         try:
-            remembered = await remembered_interests(self.memory, self.options.remembered_interests)
+            remembered = await remembered_interests(self.context.memory, self.options.remembered_interests)
         except BusError as error:
             return self.options.interests, [f"Memory was not asked for interests: {error}"]
         return merge_interests(self.options.interests, remembered), []
@@ -185,7 +189,7 @@ class Frontier(Agent):
     ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
         """The papers to report on each topic: not reported before, the most relevant of the new ones."""
         candidates = {paper["arxiv_id"]: paper for found in by_topic.values() for paper in found.items}
-        fresh = await self.ledger.fresh(list(candidates.values()), self.job.task)
+        fresh = await self.ledger.fresh(list(candidates.values()), self.context.task)
         rated, problems = await self.rater.rate_by_embedding(fresh, wanted)
         ordered = sorted(rated, key=score_of, reverse=True)
         chosen: dict[str, list[dict[str, Any]]] = {}
@@ -204,27 +208,29 @@ class Frontier(Agent):
         """Save the brief, remember and mark what is in it; returns the findings with what there is to say."""
         sources = number_sources(findings)
         notes = list(findings.notes)
-        if sources and self.brain.available:
+        if sources and self.context.models.model.available:
             try:
-                summary = await synthesize(self.consider, topic, sources)
+                summary = await synthesize(self.context.models.ask_model_for, topic, sources)
                 findings = msgspec.structs.replace(findings, summary=summary)
             except ModelError as error:
                 notes.append(f"The model wrote no summary: {error}")
         findings = msgspec.structs.replace(findings, notes=notes)
-        folder = outputs_path(self)
+        folder = outputs_path(self.context)
         try:
-            async with self.effect(f"write the brief {title!r} into {folder}", repeatable=True):
+            async with self.context.effect(f"write the brief {title!r} into {folder}", repeatable=True):
                 path = await asyncio.to_thread(save_brief, compose_brief(title, findings), folder, title)
         except OSError as error:
             raise ActionError(f"The brief cannot be written into {folder}: {error.strerror}") from None
-        if told := await remember(self.memory, self.profile.name, list(sources.values()), topic):
+        if told := await remember(
+            self.context.memory, self.context.profile.name, list(sources.values()), topic
+        ):
             findings = msgspec.structs.replace(findings, notes=[*notes, told])
         await self._mark(list(sources.values()), exclusive=exclusive)
         return findings, path
 
     async def _mark(self, items: Sequence[dict[str, Any]], *, exclusive: bool = True) -> None:
-        if marks := await self.ledger.marks(items, self.job.task, exclusive=exclusive):
-            await self.job.progress(f"reports {len(items)} items", marks)
+        if marks := await self.ledger.marks(items, self.context.task, exclusive=exclusive):
+            await self.context.current_task.progress(f"reports {len(items)} items", marks)
 
 
 if __name__ == "__main__":

@@ -49,30 +49,32 @@ class MemoryService(Agent):
 
     async def on_start(self) -> None:
         """Take the lease, open the store, catch up with the log, and begin to take writes."""
-        self._lease = Lease(self.bus, self.profile.name, Holder.this(self.bus.instance))
+        self._lease = Lease(
+            self.context.bus, self.context.profile.name, Holder.this(self.context.bus.instance)
+        )
         await self._lease.acquire(self._stand_by)
-        self.spawn(self._stop_when_lost())
-        self._daemon = await MemoryDaemon.open(self.settings)
-        self._briefs = Briefs(self._daemon, self.settings)
-        self._intake = Intake(self._daemon, self.bus)
-        self._upkeep = Upkeep(self._daemon, self._briefs, self._intake.submit, self.settings)
+        self.context.spawn(self._stop_when_lost())
+        self._daemon = await MemoryDaemon.open(self.context.settings)
+        self._briefs = Briefs(self._daemon, self.context.settings)
+        self._intake = Intake(self._daemon, self.context.bus)
+        self._upkeep = Upkeep(self._daemon, self._briefs, self._intake.submit, self.context.settings)
         await self._intake.open()
-        self.spawn(self._intake.run())
-        self.spawn(self._intake.announce())
+        self.context.spawn(self._intake.run())
+        self.context.spawn(self._intake.announce())
         await self._intake.caught_up(CATCH_UP_WAIT)
         self._folder = Folder(
-            self.settings.ingest, self._intake.submit, self._daemon.get, self._daemon.list_nodes
+            self.context.settings.ingest, self._intake.submit, self._daemon.get, self._daemon.list_nodes
         )
-        self.spawn(self._upkeep.run())
-        self.spawn(self._folder.run())
-        await self.bus.consume(
+        self.context.spawn(self._upkeep.run())
+        self.context.spawn(self._folder.run())
+        await self.context.bus.consume(
             subjects.MEMORY,
-            self.profile.name,
+            self.context.profile.name,
             self._intake.take,
             self._intake.bury,
             concurrency=WRITES_AT_ONCE,
-            ack_wait=self.settings.task_ack_wait,
-            max_attempts=self.settings.max_attempts,
+            ack_wait=self.context.settings.task_ack_wait,
+            max_attempts=self.context.settings.max_attempts,
             max_bytes=BYTES_AT_ONCE,
         )
 
@@ -149,7 +151,7 @@ class MemoryService(Agent):
         return respond
 
     async def _stand_by(self, holder: Holder) -> None:
-        self.log.warning(
+        self.context.log.warning(
             "refused_to_start",
             reason=f"another memory daemon has the lease: {holder}",
             next="standing by, to take over when it ends",
@@ -158,7 +160,7 @@ class MemoryService(Agent):
     async def _stop_when_lost(self) -> None:
         """End when another daemon has taken over meanwhile: two writers are worse than none."""
         await self._lease.lost.wait()
-        self.log.error("lease_lost", reason="another memory daemon has taken over")
+        self.context.log.error("lease_lost", reason="another memory daemon has taken over")
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -35,8 +35,8 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, BusError, ModelError
 from shared.llm.protocol import Message
-from shared.messaging.threads import history_of, is_letter
-from shared.tasks.actions import Outcome, perform, register_action
+from shared.messaging.threads import history_of, is_email_task
+from shared.tasks.actions import Outcome, register_action
 
 MEMORIES = 8
 """How many remembered things a context packet holds at most."""
@@ -49,9 +49,9 @@ class Nexus(Reception):
 
     async def on_start(self) -> None:
         """Set the timers anew, and have the examples embedded, while the first messages are handled."""
-        self.spawn(self.book.arm_all())
-        self.spawn(self.schedule())
-        self.spawn(self.prepare_examples())
+        self.context.spawn(self.book.arm_all())
+        self.context.spawn(self.schedule())
+        self.context.spawn(self.prepare_examples())
 
     # --- actions ---------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class Nexus(Reception):
                 "Change it where it is kept; a reminder I can set: 'remind me to call Ana tomorrow at 9'",
             )
         start, days = read_span(text, datetime.now(UTC).astimezone(self.zone).date())
-        return await perform(self, self.actions["show_calendar"], {"days": days, "start": start.isoformat()})
+        return await self.context.actions.perform("show_calendar", {"days": days, "start": start.isoformat()})
 
     @register_action(
         "Find the route of a message with the model, and answer it where it is to be answered",
@@ -102,7 +102,7 @@ class Nexus(Reception):
         """The decision in data key ``decision``, and where it stays here the Response in ``response``."""
         decision = await self.find_route(text, thinking=True)
         data: dict[str, Any] = {"decision": decision.to_dict()}
-        if decision.route != self.profile.name:
+        if decision.route != self.context.profile.name:
             return Outcome(output=f"{decision.route}: {decision.rationale}", data=data)
         return _as_outcome(await self._answer(text), data)
 
@@ -120,19 +120,19 @@ class Nexus(Reception):
         if email.in_reply_to and email.sender != subjects.USER:
             return ()
         visit = Visit.of_email(email)
-        if self.brain.available and visit.text.strip():
+        if self.context.models.model.available and visit.text.strip():
             decision = await self.find_route(visit.text)
-            if decision.route == self.profile.name:
+            if decision.route == self.context.profile.name:
                 return await super().on_email(email)
         return await self.process_message(visit)
 
     async def on_task(self, task: Task) -> Outcome:
         """An action as it stands; a letter is answered in its thread; anything else is thought about."""
-        if not is_letter(task):
+        if not is_email_task(task):
             return await self._do(task)
         visit = Visit.of_email(Email.from_dict(task.context["letter"]))
         decision = await self.find_route(visit.text, thinking=True)
-        if decision.route != self.profile.name:
+        if decision.route != self.context.profile.name:
             return _as_outcome(await self.do_at_once(visit, decision))
         said = [_as_message(each) for each in history_of(task.context)][-THREAD:]
         return _as_outcome(await self._answer(visit.text, said))
@@ -148,10 +148,10 @@ class Nexus(Reception):
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Hand what a tool brought to whoever asked for it."""
-        if result.agent == self.profile.name and result.task_id.startswith(BRIEF):
+        if result.agent == self.context.profile.name and result.task_id.startswith(BRIEF):
             return self.deliver_round(result)
-        stored = await self.bus.last(
-            subjects.OFFICE, subjects.state(result.agent, self.profile.name, result.task_id)
+        stored = await self.context.bus.last(
+            subjects.OFFICE, subjects.state(result.agent, self.context.profile.name, result.task_id)
         )
         context = TaskChanged.from_json(stored.data).task.context if stored else {}
         if "visit" not in context:
@@ -186,15 +186,17 @@ class Nexus(Reception):
         if said := greet(visit.text, {name: tool.description for name, tool in self.tools.items()}):
             return [visit.reply(Response(text=said, confidence=1.0))]
         decision = await self.find_route(visit.text)
-        if decision.route == self.profile.name and self.brain.available:
+        if decision.route == self.context.profile.name and self.context.models.model.available:
             params = {"text": visit.text}
-            return await self.hand_out(visit, decision.route, self.profile.name, "think_about", params)
+            return await self.hand_out(
+                visit, decision.route, self.context.profile.name, "think_about", params
+            )
         return await self._follow(visit, decision)
 
     async def _follow(self, visit: Visit, decision: RoutingDecision) -> Outbox:
         if decision.tool_name:
             return await self.use_tool(visit, decision)
-        if decision.route != self.profile.name:
+        if decision.route != self.context.profile.name:
             goal, response = self.open_goal(visit, decision)
             return [goal, visit.reply(response)]
         return [visit.reply(await self._recall(visit.text))]
@@ -206,7 +208,7 @@ class Nexus(Reception):
 
         ``said`` came before it in a thread: what was asked last helps to find what is meant now.
         """
-        if not self.brain.available:
+        if not self.context.models.model.available:
             return await self._recall(text)
         try:
             before = [message.text for message in said if message.role == "user"][-1:]
@@ -214,7 +216,7 @@ class Nexus(Reception):
                 self._remember("\n".join([*before, text])), self.book.read()
             )
             waiting = [each for each in reminders.reminders if each.status not in ENDED]
-            return await ask_brain(self, text, packet, waiting, said)
+            return await ask_brain(self.context.models, text, packet, waiting, said)
         except ModelError as error:
             return await self._recall(text, str(error))
         except BusError as error:
@@ -228,7 +230,7 @@ class Nexus(Reception):
         return answer(text, packet, hits, problem)
 
     async def _remember(self, text: str) -> tuple[ContextPacket, list[Hit]]:
-        hits = await self.memory.search(text, limit=MEMORIES)
+        hits = await self.context.memory.search(text, limit=MEMORIES)
         return build_context(text, hits, limit=MEMORIES), hits
 
 

@@ -1,7 +1,7 @@
 """Asking the model: for a route and for an answer, both held to what there is."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from services.nexus.composing import (
     Chosen,
@@ -15,30 +15,22 @@ from services.nexus.composing import (
 )
 from shared.contracts import ContextPacket, Reminder, Response, RoutingDecision
 from shared.llm.protocol import Message
+from shared.reasoning.model import ModelSession
 
 T = TypeVar("T")
 
 
-class Thinker(Protocol):
-    """An agent with a model."""
-
-    async def consider(
-        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
-    ) -> T:
-        """What its model answers, as a ``kind`` in which ``check`` finds nothing wrong; raises ModelError."""
-
-
-async def choose_route(thinker: Thinker, text: str, routes: Mapping[str, str]) -> RoutingDecision:
+async def choose_route(models: ModelSession, text: str, routes: Mapping[str, str]) -> RoutingDecision:
     """The route the model chooses, one of ``routes`` (what each is for, by name); raises ModelError."""
     names = list(routes)
-    chosen = await thinker.consider(
+    chosen = await models.ask_model_for(
         [frame_choice(text, list(routes.items()))], Chosen, lambda chosen: check_choice(chosen, names)
     )
     return to_decision(chosen)
 
 
 async def ask_brain(
-    thinker: Thinker,
+    models: ModelSession,
     text: str,
     packet: ContextPacket,
     reminders: Sequence[Reminder],
@@ -48,5 +40,5 @@ async def ask_brain(
 
     ``said`` is the thread so far, which tells what a question means.
     """
-    composed = await thinker.consider([*said, frame_question(text, packet)], Composed, check_answer)
+    composed = await models.ask_model_for([*said, frame_question(text, packet)], Composed, check_answer)
     return settle(composed, packet, reminders)

@@ -35,34 +35,41 @@ class Reception(Rounds):
         super().__init__(profile, settings, bus)
         self.tools = read_tools(profile.options)
         self.routes = {**AGENTS, **{f"tool:{name}": tool.description for name, tool in self.tools.items()}}
-        self.examples = Examples(self.memory, self.routes, home=profile.name)
+        self.examples = Examples(self.context.memory, self.routes, home=profile.name)
 
     async def prepare_examples(self) -> None:
         """Have the examples embedded before they are needed; without memory they are when they are."""
         try:
             await self.examples.prepare()
         except BusError as error:
-            self.log.info("examples_not_ready", reason=str(error))
+            self.context.log.info("examples_not_ready", reason=str(error))
 
     async def find_route(self, text: str, *, thinking: bool = False) -> RoutingDecision:
         """By the rules; where they leave it open by the nearest example; and by the model if ``thinking``."""
         personal = {name for name, tool in self.tools.items() if tool.personal}
         keywords = {name: tool.keywords for name, tool in self.tools.items()}
         decision = route_request(text, keywords, personal)
-        if decision.route != self.profile.name or not text.strip():
+        if decision.route != self.context.profile.name or not text.strip():
             return decision
         try:
             near = candidates(text, self.routes, {f"tool:{name}" for name in personal})
             nearest = await self.examples.decide(text, near)
         except BusError as error:
-            self.log.warning("examples_unknown", reason=str(error))
+            self.context.log.warning("examples_unknown", reason=str(error))
             nearest = None
-        if nearest is not None or not thinking or decision.rationale != UNDECIDED or not self.brain.available:
+        if (
+            nearest is not None
+            or not thinking
+            or decision.rationale != UNDECIDED
+            or not self.context.models.model.available
+        ):
             return nearest or decision
         try:
-            return await choose_route(self, text, {**self.routes, self.profile.name: "answers from memory"})
+            return await choose_route(
+                self.context.models, text, {**self.routes, self.context.profile.name: "answers from memory"}
+            )
         except ModelError as error:
-            self.log.warning("route_unthought", reason=str(error))
+            self.context.log.warning("route_unthought", reason=str(error))
             return decision
 
     async def use_tool(self, visit: Visit, decision: RoutingDecision) -> Outbox:
@@ -79,19 +86,19 @@ class Reception(Rounds):
     ) -> Outbox:
         """The task that does it, once for each message; its result comes to ``on_result``."""
         task = Task(
-            task_id=f"ask_{self.bus.derive_id('ask', visit.asker, visit.letter_id, action)}",
+            task_id=f"ask_{self.context.bus.derive_id('ask', visit.asker, visit.letter_id, action)}",
             cause=visit.letter_id,
             text=visit.text,
             assignee=assignee,
-            requester=self.profile.name,
+            requester=self.context.profile.name,
             context={"action": action, "params": dict(params), "route": route, "visit": visit.to_dict()},
         )
         record = subjects.state(task.assignee, task.requester, task.task_id)
-        return () if await self.bus.last(subjects.OFFICE, record) else [task]
+        return () if await self.context.bus.last(subjects.OFFICE, record) else [task]
 
     def open_goal(self, visit: Visit, decision: RoutingDecision) -> tuple[Entry, Response]:
         """A goal that does what a message asks for, the same each time, and the answer that names it."""
-        goal_id = f"goal_{self.bus.derive_id('goal', visit.asker, visit.letter_id)}"
+        goal_id = f"goal_{self.context.bus.derive_id('goal', visit.asker, visit.letter_id)}"
         goal = {
             "text": visit.text,
             "goal_id": goal_id,
@@ -110,7 +117,7 @@ class Reception(Rounds):
         """Within a job: what a tool brings, or the goal that was started, as the answer to ``visit``."""
         if not decision.tool_name:
             entry, response = self.open_goal(visit, decision)
-            await self.bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": entry.id})
+            await self.context.bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": entry.id})
             return response
         tool = self.tools[decision.tool_name]
         params = fill_params(visit.text, tool)
@@ -118,7 +125,7 @@ class Reception(Rounds):
             raise ActionError(
                 f"I can ask {tool.assignee} for that, but not about what", f"Name the {tool.subject}"
             )
-        result = await self.delegate(tool.assignee, visit.text, tool.action, params, key="tool")
+        result = await self.context.delegation.run(tool.assignee, visit.text, tool.action, params, key="tool")
         return tell_result(result, decision.route)
 
 

@@ -185,15 +185,15 @@ class Reminding(Agent):
         delay = datetime.fromisoformat(fired.fired_at) - due
         late = f"\nIt comes late: it was due on {tell(due, self.zone)}, when this office was not at work."
         letter = Email(
-            id=self.bus.derive_id("reminded", reminder.reminder_id, str(reminder.count)),
-            sender=self.profile.name,
+            id=self.context.bus.derive_id("reminded", reminder.reminder_id, str(reminder.count)),
+            sender=self.context.profile.name,
             recipient=reminder.person,
             subject=f"Reminder: {' '.join(reminder.text.split())}"[:500],
             body=f"{reminder.text}\n\nYou wanted to be reminded of this on {tell(due, self.zone)}."
             f"{late if delay > LATE else ''}\n{self._what_next(fired)}\n"
             f"Later: mailroom reminders snooze {reminder.reminder_id}",
         )
-        return seal(subjects.mail(reminder.person, self.profile.name), letter)
+        return seal(subjects.mail(reminder.person, self.context.profile.name), letter)
 
     def _what_next(self, fired: Reminder) -> str:
         if not fired.repeats:
@@ -235,14 +235,14 @@ class Reminding(Agent):
 
     def _token(self, *what: str) -> str:
         """The same for the same wish of the same task, so that a second attempt is known as one."""
-        task = self.job.task
-        return self.bus.derive_id("reminder", task.requester, task.task_id, task.id, *what)
+        task = self.context.task
+        return self.context.bus.derive_id("reminder", task.requester, task.task_id, task.id, *what)
 
     def _asked_at(self) -> datetime:
         """When what is worked on was asked for: 'in 20 minutes' counts from there."""
-        task = self.job.task
+        task = self.context.task
         asked = task.created_at
-        if task.requester == self.profile.name and "visit" in task.context:
+        if task.requester == self.context.profile.name and "visit" in task.context:
             asked = Visit.from_dict(task.context["visit"]).asked_at or asked
         moment = datetime.fromisoformat(asked)
         return min(datetime.now(UTC), moment if moment.tzinfo else moment.replace(tzinfo=UTC))

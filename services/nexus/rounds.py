@@ -55,8 +55,8 @@ class Rounds(Sources):
         day = now.astimezone(self.zone).date()
         sections = await gather_sections(self.sources(kind, day))
         page = compose_page(kind, day, now, sections, self.zone)
-        folder = self.settings.inbox / kind
-        async with self.effect(f"write the {kind} briefing of {day}", repeatable=True):
+        folder = self.context.settings.inbox / kind
+        async with self.context.effect(f"write the {kind} briefing of {day}", repeatable=True):
             try:
                 path = await asyncio.to_thread(save_page, page, folder, day)
             except OSError as error:
@@ -83,7 +83,7 @@ class Rounds(Sources):
                 for kind in KINDS:
                     await self._schedule(kind)
             except BusError as error:
-                self.log.warning("timers_not_set", reason=str(error))
+                self.context.log.warning("timers_not_set", reason=str(error))
                 await asyncio.sleep(TRY_AGAIN)
             else:
                 return
@@ -94,8 +94,10 @@ class Rounds(Sources):
             return
         moment = next_of(Repeat(weekdays=EVERY_DAY, clock=clock), datetime.now(UTC), self.zone)
         name = f"{BRIEF}{kind}_{moment.astimezone(self.zone).date()}"
-        due = ReminderDue(sender=self.profile.name, recipient=self.profile.name, reminder_id=name)
-        await set_timer(self.bus, name, due, moment)
+        due = ReminderDue(
+            sender=self.context.profile.name, recipient=self.context.profile.name, reminder_id=name
+        )
+        await set_timer(self.context.bus, name, due, moment)
 
     async def begin_round(self, due: ReminderDue) -> Outbox:
         """A briefing's time has come: it becomes one task of today, which is done once.
@@ -111,10 +113,10 @@ class Rounds(Sources):
         now = datetime.now(UTC)
         today = now.astimezone(self.zone).date()
         if day != today.isoformat() and place(datetime.combine(today, clock), self.zone) > now:
-            self.log.info("briefing_skipped", kind=kind, day=day)
+            self.context.log.info("briefing_skipped", kind=kind, day=day)
             return ()
-        me, task_id = self.profile.name, f"{BRIEF}{kind}_{today}"
-        if await self.bus.last(subjects.OFFICE, subjects.state(me, me, task_id)):
+        me, task_id = self.context.profile.name, f"{BRIEF}{kind}_{today}"
+        if await self.context.bus.last(subjects.OFFICE, subjects.state(me, me, task_id)):
             return ()
         return [
             Task(
@@ -134,11 +136,11 @@ class Rounds(Sources):
         where = f"The {kind} briefing is in {', '.join(result.output_paths)}."
         return [
             AgentReport(
-                sender=self.profile.name,
+                sender=self.context.profile.name,
                 recipient=subjects.USER,
                 cause=result.id,
                 report_id=result.task_id,
-                agent=self.profile.name,
+                agent=self.context.profile.name,
                 report_type=f"{kind}_briefing",
                 summary=where if done else f"The {kind} briefing was not written: {result.error_message}",
                 findings=tuple(

@@ -16,9 +16,9 @@ from shared.bus import Bus
 from shared.clock import place
 from shared.contracts import EdgesQuery, Relation, ReminderStatus, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
-from shared.messaging.colleagues import Directory
+from shared.messaging.directory import Directory
 from shared.settings import Settings
-from shared.tasks.actions import Outcome, perform
+from shared.tasks.actions import Outcome
 from shared.tasks.profile import Profile
 
 CONTRADICTIONS = 10
@@ -124,9 +124,12 @@ class Sources(Reminding):
         return Found(lines=tuple(lines), remark=problems, evidence=result.evidence_refs)
 
     async def _contradictions(self) -> Found:
-        page = await self.memory.edges(EdgesQuery(relations=(Relation.CONTRADICTS,), limit=100))
+        page = await self.context.memory.edges(EdgesQuery(relations=(Relation.CONTRADICTS,), limit=100))
         pairs = list(dict.fromkeys(tuple(sorted((edge.from_id, edge.to_id))) for edge in page.edges))
-        nodes = {node.id: node for node in await self.memory.get(*{each for pair in pairs for each in pair})}
+        nodes = {
+            node.id: node
+            for node in await self.context.memory.get(*{each for pair in pairs for each in pair})
+        }
         live = [
             pair for pair in pairs if all(each in nodes and not nodes[each].retired_version for each in pair)
         ]
@@ -139,14 +142,16 @@ class Sources(Reminding):
 
     async def _look(self, action: str, params: Mapping[str, Any]) -> Outcome:
         """What one of its own actions finds; ActionError where the profile names no such skill."""
-        if action not in self.actions:
-            raise ActionError(f"The profile of {self.profile.name} has no skill with the action {action}")
-        return await perform(self, self.actions[action], params)
+        if action not in self.context.actions:
+            raise ActionError(
+                f"The profile of {self.context.profile.name} has no skill with the action {action}"
+            )
+        return await self.context.actions.perform(action, params)
 
     async def _ask(self, colleague: str, text: str, action: str) -> TaskResult:
         """What a colleague's action brings; ActionError where it fails, or the colleague is not at work."""
         await self._meet(colleague)
-        result = await self.delegate(colleague, text, action, key=action)
+        result = await self.context.delegation.run(colleague, text, action, key=action)
         if result.status is not TaskStatus.COMPLETED:
             raise ActionError(f"{colleague}: {result.error_message or result.status}")
         return result
@@ -154,7 +159,7 @@ class Sources(Reminding):
     async def _meet(self, colleague: str) -> None:
         """Return once a colleague is at work, who may be just starting as the whole office is."""
         deadline = time.monotonic() + min(MEETING, self.times.section_timeout / 2)
-        while colleague not in await Directory(self.bus).read():
+        while colleague not in await Directory(self.context.bus).read():
             if time.monotonic() > deadline:
                 raise ActionError(f"{colleague} is not at work", "See 'mailroom status'")
             await asyncio.sleep(LOOK_AGAIN)

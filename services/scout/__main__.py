@@ -13,9 +13,7 @@ from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Task
 from shared.errors import ActionError, ModelError
-from shared.skills.documents import PLAIN, DocumentsSkillMixin, read_document
-from shared.skills.search import SearchSkillMixin
-from shared.skills.web import WebSkillMixin
+from shared.skills.documents import PLAIN, read_document
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import quote
@@ -24,7 +22,7 @@ READING = ("search_web", "fetch_page", "read_document", "read_repository")
 """The actions research is done with."""
 
 
-class Scout(WebSkillMixin, SearchSkillMixin, DocumentsSkillMixin, Agent):
+class Scout(Agent):
     """Reads repositories, documents and web pages; every statement names its source."""
 
     async def on_task(self, task: Task) -> Outcome:
@@ -49,7 +47,7 @@ class Scout(WebSkillMixin, SearchSkillMixin, DocumentsSkillMixin, Agent):
     )
     async def read_document(self, path: str) -> Outcome:
         """The text, quoted, in the output; ``outline``, ``lines`` and ``pages`` in the data."""
-        document = await read_document(path, self.job.task, self.settings)
+        document = await read_document(path, self.context.task, self.context.settings)
         outline = list(document.headings)
         if Path(path).suffix.lower() in PLAIN:
             sections = parse(path, document.text).sections
@@ -71,15 +69,15 @@ class Scout(WebSkillMixin, SearchSkillMixin, DocumentsSkillMixin, Agent):
         read.
         """
         why = ""
-        if self.brain.available:
+        if self.context.models.model.available:
             try:
                 return await self._think_about(question)
             except ModelError as error:
                 why = str(error)
-        return await Researcher(self, outputs_path(self)).research(question, max_pages, why)
+        return await Researcher(self.context, outputs_path(self.context)).research(question, max_pages, why)
 
     async def _think_about(self, question: str) -> Outcome:
-        conclusion = await self.think(
+        conclusion = await self.context.run_loop(
             f"Research this question, and answer it from what you read:\n{question}",
             actions=READING,
             persona=CITING,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from services.scout.passages import Passage, choose, rank_by_meaning, rank_by_words, split_passages
+from shared.agent.context import AgentContext
 from shared.errors import ActionError, BusError
-from shared.skills.host import Host
 from shared.skills.search import SearchResult, search
 from shared.skills.web import fetch_page
 from shared.skills.workspace import slug
@@ -32,8 +32,8 @@ AT_ONCE = 4
 class Researcher:
     """Answers questions with quotations; ``folder`` is where its briefs go."""
 
-    def __init__(self, host: Host, folder: Path) -> None:
-        self._host = host
+    def __init__(self, context: AgentContext, folder: Path) -> None:
+        self._context = context
         self._folder = folder
 
     async def research(self, question: str, max_pages: int, why: str = "") -> Outcome:
@@ -44,8 +44,8 @@ class Researcher:
         """
         if not 1 <= max_pages <= 10:
             raise ActionError(f"max_pages is {max_pages}", "Read 1 to 10 pages")
-        await self._host.progress(f"searches the web for {clean(question, 100)!r}")
-        results = await search(question, max_pages, self._host.settings)
+        await self._context.progress(f"searches the web for {clean(question, 100)!r}")
+        results = await search(question, max_pages, self._context.settings)
         if not results:
             return Outcome(
                 output=f"The search found nothing for {question!r}.",
@@ -83,8 +83,8 @@ class Researcher:
                     return str(error.cause)
             return page if page.text.strip() else f"{page.url} holds no text"
 
-        settings = self._host.settings
-        await self._host.progress(f"reads {len(results)} pages")
+        settings = self._context.settings
+        await self._context.progress(f"reads {len(results)} pages")
         read_pages = await asyncio.gather(*map(read, results))
         pages = {page.url: page for page in read_pages if isinstance(page, Page)}
         return list(pages.values()), [problem for problem in read_pages if isinstance(problem, str)]
@@ -93,7 +93,7 @@ class Researcher:
         """The passages to quote, and by what they were measured: ``embedding``, or ``shared words``."""
         passages = split_passages(pages)
         try:
-            vectors = await self._host.memory.embed(question, *(passage.text for passage in passages))
+            vectors = await self._context.memory.embed(question, *(passage.text for passage in passages))
         except BusError:
             return choose(rank_by_words(passages, question), PASSAGES), "shared words"
         return choose(rank_by_meaning(passages, vectors[0], vectors[1:]), PASSAGES), "embedding"
@@ -108,7 +108,7 @@ class Researcher:
             draft.replace(path)
 
         try:
-            async with self._host.effect(f"write {path.name} into {path.parent}", repeatable=True):
+            async with self._context.effect(f"write {path.name} into {path.parent}", repeatable=True):
                 await asyncio.to_thread(write)
         except OSError as error:
             raise ActionError(f"The brief cannot be written to {path}: {error.strerror}") from None

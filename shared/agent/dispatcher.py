@@ -1,7 +1,8 @@
-"""What becomes of a message in an agent's mailbox: opened, checked, handled, committed or buried."""
+"""From a delivery to a commit: decoded, checked, handled, then committed or dead-lettered."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -9,8 +10,9 @@ from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
-from shared.bus.claim import claim, dead_letter_for, pending
+from shared.bus.claim import claim, dead_letter_for
 from shared.bus.entry import seal
+from shared.bus.records import retry_on_conflict, submission_entries
 from shared.contracts import (
     AgentReport,
     AnyEnvelope,
@@ -28,11 +30,11 @@ from shared.contracts import (
 from shared.errors import BusError, Conflict, Reject
 from shared.log import logger
 
-CONFLICT_TRIES = 8
-"""How often a handler whose commit lost a race is run again at once."""
+MAIL = (Email, TaskResult, Question, Response, CancelGoal, AgentReport)
+"""Envelopes that go to a mailbox; others are events of their sender."""
 
-LETTERS = (Email, TaskResult, Question, Response, CancelGoal, AgentReport)
-"""What goes to a mailbox; other envelopes are events of their sender."""
+Handler = Callable[[Any], Awaitable[Outbox | None]]
+"""A handler of one kind of envelope; None if it is for the next handler."""
 
 log = logger(__name__)
 
@@ -40,31 +42,38 @@ log = logger(__name__)
 class Dispatcher:
     """Handles the deliveries of one agent."""
 
-    def __init__(self, agent: Agent, workbench: TaskExecutor) -> None:
+    def __init__(self, agent: Agent, executor: TaskExecutor) -> None:
         self._agent = agent
-        self._bus = agent.bus
-        self._name = agent.profile.name
-        self._workbench = workbench
+        self._bus = agent.context.bus
+        self._name = agent.context.profile.name
+        self._delegation = agent.context.delegation
+        self._executor = executor
+        self._handlers = _handlers_of(agent)
 
     async def handle(self, delivery: Delivery) -> None:
-        """Handle one delivery and commit what comes of it; raises Reject or Retry, see Consumer."""
+        """Handle one delivery and commit what its handler returns; raises Reject or Retry, see Consumer."""
         if delivery.subject == subjects.SUBMIT:
-            await self._take_submission(delivery)
+            await self._commit_outbox(
+                delivery, lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at)
+            )
             return
         if delivery.subject.startswith("$JS.EVENT."):
-            await self._bury_given_up(delivery)
+            await self._dead_letter_given_up(delivery)
             return
         envelope = self._open(delivery)
         if isinstance(envelope, Task):
             await self._work(delivery, envelope)
-        elif not (isinstance(envelope, TaskResult) and self._agent.take_delegated(envelope)):
-            await self._answer(delivery, envelope)
+            return
+        handlers = self._handlers.get(type(envelope))
+        if handlers is None:
+            raise Reject(f"{self._name} has no use for a {type(envelope).__struct_config__.tag}")
+        await self._commit_outbox(delivery, lambda: _first_answer(handlers, envelope))
 
-    async def bury(self, delivery: Delivery, reason: str) -> None:
-        """Write the dead letter; a buried task fails, and its requester is told in the same commit."""
+    async def dead_letter(self, delivery: Delivery, reason: str) -> None:
+        """Write the dead letter; if it is a task, it fails and its requester is told in the same commit."""
         task = _task_in(delivery)
         letter = seal(subjects.dead(self._name), dead_letter_for(self._bus, delivery, reason, task))
-        log.error("buried", subject=delivery.subject, seq=delivery.seq, reason=reason)
+        log.error("dead_lettered", subject=delivery.subject, seq=delivery.seq, reason=reason)
         if task is None or delivery.subject != subjects.task(task.assignee, task.requester):
             await self._bus.commit([letter])
             return
@@ -73,19 +82,18 @@ class Dispatcher:
             await self._bus.commit([letter])
         else:
             await held.settle(held.failure(reason), [letter])
-            await self._agent.let_go(task)
-
-    # --- opening ---------------------------------------------------------------------------------
+            await self._delegation.close(task)
 
     def _open(self, delivery: Delivery) -> AnyEnvelope:
+        """The envelope in a delivery; raises Reject if it is malformed or its subject contradicts it."""
         try:
             envelope = decode(delivery.data)
         except ValueError as error:
             raise Reject(str(error)) from None
         sender = subjects.sender_of(delivery.subject)
-        claimed = envelope.requester if isinstance(envelope, Task) else envelope.sender
-        if claimed != sender:
-            raise Reject(f"it says it is from {claimed or 'nobody'!r}, but {sender!r} sent it")
+        named = envelope.requester if isinstance(envelope, Task) else envelope.sender
+        if named != sender:
+            raise Reject(f"it says it is from {named or 'nobody'!r}, but {sender!r} sent it")
         if isinstance(envelope, TaskResult) and envelope.agent != sender:
             raise Reject(f"it is the result of {envelope.agent!r}, but {sender!r} sent it")
         addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
@@ -93,79 +101,47 @@ class Dispatcher:
             raise Reject(f"it is addressed to {addressee!r}, but was left for {self._name!r}")
         return envelope
 
-    async def _take_submission(self, delivery: Delivery) -> None:
-        await self._commit_replies(
-            delivery, lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at)
-        )
+    async def _commit_outbox(self, delivery: Delivery, handler: Callable[[], Awaitable[Outbox]]) -> None:
+        async def attempt() -> None:
+            await self._bus.commit(self._seal(delivery, await handler()))
 
-    async def _answer(self, delivery: Delivery, envelope: AnyEnvelope) -> None:
-        agent = self._agent
-        match envelope:
-            case Email():
-                await self._commit_replies(delivery, lambda: agent.receive_letter(envelope))
-            case Question():
-                await self._commit_replies(delivery, lambda: agent.on_question(envelope))
-            case TaskResult():
-                await self._commit_replies(delivery, lambda: agent.receive_result(envelope))
-            case CancelGoal():
-                await self._commit_replies(delivery, lambda: agent.on_cancel(envelope))
-            case GoalDue() | ReminderDue():
-                await self._commit_replies(delivery, lambda: agent.on_due(envelope))
-            case AgentReport():
-                await self._commit_replies(delivery, lambda: agent.on_report(envelope))
-            case Response():
-                # Read and filed: it stays on the audit trail.
-                return
-            case _:
-                raise Reject(f"{self._name} has no use for a {type(envelope).__struct_config__.tag}")
+        await retry_on_conflict(attempt)
 
-    async def _commit_replies(self, delivery: Delivery, handler: Callable[[], Awaitable[Outbox]]) -> None:
-        for remaining in reversed(range(CONFLICT_TRIES)):
-            replies = await handler()
-            try:
-                await self._bus.commit(self._seal(delivery, replies))
-                return
-            except Conflict:
-                if not remaining:
-                    raise
-
-    def _seal(self, delivery: Delivery, replies: Iterable[Envelope | Entry]) -> list[Entry]:
-        """Entries for what a handler returned; ids follow from the delivery: a repeat is stored once."""
+    def _seal(self, delivery: Delivery, outbox: Outbox) -> list[Entry]:
+        """Entries for what a handler returned; ids derive from the delivery, so a repeat is stored once."""
         entries: list[Entry] = []
-        for position, reply in enumerate(replies):
-            if isinstance(reply, Entry):
-                entries.append(reply)
+        for position, message in enumerate(outbox):
+            if isinstance(message, Entry):
+                entries.append(message)
                 continue
-            envelope = reply
-            if not isinstance(reply, Task):
+            envelope = message
+            if not isinstance(message, Task):
                 envelope = msgspec.structs.replace(
-                    reply, id=self._bus.derive_id(delivery.stream, str(delivery.seq), str(position))
+                    message, id=self._bus.derive_id(delivery.stream, str(delivery.seq), str(position))
                 )
             entries += address(envelope, self._name)
         return entries
 
-    # --- tasks -----------------------------------------------------------------------------------
-
     async def _work(self, delivery: Delivery, task: Task) -> None:
         held = await claim(self._bus, delivery, task)
         if held is None:
-            await self._agent.let_go(task)
+            await self._delegation.close(task)
             return
-        if held.attempt > self._agent.settings.max_attempts:
+        if held.attempt > self._agent.context.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:
-            await held.settle(await self._workbench.perform(held))
+            await held.settle(await self._executor.perform(held))
         except Conflict as conflict:
-            if not await self._workbench.is_lost(held):
+            if not await self._executor.is_lost(held):
                 raise BusError(
                     f"something it wrote to was changed at the same time: {conflict}"
                 ) from conflict
             log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
         finally:
-            await self._agent.let_go(task)
+            await self._delegation.close(task)
 
-    async def _bury_given_up(self, delivery: Delivery) -> None:
-        """The server stopped handing a message out: say so, and where it lies."""
+    async def _dead_letter_given_up(self, delivery: Delivery) -> None:
+        """The server stopped delivering a message: write a dead letter that says where it is stored."""
         advisory = json.loads(delivery.data)
         reason = (
             f"the server gave up after {advisory.get('deliveries')} deliveries; the original is message "
@@ -180,12 +156,39 @@ class Dispatcher:
         await self._bus.commit([seal(subjects.dead(self._name), letter)])
 
 
+def _handlers_of(agent: Agent) -> dict[type, tuple[Handler, ...]]:
+    """Who may take each kind of envelope, in order: the first handler that returns an outbox has taken it."""
+    context = agent.context
+    return {
+        Email: (context.requests.accept_answer, agent.on_email),
+        TaskResult: (context.delegation.accept_result, context.threads.accept_result, agent.on_result),
+        Question: (agent.on_question,),
+        CancelGoal: (agent.on_cancel,),
+        GoalDue: (agent.on_due,),
+        ReminderDue: (agent.on_due,),
+        AgentReport: (agent.on_report,),
+        Response: (_keep_on_record,),
+    }
+
+
+async def _first_answer(handlers: Sequence[Handler], envelope: AnyEnvelope) -> Outbox:
+    for handler in handlers:
+        if (outbox := await handler(envelope)) is not None:
+            return outbox
+    return ()
+
+
+async def _keep_on_record(_: Response) -> Outbox:
+    """Nothing to do: the message stays in the audit log."""
+    return ()
+
+
 def address(envelope: Envelope, sender: str) -> list[Entry]:
-    """The entries that send ``envelope`` as ``sender``: work, a letter, or an event."""
+    """The entries that send ``envelope`` as ``sender``: as a task, as mail, or as an event."""
     if isinstance(envelope, Task):
-        return pending(envelope, sender)
+        return submission_entries(envelope, sender)
     signed = msgspec.structs.replace(envelope, sender=sender)
-    if isinstance(envelope, LETTERS):
+    if isinstance(envelope, MAIL):
         return [seal(subjects.mail(envelope.recipient, sender), signed)]
     what = str(type(envelope).__struct_config__.tag).partition(".")[0]
     return [seal(subjects.event(sender, what), signed)]

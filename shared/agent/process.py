@@ -1,7 +1,8 @@
-"""The life of one agent process: settings, connection, presence, signals, a clean end."""
+"""The life cycle of one agent process: settings, connection, presence, signals, shutdown."""
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import socket
@@ -13,13 +14,11 @@ from typing import Any
 
 from shared import log, settings, subjects
 from shared.agent.base import Agent
-from shared.agent.composition import compose
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
-from shared.agent.introduction import introduce
 from shared.bus import Bus
 from shared.bus.consumer import Consumer
-from shared.contracts import Presence, generate_iso_timestamp
+from shared.contracts import MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.settings import Settings
 from shared.tasks.profile import Profile, load_profile
@@ -44,7 +43,7 @@ def main(agent_class: type[Agent], profile_path: Path) -> None:
         config = settings.load()
         profile = load_profile(profile_path)
         log.configure(profile.name, level=config.log_level, form=config.log_format)
-        _run_loop(_serve(compose(agent_class, profile), profile, config))
+        _run_loop(_serve(agent_class, profile, config))
     except MailroomError as error:
         sys.exit(f"{profile_path.parent.name}: {error}")
 
@@ -77,31 +76,33 @@ async def _work(agent_class: type[Agent], profile: Profile, config: Settings) ->
     """Connect, open, and stay at work until cancelled; a stop is heard at any point of it."""
     seed = config.keys / f"{profile.name}.nk"
     bus = await Bus.connect(profile.name, config.nats_url or DEFAULT_URL, seed, wait=CONNECT_WAIT)
-    office = AgentProcess(agent_class(profile, config, bus), config)
+    process = AgentProcess(agent_class(profile, config, bus), config)
     try:
-        await office.open()
+        await process.open()
         await bus.closed.wait()
         raise BusUnavailable(
             "The server ended the connection for good", "See its log; the key may be revoked"
         )
     finally:
-        await office.close()
+        await process.close()
 
 
 class AgentProcess:
-    """An agent at work on a connected bus: mailbox pulled, presence shown."""
+    """An agent at work on a connected bus: it consumes its messages and publishes its presence."""
 
     def __init__(self, agent: Agent, config: Settings) -> None:
         self.agent = agent
         self._config = config
-        self._bus = agent.bus
+        self._bus = agent.context.bus
         self._consumers: list[Consumer] = []
-        self._workbench = TaskExecutor(agent)
-        self._desk = Dispatcher(agent, self._workbench)
+        self._executor = TaskExecutor(agent)
+        self._dispatcher = Dispatcher(agent, self._executor)
         self._begun = False
         self._heartbeat: asyncio.Task[None] | None = None
         self._alive = (
-            config.state_dir / "run" / f"{agent.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
+            config.state_dir
+            / "run"
+            / f"{agent.context.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
         )
         self._started_at = generate_iso_timestamp()
 
@@ -112,9 +113,9 @@ class AgentProcess:
 
     async def open(self) -> None:
         """Start the agent: its own preparations, its service, its mailbox, its presence."""
-        profile = self.agent.profile
+        profile = self.agent.context.profile
         if profile.name != subjects.MEMORY_DAEMON:
-            self.agent.mind.prepare()
+            self.agent.context.models.prepare()
         await self.agent.on_start()
         self._begun = True
         await self._bus.serve(
@@ -123,14 +124,14 @@ class AgentProcess:
             profile.description,
             self.agent.endpoints(),
             self.agent.signed_endpoints(),
-            {"instance": self._bus.instance, "actions": ",".join(self.agent.actions)},
+            {"instance": self._bus.instance, "actions": ",".join(self.agent.context.actions)},
         )
         await self._consume(subjects.OFFICE, profile.name)
         if profile.name in subjects.TIMED:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
-        self.agent.spawn(self._workbench.watch_claims())
+        self.agent.context.spawn(self._executor.watch_claims())
         if profile.name != subjects.MEMORY_DAEMON:
-            self.agent.spawn(self._introduce())
+            self.agent.context.spawn(self._introduce())
         try:
             await self._show()
         except OSError as error:
@@ -149,7 +150,7 @@ class AgentProcess:
             await self._bus.publish(self._presence_subject(), b"", headers={"KV-Operation": "DEL"})
         for consumer in self._consumers:
             await consumer.stop(self._config.drain_timeout)
-        await self.agent.stop_background()
+        await self.agent.context.stop_background()
         if self._begun:
             await self.agent.on_stop()
         await self._bus.close()
@@ -157,8 +158,8 @@ class AgentProcess:
             self._alive.unlink()
 
     async def _introduce(self) -> None:
-        """Have memory know this agent; it applies the same introduction once, by its id."""
-        write = introduce(self.agent.profile)
+        """Write the agent's own node to memory, which applies the same write once, by its id."""
+        write = introduction_of(self.agent.context.profile)
         try:
             await self._bus.store(
                 subjects.memory_write(write.sender), write.to_json(), headers={"Nats-Msg-Id": write.id}
@@ -171,9 +172,9 @@ class AgentProcess:
             await self._bus.consume(
                 stream,
                 durable,
-                self._desk.handle,
-                self._desk.bury,
-                concurrency=self.agent.profile.concurrency,
+                self._dispatcher.handle,
+                self._dispatcher.dead_letter,
+                concurrency=self.agent.context.profile.concurrency,
                 ack_wait=self._config.task_ack_wait,
                 max_attempts=self._config.max_attempts,
             )
@@ -194,10 +195,10 @@ class AgentProcess:
         self._alive.touch()
 
     def _presence_subject(self) -> str:
-        return subjects.presence(self.agent.profile.name, self._bus.instance)
+        return subjects.presence(self.agent.context.profile.name, self._bus.instance)
 
     def _presence(self) -> Presence:
-        profile = self.agent.profile
+        profile = self.agent.context.profile
         return Presence(
             sender=profile.name,
             agent=profile.name,
@@ -205,8 +206,8 @@ class AgentProcess:
             version=package_version(),
             description=profile.description,
             instructions=profile.instructions,
-            skills=profile.mixins,
-            actions={name: action.description for name, action in self.agent.actions.items()},
+            skills=profile.skills,
+            actions={name: action.description for name, action in self.agent.context.actions.items()},
             load=self.load,
             concurrency=profile.concurrency,
             handled=sum(consumer.handled for consumer in self._consumers),
@@ -214,8 +215,23 @@ class AgentProcess:
             pid=os.getpid(),
             host=socket.gethostname(),
             started_at=self._started_at,
-            schemas={name: action.schema() for name, action in self.agent.actions.items()},
+            schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
         )
+
+
+def introduction_of(profile: Profile) -> MemoryWrite:
+    """The memory node ``agent-<name>`` that its briefing begins with; writing it again changes nothing."""
+    body = f"{profile.description}\n\n{profile.instructions}".strip()
+    digest = hashlib.sha256(f"{profile.name}\n{body}".encode()).hexdigest()[:32]
+    node = Node(
+        id=f"agent-{profile.name}",
+        kind="agent",
+        title=profile.name,
+        body=body,
+        tags=(profile.name,),
+        source=Source(agent=profile.name, channel="profile"),
+    )
+    return MemoryWrite(id=f"introduction-{digest}", sender=profile.name, nodes=(node,), insist=True)
 
 
 def package_version() -> str:

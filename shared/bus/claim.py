@@ -200,43 +200,6 @@ def dead_letter_for(bus: Bus, delivery: Delivery, reason: str, task: Task | None
     )
 
 
-def pending(task: Task, sender: str) -> list[Entry]:
-    """The entries that hand ``task`` out: its record first, then the task itself."""
-    record = TaskChanged(
-        sender=sender, recipient=task.assignee, cause=task.id, goal_id=task.goal_id, task=task
-    )
-    return [
-        seal(subjects.state(task.assignee, task.requester, task.task_id), record, expect=0),
-        seal(subjects.task(task.assignee, task.requester), task),
-    ]
-
-
-def cancelled_record(record: TaskChanged, reason: str) -> TaskChanged:
-    """The record of a task that its requester takes back, with the result that says so."""
-    task = record.task
-    result = TaskResult(
-        sender=task.requester,
-        recipient=task.requester,
-        cause=task.id,
-        goal_id=task.goal_id,
-        task_id=task.task_id,
-        agent=task.assignee,
-        status=TaskStatus.CANCELLED,
-        output="",
-        error_message=reason,
-    )
-    return amended(
-        record,
-        id=generate_id(),
-        created_at=generate_iso_timestamp(),
-        sender=task.requester,
-        recipient=task.requester,
-        task=amended(task, status=TaskStatus.CANCELLED),
-        note=reason,
-        result=result,
-    )
-
-
 def _merge(ended: tuple[Effect, ...], written: tuple[Effect, ...]) -> tuple[Effect, ...]:
     done = {effect.started_at + effect.what: effect for effect in ended if effect.finished_at}
     return tuple(done.get(effect.started_at + effect.what, effect) for effect in written)

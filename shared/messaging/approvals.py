@@ -1,4 +1,4 @@
-"""A person's approval: asked for on the bus, remembered for one goal, and no without an answer."""
+"""A person's approval: requested on the bus, valid for one goal, refused if no answer comes in time."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -7,38 +7,40 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.consumer import yield_slot
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
 from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.log import logger
-from shared.tasks.context import TaskContext
+from shared.tasks.context import TaskContext, require_current_task
 
 POLL = 0.5
-"""Seconds between looks at whether somebody answered."""
+"""Seconds between two checks for an answer."""
 
 log = logger(__name__)
 
 
 class Approvals:
-    """What one agent asks people, and what they said."""
+    """The approvals that one agent requests from people."""
 
-    def __init__(self, bus: Bus, patience: float) -> None:
+    def __init__(self, bus: Bus, timeout: float) -> None:
         self._bus = bus
-        self._patience = patience
+        self._timeout = timeout
 
-    async def ask(self, job: TaskContext, what: str, rule: str, why: str) -> None:
-        """Wait until a person grants ``what`` for the goal of ``job``; raises NotApproved.
+    async def require(self, what: str, *, rule: str = "", why: str = "") -> None:
+        """Wait until a person grants ``what`` for the goal of the current task.
 
-        The same is asked once for a goal, and what was said holds for the rest of it: for this agent, and
-        where the conductor or a person handed the task out. What another agent hands out may name any goal,
-        so there it holds for the one task. An answer that was stored after the request expired is none. It
-        survives a restart: whoever does the task next finds the request, and the answer.
+        Raises NotApproved if a person refuses it or the request expires. One request is made for a goal, and
+        its answer holds for this agent and the rest of the goal, if the conductor or a person submitted the
+        task. A task from another agent may name any goal, so there it holds for that task alone. An answer
+        stored after the request expired does not count. Request and answer survive a restart.
         """
-        approval_id = self._bus.derive_id("approval", *_scope(job.task), what)
-        request = await self._place(approval_id, job, what, rule, why)
+        task = require_current_task()
+        approval_id = self._bus.derive_id("approval", *_scope(task.task), what)
+        request = await self._request(approval_id, task, what, rule, why)
         expires = datetime.fromisoformat(request.expires_at)
         answer = await self._answer(approval_id, expires)
         if answer is None and datetime.now(UTC) < expires:
-            await job.progress(f"waits for approval {approval_id[:8]}: {_short(what)}")
+            await task.progress(f"waits for approval {approval_id[:8]}: {_short(what)}")
             async with yield_slot():
                 answer = await self._await(approval_id, expires)
         if answer is None:
@@ -51,7 +53,7 @@ class Approvals:
             raise NotApproved(f"A person refused it{note}: {_short(what)}")
 
     async def _await(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
-        """The answer, or None once it is too late. A server that is away is waited for: it may hold one."""
+        """The answer, or None once the request expired; while the server is away, it goes on waiting."""
         while True:
             over = datetime.now(UTC) >= expires
             try:
@@ -61,41 +63,40 @@ class Approvals:
                 log.info("waits_without_server", reason=str(error))
             await asyncio.sleep(POLL)
 
-    async def _place(
-        self, approval_id: str, job: TaskContext, what: str, rule: str, why: str
+    async def _request(
+        self, approval_id: str, parent: TaskContext, what: str, rule: str, why: str
     ) -> ApprovalRequest:
-        """The request as it stands on the bus, after storing it where this is the first time."""
+        """The stored request; it is stored now if it was not before."""
         subject = subjects.approval_asked(self._bus.name, approval_id)
         request = ApprovalRequest(
             sender=self._bus.name,
             recipient=subjects.USER,
-            cause=job.task.id,
-            goal_id=job.task.goal_id,
+            cause=parent.task.id,
+            goal_id=parent.task.goal_id,
             approval_id=approval_id,
-            task_id=job.task.task_id,
+            task_id=parent.task.task_id,
             what=what,
             rule=rule,
             why=why,
-            expires_at=(datetime.now(UTC) + timedelta(seconds=self._patience)).isoformat(),
+            expires_at=(datetime.now(UTC) + timedelta(seconds=self._timeout)).isoformat(),
         )
         try:
             await self._bus.commit([seal(subject, request, expect=0)])
         except Conflict:
-            stored = await self._bus.last(subjects.OFFICE, subject)
-            if stored is None:
+            record = await read_record(self._bus, subject, ApprovalRequest)
+            if record is None:
                 raise
-            return ApprovalRequest.from_json(stored.data)
+            return record.value
         return request
 
     async def _answer(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
         subject = subjects.approval_answered(self._bus.name, approval_id)
-        stored = await self._bus.last(subjects.OFFICE, subject)
-        if stored is None or datetime.fromisoformat(stored.time) > expires:
-            return None
         try:
-            return ApprovalAnswer.from_json(stored.data)
+            record = await read_record(self._bus, subject, ApprovalAnswer)
         except ValueError:
             return None
+        in_time = record is not None and datetime.fromisoformat(record.stored_at) <= expires
+        return record.value if record is not None and in_time else None
 
 
 def _scope(task: Task) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the handlers of one process wait for, each by a name of its own."""
+"""Replies that the handlers of one process wait for, each by a key of its own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,8 @@ from shared.errors import BusUnavailable
 from shared.log import logger
 
 POLL = (0.05, 1.0)
-"""Seconds until the first look at what is waited for, doubling to the most there are between two: it may
-reach another replica."""
+"""Seconds until the bus is first asked for the reply, doubling up to the longest pause: the reply may reach
+another replica of the agent."""
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -19,49 +19,49 @@ log = logger(__name__)
 
 
 class PendingReplies(Generic[K, T]):
-    """What is waited for here; a mailbox that brings it gives it to the handler at once."""
+    """Futures of the replies that are waited for here; the dispatcher resolves one when its reply arrives."""
 
     def __init__(self) -> None:
-        self._arriving: dict[K, asyncio.Future[T]] = {}
+        self._futures: dict[K, asyncio.Future[T]] = {}
 
     async def wait(
-        self, name: K, begin: Callable[[], Awaitable[bool]], look: Callable[[], Awaitable[T | None]]
+        self, key: K, begin: Callable[[], Awaitable[bool]], find: Callable[[], Awaitable[T | None]]
     ) -> T | None:
-        """``begin`` it, then wait until ``name`` is given or ``look`` finds it; None where it did not begin.
+        """``begin``, then wait until ``key`` is resolved or ``find`` returns it; None if it did not begin.
 
-        Whoever waits leaves its place in the mailbox to others. A server that is away is waited for.
+        The consumer slot is free while it waits. While the server is away, it goes on waiting.
         """
-        arriving: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._arriving[name] = arriving
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._futures[key] = future
         try:
             if not await begin():
                 return None
             async with yield_slot():
-                return await _await(arriving, look)
+                return await _await(future, find)
         finally:
-            # Another attempt at the same may wait here by now.
-            if self._arriving.get(name) is arriving:
-                del self._arriving[name]
+            # Another attempt at the same task may wait for this key by now.
+            if self._futures.get(key) is future:
+                del self._futures[key]
 
-    def give(self, name: K, value: T) -> bool:
-        """Give ``value`` to whoever waits for ``name``; returns whether somebody does here."""
-        arriving = self._arriving.get(name)
-        if arriving is None:
+    def resolve(self, key: K, value: T) -> bool:
+        """Give ``value`` to the handler that waits for ``key``; returns whether one does in this process."""
+        future = self._futures.get(key)
+        if future is None:
             return False
-        if not arriving.done():
-            arriving.set_result(value)
+        if not future.done():
+            future.set_result(value)
         return True
 
 
-async def _await(arriving: asyncio.Future[T], look: Callable[[], Awaitable[T | None]]) -> T:
+async def _await(future: asyncio.Future[T], find: Callable[[], Awaitable[T | None]]) -> T:
     pause, longest = POLL
     while True:
-        done, _ = await asyncio.wait({arriving}, timeout=pause)
+        done, _ = await asyncio.wait({future}, timeout=pause)
         if done:
-            return arriving.result()
+            return future.result()
         pause = min(longest, 2 * pause)
         try:
-            found = await look()
+            found = await find()
         except BusUnavailable as error:
             log.info("waits_without_server", reason=str(error))
             continue

@@ -1,4 +1,4 @@
-"""Trains of thought, stored page by page so that another attempt at a task goes on with them."""
+"""Checkpoints of an agent loop, stored as records so that another attempt at a task resumes from them."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -8,6 +8,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.contracts import Thinking
 from shared.errors import Reject
 from shared.llm.protocol import Message, Usage
@@ -16,60 +17,63 @@ from shared.tasks.context import TaskContext
 
 
 class Checkpoints:
-    """The train of thought of one task, page by page, so that another attempt goes on with it."""
+    """The checkpoints of one agent loop of a task, each a record of its own."""
 
-    def __init__(self, bus: Bus, job: TaskContext, key: str) -> None:
+    def __init__(self, bus: Bus, task: TaskContext, key: str) -> None:
         self._bus = bus
-        self._job = job
+        self._task = task
         self._key = key
-        self._pages = 0
+        self._count = 0
 
-    async def write(self, note: str, page: Checkpoint) -> None:
-        """Store the next page together with a note of progress; raises Conflict where the claim is lost."""
+    async def write(self, note: str, checkpoint: Checkpoint) -> None:
+        """Store the next checkpoint together with a progress note; raises Conflict if the claim is lost."""
         stored = Thinking(
             sender=self._bus.name,
-            goal_id=self._job.task.goal_id,
-            task_id=self._job.task.task_id,
-            steps=page.steps,
-            messages=tuple(msgspec.to_builtins(message) for message in page.messages),
-            usage=msgspec.to_builtins(page.usage),
-            spent=msgspec.to_builtins(self._job.usage),
-            evidence_refs=page.evidence_refs,
-            output_paths=page.output_paths,
-            doubts=page.doubts,
+            goal_id=self._task.task.goal_id,
+            task_id=self._task.task.task_id,
+            steps=checkpoint.steps,
+            messages=tuple(msgspec.to_builtins(message) for message in checkpoint.messages),
+            usage=msgspec.to_builtins(checkpoint.usage),
+            spent=msgspec.to_builtins(self._task.usage),
+            evidence_refs=checkpoint.evidence_refs,
+            output_paths=checkpoint.output_paths,
+            doubts=checkpoint.doubts,
         )
-        await self._job.progress(note, [seal(self._subject(self._pages), stored, expect=0)])
-        self._pages += 1
+        await self._task.progress(note, [seal(self._subject(self._count), stored, expect=0)])
+        self._count += 1
 
     async def read(self) -> AsyncIterator[Checkpoint]:
-        """The pages that earlier attempts stored; what they took counts for the task."""
-        while self._job.attempt > 1:
-            stored = await self._bus.last(subjects.OFFICE, self._subject(self._pages))
-            if stored is None:
+        """The checkpoints of earlier attempts; the usage they report counts for the task."""
+        while self._task.attempt > 1:
+            record = await read_record(self._bus, self._subject(self._count), Thinking)
+            if record is None:
                 return
-            self._pages += 1
-            page = Thinking.from_json(stored.data)
-            self._job.recover(msgspec.convert(page.spent, Usage))
-            self._job.doubt(*page.doubts)
+            self._count += 1
+            checkpoint = record.value
+            self._task.restore_usage(msgspec.convert(checkpoint.spent, Usage))
+            self._task.add_uncertain(*checkpoint.doubts)
             yield Checkpoint(
-                messages=tuple(msgspec.convert(message, Message) for message in page.messages),
-                steps=page.steps,
-                usage=msgspec.convert(page.usage, Usage),
-                evidence_refs=page.evidence_refs,
-                output_paths=page.output_paths,
-                doubts=page.doubts,
+                messages=tuple(msgspec.convert(message, Message) for message in checkpoint.messages),
+                steps=checkpoint.steps,
+                usage=msgspec.convert(checkpoint.usage, Usage),
+                evidence_refs=checkpoint.evidence_refs,
+                output_paths=checkpoint.output_paths,
+                doubts=checkpoint.doubts,
             )
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Name what an action hands out after the step (see TaskContext.scope), note what is left open."""
-        with self._job.scope(f"{self._key}-{name}"):
+        """Derive the ids of what an action does from the step's name, so that a repeat finds it; see scope.
+
+        A Reject that passes through is noted in the task as an effect that may have happened.
+        """
+        with self._task.scope(f"{self._key}-{name}"):
             try:
                 yield
             except Reject as doubt:
-                self._job.doubt(str(doubt))
+                self._task.add_uncertain(str(doubt))
                 raise
 
-    def _subject(self, page: int) -> str:
-        task = self._bus.derive_id("thinking", self._job.task.task_id, self._job.task.id, self._key)
-        return subjects.record(self._bus.name, "thinking", f"{task}-{page}")
+    def _subject(self, number: int) -> str:
+        loop = self._bus.derive_id("thinking", self._task.task.task_id, self._task.task.id, self._key)
+        return subjects.record(self._bus.name, "thinking", f"{loop}-{number}")

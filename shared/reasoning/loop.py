@@ -20,7 +20,7 @@ from shared.log import logger
 from shared.reasoning.arguments import Proposal, inline_arguments, negotiate
 from shared.reasoning.conversation import Call, Conversation
 from shared.reasoning.limits import Bounds, Caps
-from shared.reasoning.ports import Checkpoint, Journal, Thinker
+from shared.reasoning.ports import Checkpoint, CheckpointStore, LoopModels
 from shared.reasoning.tool_parsing import detect_action
 from shared.reasoning.tools import REST, Toolbox
 from shared.tasks.actions import Outcome
@@ -64,13 +64,17 @@ class AgentLoop:
     """
 
     def __init__(
-        self, thinker: Thinker, toolbox: Toolbox, caps: Caps | None = None, journal: Journal | None = None
+        self,
+        models: LoopModels,
+        toolbox: Toolbox,
+        caps: Caps | None = None,
+        checkpoints: CheckpointStore | None = None,
     ) -> None:
-        self._thinker = thinker
+        self._models = models
         self._toolbox = toolbox
         self._caps = caps or Caps()
         self._bounds = Bounds(self._caps)
-        self._journal = journal
+        self._checkpoints = checkpoints
         self._said = Conversation("")
         self._steps = 0
         self._usage = Usage()
@@ -125,7 +129,7 @@ class AgentLoop:
 
     async def _think(self) -> list[Call]:
         self._bounds.require_room(self._steps, self._usage.tokens)
-        thought = await self._thinker.think(self._said.shown(), self._toolbox.offers())
+        thought = await self._models.ask_model(self._said.shown(), self._toolbox.offers())
         self._steps += 1
         self._usage = self._usage.plus(thought.usage)
         calls = self._said.hear(thought)
@@ -165,12 +169,12 @@ class AgentLoop:
         return msgspec.json.encode(params).decode()
 
     async def _propose(self, messages: Sequence[Message]) -> Proposal:
-        proposal, usage = await self._thinker.propose(messages, Proposal)
+        proposal, usage = await self._models.ask_small_model_for(messages, Proposal)
         self._usage = self._usage.plus(usage)
         return proposal
 
     async def _clarify(self, question: str) -> str:
-        thought = await self._thinker.think([*self._said.shown(), Message(role="user", text=question)], ())
+        thought = await self._models.ask_model([*self._said.shown(), Message(role="user", text=question)], ())
         self._usage = self._usage.plus(thought.usage)
         return excerpt(thought.text, MAX_OUTPUT)
 
@@ -194,10 +198,10 @@ class AgentLoop:
     async def _act(self, name: str, params: dict[str, Any]) -> str:
         """What is fed back about calling an action; its failures are for the brain to deal with."""
         try:
-            if self._journal is None:
+            if self._checkpoints is None:
                 outcome = await self._toolbox.perform(name, params)
             else:
-                with self._journal.step(str(self._said.written)):
+                with self._checkpoints.step(str(self._said.written)):
                     outcome = await self._toolbox.perform(name, params)
         except Reject as doubt:
             self._doubts.append(sendable(str(doubt)))
@@ -222,10 +226,10 @@ class AgentLoop:
 
     async def _write(self, doing: str) -> None:
         """Keep what was thought before anything is done about it, and what came of it."""
-        new = self._said.take_unwritten() if self._journal else ()
-        if self._journal is None or not new:
+        new = self._said.take_unwritten() if self._checkpoints else ()
+        if self._checkpoints is None or not new:
             return
-        page = Checkpoint(
+        checkpoint = Checkpoint(
             messages=new,
             steps=self._steps,
             usage=self._usage,
@@ -233,18 +237,18 @@ class AgentLoop:
             output_paths=tuple(self._paths),
             doubts=tuple(self._doubts),
         )
-        await self._journal.write(f"step {self._steps}: {doing}", page)
+        await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:
         """Take over what an earlier attempt thought; returns the calls that it did not see the end of."""
-        if self._journal is None:
+        if self._checkpoints is None:
             return None
-        async for page in self._journal.read():
-            self._said.restore(page.messages)
-            self._steps, self._usage = page.steps, page.usage
-            self._evidence |= dict.fromkeys(page.evidence_refs)
-            self._paths |= dict.fromkeys(page.output_paths)
-            self._doubts = list(page.doubts)
+        async for checkpoint in self._checkpoints.read():
+            self._said.restore(checkpoint.messages)
+            self._steps, self._usage = checkpoint.steps, checkpoint.usage
+            self._evidence |= dict.fromkeys(checkpoint.evidence_refs)
+            self._paths |= dict.fromkeys(checkpoint.output_paths)
+            self._doubts = list(checkpoint.doubts)
         last = self._said.messages[-1]
         if last.role == "assistant" and not last.tool_calls:
             return await self._detect(last.text)

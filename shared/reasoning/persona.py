@@ -83,7 +83,7 @@ def compose_prompt(soul: Soul | str, briefing: str) -> str:
     return "\n\n".join(part for part in (text, FRAME.format(briefing=inner) if inner else "") if part)
 
 
-async def system_prompt(
+async def compose_system_prompt(
     agent: str, settings: Settings, prompt: str, brief: Callable[[], Awaitable[str]]
 ) -> str:
     """The system prompt of ``agent`` now: its SOUL (see ``fetch_soul``) and what ``brief`` gives.

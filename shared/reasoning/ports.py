@@ -1,4 +1,4 @@
-"""What a AgentLoop needs of the agent whose personality it is."""
+"""What an AgentLoop needs: models to ask, and a place for its checkpoints."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
@@ -11,18 +11,18 @@ from shared.llm.protocol import Message, Thought, Tool, Usage
 T = TypeVar("T")
 
 
-class Thinker(Protocol):
-    """The two brains of an agent, its system prompt put first and its budgets kept."""
+class LoopModels(Protocol):
+    """The two models of an agent; the system prompt is added and budgets are enforced."""
 
-    async def think(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
-        """What the brain thinks next; raises ModelError."""
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+        """The model's next message; raises ModelError."""
 
-    async def propose(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
-        """What the cerebellum answers, as a ``kind``; raises ModelError."""
+    async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
+        """The small model's answer as a ``kind``, and its usage; raises ModelError."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What was thought since the page before; the other fields tell of all pages up to here together."""
+    """The messages since the checkpoint before; the other fields sum up everything until here."""
 
     messages: tuple[Message, ...]
     steps: int
@@ -32,14 +32,14 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
 
 
-class Journal(Protocol):
-    """Where a train of thought is kept, so that another attempt can go on with it."""
+class CheckpointStore(Protocol):
+    """Where an agent loop keeps its checkpoints, so that another attempt can resume."""
 
-    async def write(self, note: str, page: Checkpoint) -> None:
-        """Keep the next page, and tell ``note``; raises Conflict where another attempt took over."""
+    async def write(self, note: str, checkpoint: Checkpoint) -> None:
+        """Keep the next checkpoint with a progress ``note``; raises Conflict if another attempt took over."""
 
     def read(self) -> AsyncIterator[Checkpoint]:
-        """The pages of earlier attempts."""
+        """The checkpoints of earlier attempts."""
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """What an action does meanwhile is named after the step, the same in every attempt."""
+        """Ids of what an action does meanwhile derive from the step, the same in every attempt."""

@@ -1,4 +1,4 @@
-"""What memory tells an agent that thinks, and never keeps it waiting for long."""
+"""What memory contributes to prompts, with a time limit and a circuit breaker."""
 
 import asyncio
 import operator
@@ -11,9 +11,9 @@ from shared.log import logger
 from shared.memory import Memory
 
 WAIT = 3.0
-"""Seconds memory has for an answer; it takes milliseconds."""
-AWAY = 30.0
-"""Seconds for which a memory that kept somebody waiting is not asked again."""
+"""Seconds until a request to memory times out; it usually takes milliseconds."""
+PAUSE = 30.0
+"""Seconds for which memory is not asked again after a time-out."""
 
 T = TypeVar("T")
 
@@ -21,22 +21,22 @@ log = logger(__name__)
 
 
 class MemoryRecall:
-    """Memory as thinking uses it: without it, one thinks with less."""
+    """Memory as an agent loop uses it: if memory does not answer, the loop goes on without it."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._away_until = 0.0
+        self._paused_until = 0.0
 
     async def brief(self, agent: str) -> str:
-        """The compact briefing of ``agent``; raises BusUnavailable or Refused where there is none now."""
+        """The compact briefing of ``agent``; raises BusUnavailable or Refused if there is none now."""
         briefing = await self._ask(lambda: self._memory.brief(agent, compact=True))
         return briefing.text
 
     async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
-        """What memory holds about ``text``, as a prompt quotes it, and how well it fits.
+        """What memory holds about ``text``, formatted for a prompt, and how well it fits.
 
-        The second part has the best and all cosine scores under ``best`` and ``scores``; nothing found, or
-        a memory that does not answer, is an empty text.
+        The second part has the best and all cosine scores under ``best`` and ``scores``. The text is empty if
+        nothing is found or memory does not answer.
         """
         asked = text[:2_000]
         try:
@@ -51,11 +51,11 @@ class MemoryRecall:
         return "\n".join(lines), {"scores": scores, "best": max(scores)} if scores else {}
 
     async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
-        if time.monotonic() < self._away_until:
+        if time.monotonic() < self._paused_until:
             raise BusUnavailable("Memory did not answer a moment ago")
         try:
             async with asyncio.timeout(WAIT):
                 return await question()
         except TimeoutError:
-            self._away_until = time.monotonic() + AWAY
+            self._paused_until = time.monotonic() + PAUSE
             raise BusUnavailable(f"Memory did not answer within {WAIT:g} s") from None

@@ -1,31 +1,18 @@
 """What a train of thought may do: actions by name, offered to a model and called with checked parameters."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from shared.errors import ActionError
 from shared.llm.protocol import Tool
-from shared.tasks.actions import Action, Outcome, collect_actions, perform
+from shared.tasks.actions import Action, Bound, Outcome, perform
 
 FINISH = "finish_task"
 REST = "rest_n_wait"
 MAX_ARGUMENTS = 200_000
 """The longest parameters, in characters, that are read; larger things belong into files, piece by piece."""
-
-
-class Bound(NamedTuple):
-    """An action and the object that performs it."""
-
-    owner: object
-    action: Action
-
-
-def bind(owner: object, actions: Mapping[str, Action] | None = None) -> dict[str, Bound]:
-    """The actions of ``owner`` (default: all it has), bound to it."""
-    found = collect_actions(owner) if actions is None else actions
-    return {name: Bound(owner, action) for name, action in found.items()}
 
 
 class Toolbox:

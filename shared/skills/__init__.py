@@ -1,1 +1,1 @@
-"""What agents can be taught: one ``*SkillMixin`` a file; a profile's ``mixins`` name those of an agent."""
+"""What agents can be taught: one ``*Skill`` a file; a profile's ``mixins`` name those of an agent."""

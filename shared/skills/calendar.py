@@ -14,7 +14,7 @@ import msgspec
 from shared.clock import place, read_zone
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_place
 from shared.web.fetching import fetch
@@ -59,16 +59,16 @@ class Agenda(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-class CalendarSkillMixin:
+class CalendarSkill(Skill):
     """Knows the calendar."""
 
     @register_action(
         "Look into the calendar: appointments of a day and the days after it",
         {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
     )
-    async def show_calendar(self: Host, days: int = 1, start: str = "") -> Outcome:
+    async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:
         """The events in words, and in data key ``agenda``; ActionError where the calendar cannot be read."""
-        agenda = await read_agenda(self.settings, days, start)
+        agenda = await read_agenda(self.context.settings, days, start)
         span = agenda.first if agenda.first == agenda.last else f"{agenda.first} to {agenda.last}"
         head = f"Calendar for {span}:" if agenda.events else f"The calendar has nothing for {span}."
         lines = [f"- {event.sentence}" for event in agenda.events]

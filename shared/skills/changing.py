@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from shared.agent.context import AgentContext
 from shared.contracts import Task, generate_iso_timestamp
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.snapshot import Snapshots
 from shared.settings import Settings
-from shared.skills.host import Host
 from shared.skills.workspace import (
     open_workspace,
     outputs_path,
@@ -46,22 +46,22 @@ def snapshots_of(settings: Settings, task: Task) -> Snapshots:
 
 
 @contextlib.asynccontextmanager
-async def changing(host: Host, what: str, *, repeatable: bool = False) -> AsyncIterator[Path]:
+async def changing(context: AgentContext, what: str, *, repeatable: bool = False) -> AsyncIterator[Path]:
     """The workspace, for something that changes it: a snapshot is taken, then it is journalled.
 
     Raises ActionError where no snapshot can be made (then nothing is done), and Reject where an earlier
     attempt was interrupted while it did the same, unless that is ``repeatable``.
     """
-    workspace = open_workspace(host)
+    workspace = open_workspace(context)
     note = shorten(what)
-    snapshots = snapshots_of(host.settings, host.job.task)
+    snapshots = snapshots_of(context.settings, context.task)
     held = contextlib.ExitStack()
     entering = asyncio.ensure_future(
-        asyncio.to_thread(held.enter_context, snapshots.changing(note, host.job.task.task_id))
+        asyncio.to_thread(held.enter_context, snapshots.changing(note, context.task.task_id))
     )
     try:
         await asyncio.shield(entering)
-        async with journalled(host, note, repeatable=repeatable):
+        async with journalled(context, note, repeatable=repeatable):
             yield workspace
     finally:
         await asyncio.wait({entering})  # who is cancelled meanwhile would hold it for good
@@ -70,10 +70,10 @@ async def changing(host: Host, what: str, *, repeatable: bool = False) -> AsyncI
 
 
 @contextlib.asynccontextmanager
-async def journalled(host: Host, note: str, *, repeatable: bool = False) -> AsyncIterator[None]:
-    """``host.effect`` around what may be refused: that is its end, no interruption; it may be tried again."""
+async def journalled(context: AgentContext, note: str, *, repeatable: bool = False) -> AsyncIterator[None]:
+    """``context.effect`` around what may fail: an ActionError ends the effect, so it may be tried again."""
     failed: ActionError | None = None
-    async with host.effect(note, repeatable=repeatable):
+    async with context.effect(note, repeatable=repeatable):
         try:
             yield
         except ActionError as error:
@@ -91,7 +91,7 @@ def shorten(what: str) -> str:
 
 
 async def run_recorded(
-    host: Host,
+    context: AgentContext,
     argv: list[str],
     said: str,
     *,
@@ -105,10 +105,10 @@ async def run_recorded(
     ``said`` is the command as people read it; ``timeout`` is at most, and by default, the setting
     ``command_timeout``. What fails is told in the outcome, its log is among the outputs.
     """
-    longest = host.settings.command_timeout
-    workspace = open_workspace(host)
+    longest = context.settings.command_timeout
+    workspace = open_workspace(context)
     started = generate_iso_timestamp()
-    log = _log_path(host, said, started)
+    log = _log_path(context, said, started)
     result = await run_command(
         argv,
         cwd=cwd,
@@ -127,7 +127,7 @@ async def run_recorded(
         started_at=started,
         log=str(log) if log else "",
     )
-    await asyncio.to_thread(_record, host, ran)
+    await asyncio.to_thread(_record, context, ran)
     return _tell(ran, result, workspace)
 
 
@@ -152,18 +152,18 @@ def _tell(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
     )
 
 
-def _log_path(host: Host, said: str, started: str) -> Path:
+def _log_path(context: AgentContext, said: str, started: str) -> Path:
     moment = started[11:26].replace(":", "").replace(".", "")
-    digest = sha256(f"{host.job.task.task_id} {said}".encode(errors="replace")).hexdigest()[:8]
-    return outputs_path(host) / "commands" / f"{moment}-{digest}.log"
+    digest = sha256(f"{context.task.task_id} {said}".encode(errors="replace")).hexdigest()[:8]
+    return outputs_path(context) / "commands" / f"{moment}-{digest}.log"
 
 
-def _records(host: Host) -> Path:
-    return outputs_path(host) / "commands" / f"{host.job.task.task_id}.jsonl"
+def _records(context: AgentContext) -> Path:
+    return outputs_path(context) / "commands" / f"{context.task.task_id}.jsonl"
 
 
-def _record(host: Host, ran: RanCommand) -> None:
-    path = _records(host)
+def _record(context: AgentContext, ran: RanCommand) -> None:
+    path = _records(context)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
@@ -172,10 +172,10 @@ def _record(host: Host, ran: RanCommand) -> None:
         raise ActionError(f"That the command was run cannot be recorded: {error.strerror}") from None
 
 
-def commands_of(host: Host) -> list[RanCommand]:
+def commands_of(context: AgentContext) -> list[RanCommand]:
     """The commands that were run for the task being worked on, those of earlier attempts included."""
     try:
-        lines = _records(host).read_bytes().splitlines()
+        lines = _records(context).read_bytes().splitlines()
     except OSError:
         return []
     found = []

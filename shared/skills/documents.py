@@ -16,7 +16,7 @@ from shared.sandbox import run_command
 from shared.sandbox.beneath import Beneath
 from shared.settings import Settings
 from shared.skills import extraction
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.skills.workspace import workspace_path
 from shared.source.tree import NO_BREAKS
 from shared.tasks.actions import Outcome, register_action
@@ -64,16 +64,16 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class DocumentsSkillMixin:
+class DocumentsSkill(Skill):
     """Reads documents."""
 
     @register_action(
         "Read a document: Markdown, reStructuredText, plain text, PDF or Word (docx)",
         {"path": "Its path in the workspace, or an absolute path that the task names"},
     )
-    async def read_document(self: Host, path: str) -> Outcome:
+    async def read_document(self, path: str) -> Outcome:
         """The text, quoted, in the output; ``outline``, ``lines`` and ``pages`` in the data."""
-        document = await read_document(path, self.job.task, self.settings)
+        document = await read_document(path, self.context.task, self.context.settings)
         return Outcome(
             output=quote(document.path, document.text),
             data={"outline": list(document.headings), "lines": document.lines, "pages": document.pages},

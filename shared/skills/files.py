@@ -11,8 +11,8 @@ from shared.errors import ActionError
 from shared.sandbox import run_command
 from shared.sandbox.beneath import Beneath
 from shared.skills.changing import changing
-from shared.skills.host import Host
 from shared.skills.patching import apply_patch
+from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
 
@@ -34,20 +34,20 @@ UNLISTED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 PATH = "Path of the file, relative to the workspace"
 
 
-class FilesSkillMixin:
+class FilesSkill(Skill):
     """Reads and changes files, all of them beneath the workspace of the task."""
 
     @register_action(
         "Read a text file of the workspace, whole or some of its lines",
         {"path": PATH, "start": "First line, from 1", "end": "Last line; 0 for the end of the file"},
     )
-    async def read_file(self: Host, path: str, start: int = 1, end: int = 0) -> Outcome:
+    async def read_file(self, path: str, start: int = 1, end: int = 0) -> Outcome:
         """The text, in data what was read of how many lines; raises ActionError for what is no text."""
         if start < 1 or (end and end < start):
             raise ActionError(
                 f"There are no lines {start} to {end}", "start is at least 1, end is not before it"
             )
-        text = await asyncio.to_thread(_read_text, open_workspace(self), path)
+        text = await asyncio.to_thread(_read_text, open_workspace(self.context), path)
         lines = io.StringIO(text).readlines()  # as editors count them: splitlines breaks at other signs too
         if start > max(len(lines), 1):
             raise ActionError(f"{path} has only {len(lines)} lines")
@@ -65,10 +65,10 @@ class FilesSkillMixin:
         "Write a file of the workspace, a new one or over one that is there",
         {"path": PATH, "content": "All that is to be in it"},
     )
-    async def write_file(self: Host, path: str, content: str) -> Outcome:
+    async def write_file(self, path: str, content: str) -> Outcome:
         """It is written whole or not at all; undo takes it back."""
         data = _encode(content)
-        async with changing(self, f"write {path}", repeatable=True) as workspace:
+        async with changing(self.context, f"write {path}", repeatable=True) as workspace:
             await asyncio.to_thread(_write, workspace, path, data)
         return Outcome(output=f"Wrote {len(data):,} bytes to {path}", data={"path": path, "bytes": len(data)})
 
@@ -80,14 +80,14 @@ class FilesSkillMixin:
             "replace": "What to put there",
         },
     )
-    async def patch_file(self: Host, path: str, search: str, replace: str) -> Outcome:
+    async def patch_file(self, path: str, search: str, replace: str) -> Outcome:
         """Raises ActionError, and changes nothing, where the passage is missing or not the only one."""
-        text = await asyncio.to_thread(_read_text, open_workspace(self), path)
+        text = await asyncio.to_thread(_read_text, open_workspace(self.context), path)
         if "\r\n" in text and "\r" not in search:
             search, replace = search.replace("\n", "\r\n"), replace.replace("\n", "\r\n")
         line = _line_of_only(text, search, path)
         data = _encode(text.replace(search, replace, 1))
-        async with changing(self, f"patch {path}:{line}: {search}") as workspace:
+        async with changing(self.context, f"patch {path}:{line}: {search}") as workspace:
             await asyncio.to_thread(_write, workspace, path, data)
         return Outcome(output=f"Changed {path} at line {line}", data={"path": path, "line": line})
 
@@ -95,10 +95,10 @@ class FilesSkillMixin:
         "Apply a unified diff to files of the workspace, all of it or nothing",
         {"diff": "The diff, with its --- and +++ lines", "folder": "Folder the diff's paths are relative to"},
     )
-    async def apply_diff(self: Host, diff: str, folder: str = ".") -> Outcome:
+    async def apply_diff(self, diff: str, folder: str = ".") -> Outcome:
         """Raises ActionError with git's reason where it does not apply."""
         data = _encode(diff if diff.endswith("\n") else diff + "\n")
-        async with changing(self, f"apply a diff in {folder}: {diff}") as workspace:
+        async with changing(self.context, f"apply a diff in {folder}: {diff}") as workspace:
             touched = await apply_patch(workspace, await asyncio.to_thread(_folder, workspace, folder), data)
         listed = ", ".join(touched[:20]) + (f" and {len(touched) - 20} more" if len(touched) > 20 else "")
         return Outcome(output=f"Applied the diff: {listed}", data={"files": touched})
@@ -113,10 +113,10 @@ class FilesSkillMixin:
         },
     )
     async def search_files(
-        self: Host, pattern: str, path: str = ".", glob: str = "", ignore_case: bool = False
+        self, pattern: str, path: str = ".", glob: str = "", ignore_case: bool = False
     ) -> Outcome:
         """Lines as ``path:line:text``, at most MAX_FOUND; no match is an answer too."""
-        workspace = open_workspace(self)
+        workspace = open_workspace(self.context)
         place = await asyncio.to_thread(_existing, workspace, path)
         lines = await _grep(workspace, place, pattern, glob, ignore_case)
         shown = [line[:LONGEST_LINE] for line in lines[:MAX_FOUND]]
@@ -132,9 +132,9 @@ class FilesSkillMixin:
         "List the files of the workspace",
         {"path": "The folder to list", "pattern": "Only paths that fit, such as *.py or src/*"},
     )
-    async def list_files(self: Host, path: str = ".", pattern: str = "*") -> Outcome:
+    async def list_files(self, path: str = ".", pattern: str = "*") -> Outcome:
         """Paths relative to the workspace, folders with a closing slash, links with their target."""
-        found = await asyncio.to_thread(_list, open_workspace(self), path, pattern)
+        found = await asyncio.to_thread(_list, open_workspace(self.context), path, pattern)
         more = f"\n[only the first {MAX_LISTED:,}]" if len(found) > MAX_LISTED else ""
         listed = found[:MAX_LISTED]
         output = ("\n".join(listed) + more) if listed else f"There is nothing in {path}"

@@ -6,13 +6,14 @@ import re
 import stat
 from pathlib import Path
 
+from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.beneath import Beneath
 from shared.skills.changing import changing
-from shared.skills.host import Host
 from shared.skills.outside import require_source
 from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_any
+from shared.skills.skill import Skill
 from shared.skills.workspace import note_origin, open_workspace, slug
 from shared.tasks.actions import Outcome, register_action
 
@@ -24,7 +25,7 @@ SHOWN = 18_000
 FOLDER = {"folder": "The repository's folder, relative to the workspace"}
 
 
-class GitSkillMixin:
+class GitSkill(Skill):
     """Works with git repositories in the workspace; those outside are only ever cloned from."""
 
     @register_action(
@@ -34,56 +35,56 @@ class GitSkillMixin:
             "folder": "Name of its folder in the workspace; empty for the repository's own name",
         },
     )
-    async def clone_repository(self: Host, repo: str, folder: str = "") -> Outcome:
+    async def clone_repository(self, repo: str, folder: str = "") -> Outcome:
         """What is committed there; a clone shares nothing with the repository and never changes it."""
-        source = await asyncio.to_thread(_require_repository, await require_source(self, repo))
-        name = new_folder(open_workspace(self), folder or slug(source.top.name))
-        async with changing(self, f"clone {source.top} as {name}") as workspace:
+        source = await asyncio.to_thread(_require_repository, await require_source(self.context, repo))
+        name = new_folder(open_workspace(self.context), folder or slug(source.top.name))
+        async with changing(self.context, f"clone {source.top} as {name}") as workspace:
             # Without --no-local git links the objects, and a change of them would reach the source.
             clone = ["clone", "--quiet", "--no-local", "--no-hardlinks", "--template=", "--", str(source.top)]
             await git(workspace, workspace, *clone, name, readable=source.folders)
             result = await git(workspace, workspace / name, "update-ref", BASE, "HEAD", required=False)
-            await asyncio.to_thread(note_origin, self, name, source.top)
+            await asyncio.to_thread(note_origin, self.context, name, source.top)
         note = "" if result.exit_code == 0 else "; it has no commits yet"
         return Outcome(output=f"Cloned {source.top} into {name}{note}", data={"folder": name})
 
     @register_action("Show what is changed in a repository of the workspace", FOLDER)
-    async def show_status(self: Host, folder: str) -> Outcome:
+    async def show_status(self, folder: str) -> Outcome:
         """Git's short status with the branch."""
-        return await _show(self, folder, "status", "--short", "--branch", "--ignore-submodules=dirty")
+        return await _show(self.context, folder, "status", "--short", "--branch", "--ignore-submodules=dirty")
 
     @register_action(
         "Show the uncommitted changes of a repository of the workspace as a diff",
         {**FOLDER, "since": "A commit or branch to compare with; empty for the last commit"},
     )
-    async def show_diff(self: Host, folder: str, since: str = "") -> Outcome:
+    async def show_diff(self, folder: str, since: str = "") -> Outcome:
         """The diff of tracked files; new files are listed by show_status until they are committed."""
         at = _require_revision(since or "HEAD")
-        return await _show(self, folder, "diff", "--no-ext-diff", "--no-textconv", at, "--")
+        return await _show(self.context, folder, "diff", "--no-ext-diff", "--no-textconv", at, "--")
 
     @register_action(
         "Show the latest commits of a repository of the workspace",
         {**FOLDER, "limit": "How many commits, 1 to 200"},
     )
-    async def show_log(self: Host, folder: str, limit: int = 20) -> Outcome:
+    async def show_log(self, folder: str, limit: int = 20) -> Outcome:
         """One line a commit."""
         if not 1 <= limit <= 200:
             raise ActionError(f"limit must be between 1 and 200, not {limit}")
         return await _show(
-            self, folder, "log", f"--max-count={limit}", "--date=short", "--format=%h %ad %an: %s"
+            self.context, folder, "log", f"--max-count={limit}", "--date=short", "--format=%h %ad %an: %s"
         )
 
     @register_action(
         "Commit everything that is changed in a repository of the workspace, on a branch of its own",
         {**FOLDER, "message": "The commit's message", "branch": "The branch; made where it is not there"},
     )
-    async def commit_changes(self: Host, folder: str, message: str, branch: str = "mailroom") -> Outcome:
+    async def commit_changes(self, folder: str, message: str, branch: str = "mailroom") -> Outcome:
         """Hooks do not run. Raises ActionError where nothing is changed."""
         if not message.strip() or "\0" in message:
             raise ActionError("A commit needs a message")
         if not re.fullmatch(r"[A-Za-z0-9][\w./-]{0,100}", branch):
             raise ActionError(f"{branch[:80]!r} cannot name a branch", "Use letters, digits, '-' and '/'")
-        async with changing(self, f"commit in {folder} on {branch}: {message}") as workspace:
+        async with changing(self.context, f"commit in {folder} on {branch}: {message}") as workspace:
             place = await asyncio.to_thread(_require_clone, workspace, folder)
             there = await git(
                 workspace, place, "rev-parse", "--quiet", "--verify", f"refs/heads/{branch}", required=False
@@ -142,8 +143,8 @@ def new_folder(workspace: Path, name: str) -> str:
     return name
 
 
-async def _show(host: Host, folder: str, *arguments: str) -> Outcome:
-    workspace = open_workspace(host)
+async def _show(context: AgentContext, folder: str, *arguments: str) -> Outcome:
+    workspace = open_workspace(context)
     place = await asyncio.to_thread(_require_clone, workspace, folder)
     result = await git(workspace, place, "-c", "core.quotePath=false", *arguments)
     shown = result.output.rstrip("\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 from shared.errors import ActionError
 from shared.sandbox import run_command
 from shared.sandbox.beneath import Beneath
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
 
@@ -21,16 +21,16 @@ BANDIT = ("bandit", "--quiet", "--recursive", "--format", "custom", "--msg-templ
 BANDIT_LINE = "{relpath}:{line}: {test_id} {msg} ({severity})"
 
 
-class LintSkillMixin:
+class LintSkill(Skill):
     """Has the linters look at Python files."""
 
     @register_action(
         "Lint Python files of the workspace with ruff, and look for security flaws with bandit",
         {"path": "The file or folder, relative to the workspace"},
     )
-    async def lint_files(self: Host, path: str = ".") -> Outcome:
+    async def lint_files(self, path: str = ".") -> Outcome:
         """Findings as ``path:line: ...``; raises ActionError where a linter cannot do its work."""
-        workspace = open_workspace(self)
+        workspace = open_workspace(self.context)
         name = await asyncio.to_thread(_require, workspace, path)
         mistakes = await _run(workspace, *RUFF, "--", name)
         flaws = await _run(workspace, *BANDIT, BANDIT_LINE, name)

@@ -14,7 +14,7 @@ from shared.bus.entry import seal
 from shared.contracts import Correspondence, Email
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 
@@ -37,7 +37,7 @@ class MailServer(msgspec.Struct, frozen=True, kw_only=True):
     password: str = ""
 
 
-class MailSkillMixin:
+class MailSkill(Skill):
     """Sends mail to people."""
 
     @register_action(
@@ -48,30 +48,33 @@ class MailSkillMixin:
             "body": "The text of the letter",
         },
     )
-    async def send_mail(self: Host, recipient: str, subject: str, body: str) -> Outcome:
+    async def send_mail(self, recipient: str, subject: str, body: str) -> Outcome:
         """Sent when it returns; a task begun again finds what it sent before and does not send it again.
 
         Raises ActionError where the address is not among those allowed or the server does not take the
         letter, and Reject where an attempt was interrupted in the middle: then nobody knows.
         """
-        settings = self.settings
+        settings = self.context.settings
         server, address = read_server(settings), allow_recipient(recipient, settings)
-        mail_id = self.bus.derive_id("mail", self.job.task.task_id, address, subject, body)
+        mail_id = self.context.bus.derive_id("mail", self.context.task.task_id, address, subject, body)
         message = write_message(settings, address, subject, body, mail_id)
-        record = subjects.record(self.profile.name, "mail", mail_id)
-        stored = await self.bus.last(subjects.OFFICE, record)
+        record = subjects.record(self.context.profile.name, "mail", mail_id)
+        stored = await self.context.bus.last(subjects.OFFICE, record)
         if stored is not None:
             return Outcome(output=f"This letter to {address} was sent before, so it is not sent again.")
-        async with self.effect(f"send mail to {address}: {clean(subject, 100)} ({mail_id[:8]})"):
+        async with self.context.effect(f"send mail to {address}: {clean(subject, 100)} ({mail_id[:8]})"):
             refused = await hand_in(server, message, settings.http_timeout)
         if refused is not None:
             raise refused
         letter = Email(
-            sender=self.profile.name, recipient=subjects.USER, subject=subject, body=f"To {address}\n\n{body}"
+            sender=self.context.profile.name,
+            recipient=subjects.USER,
+            subject=subject,
+            body=f"To {address}\n\n{body}",
         )
-        sent = Correspondence(sender=self.profile.name, letter=letter)
+        sent = Correspondence(sender=self.context.profile.name, letter=letter)
         # in one commit with the end of the effect: from here on no attempt sends it again
-        await self.job.progress(f"sent mail to {address}", [seal(record, sent, expect=0)])
+        await self.context.current_task.progress(f"sent mail to {address}", [seal(record, sent, expect=0)])
         return Outcome(
             output=f"Sent to {address}: {clean(subject, 100)}",
             data={"recipient": address, "message_id": str(message["Message-ID"])},

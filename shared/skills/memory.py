@@ -3,7 +3,7 @@
 from shared.contracts import Hit, Node, Source
 from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.text.title import split_title
 from shared.web.quoting import clean
@@ -14,7 +14,7 @@ EXCERPT = 600
 """Characters that are told of one memory."""
 
 
-class MemorySkillMixin:
+class MemorySkill(Skill):
     """Remembers and recalls."""
 
     @register_action(
@@ -27,15 +27,15 @@ class MemorySkillMixin:
         },
     )
     async def remember(
-        self: Host, text: str, kind: str = "fact", tags: tuple[str, ...] = (), importance: float = 0.5
+        self, text: str, kind: str = "fact", tags: tuple[str, ...] = (), importance: float = 0.5
     ) -> Outcome:
         """The node's id in data key ``id``; ActionError with the reason where memory does not take it."""
         if not text.strip():
             raise ActionError("There is nothing to remember", "Say it in a sentence")
         title, body = split_title(text)
         # The same for another attempt at the same task: a node of an id that is there is not stored twice.
-        task = self.job.task
-        node_id = self.bus.derive_id("remember", task.requester, task.task_id, kind, text)
+        task = self.context.task
+        node_id = self.context.bus.derive_id("remember", task.requester, task.task_id, kind, text)
         try:
             node = Node(
                 id=node_id,
@@ -44,13 +44,13 @@ class MemorySkillMixin:
                 body=body,
                 tags=tags,
                 importance=importance,
-                source=Source(agent=self.profile.name, session=task.goal_id, channel="skill"),
+                source=Source(agent=self.context.profile.name, session=task.goal_id, channel="skill"),
                 metadata={"task_id": task.task_id},
             )
         except ValueError as error:
             raise ActionError(f"That cannot be remembered: {error}") from None
         try:
-            await self.memory.add(node)
+            await self.context.memory.add(node)
         except WriteRefused as refused:
             existing = refused.rejection.existing if refused.rejection else None
             known = f" (memory node {existing.id})" if existing else ""
@@ -67,14 +67,14 @@ class MemorySkillMixin:
         "Recall what the team remembers about something",
         {"question": "What is asked about, in plain words", "limit": "How many memories at most, 1 to 50"},
     )
-    async def recall(self: Host, question: str, limit: int = 8) -> Outcome:
+    async def recall(self, question: str, limit: int = 8) -> Outcome:
         """The nearest memories with their ids, best first, in data key ``memories``; none is an answer."""
         if not question.strip():
             raise ActionError("The question is empty", "Say what is asked about")
         if not 1 <= limit <= MOST:
             raise ActionError(f"limit is {limit}", f"Ask for 1 to {MOST} memories")
         try:
-            hits = await self.memory.search(question[:2_000], limit=limit)
+            hits = await self.context.memory.search(question[:2_000], limit=limit)
         except BusError as error:
             raise ActionError(f"Memory cannot be asked. {error.cause}", error.cure) from None
         lines = [f"- [{hit.node.id}] {_state(hit)}" for hit in hits]

@@ -14,7 +14,7 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_place
 from shared.web.fetching import fetch
@@ -29,16 +29,16 @@ SUMMARY = 500
 TRACKING = re.compile(r"utm_\w+|fbclid|gclid|mc_[ce]id")
 
 
-class NewsSkillMixin:
+class NewsSkill(Skill):
     """Reads the news."""
 
     @register_action(
         "Read the latest news from the configured feeds", {"max_articles": "How many items at most"}
     )
-    async def read_news(self: Host, max_articles: int = 5) -> Outcome:
+    async def read_news(self, max_articles: int = 5) -> Outcome:
         """Items in data key ``news_items``, broken feeds in ``problems``; fails where all are broken."""
-        await self.progress(f"reads {len(self.settings.feeds)} feeds")
-        news = await read_configured(self.settings, max_articles)
+        await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
+        news = await read_configured(self.context.settings, max_articles)
         return report_news(news.items, news.problems)
 
 

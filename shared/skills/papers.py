@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 from shared.web.service import Service
@@ -42,7 +42,7 @@ _turns: dict[str, float] = {}
 """When the next request to an interface may begin, on the monotonic clock: shared by all of this process."""
 
 
-class PapersSkillMixin:
+class PapersSkill(Skill):
     """Finds papers on arXiv."""
 
     @register_action(
@@ -52,10 +52,10 @@ class PapersSkillMixin:
             "max_results": "How many papers at most, 1 to 100",
         },
     )
-    async def find_papers(self: Host, topic: str, max_results: int = 3) -> Outcome:
+    async def find_papers(self, topic: str, max_results: int = 3) -> Outcome:
         """The papers in data key ``papers``, arXiv ids as evidence; none found is an answer, not an error."""
-        await self.progress(f"asks arXiv for papers on {clean(topic, 100)!r}")
-        return report_papers(topic, await find_papers(topic, max_results, settings=self.settings))
+        await self.context.progress(f"asks arXiv for papers on {clean(topic, 100)!r}")
+        return report_papers(topic, await find_papers(topic, max_results, settings=self.context.settings))
 
 
 def report_papers(topic: str, papers: Sequence[dict[str, Any]]) -> Outcome:

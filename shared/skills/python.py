@@ -4,10 +4,11 @@ import asyncio
 import shlex
 import sys
 
+from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
 from shared.skills.changing import changing, run_recorded, shorten
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
 
@@ -15,7 +16,7 @@ LONGEST_SCRIPT = 100_000
 """The most characters of a script that is given in words: the kernel takes 131,072 bytes an argument."""
 
 
-class PythonSkillMixin:
+class PythonSkill(Skill):
     """Runs Python in the jail: with the workspace to work on, without network."""
 
     @register_action(
@@ -28,7 +29,7 @@ class PythonSkillMixin:
         },
     )
     async def run_python(
-        self: Host, script: str = "", path: str = "", args: tuple[str, ...] = (), timeout: float = 0.0
+        self, script: str = "", path: str = "", args: tuple[str, ...] = (), timeout: float = 0.0
     ) -> Outcome:
         """Its output and exit code, in data key ``commands``; it is the jail that keeps it from harm."""
         if bool(script.strip()) == bool(path):
@@ -40,12 +41,17 @@ class PythonSkillMixin:
         if any("\0" in word for word in (script, *args)):
             raise ActionError("Neither a script nor its arguments may hold NUL characters")
         if path:
-            path = await asyncio.to_thread(_require_script, self, path)
+            path = await asyncio.to_thread(_require_script, self.context, path)
         program = [path] if path else ["-c", script]
         said = shlex.join(["python", *([path] if path else ["-c", shorten(script)]), *args])
-        async with changing(self, f"run Python: {path or script} {shlex.join(args)}") as workspace:
+        async with changing(self.context, f"run Python: {path or script} {shlex.join(args)}") as workspace:
             return await run_recorded(
-                self, [sys.executable, *program, *args], said, cwd=workspace, timeout=timeout, env=ENVIRONMENT
+                self.context,
+                [sys.executable, *program, *args],
+                said,
+                cwd=workspace,
+                timeout=timeout,
+                env=ENVIRONMENT,
             )
 
 
@@ -53,8 +59,8 @@ ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 """Nothing is written that the script did not mean to, and all of its output is there when its time is up."""
 
 
-def _require_script(host: Host, path: str) -> str:
-    with Beneath(open_workspace(host)) as beneath:
+def _require_script(context: AgentContext, path: str) -> str:
+    with Beneath(open_workspace(context)) as beneath:
         name = beneath.relative(path)
         with beneath.reading(name):
             return name

@@ -8,7 +8,7 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean, quote
 from shared.web.service import Service
@@ -35,17 +35,17 @@ class _Hits(msgspec.Struct):
     results: list[_Hit]
 
 
-class SearchSkillMixin:
+class SearchSkill(Skill):
     """Searches the web."""
 
     @register_action(
         "Search the web; the results are addresses to fetch, not yet something to cite",
         {"query": "What to look for, in a few words", "max_results": "How many results at most, 1 to 30"},
     )
-    async def search_web(self: Host, query: str, max_results: int = 8) -> Outcome:
+    async def search_web(self, query: str, max_results: int = 8) -> Outcome:
         """The results, quoted, in the output and in data key ``results``; none is an answer, not an error."""
-        await self.progress(f"searches the web for {clean(query, 100)!r}")
-        results = await search(query, max_results, self.settings)
+        await self.context.progress(f"searches the web for {clean(query, 100)!r}")
+        results = await search(query, max_results, self.context.settings)
         told = [f"{result.title}\n{result.url}\n{result.excerpt}\n" for result in results]
         output = (
             quote(f"a search for {query!r}", "\n".join(told))

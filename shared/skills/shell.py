@@ -3,10 +3,11 @@
 import asyncio
 import shutil
 
+from shared.agent.context import AgentContext
 from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
 from shared.skills.changing import changing, journalled, run_recorded, shorten, snapshots_of
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
 
@@ -14,7 +15,7 @@ LONGEST_COMMAND = 20_000
 """The most characters of a command: more is a script, to be written to a file and run from there."""
 
 
-class ShellSkillMixin:
+class ShellSkill(Skill):
     """Runs commands that can read the system, change the workspace, and reach nothing else."""
 
     @register_action(
@@ -24,31 +25,31 @@ class ShellSkillMixin:
             "timeout": "Seconds it may take; 0 for the most that is allowed",
         },
     )
-    async def run_shell(self: Host, command: str, timeout: float = 0.0) -> Outcome:
+    async def run_shell(self, command: str, timeout: float = 0.0) -> Outcome:
         """Its output and exit code, in data key ``commands``; that a command fails is no error.
 
         Raises NotApproved where the policy denies it, or a person has to approve it and does not.
         """
         _require_command(command, timeout)
-        await _require_allowed(self, command)
-        async with changing(self, f"run: {command}") as workspace:
-            await self.progress(f"runs {shorten(command)}")
+        await _require_allowed(self.context, command)
+        async with changing(self.context, f"run: {command}") as workspace:
+            await self.context.progress(f"runs {shorten(command)}")
             argv = [shutil.which("bash") or "sh", "-c", command]
-            return await run_recorded(self, argv, command, cwd=workspace, timeout=timeout)
+            return await run_recorded(self.context, argv, command, cwd=workspace, timeout=timeout)
 
     @register_action(
         "Take back the last thing that changed the workspace; again, the one before",
         {"of_others": "Whether to take it back also where another task of the goal did it"},
     )
-    async def undo(self: Host, of_others: bool = False) -> Outcome:
+    async def undo(self, of_others: bool = False) -> Outcome:
         """The paths it touched are in the data; raises ActionError where there is nothing to take back.
 
         Also where another task changed the workspace last: then it says what that did.
         """
-        open_workspace(self)
-        snapshots = snapshots_of(self.settings, self.job.task)
-        owner = "" if of_others else self.job.task.task_id
-        async with journalled(self, "undo"):
+        open_workspace(self.context)
+        snapshots = snapshots_of(self.context.settings, self.context.task)
+        owner = "" if of_others else self.context.task.task_id
+        async with journalled(self.context, "undo"):
             restored = await asyncio.to_thread(snapshots.undo, owner)
         lost = "".join(f"\nNot brought back: {path}, because {why}" for path, why in restored.lost.items())
         return Outcome(
@@ -76,12 +77,12 @@ def _require_command(command: str, timeout: float) -> None:
         raise ActionError(f"timeout must be a number of seconds from 0 on, not {timeout}")
 
 
-async def _require_allowed(host: Host, command: str) -> None:
-    ruling = await host.judge(command, str(open_workspace(host)))
+async def _require_allowed(context: AgentContext, command: str) -> None:
+    ruling = await context.judge_command(command, str(open_workspace(context)))
     if ruling.verdict == CommandVerdict.DENY:
         raise NotApproved(
             f"The policy denies this command ({ruling.rule}): {ruling.why}",
             "Do it another way, or not at all",
         )
     if ruling.verdict != CommandVerdict.ALLOW:
-        await host.ask_approval(f"run in the workspace: {command}", rule=ruling.rule, why=ruling.why)
+        await context.approvals.require(f"run in the workspace: {command}", rule=ruling.rule, why=ruling.why)

@@ -4,7 +4,7 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 from shared.web.service import Service
@@ -108,16 +108,16 @@ class _Weather(msgspec.Struct):
     daily: _Daily
 
 
-class WeatherSkillMixin:
+class WeatherSkill(Skill):
     """Tells the weather."""
 
     @register_action(
         "Tell the weather now and for the next days",
         {"place": "The name of a town; empty for where the office is", "days": "How many days, 1 to 16"},
     )
-    async def tell_weather(self: Host, place: str = "", days: int = 3) -> Outcome:
+    async def tell_weather(self, place: str = "", days: int = 3) -> Outcome:
         """The forecast in words, and in data key ``forecast``."""
-        forecast = await read_forecast(self.settings, place, days)
+        forecast = await read_forecast(self.context.settings, place, days)
         lines = [f"{forecast.place}: {forecast.now}", *(f"- {day.sentence}" for day in forecast.days)]
         return Outcome(
             output="\n".join(lines),

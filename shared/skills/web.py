@@ -10,7 +10,7 @@ from shared.errors import ActionError
 from shared.sandbox import check_jail
 from shared.skills.documents import Extract, extract_text, take_apart
 from shared.skills.extraction import take_html
-from shared.skills.host import Host
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_place, shown
 from shared.web.fetching import Answer, fetch
@@ -25,17 +25,19 @@ HARMLESS, HARMLESS_TAGS, LONG_TAG = 1_000_000, 30_000, re.compile(rb"<[^>]{20000
 """Bytes, tags and a tag of a page that is read without the jail: what takes a moment, whatever is in it."""
 
 
-class WebSkillMixin:
+class WebSkill(Skill):
     """Fetches and reads web pages."""
 
     @register_action(
         "Fetch one public web page, or a PDF on the web, and read its text",
         {"url": "Its http or https address"},
     )
-    async def fetch_page(self: Host, url: str) -> Outcome:
+    async def fetch_page(self, url: str) -> Outcome:
         """The page's main text, quoted, in the output; address, title and links in data key ``page``."""
-        await self.progress(f"fetches {shown(url)}")
-        page = await fetch_page(url, timeout=self.settings.http_timeout, allowed=self.settings.private_hosts)
+        await self.context.progress(f"fetches {shown(url)}")
+        page = await fetch_page(
+            url, timeout=self.context.settings.http_timeout, allowed=self.context.settings.private_hosts
+        )
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
         data = {"url": page.url, "title": page.title, "links": list(page.links)}
         # where a redirect led, and the address that was asked for: both name this page

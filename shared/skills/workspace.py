@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from shared.agent.context import AgentContext
 from shared.contracts import TOKEN, Task
 from shared.errors import ActionError
 from shared.sandbox import remove_tree
 from shared.settings import Settings
-from shared.skills.host import Host
 
 FORGOTTEN = 7 * 86_400.0
 """Seconds without use after which a workspace is removed: time to look into it, or to go on with the goal."""
@@ -28,13 +28,13 @@ def workspace_path(settings: Settings, task: Task) -> Path:
     return settings.workspaces.absolute() / workspace_name(task)
 
 
-def open_workspace(host: Host) -> Path:
+def open_workspace(context: AgentContext) -> Path:
     """The workspace of the task being worked on, made where there is none yet: an absolute path.
 
     Its times are touched, so that it is not cleared away as forgotten. Raises ActionError where it cannot be
     made, or is not a folder.
     """
-    path = workspace_path(host.settings, host.job.task)
+    path = workspace_path(context.settings, context.task)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -63,9 +63,9 @@ def clean_workspaces(settings: Settings, older_than: float = FORGOTTEN) -> int:
     return removed
 
 
-def outputs_path(host: Host) -> Path:
+def outputs_path(context: AgentContext) -> Path:
     """The folder for what the task being worked on delivers; it is not made here."""
-    return host.settings.outputs / workspace_name(host.job.task)
+    return context.settings.outputs / workspace_name(context.task)
 
 
 def goal_folder(settings: Settings, path: Path) -> Path | None:
@@ -79,9 +79,9 @@ def goal_folder(settings: Settings, path: Path) -> Path | None:
     return None
 
 
-def note_origin(host: Host, folder: str, source: Path) -> None:
+def note_origin(context: AgentContext, folder: str, source: Path) -> None:
     """Remember what the workspace's ``folder`` is a copy of, where no command can change it."""
-    path = _origins(host)
+    path = _origins(context)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = path.with_suffix(".new")
@@ -91,14 +91,14 @@ def note_origin(host: Host, folder: str, source: Path) -> None:
         raise ActionError(f"Where {folder} comes from cannot be noted: {error.strerror}") from None
 
 
-def origin_of(host: Host, folder: str) -> Path | None:
+def origin_of(context: AgentContext, folder: str) -> Path | None:
     """What the workspace's ``folder`` is a copy of; None where it is none."""
-    source = _read_origins(_origins(host)).get(folder)
+    source = _read_origins(_origins(context)).get(folder)
     return Path(source) if source else None
 
 
-def _origins(host: Host) -> Path:
-    return snapshots_path(host.settings, workspace_name(host.job.task)) / "origins.json"
+def _origins(context: AgentContext) -> Path:
+    return snapshots_path(context.settings, workspace_name(context.task)) / "origins.json"
 
 
 def _read_origins(path: Path) -> dict[str, str]:

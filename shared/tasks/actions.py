@@ -1,10 +1,11 @@
 """What agents can do: methods marked as actions, found on an object, called with checked parameters."""
 
+import difflib
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -59,8 +60,70 @@ def register_action(description: str, param_infos: Mapping[str, str] | None = No
     return mark
 
 
+class Bound(NamedTuple):
+    """An action and the object that performs it."""
+
+    owner: object
+    action: Action
+
+
+class ActionRegistry:
+    """The actions of an agent that can be called by name, its skills' included."""
+
+    def __init__(self, agent: str, reserved: Collection[str] = ()) -> None:
+        self._agent = agent
+        self._reserved = reserved
+        self._bound: dict[str, Bound] = {}
+
+    def register(self, owner: object) -> None:
+        """Add the actions of ``owner``; one of the same name replaces the earlier one.
+
+        Raises ConfigError for a reserved name.
+        """
+        found = collect_actions(owner)
+        if taken := sorted(found.keys() & self._reserved):
+            raise ConfigError(
+                f"The skills of {self._agent!r} have an action named {taken[0]}, which means something else "
+                "to every agent that thinks",
+                "Give it another name",
+            )
+        bound = self._bound | {name: Bound(owner, action) for name, action in found.items()}
+        self._bound = dict(sorted(bound.items()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._bound)
+
+    def items(self) -> list[tuple[str, Action]]:
+        """Names and actions, by name."""
+        return [(name, bound.action) for name, bound in self._bound.items()]
+
+    def get(self, name: str) -> Action | None:
+        """The action of this name, None if there is none."""
+        bound = self._bound.get(name)
+        return bound.action if bound else None
+
+    def select(self, names: Collection[str] | None = None) -> dict[str, Bound]:
+        """The actions named, those of them that exist; all if ``names`` is None."""
+        return {name: bound for name, bound in self._bound.items() if names is None or name in names}
+
+    async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:
+        """Call an action with checked parameters.
+
+        Raises ActionError with the nearest name if there is no such action, and if the parameters do not fit.
+        """
+        bound = self._bound.get(name)
+        if bound is None:
+            near = difflib.get_close_matches(name[:60], self._bound, n=1)
+            suggestion = f"Did you mean {near[0]!r}?" if near else ""
+            raise ActionError(
+                f"{self._agent} has no action {name[:60]!r}",
+                suggestion or f"Its actions are {', '.join(self._bound) or 'none'}",
+            )
+        return await perform(bound.owner, bound.action, params)
+
+
 def collect_actions(owner: object) -> dict[str, Action]:
-    """The actions of an object by name, those of base classes and mixins included."""
+    """The actions of an object by name, those of base classes included."""
     actions = {}
     for name in dir(type(owner)):
         marked = getattr(getattr(type(owner), name), "__action__", None)

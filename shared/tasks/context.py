@@ -28,7 +28,7 @@ class TaskContext:
         self._earlier = Usage()
         self._own = Usage()
         self.facts: dict[str, Any] = {}
-        self._doubts: dict[str, None] = {}
+        self._uncertain: dict[str, None] = {}
         self._steps = 0
         self._sources: dict[str, None] = {}
         self._files: dict[str, None] = {}
@@ -54,30 +54,30 @@ class TaskContext:
         """What thinking about the task took, earlier attempts included as far as it is stored."""
         return self._earlier.plus(self._own)
 
-    def count(self, usage: Usage) -> None:
+    def count_usage(self, usage: Usage) -> None:
         """Add what thinking took; it goes into the result."""
         self._own = self._own.plus(usage)
         self.facts["usage"] = msgspec.to_builtins(self.usage)
 
-    def recover(self, usage: Usage) -> None:
+    def restore_usage(self, usage: Usage) -> None:
         """Add what earlier attempts took until a moment: of several moments the last one counts."""
         if usage.calls > self._earlier.calls:
             self._earlier = usage
             self.facts["usage"] = msgspec.to_builtins(self.usage)
 
-    def leave(self, steps: int, sources: Sequence[str], files: Sequence[str]) -> None:
+    def record_partial(self, steps: int, sources: Sequence[str], files: Sequence[str]) -> None:
         """Note what thinking that came to no end had done: where the task fails, its result names it."""
         self._steps += steps
         self._sources |= dict.fromkeys(sources)
         self._files |= dict.fromkeys(files)
 
-    def doubt(self, *doubts: str) -> None:
+    def add_uncertain(self, *doubts: str) -> None:
         """Note what may or may not have taken effect: however the task ends, it is told."""
-        self._doubts |= dict.fromkeys(map(sendable, doubts))
+        self._uncertain |= dict.fromkeys(map(sendable, doubts))
 
-    def tell_doubts(self, text: str) -> str:
+    def with_uncertain(self, text: str) -> str:
         """``text``, and below it what is not known and not in it yet."""
-        untold = [doubt for doubt in self._doubts if doubt not in text]
+        untold = [doubt for doubt in self._uncertain if doubt not in text]
         return text + "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in untold) if untold else text
 
     async def progress(self, text: str, others: Sequence[Entry] = ()) -> None:
@@ -118,7 +118,7 @@ class TaskContext:
 
     def result(self, agent: str, outcome: Outcome) -> TaskResult:
         """The result of a task that was done."""
-        unknown = {"unknown": list(self._doubts)} if self._doubts else {}
+        unknown = {"unknown": list(self._uncertain)} if self._uncertain else {}
         return TaskResult(
             sender=agent,
             recipient=self.task.requester,
@@ -127,7 +127,7 @@ class TaskContext:
             task_id=self.task.task_id,
             agent=agent,
             status=TaskStatus.COMPLETED,
-            output=self.tell_doubts(sendable(outcome.output)),
+            output=self.with_uncertain(sendable(outcome.output)),
             output_paths=tuple(map(sendable, outcome.output_paths)),
             evidence_refs=tuple(map(sendable, outcome.evidence_refs)),
             metadata={**outcome.data, **self.facts, **unknown},
@@ -136,17 +136,17 @@ class TaskContext:
     def failure(self, reason: str, status: TaskStatus = TaskStatus.FAILED) -> TaskResult:
         """The result of a task that was not done: what there is of it, what is not known, what it took."""
         steps = {"steps": self._steps} if self._steps else {}
-        unknown = {"unknown": list(self._doubts)} if self._doubts else {}
+        unknown = {"unknown": list(self._uncertain)} if self._uncertain else {}
         return msgspec.structs.replace(
-            self._claim.failure(self.tell_doubts(sendable(reason))),
+            self._claim.failure(self.with_uncertain(sendable(reason))),
             status=status,
-            output=self._tell_left(),
+            output=self._format_partial(),
             output_paths=tuple(self._files)[:MAX_REFS],
             evidence_refs=tuple(self._sources)[:MAX_REFS],
             metadata={**self.facts, **steps, **unknown},
         )
 
-    def _tell_left(self) -> str:
+    def _format_partial(self) -> str:
         if not self._steps:
             return ""
         told = [f"It was given up after {self._steps} step{'s' * (self._steps > 1)} of thinking."]
@@ -160,4 +160,12 @@ _scope: ContextVar[str] = ContextVar("scope", default="")
 """What the keys of the step being done begin with."""
 
 current_task: ContextVar[TaskContext | None] = ContextVar("current_task", default=None)
-"""The job of the handler that is running."""
+"""The task of the handler that is running."""
+
+
+def require_current_task() -> TaskContext:
+    """The task of the handler that is running; raises RuntimeError outside of one."""
+    task = current_task.get()
+    if task is None:
+        raise RuntimeError("No task is being worked on here")
+    return task

@@ -11,12 +11,15 @@ from shared.contracts import NAME
 from shared.errors import ConfigError
 from shared.subjects import require_agent_name
 
+FORMER_NAMES = {"mixins": "skills"}
+"""Fields of profiles that older versions wrote, and their names of today."""
+
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What profile.yaml says of an agent.
 
-    ``instructions`` tell others how to write to it, ``prompt`` is its system prompt, ``mixins`` are
-    the skills it is composed of (``package.module.ClassName``), ``concurrency`` is how many messages one
+    ``instructions`` tell others how to write to it, ``prompt`` is its system prompt, ``skills`` are
+    the skills it has (``package.module.ClassName``), ``concurrency`` is how many messages one
     process handles at once, ``options`` belong to the agent itself.
     """
 
@@ -24,7 +27,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     description: str
     instructions: str = ""
     prompt: str = ""
-    mixins: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
     concurrency: int = 4
     options: dict[str, Any] = {}
 
@@ -54,10 +57,12 @@ def load_profile(path: Path) -> Profile:
     lines: dict[str, int] = {}
     for key, _ in node.value:
         name, line = str(key.value), key.start_mark.line + 1
+        name = FORMER_NAMES.get(name, name)
         _require_field(name, f"{path}:{line}")
         if name in lines:
             raise ConfigError(f"{path}:{line}: the field {name!r} stands there twice")
         lines[name] = line
+    values = {FORMER_NAMES.get(name, name): value for name, value in values.items()}
     try:
         profile = msgspec.convert(values, Profile)
     except msgspec.ValidationError as error:
@@ -67,7 +72,12 @@ def load_profile(path: Path) -> Profile:
         require_agent_name(profile.name)
     except ConfigError as error:
         raise ConfigError(f"{path}:{lines['name']}: {error.cause}", error.cure) from None
-    return profile
+    return msgspec.structs.replace(profile, skills=tuple(map(_renamed, profile.skills)))
+
+
+def _renamed(path: str) -> str:
+    """A skill by its name of today: ``FilesSkillMixin`` of older profiles is ``FilesSkill``."""
+    return path.removesuffix("Mixin") if path.startswith("shared.skills.") else path
 
 
 def _fields() -> tuple[str, ...]:

@@ -29,17 +29,17 @@ OPTIONS = frozenset({"domain", "requirements", "asker"})
 """What a profile's options may say: what it was made for, and for whom."""
 
 SKILLS: Mapping[str, tuple[str, ...]] = {
-    "shared.skills.memory.MemorySkillMixin": ("memory", "remember", "recall", "know", "past", "knowledge"),
-    "shared.skills.files.FilesSkillMixin": ("file", "write", "read", "edit", "code", "draft", "text", "data"),
-    "shared.skills.documents.DocumentsSkillMixin": ("document", "pdf", "docx", "word", "contract", "manual"),
-    "shared.skills.web.WebSkillMixin": ("web", "page", "site", "url", "internet", "online", "fetch"),
-    "shared.skills.search.SearchSkillMixin": ("search", "find", "research", "web", "internet", "compare"),
-    "shared.skills.papers.PapersSkillMixin": ("paper", "arxiv", "study", "literature", "science", "research"),
-    "shared.skills.news.NewsSkillMixin": ("news", "feed", "headline", "current"),
-    "shared.skills.weather.WeatherSkillMixin": ("weather", "forecast", "rain", "temperature", "climate"),
-    "shared.skills.shell.ShellSkillMixin": ("shell", "command", "build", "compile", "run", "program"),
-    "shared.skills.git.GitSkillMixin": ("git", "commit", "branch", "repository", "version"),
-    "shared.skills.python.PythonSkillMixin": (
+    "shared.skills.memory.MemorySkill": ("memory", "remember", "recall", "know", "past", "knowledge"),
+    "shared.skills.files.FilesSkill": ("file", "write", "read", "edit", "code", "draft", "text", "data"),
+    "shared.skills.documents.DocumentsSkill": ("document", "pdf", "docx", "word", "contract", "manual"),
+    "shared.skills.web.WebSkill": ("web", "page", "site", "url", "internet", "online", "fetch"),
+    "shared.skills.search.SearchSkill": ("search", "find", "research", "web", "internet", "compare"),
+    "shared.skills.papers.PapersSkill": ("paper", "arxiv", "study", "literature", "science", "research"),
+    "shared.skills.news.NewsSkill": ("news", "feed", "headline", "current"),
+    "shared.skills.weather.WeatherSkill": ("weather", "forecast", "rain", "temperature", "climate"),
+    "shared.skills.shell.ShellSkill": ("shell", "command", "build", "compile", "run", "program"),
+    "shared.skills.git.GitSkill": ("git", "commit", "branch", "repository", "version"),
+    "shared.skills.python.PythonSkill": (
         "script",
         "python",
         "calculate",
@@ -47,7 +47,7 @@ SKILLS: Mapping[str, tuple[str, ...]] = {
         "data",
         "plot",
     ),
-    "shared.skills.lint.LintSkillMixin": ("lint", "quality", "security", "vulnerability"),
+    "shared.skills.lint.LintSkill": ("lint", "quality", "security", "vulnerability"),
 }
 """The skills a specialist may have, with the words that call for them. Not among them: what speaks to people
 or to the future on somebody's behalf (mail, reminders, the calendar)."""
@@ -82,10 +82,10 @@ def check_profile(profile: Profile) -> str:
     """Why ``profile`` can be no specialist's, in a sentence; empty where it can."""
     if not NAME.fullmatch(profile.name):
         return f"its name {profile.name!r} is not {PREFIX!r} and up to 40 letters, digits or dashes"
-    if foreign := [path for path in profile.mixins if path not in SKILLS]:
+    if foreign := [path for path in profile.skills if path not in SKILLS]:
         return f"it names the skill {foreign[0]!r}, which a specialist may not have"
-    if len(profile.mixins) > MAX_SKILLS:
-        return f"it has {len(profile.mixins)} skills, and {MAX_SKILLS} are allowed"
+    if len(profile.skills) > MAX_SKILLS:
+        return f"it has {len(profile.skills)} skills, and {MAX_SKILLS} are allowed"
     if unknown := set(profile.options) - OPTIONS:
         return f"its option {min(unknown)!r} is not one of {', '.join(sorted(OPTIONS))}"
     texts = (profile.description, profile.instructions, profile.prompt, *map(str, profile.options.values()))

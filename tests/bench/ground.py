@@ -19,7 +19,7 @@ from services.cli.roster import load_roster
 from services.cli.server import NatsServer
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Task, generate_id
 from tests.bench.machine import cpu_seconds
 from tests.flow.conftest import ROOT, Office, eventually
@@ -119,7 +119,7 @@ class OfficeLane(Lane):
         tasks = [noop_task(f"n{self._serial + number}") for number in range(count)]
         self._serial += count
         user = self.ground.office.user
-        await commit_all(user, [entry for task in tasks for entry in pending(task, subjects.USER)])
+        await commit_all(user, [entry for task in tasks for entry in submission_entries(task, subjects.USER)])
 
 
 class RivalLane(Lane):

@@ -6,8 +6,8 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import TaskChanged, TaskResult, TaskStatus, generate_id
 from tests.bench.ground import commit_all, noop_task
 
@@ -35,7 +35,7 @@ async def write_history(bus: Bus, count: int) -> None:
 def _life() -> Iterator[Entry]:
     """What one task leaves behind: as many messages of the same size, all under its requester's name."""
     task = msgspec.structs.replace(noop_task(MARK, REQUESTER), assignee=ASSIGNEE)
-    yield from pending(task, REQUESTER)
+    yield from submission_entries(task, REQUESTER)
     state = subjects.state(ASSIGNEE, REQUESTER, MARK)
     begun = msgspec.structs.replace(task, status=TaskStatus.IN_PROGRESS)
     yield seal(state, TaskChanged(task=begun, worker="0" * 12, attempt=1))

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import AgentReport, Task, TaskResult, decode
 from tests.bench.ground import NOOP, PATIENCE, SIZE, Ground, RivalLane, noop_task, open_ground
 from tests.bench.hops import Mark, Trace, took, trace_goal, trace_task, typical_hops
@@ -82,7 +82,7 @@ class Mailbox:
         """Hand out a task and wait for its result."""
         arrived = self._expect(task.task_id)
         begun = time.time()
-        await self._bus.commit(pending(task, subjects.USER))
+        await self._bus.commit(submission_entries(task, subjects.USER))
         return [Mark("begun", begun), Mark("received", await arrived)]
 
     async def commit_two(self, name: str) -> float:

@@ -14,9 +14,8 @@ import msgspec
 from services.nexus.__main__ import Nexus
 from shared import settings, subjects
 from shared.agent.base import Agent
-from shared.agent.composition import compose
 from shared.agent.process import AgentProcess as Desk
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskChanged, TaskStatus
 from shared.memory import Memory
 from shared.tasks.profile import Profile, load_profile
@@ -55,7 +54,7 @@ class Ground:
 
     def __init__(self, office: AgentProcess, nexus: Nexus) -> None:
         self.office, self.nexus = office, nexus
-        self.memory = Memory(nexus.bus)
+        self.memory = Memory(nexus.context.bus)
 
     async def brief(self) -> None:
         """The morning briefing, from the task to its result."""
@@ -68,7 +67,7 @@ class Ground:
             context={"action": "brief_morning"},
         )
         user = self.office.user
-        await user.commit(pending(task, subjects.USER))
+        await user.commit(submission_entries(task, subjects.USER))
         subject = subjects.state(task.assignee, task.requester, task.task_id)
         while True:
             stored = await user.last(subjects.OFFICE, subject)
@@ -102,7 +101,7 @@ async def open_ground() -> AsyncIterator[Ground]:
             profile = load_profile(ROOT / "services" / "nexus" / "profile.yaml")
             for agent_class, its in ((NightWorker, CORTEX), (Discoverer, FRONTIER)):
                 await _join(office, ends, agent_class, its)
-            nexus = await _join(office, ends, compose(Nexus, profile), profile)
+            nexus = await _join(office, ends, Nexus, profile)
             yield Ground(office, nexus)
 
 

@@ -13,15 +13,15 @@ from typing import Any
 from shared import subjects
 from shared.agent.base import Agent
 from shared.bus import Entry
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Task, generate_id
 from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
 from shared.reasoning.arguments import Proposal
 from shared.reasoning.limits import Caps
 from shared.reasoning.loop import AgentLoop
 from shared.reasoning.ports import Checkpoint
-from shared.reasoning.tools import Toolbox, bind
-from shared.tasks.actions import register_action
+from shared.reasoning.tools import Toolbox
+from shared.tasks.actions import ActionRegistry, Bound, register_action
 from shared.tasks.profile import Profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
@@ -33,6 +33,12 @@ STEP = at_most(2.0)
 """Milliseconds of a step."""
 BARE = "the brain and the action called bare"
 COMMITS = "two bare commits"
+
+
+def bound(owner: object) -> dict[str, Bound]:
+    actions = ActionRegistry("test")
+    actions.register(owner)
+    return actions.select()
 
 
 class Adder(Agent):
@@ -59,7 +65,7 @@ class Scripted:
     def __init__(self, steps: int, words: bool) -> None:
         self.steps, self.words, self.said = steps, words, 0
 
-    async def think(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
         """The next call."""
         self.said += 1
         if self.said > self.steps:
@@ -69,7 +75,7 @@ class Scripted:
         arguments = json.dumps({"a": self.said, "b": 1})
         return _thought(ToolCall(id=f"c{self.said}", name="add", arguments=arguments))
 
-    async def propose(self, messages: Sequence[Message], kind: Any) -> tuple[Any, Usage]:
+    async def ask_small_model_for(self, messages: Sequence[Message], kind: Any) -> tuple[Any, Usage]:
         """The numbers of the last thought."""
         return Proposal(status="READY", params={"a": self.said, "b": 1}), Usage(calls=1)
 
@@ -105,7 +111,7 @@ async def measure(plan: Plan) -> list[Row]:
 
 
 async def _loop(steps: int, words: bool) -> float:
-    micro = AgentLoop(Scripted(steps, words), Toolbox(bind(Desk())), Caps(steps=steps + 1), Nowhere())
+    micro = AgentLoop(Scripted(steps, words), Toolbox(bound(Desk())), Caps(steps=steps + 1), Nowhere())
     return await _time(lambda: micro.run("Add"), steps)
 
 
@@ -114,7 +120,7 @@ async def _bare(steps: int, words: bool) -> float:
 
     async def call() -> None:
         for number in range(steps):
-            await brain.think((), ())
+            await brain.ask_model((), ())
             await desk.add(number, 1)
 
     return await _time(call, steps)
@@ -143,7 +149,7 @@ async def _stored(steps: int, rounds: int) -> Row:
 
 async def _task(team: Team, task_id: str) -> None:
     task = Task(task_id=task_id, text="Add", assignee="adder", requester=subjects.USER)
-    await team.user.commit(pending(task, subjects.USER))
+    await team.user.commit(submission_entries(task, subjects.USER))
     await team.result("adder", subjects.USER, task_id)
 
 

@@ -5,7 +5,8 @@ import contextlib
 
 from shared import subjects
 from shared.bus import Delivery
-from shared.bus.claim import Claim, claim, pending
+from shared.bus.claim import Claim, claim
+from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskChanged
 from tests.bus.conftest import TestOffice, eventually
 
@@ -21,7 +22,7 @@ async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(office
 
     await office.consume(bus, handle)
     task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
-    await conductor.commit(pending(task, "conductor"))
+    await conductor.commit(submission_entries(task, "conductor"))
     await eventually(lambda: bool(claims))
     for turns in range(12):
         note = asyncio.create_task(claims[0].note(f"note {turns}"))

@@ -7,8 +7,9 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Delivery
-from shared.bus.claim import claim, pending
+from shared.bus.claim import claim
 from shared.bus.entry import Entry, seal
+from shared.bus.records import submission_entries
 from shared.contracts import Email, Task
 from shared.errors import BusError, Conflict, NoRoom
 from tests.bus.conftest import TestOffice, environment, eventually
@@ -168,7 +169,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
             subjects.OFFICE, "engineer", handle, bury, concurrency=2, ack_wait=1, max_attempts=1
         )
         task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
-        await conductor.commit(pending(task, "conductor"))
+        await conductor.commit(submission_entries(task, "conductor"))
         await claimed.wait()
         await conductor.commit([Entry("mail.engineer.conductor", b"hello", "question")])
         with pytest.raises(NoRoom, match="no room"):

@@ -7,9 +7,9 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.claim import pending
 from shared.bus.entry import Entry, seal
 from shared.bus.identity import rights_of
+from shared.bus.records import submission_entries
 from shared.contracts import Email, Task, TaskChanged
 from shared.errors import BusError, BusUnavailable, Denied
 from tests.bus.conftest import TestOffice, eventually
@@ -123,7 +123,9 @@ async def test_reply_subjects_cannot_carry_a_forgery(office: TestOffice) -> None
     mine = subjects.state("engineer", "conductor", "t1")
     await engineer.commit([Entry(mine, forged.to_json(), "planted")])
     await conductor.commit(
-        pending(Task(task_id="t2", text="real", assignee="engineer", requester="conductor"), "conductor")
+        submission_entries(
+            Task(task_id="t2", text="real", assignee="engineer", requester="conductor"), "conductor"
+        )
     )
     client = engineer._client
     for request, payload in [
@@ -149,7 +151,7 @@ async def test_reply_subjects_cannot_carry_a_forgery(office: TestOffice) -> None
 async def test_two_parties_share_a_task_record_and_nobody_else_touches_it(office: TestOffice) -> None:
     conductor, engineer, critic = [await office.connect(name) for name in ("conductor", "engineer", "critic")]
     task = Task(task_id="t1", text="work", assignee="engineer", requester="conductor")
-    await conductor.commit(pending(task, "conductor"))
+    await conductor.commit(submission_entries(task, "conductor"))
     subject = subjects.state("engineer", "conductor", "t1")
     assert (await engineer.last(subjects.OFFICE, subject)) is not None
     assert (await conductor.last(subjects.OFFICE, subject)) is not None

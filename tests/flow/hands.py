@@ -7,11 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from shared.agent.base import Agent
-from shared.agent.composition import compose
 from shared.contracts import CommandVerdict, Task
 from shared.sandbox.policy import Ruling
 from shared.settings import Settings
-from shared.tasks.actions import Outcome, perform
+from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
 from shared.tasks.profile import Profile
 
@@ -19,7 +18,7 @@ SKILLS = ("files.Files", "shell.Shell", "git.Git", "python.Python", "lint.Lint")
 PROFILE = Profile(
     name="hand",
     description="Has the skills of the hands",
-    mixins=tuple(f"shared.skills.{name}SkillMixin" for name in SKILLS),
+    skills=tuple(f"shared.skills.{name}Skill" for name in SKILLS),
 )
 
 
@@ -45,12 +44,12 @@ class Hand:
 
     def __init__(self, folder: Path) -> None:
         self.settings = Settings(state_dir=folder / "state", command_timeout=20)
-        self.agent = compose(Agent, PROFILE)(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
+        self.agent = Agent(PROFILE, self.settings, SimpleNamespace())  # type: ignore[arg-type]
         self.workspace = self.settings.workspaces / "goal_1"
         self.asked: list[str] = []
         self.verdict = CommandVerdict.ALLOW
-        self.agent.judge = self._judge  # type: ignore[method-assign]
-        self.agent.ask_approval = self._ask  # type: ignore[method-assign]
+        self.agent.context.judge_command = self._judge  # type: ignore[method-assign]
+        self.agent.context.approvals.require = self._ask  # type: ignore[method-assign]
         self.journal = Journal()
 
     async def _judge(self, command: str, workspace: str = "") -> Ruling:
@@ -63,6 +62,6 @@ class Hand:
         """Perform an action as a task's."""
         token = current_task.set(TaskContext(self.journal))  # type: ignore[arg-type]
         try:
-            return await perform(self.agent, self.agent.actions[name], params)
+            return await self.agent.context.actions.perform(name, params)
         finally:
             current_task.reset(token)

@@ -7,8 +7,9 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.bus.claim import Claim, pending
+from shared.bus.claim import Claim
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import (
     AgentReport,
     DeadLetter,
@@ -60,7 +61,9 @@ class StandIn:
             started_at=generate_iso_timestamp(),
         )
         self._change(tasks=(task,), status=TaskStatus.IN_PROGRESS)
-        await self._record(OfficeState.EXECUTING, OfficeState.PLANNING, *pending(self.task, "conductor"))
+        await self._record(
+            OfficeState.EXECUTING, OfficeState.PLANNING, *submission_entries(self.task, "conductor")
+        )
 
     async def claim(self, note: str) -> Claim:
         claim = await claim_task(self._scout, self.task)

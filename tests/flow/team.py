@@ -14,8 +14,8 @@ from shared import settings, subjects
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
 from shared.bus import Bus
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import Envelope, Task, TaskChanged, TaskResult, generate_task_id
 from shared.settings import Settings
 from shared.tasks.profile import Profile
@@ -67,7 +67,7 @@ class Team:
             requester=subjects.USER,
             context={"action": action, "params": params},
         )
-        await self.user.commit(pending(task, subjects.USER))
+        await self.user.commit(submission_entries(task, subjects.USER))
         return await self.result(task.assignee, task.requester, task.task_id)
 
     async def result(self, assignee: str, requester: str, task_id: str) -> TaskResult:

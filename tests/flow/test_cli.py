@@ -18,8 +18,8 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import (
     CancelGoal,
     OfficeState,
@@ -313,7 +313,7 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Off
             assignee="engineer",
             requester="scout",
         )
-        await conductor._scout.commit(pending(part, "scout"))
+        await conductor._scout.commit(submission_entries(part, "scout"))
         done_part = await claim_task(engineer, part)
         await done_part.settle(result_of(part, "engineer", "7 files"))
         await conductor.finish_task(claim)
@@ -408,7 +408,9 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
         for scout in scouts:
             await _show_presence(scout, load=1, concurrency=4, handled=5)
         await conductor.commit(
-            pending(Task(task_id="t1", text="x", assignee="scout", requester="conductor"), "conductor")
+            submission_entries(
+                Task(task_id="t1", text="x", assignee="scout", requester="conductor"), "conductor"
+            )
         )
         await bury(scouts[0], "mail.scout.nexus", 1, b"?", "nobody reads this")
         board = StateChanged(

@@ -11,7 +11,7 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Email, Task, TaskChanged, TaskStatus, generate_task_id
 from tests.conftest import OfficeServer
 from tests.flow.stand_in import bury, claim_task, result_of
@@ -51,7 +51,7 @@ async def hand_out(conductor: Bus) -> tuple[Task, int]:
     task = Task(
         task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor", goal_id="g1"
     )
-    return task, (await conductor.commit(pending(task, "conductor")))[1]
+    return task, (await conductor.commit(submission_entries(task, "conductor")))[1]
 
 
 async def test_a_letter_is_listed_shown_and_sent_again(office_server: OfficeServer) -> None:

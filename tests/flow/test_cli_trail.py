@@ -16,8 +16,8 @@ from services.cli.trail import Copy, Gap, Tail
 from services.cli.verification import verify_copies
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.claim import pending
 from shared.bus.provision import provision
+from shared.bus.records import submission_entries
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
 from tests.conftest import ROOT, OfficeServer
 
@@ -108,7 +108,7 @@ async def test_the_tail_can_be_narrowed(office_server: OfficeServer) -> None:
     async with office_server.connect("conductor") as conductor, office_server.connect("scout") as scout:
         await write(scout, "conductor", "Good morning")
         await write(scout, "conductor", "About the goal", goal_id=goal_id)
-        seqs = await conductor.commit(pending(task, "conductor"))
+        seqs = await conductor.commit(submission_entries(task, "conductor"))
         await copied(office_server, subjects.OFFICE, seqs[-1])
     stored = ("--since", "1h", "--no-follow", "--json")
     by_task = await _lines(office_server, *stored, "--task", task_id)

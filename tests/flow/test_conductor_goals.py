@@ -54,7 +54,7 @@ class Planned(Conductor):
     async def on_start(self) -> None:
         await super().on_start()
         self.playbooks = {name: _playbook(name, tasks) for name, tasks in PLANS.items()}
-        self.planner = Planner(self.playbooks, self.memory)
+        self.planner = Planner(self.playbooks, self.context.memory)
 
 
 def _playbook(name: str, tasks: Mapping[str, tuple[str, ...]]) -> Playbook:
@@ -88,7 +88,7 @@ class Worker(Agent):
         """The outcome the test chose."""
         await self.gate.wait()
         self.done.append(name)
-        self.contexts[name] = self.job.task.context
+        self.contexts[name] = self.context.task.context
         return self.ways.get(name, lambda: Outcome(output=f"{name} is done"))()
 
 
@@ -471,7 +471,7 @@ async def test_a_conductor_that_comes_back_knows_what_goes_on(stage: Stage) -> N
     await posted(stage, lambda board: board.active)
     conductor = stage.team.offices[0].agent
     await stage.team.leave(conductor)
-    await stage.team.join(Planned, conductor.profile)
+    await stage.team.join(Planned, conductor.context.profile)
     board = await posted(stage, lambda board: board.sender)
     assert board.active == {"g1": OfficeState.EXECUTING}
     stage.worker.gate.set()

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from shared import subjects
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Node, Task, TaskChanged, TaskResult, generate_task_id
 from shared.memory import Memory
 from tests.flow.conftest import Office, eventually_async
@@ -51,7 +51,7 @@ async def work_out(office: Office, text: str) -> TaskResult:
         requester="user",
         context={"mode": "cognitive"},
     )
-    await office.user.commit(pending(task, subjects.USER))
+    await office.user.commit(submission_entries(task, subjects.USER))
     found: list[TaskResult] = []
 
     async def ended() -> bool:

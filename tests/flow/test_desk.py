@@ -150,7 +150,7 @@ async def test_a_race_that_an_action_lost_is_no_lost_claim(team: Team, clerk: Cl
 
 async def test_what_a_service_refused_fails_the_task_and_tells_what_it_took(team: Team, clerk: Clerk) -> None:
     async def think_and_be_refused() -> None:
-        clerk.job.count(Usage(input_tokens=7, calls=1))
+        clerk.context.current_task.count_usage(Usage(input_tokens=7, calls=1))
         raise Refused("too long a title")
 
     clerk.way = think_and_be_refused
@@ -194,11 +194,11 @@ async def test_a_task_taken_back_is_stopped(
     team: Team, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workbench, "WATCH_CLAIMS", 0.05)
-    team.offices[0].agent.spawn(team.offices[0]._workbench.watch_claims())
+    team.offices[0].agent.context.spawn(team.offices[0]._executor.watch_claims())
     stopped = asyncio.Event()
 
     async def way() -> None:
-        await take_back(team.user, clerk.job.task.task_id)
+        await take_back(team.user, clerk.context.current_task.task.task_id)
         try:
             await asyncio.sleep(60)
         finally:

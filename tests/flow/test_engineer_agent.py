@@ -14,7 +14,7 @@ from services.engineer.__main__ import Engineer
 from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.tasks.actions import collect_actions, perform
+from shared.tasks.actions import collect_actions
 from shared.tasks.context import TaskContext, current_task
 from shared.tasks.profile import load_profile
 
@@ -69,7 +69,7 @@ def repo(tmp_path):
 
 
 async def call(engineer: Engineer, name: str, **params: Any):
-    return await perform(engineer, engineer.actions[name], params)
+    return await engineer.context.actions.perform(name, params)
 
 
 async def test_runs_tests_and_journals_it(engineer, journal, repo, tmp_path):
@@ -133,6 +133,6 @@ async def test_old_working_copies_are_removed_at_the_start(engineer, tmp_path):
 
 
 def test_the_profile_and_the_actions_fit(engineer):
-    assert engineer.profile.name == "engineer"
+    assert engineer.context.profile.name == "engineer"
     own = {"copy_project", "git_log", "git_status", "read_history", "run_tests", "test_changes", "try_patch"}
     assert own <= set(collect_actions(engineer))

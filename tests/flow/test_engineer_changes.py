@@ -10,12 +10,11 @@ import pytest
 
 from services.engineer.__main__ import Engineer
 from shared.agent.base import Agent
-from shared.agent.composition import compose
 from shared.contracts import CommandVerdict, TestRun
 from shared.errors import ActionError
 from shared.sandbox.policy import Ruling
 from shared.settings import Settings
-from shared.tasks.actions import Outcome, perform
+from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
 from shared.tasks.profile import load_profile
 from tests.flow.hands import Journal
@@ -43,9 +42,9 @@ async def allow(command: str, workspace: str = "") -> Ruling:
 @pytest.fixture
 def engineer(tmp_path: Path) -> Engineer:
     settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
-    made = compose(Engineer, PROFILE)(PROFILE, settings, SimpleNamespace())  # type: ignore[arg-type]
+    made = Engineer(PROFILE, settings, SimpleNamespace())  # type: ignore[arg-type]
     assert isinstance(made, Engineer)
-    made.judge = allow  # type: ignore[method-assign]
+    made.context.judge_command = allow  # type: ignore[method-assign]
     return made
 
 
@@ -73,7 +72,7 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 async def call(engineer: Engineer, name: str, **params: object) -> Outcome:
-    return await perform(engineer, engineer.actions[name], params)
+    return await engineer.context.actions.perform(name, params)
 
 
 def state_of(folder: Path) -> dict[str, bytes]:
@@ -92,7 +91,7 @@ async def test_a_patch_is_tried_on_a_copy(engineer: Engineer, journal: Journal, 
         await call(engineer, "try_patch", repo=str(project), patch=FIX.replace("calc.py", "none.py"))
     with pytest.raises(ActionError, match="patch is empty"):
         await call(engineer, "try_patch", repo=str(project), patch=" \n")
-    assert not list(engineer.settings.workspaces.glob("*.copies"))
+    assert not list(engineer.context.settings.workspaces.glob("*.copies"))
 
 
 async def test_open_work_ends_with_a_patch_and_what_was_run(
@@ -143,7 +142,7 @@ async def test_a_task_that_fails_leaves_what_it_changed_as_partial(
     monkeypatch.setattr(Agent, "on_task", work)
     with pytest.raises(ActionError, match=r"3 steps\. Unfinished: /.+/calc\.patch\. The workspace is /"):
         await engineer.on_task(journal.task)
-    (patch,) = engineer.settings.outputs.glob("*/changes/task_1/partial/calc.patch")
+    (patch,) = engineer.context.settings.outputs.glob("*/changes/task_1/partial/calc.patch")
     assert "+    return a + b" in patch.read_text()
 
 
@@ -223,7 +222,7 @@ async def test_what_the_policy_guards_is_not_copied(
             committed.extend(entries)
 
     settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
-    engineer = compose(Engineer, PROFILE)(PROFILE, settings, Bus())  # type: ignore[arg-type]
+    engineer = Engineer(PROFILE, settings, Bus())  # type: ignore[arg-type]
     assert isinstance(engineer, Engineer)
     secrets = tmp_path / ".ssh"
     secrets.mkdir()
@@ -234,7 +233,7 @@ async def test_what_the_policy_guards_is_not_copied(
             with pytest.raises(ActionError, match=r"secret\.file|no folder that can be copied"):
                 await call(engineer, action, repo=path, **more)
     assert committed
-    assert list(engineer.settings.workspaces.glob("*/*")) == []
+    assert list(engineer.context.settings.workspaces.glob("*/*")) == []
 
 
 async def test_a_report_swapped_for_a_pipe_or_a_link_is_not_read(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shared import subjects
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import CancelGoal, DeadLetter, Task, TaskChanged, TaskStatus
 from tests.flow.conftest import Office, eventually_async
 
@@ -27,11 +27,11 @@ class Slow(Agent):
     @register_action("Append a line after some seconds", {"path": "the file", "seconds": "how long it takes"})
     async def append(self, path: str, seconds: float = 0.0) -> str:
         await asyncio.sleep(seconds)
-        return f"attempt {self.job.attempt}"
+        return f"attempt {self.context.current_task.attempt}"
 
     @register_action("Do something that must not be done twice", {"path": "its file", "seconds": "how long"})
     async def pay(self, path: str, seconds: float = 0.0) -> str:
-        async with self.effect("pay the bill"):
+        async with self.context.effect("pay the bill"):
             with open(path, "a") as file:
                 file.write("paid\\n")
             await asyncio.sleep(seconds)
@@ -89,7 +89,7 @@ async def ended(office: Office) -> bool:
 
 
 async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office, tmp_path: Path) -> None:
-    await office.user.commit(pending(task("append", tmp_path / "f", 1.0), "user"))
+    await office.user.commit(submission_entries(task("append", tmp_path / "f", 1.0), "user"))
     await eventually_async(lambda: in_progress(office))
     office.signal("slow", signal.SIGSTOP)
     office.start("slow", "-2")
@@ -105,7 +105,7 @@ async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office,
 
 
 async def test_a_killed_agent_s_task_is_done_by_the_next(office: Office, tmp_path: Path) -> None:
-    await office.user.commit(pending(task("append", tmp_path / "f", 1.0), "user"))
+    await office.user.commit(submission_entries(task("append", tmp_path / "f", 1.0), "user"))
     await eventually_async(lambda: in_progress(office))
     office.kill("slow")
     office.start("slow")
@@ -116,7 +116,7 @@ async def test_a_killed_agent_s_task_is_done_by_the_next(office: Office, tmp_pat
 
 async def test_an_interrupted_effect_is_reported_and_not_repeated(office: Office, tmp_path: Path) -> None:
     bill = tmp_path / "bill"
-    await office.user.commit(pending(task("pay", bill, 30.0), "user"))
+    await office.user.commit(submission_entries(task("pay", bill, 30.0), "user"))
     await eventually_async(lambda: asyncio.to_thread(bill.exists))
     office.kill("slow")
     office.start("slow")
@@ -133,7 +133,7 @@ async def test_an_interrupted_effect_is_reported_and_not_repeated(office: Office
 async def test_a_task_that_kills_its_agent_every_time_is_buried_and_fails(
     office: Office, tmp_path: Path
 ) -> None:
-    await office.user.commit(pending(task("append", tmp_path / "f", 60.0), "user"))
+    await office.user.commit(submission_entries(task("append", tmp_path / "f", 60.0), "user"))
     for attempt in range(1, 4):
         await eventually_async(lambda n=attempt: at_attempt(office, n), 20)
         office.kill("slow")
@@ -154,7 +154,7 @@ async def test_a_deadline_ends_a_task_as_timeout(office: Office, tmp_path: Path)
     from datetime import UTC, datetime, timedelta
 
     soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
-    await office.user.commit(pending(task("append", tmp_path / "f", 60.0, deadline=soon), "user"))
+    await office.user.commit(submission_entries(task("append", tmp_path / "f", 60.0, deadline=soon), "user"))
     await eventually_async(lambda: ended(office), 10)
     assert (await record(office)).task.status is TaskStatus.TIMEOUT
 

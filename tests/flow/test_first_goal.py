@@ -78,7 +78,7 @@ class Sloppy(Agent):
 
     @register_action("Answer in the end", {})
     async def answer(self) -> Outcome:
-        told = self.job.task.context.get("feedback", ())
+        told = self.context.task.context.get("feedback", ())
         return Outcome(output=f"42, since I was told: {told[0]}" if told else "")
 
     @register_action("Never answer", {})

@@ -15,7 +15,7 @@ from services.frontier.__main__ import Frontier
 from services.frontier.ledger import Ledger
 from services.memory.__main__ import MemoryService
 from services.memory.model import fetch
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import (
     AgentReport,
     DiscoveryResult,
@@ -290,7 +290,7 @@ async def rate(team: Team, title: str) -> dict[str, float]:
 async def work(team: Team, assignee: str, text: str) -> TaskResult:
     """Have ``assignee`` do a task that names no action, as a task of a person."""
     task = Task(task_id=generate_task_id(), text=text, assignee=assignee, requester="user")
-    await team.user.commit(pending(task, "user"))
+    await team.user.commit(submission_entries(task, "user"))
     return await team.result(assignee, "user", task.task_id)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared import subjects
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
 from tests.flow.conftest import Office, eventually
 from tests.flow.discovery_site import PAPERS, RSS, Site, site
@@ -32,7 +32,7 @@ async def hand_out(office: Office, action: str, **params: object) -> Task:
         requester="user",
         context={"action": action, "params": params},
     )
-    await office.user.commit(pending(task, "user"))
+    await office.user.commit(submission_entries(task, "user"))
     return task
 
 

@@ -50,8 +50,8 @@ async def test_a_letter_that_comes_again_is_answered_once_and_not_buried(tmp_pat
     async with team_of(tmp_path, [{"replies": [says("Heard.")]}]) as team:
         letter = await write(team, "Hear")
         assert (await answer_to(team, letter)).body == "Heard."
-        agent = team.offices[0].agent
-        assert await agent.receive_letter(letter) == []
+        threads = team.offices[0].agent.context.threads
+        assert await threads.open_email(letter) == []
         assert await letters_of(team, "dead.>") == []
 
 

@@ -13,8 +13,7 @@ import yaml
 
 from services.nexus.__main__ import Nexus
 from shared import subjects
-from shared.agent.composition import compose
-from shared.bus.claim import pending
+from shared.bus.records import submission_entries
 from shared.contracts import Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
 from shared.tasks.profile import load_profile
 from tests.flow.team import Team, open_team
@@ -37,7 +36,7 @@ def desk(tmp_path: Path) -> Desk:
         brain = {"MAILROOM_BRAIN": f"scripted:{path}", **environment}
         async with open_team(tmp_path, ["nexus", "memory", "conductor"], **brain) as team:
             await remember(team)
-            await team.join(compose(Nexus, NEXUS), NEXUS)
+            await team.join(Nexus, NEXUS)
             yield team
 
     return open_desk
@@ -232,7 +231,7 @@ async def test_a_letter_about_reminders_sets_them_without_the_model(desk: Desk) 
 async def work(team: Team, text: str) -> str:
     """What comes of a task in words."""
     task = Task(task_id=generate_task_id(), text=text, assignee="nexus", requester="user")
-    await team.user.commit(pending(task, "user"))
+    await team.user.commit(submission_entries(task, "user"))
     return (await team.result("nexus", "user", task.task_id)).output
 
 

@@ -15,7 +15,6 @@ from services.nexus.__main__ import Nexus
 from services.nexus.book import set_timer
 from services.nexus.reminders import to_wire
 from shared import subjects
-from shared.agent.composition import compose
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders
 from shared.errors import ConfigError
@@ -57,7 +56,7 @@ async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
 
 async def join(team: Team, **options: Any) -> Any:
     profile = msgspec.structs.replace(NEXUS, options={**NEXUS.options, **options})
-    return await team.join(compose(Nexus, profile), profile)
+    return await team.join(Nexus, profile)
 
 
 async def staff(team: Team) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from shared import subjects
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import Question, Response, Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
 from tests.flow.conftest import Office, eventually_async
 from tests.flow.discovery_site import Site, site
@@ -41,7 +41,7 @@ async def perform(office: Office, action: str, task_id: str = "", **params: Any)
         requester="user",
         context={"action": action, "params": params},
     )
-    await office.user.commit(pending(task, "user"))
+    await office.user.commit(submission_entries(task, "user"))
     return await result_of(office, task.task_id)
 
 
@@ -120,7 +120,7 @@ async def test_a_briefing_that_was_killed_in_the_middle_is_finished(pair: Office
         requester="user",
         context={"action": "brief_morning", "params": {}},
     )
-    await pair.user.commit(pending(task, "user"))
+    await pair.user.commit(submission_entries(task, "user"))
     await asyncio.sleep(0.6)
     pair.kill("nexus")
     pair.start("nexus")

@@ -14,7 +14,6 @@ from services.nexus.__main__ import Nexus
 from services.nexus.book import set_timer
 from services.nexus.reminders import MOST_OPEN, to_wire
 from shared import subjects
-from shared.agent.composition import compose
 from shared.bus.entry import seal
 from shared.contracts import (
     Email,
@@ -42,7 +41,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 
 async def join(team: Team) -> Any:
-    return await team.join(compose(Nexus, NEXUS), NEXUS)
+    return await team.join(Nexus, NEXUS)
 
 
 async def recorded(team: Team) -> dict[str, Reminder]:
@@ -161,7 +160,7 @@ async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team
     await eventually_async(told)
     for count in (1, 2):
         due = ReminderDue(sender="nexus", recipient="nexus", reminder_id="rrun", count=count)
-        await set_timer(nexus.bus, f"again{count}", due, datetime.now(UTC))
+        await set_timer(nexus.context.bus, f"again{count}", due, datetime.now(UTC))
     await asyncio.sleep(0.5)
     (letter,) = await reminded(team, "run")
     assert "It comes late" in letter["body"]
@@ -187,7 +186,7 @@ async def test_a_timer_that_goes_off_twice_or_for_an_earlier_setting_tells_once(
     await stands(team, "tea", ReminderStatus.FIRED)
     for count in (1, 1, 2, 7):
         due = ReminderDue(sender="nexus", recipient="nexus", reminder_id=reminder_id, count=count)
-        await set_timer(nexus.bus, f"again{count}", due, datetime.now(UTC))
+        await set_timer(nexus.context.bus, f"again{count}", due, datetime.now(UTC))
     await asyncio.sleep(1.2)
     assert len(await reminded(team, "tea")) == 1
 

@@ -18,9 +18,9 @@ import pytest_asyncio
 from shared import subjects
 from shared.agent.process import CONNECT_WAIT, HEARTBEAT, package_version
 from shared.bus import Bus
-from shared.bus.claim import pending
 from shared.bus.entry import seal
 from shared.bus.identity import ensure_keys
+from shared.bus.records import submission_entries
 from shared.contracts import Presence, Task, TaskChanged, TaskResult, TaskStatus
 from tests.flow.conftest import ROOT, Office, eventually_async
 
@@ -41,7 +41,7 @@ class Clerk(Agent):
     @register_action("Say something", {{"text": "what", "seconds": "after how long"}})
     async def say(self, text: str, seconds: float = 0.0) -> Outcome:
         await asyncio.sleep(seconds)
-        return Outcome(output=text, data={{"pid": os.getpid(), "attempt": self.job.attempt}})
+        return Outcome(output=text, data={{"pid": os.getpid(), "attempt": self.context.current_task.attempt}})
 
 if __name__ == "__main__":
     run(Clerk, __file__)
@@ -54,13 +54,14 @@ class Boss(Agent):
 
     @register_action("Have things said", {{"texts": "what", "seconds": "how long each takes"}})
     async def have_said(self, texts: list[str], seconds: float = 0.0) -> Outcome:
-        said = [await self.delegate("clerk", t, "say", {{"text": t, "seconds": seconds}}) for t in texts]
-        told = {{"pid": os.getpid(), "attempt": self.job.attempt, "ids": [one.task_id for one in said]}}
+        run, attempt = self.context.delegation.run, self.context.current_task.attempt
+        said = [await run("clerk", t, "say", {{"text": t, "seconds": seconds}}) for t in texts]
+        told = {{"pid": os.getpid(), "attempt": attempt, "ids": [one.task_id for one in said]}}
         return Outcome(output=" ".join(one.output for one in said), data=told)
 
     @register_action("Have something done that cannot be done")
     async def have_burnt(self) -> str:
-        result = await self.delegate("clerk", "burn it", "burn")
+        result = await self.context.delegation.run("clerk", "burn it", "burn")
         return f"{{result.status}}: {{result.error_message}}"
 
 if __name__ == "__main__":
@@ -68,14 +69,15 @@ if __name__ == "__main__":
 '''
 
 SKILL = '''
+from shared.skills.skill import Skill
 from shared.tasks.actions import register_action
 
-class StampSkillMixin:
+class StampSkill(Skill):
     """A skill."""
 
     @register_action("Stamp a thing", {"thing": "what"})
     async def stamp(self, thing: str) -> str:
-        return f"{thing}, stamped by {self.profile.name}"
+        return f"{thing}, stamped by {self.context.profile.name}"
 '''
 
 AGENTS = {
@@ -83,7 +85,7 @@ AGENTS = {
     "boss": ("description: Delegates.\nconcurrency: 4\n", BOSS),
     "loner": ("description: Delegates, one thing at a time.\nconcurrency: 1\n", BOSS),
     "stamper": (
-        "description: Stamps.\ninstructions: Hand me a thing.\nmixins: [skill_of_the_test.StampSkillMixin]\n",
+        "description: Stamps.\ninstructions: Hand me a thing.\nskills: [skill_of_the_test.StampSkill]\n",
         "",
     ),
     "muser": ("description: Thinks.\nprompt: You muse.\n", ""),
@@ -146,7 +148,7 @@ def task(assignee: str, task_id: str, action: str = "", requester: str = "user",
 
 async def hand_out(bus: Bus, *tasks: Task) -> None:
     for one in tasks:
-        await bus.commit(pending(one, bus.name))
+        await bus.commit(submission_entries(one, bus.name))
 
 
 async def record(office: Office, assignee: str, task_id: str, requester: str = "user") -> TaskChanged | None:
@@ -483,7 +485,7 @@ async def test_a_profile_with_an_unknown_field(office: Office, tmp_path: Path) -
 
 
 async def test_a_skill_that_is_not_there(office: Office, tmp_path: Path) -> None:
-    path = write_profile(tmp_path, "mixins: [shared.skills.juggling.JugglingSkillMixin]")
+    path = write_profile(tmp_path, "skills: [shared.skills.juggling.JugglingSkill]")
     said = await asyncio.to_thread(sentence, program(office, "shared.agent.process", path))
     assert said.startswith("clerk: The profile of 'clerk' names the skill 'shared.skills.juggling.Juggling")
     assert "which does not exist: No module named" in said

@@ -257,7 +257,7 @@ async def test_what_needs_a_person_is_asked_for_first(hand: Hand) -> None:
     async def refuse(what: str, *, rule: str = "", why: str = "") -> None:
         raise NotApproved("A person refused it")
 
-    hand.agent.ask_approval = refuse  # type: ignore[method-assign]
+    hand.agent.context.approvals.require = refuse  # type: ignore[method-assign]
     with pytest.raises(NotApproved):
         await hand.call("run_shell", command="touch again")
     assert not (hand.workspace / "again").exists()

@@ -10,10 +10,9 @@ import yaml
 
 from services.engineer.__main__ import Engineer
 from shared import subjects
-from shared.agent.composition import compose
 from shared.bus import Bus
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskChanged, TaskResult, TaskStatus
 from shared.tasks.profile import load_profile
 from tests.flow.conftest import Office, eventually, eventually_async
@@ -37,7 +36,7 @@ def run_shell(task_id: str, command: str, goal_id: str = "goal_1") -> Task:
 
 
 async def hand_out(user: Bus, task: Task) -> None:
-    await user.commit(pending(task, subjects.USER))
+    await user.commit(submission_entries(task, subjects.USER))
 
 
 async def result_of(user: Bus, task_id: str, timeout: float = 30.0) -> TaskResult:
@@ -76,7 +75,7 @@ async def answer(user: Bus, request: ApprovalRequest, granted: bool) -> None:
 @pytest.fixture
 async def team(tmp_path: Path) -> AsyncIterator[Team]:
     async with open_team(tmp_path, ["engineer"], MAILROOM_APPROVAL_TIMEOUT="2.5") as opened:
-        await opened.join(compose(Engineer, PROFILE), PROFILE)
+        await opened.join(Engineer, PROFILE)
         yield opened
 
 

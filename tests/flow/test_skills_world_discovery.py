@@ -9,7 +9,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from shared.agent.base import Agent
-from shared.agent.composition import compose
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.news import drop_duplicates, parse_feed, plain_link, read_news, strip_markup
@@ -216,10 +215,10 @@ async def test_papers_news_and_pages_are_skills_that_a_profile_names(tmp_path: P
     profile = Profile(
         name="helper",
         description="Helps.",
-        mixins=(
-            "shared.skills.papers.PapersSkillMixin",
-            "shared.skills.news.NewsSkillMixin",
-            "shared.skills.web.WebSkillMixin",
+        skills=(
+            "shared.skills.papers.PapersSkill",
+            "shared.skills.news.NewsSkill",
+            "shared.skills.web.WebSkill",
         ),
     )
     moved = site.page("/moved", "", 302)
@@ -237,7 +236,7 @@ async def test_papers_news_and_pages_are_skills_that_a_profile_names(tmp_path: P
         "MAILROOM_PRIVATE_HOSTS": urlsplit(site.root).netloc,
     }
     async with open_team(tmp_path, ["helper"], **environment) as team:
-        await team.join(compose(Agent, profile), profile)
+        await team.join(Agent, profile)
         papers = await team.perform("helper", "find_papers", topic="attention", max_results=2)
         assert papers.evidence_refs == ("arxiv:1706.03762v7", "arxiv:cs/0112017v1")
         news = await team.perform("helper", "read_news", max_articles=1)

@@ -15,21 +15,20 @@ from shared.agent.base import Agent
 from shared.contracts import Task, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.documents import DocumentsSkillMixin, is_named, locate, read_document
+from shared.skills.documents import is_named, locate, read_document
 from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
 SETTINGS = Settings(state_dir=Path("/nonexistent/state"))
 
 
-class Reader(DocumentsSkillMixin, Agent):
-    """Reads documents."""
+PROFILE = Profile(name="reader", description="Reads.", skills=("shared.skills.documents.DocumentsSkill",))
 
 
 @pytest.fixture
 async def team(tmp_path: Path) -> AsyncIterator[Team]:
     async with open_team(tmp_path, ["reader"]) as team:
-        await team.join(Reader, Profile(name="reader", description="Reads."))
+        await team.join(Agent, PROFILE)
         yield team
 
 

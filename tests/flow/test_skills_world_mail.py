@@ -16,12 +16,12 @@ from shared.agent.base import Agent
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.skills.mail import MailSkillMixin, read_server, write_message
+from shared.skills.mail import read_server, write_message
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 from tests.flow.team import Team, open_team
 
-PROFILE = Profile(name="clerk", description="Writes mail.")
+PROFILE = Profile(name="clerk", description="Writes mail.", skills=("shared.skills.mail.MailSkill",))
 TEXT = "All 41 tests pass.\n.\nBye ✓\n"
 LETTER = {
     "recipient": "Ann@Example.org",
@@ -77,13 +77,13 @@ def smtp(inbox: Inbox) -> Iterator[str]:
     controller.stop()
 
 
-class Clerk(MailSkillMixin, Agent):
+class Clerk(Agent):
     """Sends letters; ``send_then_fall_over`` ends its first attempt in a crash after the letter went out."""
 
     @register_action("Send, and crash once", {})
     async def send_then_fall_over(self) -> Outcome:
-        outcome = await self.send_mail(**LETTER)
-        if self.job.attempt == 1:
+        outcome = await self.context.actions.perform("send_mail", LETTER)
+        if self.context.current_task.attempt == 1:
             raise RuntimeError("power cut")
         return outcome
 

@@ -103,7 +103,7 @@ async def test_a_specialist_is_made_works_at_once_comes_back_and_is_retired(
         assert "specialist-tax-law is at work" in made.answer
         page = await presence(bus, "specialist-tax-law")
         assert page is not None
-        assert "shared.skills.documents.DocumentsSkillMixin" in page.skills
+        assert "shared.skills.documents.DocumentsSkill" in page.skills
         assert "remember" in " ".join(page.actions)
 
         action = next(name for name in page.actions if "recall" in name or "search" in name)
@@ -213,7 +213,7 @@ async def test_a_plan_may_ask_for_a_specialist_and_give_it_a_task(
         assert page is not None
         assert (page.description, page.skills) == (
             "Knows bees.",
-            ("shared.skills.memory.MemorySkillMixin",),
+            ("shared.skills.memory.MemorySkill",),
         )
 
 
@@ -243,7 +243,7 @@ def write_evil(state_dir: Path) -> None:
     folder.mkdir()
     (folder / "__main__.py").write_text("raise SystemExit('run')")
     (folder / "profile.yaml").write_text(
-        "name: specialist-evil\ndescription: Evil.\nmixins: [os.path.join]\n"
+        "name: specialist-evil\ndescription: Evil.\nskills: [os.path.join]\n"
     )
 
 

@@ -19,7 +19,7 @@ from shared.tasks.specialists import Supervision, read_specialists, tell_supervi
 
 T = TypeVar("T")
 SEARCH, SHELL, MAIL = (
-    f"shared.skills.{module}.{module.title()}SkillMixin" for module in ("search", "shell", "mail")
+    f"shared.skills.{module}.{module.title()}Skill" for module in ("search", "shell", "mail")
 )
 
 
@@ -64,21 +64,21 @@ async def test_a_person_may_have_all_of_the_list_and_an_agent_what_it_has_itself
 ) -> None:
     words = "Searches, runs shell commands, writes mail"
     made = await factory(config, tmp_path)._make("Finding", words, "user")
-    assert {SEARCH, SHELL} < set(made.mixins)
-    assert MAIL not in made.mixins
+    assert {SEARCH, SHELL} < set(made.skills)
+    assert MAIL not in made.skills
     for asker, skills in {"nexus": (SEARCH,), "cortex": ()}.items():
         made = await factory(config, tmp_path)._make("Finding", words, asker)
-        assert made.mixins == skills
+        assert made.skills == skills
         assert read_specialists(config)[0][made.name] == made
 
 
 @pytest.mark.parametrize("wrong", [description("shell"), description("os.path.join"), description("mail")])
 async def test_a_model_cannot_give_it_more(config: Settings, tmp_path: Path, wrong: dict[str, Any]) -> None:
     made = await factory(config, tmp_path, wrong, description("search"))._make("Finding", "Finds", "nexus")
-    assert (made.mixins, made.description) == ((SEARCH,), "Finds.")
+    assert (made.skills, made.description) == ((SEARCH,), "Finds.")
     # one that insists is not asked any more
     made = await factory(config, tmp_path, wrong)._make("Finding", "Searches", "nexus")
-    assert (made.mixins, made.description) == ((SEARCH,), "Specialist for Finding.")
+    assert (made.skills, made.description) == ((SEARCH,), "Specialist for Finding.")
 
 
 async def test_nonsense_is_refused(config: Settings, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import yaml
 
 from shared import subjects
 from shared.agent.base import Agent
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import (
     ApprovalAnswer,
     Email,
@@ -48,8 +48,8 @@ class Worker(Agent):
 
     @register_action("Shout", {"word": "What"})
     async def shout(self, word: str) -> str:
-        await self.ask_approval(f"shout {word}", rule="noise", why="It is loud.")
-        async with self.effect(f"shout {word}"):
+        await self.context.approvals.require(f"shout {word}", rule="noise", why="It is loud.")
+        async with self.context.effect(f"shout {word}"):
             self.ran.append(word)
         return f"{word}!"
 
@@ -83,7 +83,7 @@ async def ask(team: Team, text: str, assignee: str = "worker", **context: Any) -
         requester=subjects.USER,
         context=context,
     )
-    await team.user.commit(pending(task, subjects.USER))
+    await team.user.commit(submission_entries(task, subjects.USER))
     return assignee, task.task_id
 
 
@@ -116,7 +116,7 @@ async def test_a_task_in_words_is_worked_out_and_what_it_took_is_told(tmp_path: 
         assert told.metadata["steps"] == 2
         assert told.metadata["usage"]["calls"] == 2
         day = told.created_at[:10]
-        stored = await team.offices[0].agent.bus.last(
+        stored = await team.offices[0].agent.context.bus.last(
             subjects.OFFICE, subjects.record("worker", "spending", day)
         )
         assert Spending.from_json(stored.data).calls == 2
@@ -230,7 +230,7 @@ class Splitter(Worker):
     @register_action("Do one half and have the other done")
     async def split(self) -> str:
         """Never anything."""
-        await asyncio.gather(self.delegate("clerk", "Your half"), self._fail())
+        await asyncio.gather(self.context.delegation.run("clerk", "Your half"), self._fail())
         return ""
 
     async def _fail(self) -> None:
@@ -351,7 +351,7 @@ async def test_only_people_can_approve(tmp_path: Path):
         for office in team.offices:
             said = ApprovalAnswer(sender=subjects.USER, approval_id=approval, granted=True)
             subject = subjects.approval_answered("worker", approval)
-            await office.agent.bus.publish(subject, said.to_json())
+            await office.agent.context.bus.publish(subject, said.to_json())
         assert (await result(team, waiting)).status is TaskStatus.FAILED
 
 
@@ -369,7 +369,7 @@ async def test_a_goal_that_another_agent_names_has_no_share_in_what_was_approved
             requester="clerk",
             context={"action": "shout", "params": {"word": "hey"}},
         )
-        await team.offices[1].agent.bus.commit(pending(claimed, "clerk"))
+        await team.offices[1].agent.context.bus.commit(submission_entries(claimed, "clerk"))
         while len([m async for m in team.user.read(subjects.OFFICE, ASKED)]) < 2:
             await asyncio.sleep(0.05)
         assert Worker.ran == ["hey"]
@@ -441,7 +441,7 @@ class Lister(Worker):
     @register_action("List", {"missing": "Whether it is gone"})
     async def list_files(self, missing: bool) -> Outcome:
         """The name."""
-        await self.progress("reads \udcff")
+        await self.context.progress("reads \udcff")
         if missing:
             raise ActionError("There is no \udcff")
         return Outcome(output="\udcff", output_paths=("\udcff",), evidence_refs=("\udcff",))
@@ -475,7 +475,7 @@ async def test_a_deadline_that_passes_while_an_answer_is_waited_for_is_a_timeout
     async with team_of(tmp_path, script, "worker", "clerk") as team:
         deadline = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
         task = Task(task_id="t1", text="Ask", assignee="worker", requester="user", deadline=deadline)
-        await team.user.commit(pending(task, subjects.USER))
+        await team.user.commit(submission_entries(task, subjects.USER))
         async with asyncio.timeout(8):
             assert (await team.result("worker", "user", "t1")).status is TaskStatus.TIMEOUT
 
@@ -486,7 +486,7 @@ class Stubborn(Worker):
     @register_action("Go on whatever happens")
     async def go_on(self) -> str:
         """For ever."""
-        while not self.settings.state_dir.joinpath("enough").exists():
+        while not self.context.settings.state_dir.joinpath("enough").exists():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.1)
         return "done"
@@ -500,7 +500,7 @@ async def test_work_that_ignores_its_end_is_left_to_itself(tmp_path: Path, monke
         await team.join(Stubborn, Profile(name="worker", description="Works."))
         deadline = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
         task = Task(task_id="t1", text="Go on", assignee="worker", requester="user", deadline=deadline)
-        await team.user.commit(pending(task, subjects.USER))
+        await team.user.commit(submission_entries(task, subjects.USER))
         async with asyncio.timeout(8):
             assert (await team.result("worker", "user", "t1")).status is TaskStatus.TIMEOUT
         (team.config.state_dir / "enough").touch()
@@ -530,7 +530,9 @@ class Former(Worker):
 
     async def on_task(self, task: Task) -> Outcome:
         """Whatever the model gives."""
-        return conclude(await self.think(task.text, result_params={"a": "Anything", "output": "A text"}))
+        return conclude(
+            await self.context.run_loop(task.text, result_params={"a": "Anything", "output": "A text"})
+        )
 
 
 @pytest.mark.parametrize("depth", [3, 990])
@@ -555,7 +557,9 @@ async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
     monkeypatch.setattr("shared.reasoning.recall.WAIT", 0.4)
     script = [{"replies": [says("done")]}]
     async with team_of(tmp_path, script, "worker", "memory") as team:
-        daemon = next(office.agent for office in team.offices if office.agent.profile.name == "memory")
+        daemon = next(
+            office.agent for office in team.offices if office.agent.context.profile.name == "memory"
+        )
 
         asked: list[bytes] = []
 
@@ -564,7 +568,7 @@ async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
             await asyncio.sleep(60)
             return b""
 
-        await daemon.bus.serve(
+        await daemon.context.bus.serve(
             "memory", "0.0.0", "It hangs.", {"search": hang, "brief": hang, "embed": hang}, {}, {}
         )
         begun = time.monotonic()
@@ -599,10 +603,10 @@ class Patient(Worker):
     async def shout_twice(self, word: str) -> str:
         """Shouts, and shouts again after a pause."""
         for part in ("first", "second"):
-            async with self.effect(f"{part} {word}"):
+            async with self.context.effect(f"{part} {word}"):
                 self.ran.append(f"{part} {word}")
-            await self.progress(f"{part} done")
-            if self.job.attempt == 1:
+            await self.context.progress(f"{part} done")
+            if self.context.current_task.attempt == 1:
                 await asyncio.sleep(60)
         return "shouted"
 
@@ -633,7 +637,7 @@ class Ponderer(Worker):
     @register_action("Ponder")
     async def ponder(self) -> str:
         """What came of it."""
-        return str((await self.think("Within", alone=True)).result)
+        return str((await self.context.run_loop("Within", alone=True)).result)
 
 
 async def test_another_attempt_knows_what_thoughts_within_thoughts_took(tmp_path: Path):

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from shared import subjects
-from shared.bus.claim import pending
 from shared.bus.entry import seal
+from shared.bus.records import submission_entries
 from shared.contracts import ApprovalAnswer, Task, TaskChanged, TaskResult, TaskStatus
 from tests.flow.conftest import Office, eventually, eventually_async
 
@@ -27,7 +27,7 @@ class Writer(Agent):
 
     @register_action("Append a word", {"path": "The file", "word": "The word", "seconds": "How long"})
     async def append(self, path: str, word: str, seconds: float = 0.0) -> str:
-        async with self.effect(f"append {word}"):
+        async with self.context.effect(f"append {word}"):
             with open(path, "a") as file:
                 file.write(word + "\\n")
             await asyncio.sleep(seconds)
@@ -35,7 +35,7 @@ class Writer(Agent):
 
     @register_action("Append a word once a person agrees", {"path": "The file", "word": "The word"})
     async def append_if_allowed(self, path: str, word: str) -> str:
-        await self.ask_approval(f"append {word}")
+        await self.context.approvals.require(f"append {word}")
         return await self.append(path, word)
 
 if __name__ == "__main__":
@@ -86,7 +86,7 @@ async def ask(office: Office, **context: Any) -> None:
     task = Task(
         task_id="t1", goal_id="g1", text="Write it down", assignee="writer", requester="user", context=context
     )
-    await office.user.commit(pending(task, subjects.USER))
+    await office.user.commit(submission_entries(task, subjects.USER))
 
 
 async def record(office: Office) -> TaskChanged:

@@ -419,7 +419,7 @@ def test_a_profile_with_an_unknown_field(tmp_path: Path) -> None:
 
 
 def test_a_skill_that_does_not_exist(tmp_path: Path) -> None:
-    write_profile(tmp_path, "mixins: [shared.skills.juggling.JugglingSkillMixin]")
+    write_profile(tmp_path, "skills: [shared.skills.juggling.JugglingSkill]")
     said = fails(tmp_path / "state", MAILROOM_AGENTS_DIR=str(tmp_path / "agents"))
     assert "clerk does not start: The profile of 'clerk' names the skill 'shared.skills.juggling" in said
 

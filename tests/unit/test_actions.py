@@ -14,7 +14,7 @@ class Song(msgspec.Struct, forbid_unknown_fields=True):
     year: Annotated[int, msgspec.Meta(ge=1900)] = 2000
 
 
-class SearchSkillMixin:
+class SearchSkill:
     @register_action("Search the web", {"query": "What to look for", "limit": "How many results"})
     async def search(self, query: str, limit: int = 5) -> Outcome:
         return Outcome(
@@ -22,7 +22,7 @@ class SearchSkillMixin:
         )
 
 
-class Agent(SearchSkillMixin):
+class Agent(SearchSkill):
     greeting = "Hello"
 
     @register_action("Greet somebody", {"name": "Who", "tone": "How"})

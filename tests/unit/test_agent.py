@@ -1,6 +1,7 @@
 """What an agent is made of: its class, its skills, and what it does with a task."""
 
 import asyncio
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -11,10 +12,10 @@ import pytest
 
 from shared import settings
 from shared.agent.base import Agent
-from shared.agent.composition import compose
 from shared.bus import Bus
 from shared.contracts import CancelGoal, Email, GoalDue, Question, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError, Reject
+from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 
@@ -28,16 +29,16 @@ class Clerk(Agent):
         return f"{name} x {copies}"
 
 
-class StampSkillMixin:
+class StampSkill(Skill):
     """A skill."""
 
     @register_action("Stamp", {})
     async def stamp(self) -> Outcome:
         """A stamp."""
-        return Outcome(output=f"stamped by {self.profile.name}")  # type: ignore[attr-defined]
+        return Outcome(output=f"stamped by {self.context.profile.name}")
 
 
-class FilingSkillMixin:
+class FilingSkill(Skill):
     """A skill that does better what its agent can do already."""
 
     @register_action("File in a drawer", {"name": "Under which name"})
@@ -49,25 +50,24 @@ class FilingSkillMixin:
 @pytest.fixture(autouse=True)
 def skills() -> Iterator[None]:
     module = types.ModuleType("skills_of_this_test")
-    module.StampSkillMixin = StampSkillMixin  # type: ignore[attr-defined]
-    module.FilingSkillMixin = FilingSkillMixin  # type: ignore[attr-defined]
-    module.ConfusedSkillMixin = Agent  # type: ignore[attr-defined]
+    module.StampSkill = StampSkill  # type: ignore[attr-defined]
+    module.FilingSkill = FilingSkill  # type: ignore[attr-defined]
+    module.ConfusedSkill = Agent  # type: ignore[attr-defined]
     module.number = 5  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module
     yield
     del sys.modules[module.__name__]
 
 
-def profile(*mixins: str) -> Profile:
+def profile(*skills: str) -> Profile:
     return Profile(
-        name="clerk", description="Files.", mixins=tuple(f"skills_of_this_test.{mixin}" for mixin in mixins)
+        name="clerk", description="Files.", skills=tuple(f"skills_of_this_test.{skill}" for skill in skills)
     )
 
 
-def make(tmp_path: Path, *mixins: str, base: type[Agent] = Clerk) -> Agent:
+def make(tmp_path: Path, *skills: str, base: type[Agent] = Clerk, described: Profile | None = None) -> Agent:
     config = settings.load({"MAILROOM_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)})
-    described = profile(*mixins)
-    return compose(base, described)(described, config, Bus("clerk"))
+    return base(described or profile(*skills), config, Bus("clerk"))
 
 
 def task(**context: Any) -> Task:
@@ -77,52 +77,58 @@ def task(**context: Any) -> Task:
 # --- skills --------------------------------------------------------------------------------------
 
 
-def test_without_skills_an_agent_is_its_class() -> None:
-    assert compose(Clerk, profile()) is Clerk
+def test_without_skills_an_agent_has_its_class_s_actions(tmp_path: Path) -> None:
+    assert list(make(tmp_path).context.actions) == ["file"]
 
 
 async def test_a_skill_s_actions_become_the_agent_s(tmp_path: Path) -> None:
-    agent = make(tmp_path, "StampSkillMixin")
-    assert list(agent.actions) == ["file", "stamp"]
+    agent = make(tmp_path, "StampSkill")
+    assert list(agent.context.actions) == ["file", "stamp"]
     assert (await agent.on_task(task(action="stamp"))).output == "stamped by clerk"
     assert type(agent).__name__ == "Clerk"
 
 
 async def test_a_skill_goes_before_the_class_s_own_action(tmp_path: Path) -> None:
-    agent = make(tmp_path, "FilingSkillMixin")
-    assert agent.actions["file"].description == "File in a drawer"
+    agent = make(tmp_path, "FilingSkill")
+    assert agent.context.actions.get("file").description == "File in a drawer"
     assert (await agent.on_task(task(action="file", params={"name": "a"}))).output == "a in a drawer"
 
 
 async def test_a_profile_without_a_class_has_its_skills_alone(tmp_path: Path) -> None:
-    assert list(make(tmp_path, "StampSkillMixin", base=Agent).actions) == ["stamp"]
+    assert list(make(tmp_path, "StampSkill", base=Agent).context.actions) == ["stamp"]
 
 
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("shared.skills.juggling.JugglingSkillMixin", "which does not exist: No module named"),
+        ("shared.skills.juggling.JugglingSkill", "which does not exist: No module named"),
         (
-            "skills_of_this_test.JugglingSkillMixin",
+            "skills_of_this_test.JugglingSkill",
             "which does not exist: module 'skills_of_this_test' has no",
         ),
-        ("JugglingSkillMixin", "which does not exist: Empty module name"),
+        ("JugglingSkill", "which does not exist: Empty module name"),
         ("", "which does not exist"),
         ("skills_of_this_test.number", "as a skill, which is not a class"),
     ],
 )
-def test_a_missing_skill_is_named_with_a_cure(path: str, said: str) -> None:
+def test_a_missing_skill_is_named_with_a_cure(tmp_path: Path, path: str, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        compose(Clerk, Profile(name="clerk", description="Files.", mixins=(path,)))
+        make(tmp_path, described=Profile(name="clerk", description="Files.", skills=(path,)))
     assert str(raised.value).startswith("The profile of 'clerk' names ")
     assert repr(path) in str(raised.value)
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize("mixins", [("StampSkillMixin", "StampSkillMixin"), ("ConfusedSkillMixin",)])
-def test_skills_that_do_not_go_together_are_said_so(mixins: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match=r"The skills of 'clerk' do not go together: .*\. Correct 'mixins'"):
-        compose(Clerk, profile(*mixins))
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (("StampSkill", "StampSkill"), "lists the skill 'skills_of_this_test.StampSkill' twice"),
+        (("ConfusedSkill",), "names 'skills_of_this_test.ConfusedSkill', which is no skill: "),
+    ],
+)
+def test_skills_that_cannot_be_had_are_said_so(tmp_path: Path, names: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"The profile of 'clerk' {re.escape(reason)}.*Correct 'skills'"):
+        make(tmp_path, *names)
 
 
 # --- tasks ---------------------------------------------------------------------------------------
@@ -198,15 +204,14 @@ async def test_what_an_agent_does_not_handle_is_filed_or_refused(tmp_path: Path)
 async def test_outside_of_a_task_there_is_no_job(tmp_path: Path) -> None:
     agent = make(tmp_path)
     with pytest.raises(RuntimeError, match="No task is being worked on here"):
-        _ = agent.job
-    await agent.progress("a note for the log")
+        _ = agent.context.current_task
+    await agent.context.progress("a note for the log")
 
 
 async def test_only_an_awaited_result_of_the_assignee_is_taken(tmp_path: Path) -> None:
     agent = make(tmp_path)
-    assert not agent.take_delegated(
-        TaskResult(task_id="t", agent="scout", status=TaskStatus.COMPLETED, output="x")
-    )
+    result = TaskResult(task_id="t", agent="scout", status=TaskStatus.COMPLETED, output="x")
+    assert await agent.context.delegation.accept_result(result) is None
 
 
 async def test_what_fails_in_the_background_is_logged(
@@ -217,7 +222,7 @@ async def test_what_fails_in_the_background_is_logged(
     async def fail() -> None:
         raise ValueError("odd")
 
-    agent.spawn(fail())
+    agent.context.spawn(fail())
     await asyncio.sleep(0.01)
-    await agent.stop_background()
+    await agent.context.stop_background()
     assert "background_failed" in capsys.readouterr().out

@@ -96,6 +96,6 @@ async def test_two_attempts_at_the_same_may_wait_side_by_side():
     second = asyncio.create_task(waiting.wait("it", begin, look))
     await asyncio.sleep(0)
     begun.set()
-    assert waiting.give("it", "given")
+    assert waiting.resolve("it", "given")
     assert await asyncio.wait_for(asyncio.gather(first, second), 5) == ["looked up", "given"]
-    assert not waiting.give("it", "late")
+    assert not waiting.resolve("it", "late")

@@ -16,10 +16,16 @@ from shared.reasoning.limits import Caps
 from shared.reasoning.loop import AgentLoop, Conclusion
 from shared.reasoning.ports import Checkpoint
 from shared.reasoning.tool_parsing import detect_action
-from shared.reasoning.tools import Toolbox, bind
-from shared.tasks.actions import Outcome, register_action
+from shared.reasoning.tools import Toolbox
+from shared.tasks.actions import ActionRegistry, Bound, Outcome, register_action
 
 USAGE = Usage(input_tokens=100, output_tokens=10, calls=1)
+
+
+def bound(owner: object) -> dict[str, Bound]:
+    actions = ActionRegistry("test")
+    actions.register(owner)
+    return actions.select()
 
 
 class Desk:
@@ -59,7 +65,7 @@ class Script:
         self.proposals = list(proposals)
         self.seen: list[list[Message]] = []
 
-    async def think(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
         self.seen.append(list(messages))
         said = self.thoughts.pop(0) if len(self.thoughts) > 1 else self.thoughts[0]
         if isinstance(said, Exception):
@@ -76,7 +82,7 @@ class Script:
             ),
         )
 
-    async def propose(self, messages: Sequence[Message], kind: Any) -> tuple[Any, Usage]:
+    async def ask_small_model_for(self, messages: Sequence[Message], kind: Any) -> tuple[Any, Usage]:
         return await ask_for(_Answers(self.proposals), messages, kind)
 
 
@@ -122,7 +128,7 @@ async def run(
     script: Script, desk: Desk | None = None, caps: Caps | None = None, **options: Any
 ) -> Conclusion:
     journal = options.pop("journal", None)
-    return await AgentLoop(script, Toolbox(bind(desk or Desk()), **options), caps, journal).run("Do it")
+    return await AgentLoop(script, Toolbox(bound(desk or Desk()), **options), caps, journal).run("Do it")
 
 
 async def test_a_native_call_is_run_its_result_fed_back_and_the_end_told():
@@ -427,8 +433,8 @@ async def test_calls_of_one_id_or_none_or_a_name_no_provider_takes_are_told_apar
     desk = Desk()
 
     class Same(Script):
-        async def think(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
-            thought = await super().think(messages, tools)
+        async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+            thought = await super().ask_model(messages, tools)
             ids = ["same", "same", ""]
             return Thought(
                 text="",
@@ -513,6 +519,6 @@ async def test_an_action_cannot_stand_in_the_way_of_the_end():
             """Never called."""
             raise AssertionError
 
-    toolbox = Toolbox(bind(Clashing()))
+    toolbox = Toolbox(bound(Clashing()))
     assert len(set(toolbox.names)) == len(toolbox.names)
     assert (await run(Script(finish("the end")), Clashing())).result == "the end"

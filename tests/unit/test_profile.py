@@ -40,7 +40,7 @@ def test_the_profiles_of_the_services_can_be_read(path: Path) -> None:
 def test_a_name_and_a_description_are_enough(tmp_path: Path) -> None:
     profile = load_profile(write(tmp_path, "name: clerk\ndescription: Files things.\n"))
     assert profile == Profile(name="clerk", description="Files things.")
-    assert (profile.concurrency, profile.mixins, profile.options) == (4, (), {})
+    assert (profile.concurrency, profile.skills, profile.options) == (4, (), {})
 
 
 def test_everything_that_can_be_said(tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
           nicely.
         prompt: |
           You are a clerk.
-        mixins: [shared.skills.files.FilesSkillMixin]
+        skills: [shared.skills.files.FilesSkill]
         concurrency: 1000
         options: {deep: {er: [1, null]}}
         """
     profile = load_profile(write(tmp_path, text))
     assert profile.description == "Dépose les lettres. 整理"
     assert profile.instructions.strip() == "Say it nicely."
-    assert profile.mixins == ("shared.skills.files.FilesSkillMixin",)
+    assert profile.skills == ("shared.skills.files.FilesSkill",)
     assert profile.options == {"deep": {"er": [1, None]}}
 
 
@@ -68,7 +68,7 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
     [
         ("descripton: x", 3, "unknown field 'descripton'. Did you mean 'description'?"),
         ("Concurrency: 3", 3, "unknown field 'Concurrency'. Did you mean 'concurrency'?"),
-        ("mixin: []", 3, "unknown field 'mixin'. Did you mean 'mixins'?"),
+        ("skill: []", 3, "unknown field 'skill'. Did you mean 'skills'?"),
         ("xyzzy: x", 3, f"unknown field 'xyzzy'. The fields are {FIELDS}"),
         ("1: x", 3, f"unknown field '1'. The fields are {FIELDS}"),
         ("\n# a remark\nxyzzy: x", 5, "unknown field 'xyzzy'"),
@@ -77,8 +77,8 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
         ("concurrency: 0", 3, "concurrency must be between 1 and 1000, not 0"),
         ("prompt: x\nconcurrency: 1001", 4, "concurrency must be between 1 and 1000, not 1001"),
         ("concurrency: 1.5", 3, "Expected `int`, got `float` - at `$.concurrency`"),
-        ("mixins: a.b.C", 3, "Expected `array`, got `str` - at `$.mixins`"),
-        ("mixins: [a.b.C, 5]", 3, "Expected `str`, got `int` - at `$.mixins[1]`"),
+        ("mixins: a.b.C", 3, "Expected `array`, got `str` - at `$.skills`"),
+        ("skills: [a.b.C, 5]", 3, "Expected `str`, got `int` - at `$.skills[1]`"),
         ("options: [1]", 3, "Expected `object`, got `array` - at `$.options`"),
         ("options: {1: 2}", 3, "`$.options`"),
         ("prompt: 5", 3, "Expected `str`, got `int` - at `$.prompt`"),

@@ -69,8 +69,8 @@ def test_a_domain_without_letters_gives_no_name() -> None:
 def test_skills_are_chosen_by_whole_words() -> None:
     chosen = choose_skills("Searches the web for studies, and writes scripts")
     assert {path.split(".")[-2] for path in chosen} >= {"memory", "search", "web", "papers", "python"}
-    assert "shared.skills.shell.ShellSkillMixin" not in chosen
-    assert choose_skills("Greets") == ("shared.skills.memory.MemorySkillMixin",)
+    assert "shared.skills.shell.ShellSkill" not in chosen
+    assert choose_skills("Greets") == ("shared.skills.memory.MemorySkill",)
     assert len(choose_skills(" ".join(word for words in SKILLS.values() for word in words))) == MAX_SKILLS
 
 
@@ -79,9 +79,9 @@ def test_skills_are_chosen_by_whole_words() -> None:
     [
         (profile("engineer"), "its name 'engineer' is not"),
         (profile("specialist-"), "its name"),
-        (profile(mixins=("os.path.join",)), "names the skill 'os.path.join'"),
-        (profile(mixins=("shared.skills.mail.MailSkillMixin",)), "which a specialist may not have"),
-        (profile(mixins=tuple(SKILLS)), "8 are allowed"),
+        (profile(skills=("os.path.join",)), "names the skill 'os.path.join'"),
+        (profile(skills=("shared.skills.mail.MailSkill",)), "which a specialist may not have"),
+        (profile(skills=tuple(SKILLS)), "8 are allowed"),
         (profile(options={"shell": "yes"}), "its option 'shell' is not one of"),
         (profile(prompt="x" * (MAX_WORDS + 1)), "more than 4,000 characters"),
         (profile(concurrency=1_000), "1000 tasks at once"),
@@ -94,7 +94,7 @@ def test_a_profile_beyond_the_limits_is_refused(wrong: Profile, reason: str) -> 
 def test_what_was_written_is_read_again(config: Settings) -> None:
     made = profile(
         prompt="You know: everything\n# and more",
-        mixins=tuple(SKILLS)[:2],
+        skills=tuple(SKILLS)[:2],
         options={"domain": "Tax", "requirements": "{x}", "asker": "user"},
     )
     write_profile(config, made)

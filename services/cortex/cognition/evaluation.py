@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from services.cortex.cognition.material import Finding, quote
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.llm.protocol import Message
 
 CONFIDENT = 0.7
@@ -32,7 +32,9 @@ class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_complete and self.confidence >= enough and not self.missing_aspects
 
 
-async def evaluate_with_model(agent: Agent, query: str, findings: Sequence[Finding]) -> EvaluationResult:
+async def evaluate_with_model(
+    agent: AgentContext, query: str, findings: Sequence[Finding]
+) -> EvaluationResult:
     """The model's judgement, held to the facts: where nothing could be done, nothing is complete.
 
     Raises ModelError.
@@ -47,7 +49,7 @@ async def evaluate_with_model(agent: Agent, query: str, findings: Sequence[Findi
         f"none of yours. A step that failed was not done.\n\nAsked:\n<asked>\n{query}\n</asked>\n\nDone:\n"
         f"{quote(findings)}"
     )
-    judged = await agent.consider([Message(role="user", text=question)], EvaluationResult)
+    judged = await agent.models.ask_model_for([Message(role="user", text=question)], EvaluationResult)
     return hold_to_facts(judged, findings)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from services.cortex.cognition.material import fence
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
 
@@ -24,7 +24,7 @@ ROOMS = {"episodic": "episodic", "event": "episodic", "task": "episodic", "patte
 """What a memory's kind is to a run; every other kind is semantic: facts, decisions, observations."""
 
 
-async def recall(agent: Agent, query: str) -> dict[str, Any]:
+async def recall(agent: AgentContext, query: str) -> dict[str, Any]:
     """Memories about ``query`` as ``episodic``, ``semantic`` and ``procedural``; ``problem`` says why none.
 
     How well they fit goes into the facts of the job, as with any task that memory is asked for.
@@ -59,9 +59,9 @@ def describe(cache: dict[str, Any]) -> str:
     return fence("\n".join(lines)) or "- nothing"
 
 
-async def store_episode(agent: Agent, context: CognitiveContext, *, complete: bool) -> str:
+async def store_episode(agent: AgentContext, context: CognitiveContext, *, complete: bool) -> str:
     """Remember the run through the write gate, once however often it is done; "" or why it was not stored."""
-    task = agent.job.task
+    task = agent.task
     outcome = "" if complete else " (not complete)"
     node = Node(
         id=agent.bus.derive_id("episode", task.task_id),
@@ -86,14 +86,14 @@ async def store_episode(agent: Agent, context: CognitiveContext, *, complete: bo
     return ""
 
 
-async def _measure(agent: Agent, query: str, hits: Sequence[Hit]) -> None:
+async def _measure(agent: AgentContext, query: str, hits: Sequence[Hit]) -> None:
     """Put the cosine of each memory to the query into the job's facts: the context hit rate is made of it."""
     if not hits:
         return
     texts = [f"{hit.node.title}\n{hit.node.body}"[:LONGEST] for hit in hits]
     asked, *found = await agent.memory.embed(query[:LONGEST], *texts)
     scores = [round(sum(map(operator.mul, asked, vector)), 4) for vector in found]
-    agent.job.facts["context"] = {"scores": scores, "best": max(scores)}
+    agent.current_task.facts["context"] = {"scores": scores, "best": max(scores)}
 
 
 def _brief(hit: Hit) -> dict[str, Any]:

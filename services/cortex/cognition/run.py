@@ -16,7 +16,7 @@ from services.cortex.cognition.state import State
 from services.cortex.colleagues import Colleagues
 from services.cortex.draft import Frame
 from services.cortex.stepping import Stepper
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan
 from shared.errors import ActionError, BusError
 from shared.tasks.actions import Outcome
@@ -29,12 +29,12 @@ class Run:
     """One task worked out by ``agent``; another attempt at the task goes on where this one stopped."""
 
     def __init__(
-        self, agent: Agent, state: State, stepper: Stepper, colleagues: Colleagues, *, at_once: int
+        self, agent: AgentContext, state: State, stepper: Stepper, colleagues: Colleagues, *, at_once: int
     ) -> None:
         self.agent = agent
         self.state = state
         self.stepper = stepper
-        self._with_model = agent.brain.available
+        self._with_model = agent.models.model.available
         self._at_once = at_once
         self._frame = Frame(
             agent=agent.profile.name,

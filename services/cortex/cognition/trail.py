@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared import subjects
-from shared.agent.base import Agent
+from shared.agent.context import AgentContext
 from shared.bus.entry import Entry, seal
 from shared.contracts import CognitiveContext, CognitiveMessage, MessageType
 
@@ -30,9 +30,9 @@ class Trail:
     The commit is fenced by the task's claim: a process that lost the task writes nothing here any more.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: AgentContext) -> None:
         self._agent = agent
-        self._task = agent.job.task
+        self._task = agent.task
 
     async def read(self) -> CognitiveContext | None:
         """The workspace as the last attempt left it."""
@@ -57,12 +57,12 @@ class Trail:
             },
         )
         told = seal(subjects.event(self._agent.profile.name, STAGE_CHANGED), event)
-        await self._agent.job.progress(f"{stage}: {note}", [told, self._record(moved)])
+        await self._agent.current_task.progress(f"{stage}: {note}", [told, self._record(moved)])
         return moved
 
     async def keep(self, context: CognitiveContext, note: str) -> None:
         """Keep ``context`` as it is, in the middle of a stage."""
-        await self._agent.job.progress(note, [self._record(context)])
+        await self._agent.current_task.progress(note, [self._record(context)])
 
     @property
     def _record_subject(self) -> str:

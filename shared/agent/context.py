@@ -1,0 +1,173 @@
+"""What an agent's handlers, actions and skills use: bus, memory, models, mail, approvals, current task."""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.entry import seal
+from shared.contracts import CommandJudged, CommandVerdict, Task
+from shared.errors import ActionError
+from shared.llm.protocol import Message
+from shared.log import logger
+from shared.memory import Memory
+from shared.messaging.approvals import Approvals
+from shared.messaging.delegation import Delegation
+from shared.messaging.directory import Directory
+from shared.messaging.peer_actions import PeerActions, offered_actions
+from shared.messaging.requests import RequestReply
+from shared.messaging.threads import Threads
+from shared.reasoning.checkpoint import Checkpoints
+from shared.reasoning.limits import Caps
+from shared.reasoning.loop import AgentLoop, Conclusion
+from shared.reasoning.model import ModelSession, PersonaSession
+from shared.reasoning.tools import FINISH, REST, Toolbox
+from shared.settings import Settings
+from shared.tasks.actions import ActionRegistry
+from shared.tasks.context import TaskContext, current_task, require_current_task
+from shared.tasks.profile import Profile
+
+if TYPE_CHECKING:
+    from shared.sandbox.policy import Ruling
+
+RESERVED = frozenset({FINISH, REST, *offered_actions(0)})
+"""Names that no agent's own action may have."""
+MAX_RECORDED_COMMAND = 8_000
+"""The most characters of a command that are recorded with its verdict."""
+
+
+class AgentContext:
+    """Everything one agent works with, as separate parts; skills and helper functions receive it too."""
+
+    def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
+        self.profile = profile
+        self.settings = settings
+        self.bus = bus
+        self.log = logger(profile.name)
+        self.memory = Memory(bus)
+        self.actions = ActionRegistry(profile.name, RESERVED)
+        self.models = ModelSession(profile, settings, bus, self.memory)
+        self.directory = Directory(bus)
+        self.delegation = Delegation(bus)
+        self.requests = RequestReply(bus)
+        self.threads = Threads(bus, self.requests)
+        self.approvals = Approvals(bus, settings.approval_timeout)
+        self._peers = ActionRegistry(profile.name)
+        self._peers.register(PeerActions(profile.name, self.delegation, self.requests, self.directory))
+        self._background: set[asyncio.Task[Any]] = set()
+
+    # --- the current task ------------------------------------------------------------------------
+
+    @property
+    def current_task(self) -> TaskContext:
+        """The attempt at the task being worked on; raises RuntimeError outside of one."""
+        return require_current_task()
+
+    @property
+    def task(self) -> Task:
+        """The task being worked on, as it was submitted; raises RuntimeError outside of one."""
+        return self.current_task.task
+
+    async def progress(self, text: str) -> None:
+        """Add a progress note to the task's record; outside of a task it goes to the log."""
+        task = current_task.get()
+        if task is None:
+            self.log.info("progress", note=text)
+        else:
+            await task.progress(text)
+
+    def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
+        """Journal a side effect outside Mailroom before it happens and after; see Claim.effect.
+
+        Raises ActionError outside of a task, and Reject if an earlier attempt was interrupted during the
+        same effect, unless it is ``repeatable``.
+        """
+        if current_task.get() is None:
+            raise ActionError("This has an effect outside the office, so it is only done within a task")
+        return self.current_task.effect(what, repeatable=repeatable)
+
+    async def judge_command(self, command: str, workspace: str = "") -> "Ruling":
+        """The policy's verdict on a shell command; any verdict but ``allow`` is published as an event."""
+        from shared.sandbox import policy
+
+        ruling = await asyncio.to_thread(policy.judge, command, workspace=workspace)
+        if ruling.verdict is not CommandVerdict.ALLOW:
+            task = current_task.get()
+            judged = CommandJudged(
+                sender=self.bus.name,
+                goal_id=task.task.goal_id if task else "",
+                task_id=task.task.task_id if task else "",
+                command=command[:MAX_RECORDED_COMMAND],
+                verdict=ruling.verdict,
+                rule=ruling.rule,
+                why=ruling.why,
+            )
+            await self.bus.commit([seal(subjects.event(self.bus.name, "command_judged"), judged)])
+        return ruling
+
+    # --- thinking --------------------------------------------------------------------------------
+
+    async def run_loop(
+        self,
+        task: str,
+        *,
+        actions: Collection[str] | None = None,
+        result_params: Mapping[str, str] | None = None,
+        history: Sequence[Message] = (),
+        persona: str = "",
+        key: str = "",
+        max_steps: int = 0,
+        may_rest: bool = False,
+        alone: bool = False,
+    ) -> Conclusion:
+        """Run an agent loop on ``task``: ask the model, call actions, until it is finished.
+
+        The model may call ``actions`` (default: all of the agent's) and, unless ``alone``, the actions that
+        reach other agents. Within a task the loop stores checkpoints: another attempt resumes from the last
+        one. Raises ActionError with the reason if a limit is hit, the model fails, or it makes no progress.
+        """
+        current = current_task.get()
+        # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
+        checkpoints = Checkpoints(self.bus, current, current.next_key(key or "t")) if current else None
+        others = offered_actions(current.hops) if current and not alone else ()
+        if others and (present := await self.directory.text(self.profile.name)):
+            persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
+        toolbox = Toolbox(
+            self.actions.select(actions) | self._peers.select(others),
+            result_params=result_params,
+            may_rest=may_rest,
+        )
+        caps = Caps(
+            steps=max_steps or self.settings.max_steps,
+            tokens=self.settings.task_tokens,
+            window=await self.models.conversation_limit(toolbox.offers(), persona),
+        )
+        loop = AgentLoop(PersonaSession(self.models, persona), toolbox, caps, checkpoints)
+        try:
+            return await loop.run(task, history)
+        except BaseException:
+            if current is not None:
+                partial = loop.so_far
+                current.record_partial(partial.steps, partial.evidence_refs, partial.output_paths)
+            raise
+
+    # --- background work -------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` in the background until the agent stops; exceptions are logged."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._on_background_end)
+
+    async def stop_background(self) -> None:
+        """Cancel what ``spawn`` started and wait for its end."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    def _on_background_end(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self.log.error("background_failed", exc_info=error)

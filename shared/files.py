@@ -1,0 +1,36 @@
+"""Writing files so that a crash leaves the old content or the new one, never a part of it."""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+
+def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
+    """Replace the content of ``path``: written beside it, synced to disk, then renamed over it.
+
+    Missing parent folders are made; text is written as UTF-8; the umask applies to ``mode``. Raises
+    OSError, and then the old content stays and no temporary file is left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name[:100]}-{secrets.token_hex(4)}.part")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in ``folder`` durable; raises OSError."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,53 @@
+"""The directory of agents at work, read from their presence."""
+
+import time
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.records import read_presences
+from shared.contracts import Presence
+from shared.errors import BusError
+from shared.log import logger
+from shared.text.excerpt import excerpt
+
+CACHE_SECONDS = 10.0
+"""How long a reading of the presence bucket is reused."""
+MAX_ENTRY = 1_000
+"""Characters of an agent's description that appear in the prompts of others."""
+NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
+"""Agents that read no mail in plain words."""
+
+log = logger(__name__)
+
+
+class Directory:
+    """Which agents are at work now."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._known: dict[str, Presence] = {}
+        self._read_at = 0.0
+
+    async def read(self) -> dict[str, Presence]:
+        """One presence of each agent at work, by name, including the reader's own; raises BusError."""
+        if not self._read_at or time.monotonic() - self._read_at > CACHE_SECONDS:
+            self._known = {presence.agent: presence for presence in await read_presences(self._bus)}
+            self._read_at = time.monotonic()
+        return self._known
+
+    async def text(self, me: str) -> str:
+        """Every agent at work but ``me``, and how to write to it, for a prompt; empty if unreadable."""
+        try:
+            known = await self.read()
+        except BusError as error:
+            log.warning("no_directory", reason=str(error))
+            return ""
+        return "\n".join(
+            f"- {name}: {_describe(presence)}"
+            for name, presence in sorted(known.items())
+            if name not in (me, *NO_MAIL)
+        )
+
+
+def _describe(presence: Presence) -> str:
+    return excerpt(" ".join(f"{presence.description} {presence.instructions}".split()), MAX_ENTRY)
