@@ -91,7 +91,7 @@ def find_fault(plan: Plan, limits: PlanLimits) -> str | None:
     known = {*limits.done, *(step.key for step in plan.steps)}
     for step in plan.steps:
         if fault := _fault_of_step(step, known, plan.noun, limits):
-            return f"{plan.noun} {step.name[:60]!r}: {fault}"
+            return f"{plan.noun} {step.name[:60]}: {fault}"
     if circle := find_circle({step.key: step.needs for step in plan.steps}):
         return f"{plan.noun}s wait for each other in a circle: {', '.join(circle)[:300]}"
     return None
@@ -115,7 +115,7 @@ def _fault_of_assignee(step: Step, limits: PlanLimits) -> str:
         return f"{name!r} takes no tasks from a plan"
     if page is None and name not in limits.new_agents:
         there = ", ".join(sorted({*limits.agents, *limits.new_agents} - limits.no_steps))
-        return f"there is no agent {step.assignee[:60]!r}; there are {there}"
+        return f"there is no agent {name[:60]!r}; there are {there}"
     if not step.action.strip():
         return "" if page is None or page.thinks else f"{name} needs a named action"
     if page is None or not page.at_work:

@@ -26,13 +26,13 @@ SEARCH, SHELL, MAIL = (
 class Models:
     """A model session with this model."""
 
-    def __init__(self, brain: LanguageModel) -> None:
-        self.brain = brain
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
 
-    async def consider(
+    async def ask_model_for(
         self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
     ) -> T:
-        answer, _ = await ask_for(self.brain, messages, kind, check=check)
+        answer, _ = await ask_for(self.model, messages, kind, check=check)
         return answer
 
 
@@ -47,12 +47,12 @@ def factory(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> Speci
     async def skills_of(name: str) -> set[str]:
         return {SEARCH, MAIL} if name == "nexus" else set()
 
-    brain: LanguageModel = OfflineModel()
+    model: LanguageModel = OfflineModel()
     if replies:
         path = tmp_path / "script.yaml"
         path.write_text(json.dumps([{"match": "", "replies": replies}]))
-        brain = ScriptedModel(path)
-    return SpecialistFactory(config, None, Models(brain), skills_of)  # type: ignore[arg-type]
+        model = ScriptedModel(path)
+    return SpecialistFactory(config, None, Models(model), skills_of)  # type: ignore[arg-type]
 
 
 def description(*skills: str) -> dict[str, Any]:

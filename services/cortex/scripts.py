@@ -1,30 +1,63 @@
-"""Scripts: how one is run, and what came of it."""
+"""Runs scripts: which ones may be run, and how."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from services.cortex.night import is_dropped_job
-from shared.contracts import Task
+from services.cortex.jobs import is_dropped_job
+from shared.agent.context import AgentContext
+from shared.contracts import Task, generate_task_id
 from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
-from shared.sandbox.command import CommandResult
+from shared.sandbox.command import CommandResult, run_command
 from shared.settings import Settings
+from shared.skills.changing import changing
 from shared.skills.documents import is_named, is_of_person
-from shared.skills.workspace import goal_folder, workspace_path
-from shared.tasks.actions import Outcome
+from shared.skills.workspace import goal_folder, open_workspace, outputs_path, workspace_path
+from shared.tasks.actions import Outcome, register_action
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
 TAIL = 4_000
 """The most characters of a script's output that its result quotes; the log holds all."""
 
 
-def find_script(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
-    """The folder that the script at ``path`` is run from, which it may read, and its name beneath that.
+class ScriptRunner:
+    """Runs scripts for the task at hand in the jail."""
 
-    A relative path is one in the workspace of ``task``. A script elsewhere has to be named by a person, in
-    another workspace by its whole path. Raises ActionError, also where secrets may lie.
+    def __init__(self, context: AgentContext) -> None:
+        self._context = context
+
+    @register_action(
+        "Run a script in the workspace, or one that the task names",
+        {"path": "Path of the script", "args": "Its arguments"},
+    )
+    async def run_script(self, path: str, args: tuple[str, ...] = ()) -> Outcome:
+        """The script's output, and a log of all of it; fails if its exit code is not 0."""
+        context = self._context
+        open_workspace(context)
+        folder, script = await asyncio.to_thread(find_script, path, context.task, context.settings)
+        command = await asyncio.to_thread(make_command, folder, script, args)
+        name = Path(path).name
+        log_path = outputs_path(context) / f"{name}-{generate_task_id('run')}.log"
+        async with changing(context, f"run the script {' '.join([path, *args])}") as workspace:
+            result = await run_command(
+                command,
+                cwd=workspace,
+                timeout=context.settings.command_timeout,
+                writable=[workspace],
+                readable=[folder],
+                log_path=log_path,
+            )
+        return script_outcome(name, result, log_path)
+
+
+def find_script(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
+    """The folder that the script at ``path`` is run from, which it may read, and its path within that.
+
+    A relative path is in the workspace of ``task``. A script elsewhere must be named by a person, in another
+    workspace by its absolute path. Raises ActionError, also if the folder may hold secrets.
     """
     workspace = workspace_path(settings, task)
     given = Path(os.path.expanduser(path))  # noqa: PTH111 - a home that nobody has is no error
@@ -46,7 +79,7 @@ def find_script(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
 
 
 def _may_hold_secrets(folder: Path, settings: Settings) -> bool:
-    """Whether it is the office's own or a hidden folder of a home."""
+    """Whether it is in Mailroom's own folder or a hidden folder of a home."""
     home = Path.home().resolve()
     beneath_home = folder.parts[len(home.parts) :] if folder.is_relative_to(home) else ()
     own = (settings.state_dir.resolve(), settings.keys.resolve())
@@ -64,7 +97,7 @@ def make_command(root: Path, name: str, args: Sequence[str]) -> list[str]:
     """The command that runs the script ``name`` beneath ``root``.
 
     .py runs with this Python, .sh and .bash with their shell, anything else by its own "#!" line. Raises
-    ActionError where there is no such file, where it is or passes through a link, or has no way to run it.
+    ActionError if there is no such file, it is or passes through a link, or has no way to run it.
     """
     with Beneath(root) as beneath:
         script = root / beneath.relative(name)
@@ -84,18 +117,18 @@ def make_command(root: Path, name: str, args: Sequence[str]) -> list[str]:
     )
 
 
-def tell_run(name: str, result: CommandResult, log_path: Path) -> Outcome:
-    """What came of running the script ``name``, whose whole output is in ``log_path``.
+def script_outcome(name: str, result: CommandResult, log_path: Path) -> Outcome:
+    """The outcome of the script ``name``, whose whole output is in ``log_path``.
 
-    Raises ActionError where it ended with another exit code than 0 or was not done in time.
+    Raises ActionError if its exit code is not 0 or it took too long.
     """
     where = f"Its output is in {log_path}"
     if result.timed_out:
         raise ActionError(f"{name} was stopped after {result.seconds:.0f} s", where)
     if result.exit_code:
-        raise ActionError(f"{name} ended with exit code {result.exit_code}{_last_words(result)}", where)
+        raise ActionError(f"{name} ended with exit code {result.exit_code}{_last_line(result)}", where)
     return Outcome(
-        output=result.output[-TAIL:].strip() or f"{name} ended without a word.",
+        output=result.output[-TAIL:].strip() or f"{name} ended without output.",
         data={
             "exit_code": result.exit_code,
             "seconds": round(result.seconds, 3),
@@ -105,6 +138,6 @@ def tell_run(name: str, result: CommandResult, log_path: Path) -> Outcome:
     )
 
 
-def _last_words(result: CommandResult) -> str:
+def _last_line(result: CommandResult) -> str:
     lines = [line.strip() for line in result.output.splitlines() if line.strip()]
     return f": {lines[-1][:300]}" if lines else ""

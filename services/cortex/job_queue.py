@@ -1,7 +1,7 @@
 """The overnight queue: job files in folders, moved from one to the next by atomic renames.
 
 tonight/  jobs that people drop, as <anything>.json     claimed/  jobs being worked on, as <task id>.json
-archive/  results, as <job id>.json                     failed/   what was no job, with a .reason file each
+archive/  results, as <job id>.json                     failed/   files that are not jobs, with a reason each
 """
 
 import os
@@ -11,20 +11,25 @@ from pathlib import Path
 
 import msgspec
 
-from services.cortex.files import json_files, read_bytes, write_whole
-from services.cortex.night import BrokenJson, Job, name_task, parse_job
-from services.cortex.refused import Refused
+from services.cortex.jobs import (
+    BrokenJson,
+    Job,
+    RefusedFiles,
+    json_files,
+    parse_job,
+    read_bytes,
+    task_id_for,
+    write_file,
+)
 from shared.contracts import TaskResult
 from shared.errors import ActionError
 
-MOST_ACTIVE = 1_000
-"""The most jobs, waiting and claimed, that are looked at; later files wait unread until there is room."""
-
+MAX_ACTIVE = 1_000
+"""The most jobs, waiting and claimed, that are read; later files are left until there are fewer."""
 SETTLE = 5.0
-"""Seconds without a change after which a file that is no JSON is taken for broken, not for half-written."""
-
+"""Seconds without a change after which a file that is not JSON counts as broken, not as half-written."""
 KEEP_DAYS = 30
-"""Days an archived result is kept, and what was no job."""
+"""Days for which archived results and refused files are kept."""
 
 
 class WaitingJob(msgspec.Struct, frozen=True):
@@ -45,20 +50,20 @@ class ClaimedJob(msgspec.Struct, frozen=True):
 
 
 class _HalfWritten(Exception):
-    """A file that somebody may still be writing."""
+    """A file that may still be being written."""
 
 
 class JobQueue:
     """The queue in ``folder``; any number of processes may share it.
 
-    ``zone`` is the office's, None this machine's.
+    ``zone`` is the time zone of times without one; None is this machine's.
     """
 
     def __init__(self, folder: Path, zone: tzinfo | None = None) -> None:
         self._zone = zone
         self.tonight, self.claimed = folder / "tonight", folder / "claimed"
         self.archive, self.failed = folder / "archive", folder / "failed"
-        self.refused = Refused(self.failed)
+        self.refused = RefusedFiles(self.failed)
         self._idle_since = 0
         self._known: dict[Path, tuple[tuple[int, int], WaitingJob]] = {}
 
@@ -68,9 +73,9 @@ class JobQueue:
             folder.mkdir(parents=True, exist_ok=True)
 
     def take(self, count: int, now: datetime | None = None) -> list[ClaimedJob]:
-        """Claim up to ``count`` due jobs in their order; what is no job goes to failed/.
+        """Claim up to ``count`` due jobs in their order; files that are not jobs are moved to failed/.
 
-        Cheap while nothing waits and tonight/ does not change: one look at the folder's time.
+        Reads only the folder's time while nothing waits and tonight/ does not change.
         """
         self.make_folders()
         changed = self.tonight.stat().st_mtime_ns
@@ -81,26 +86,26 @@ class JobQueue:
         for entry in waiting:
             if len(taken) < count and entry.job.is_due(now or datetime.now(UTC), self._zone):
                 taken += self._claim(entry)
-        # A folder's time may stand still for some milliseconds: one changed just now is looked at again.
+        # A folder's time is only accurate to some milliseconds: one changed just now is read again.
         fresh = time.time_ns() - changed < 2_000_000_000
         self._idle_since = 0 if fresh or unsettled or len(waiting) > len(taken) else changed
         return taken
 
     def find(self, job_id: str) -> ClaimedJob | None:
-        """The job of that id, claimed now if it waited; None where none is active."""
+        """The job of that id, claimed now if it was waiting; None if none is active."""
         for waiting in self.scan()[0]:
             if waiting.job.id == job_id:
                 return next(iter(self._claim(waiting)), None)
         return next((claimed for claimed in self.find_claimed() if claimed.job.id == job_id), None)
 
     def scan(self) -> tuple[list[WaitingJob], int]:
-        """The jobs that wait, in the order they are taken, and how many files may still be being written.
+        """The waiting jobs in the order they are taken, and how many files may still be being written.
 
-        What is no job is moved to failed/. Beyond MOST_ACTIVE jobs the oldest files are read.
+        Files that are not jobs are moved to failed/. Only the oldest MAX_ACTIVE files are read.
         """
-        room = max(0, MOST_ACTIVE - sum(1 for _ in json_files(self.claimed)))
+        free = max(0, MAX_ACTIVE - sum(1 for _ in json_files(self.claimed)))
         waiting, unsettled, known = [], 0, {}
-        for path, written in sorted(json_files(self.tonight), key=lambda found: found[1].st_mtime_ns)[:room]:
+        for path, written in sorted(json_files(self.tonight), key=lambda found: found[1].st_mtime_ns)[:free]:
             mark = (written.st_mtime_ns, written.st_size)
             try:
                 cached = self._known.get(path)
@@ -108,7 +113,7 @@ class JobQueue:
             except _HalfWritten:
                 unsettled += 1
             except ValueError as error:
-                self.refused.put(path, str(error))
+                self.refused.add(path, str(error))
             except FileNotFoundError:
                 continue
             else:
@@ -119,7 +124,7 @@ class JobQueue:
         return waiting, unsettled
 
     def find_claimed(self) -> list[ClaimedJob]:
-        """The jobs being worked on, those of processes that died among them."""
+        """The claimed jobs, including those of processes that died."""
         found = []
         for path, _ in json_files(self.claimed):
             try:
@@ -127,28 +132,27 @@ class JobQueue:
             except FileNotFoundError:
                 continue
             except ValueError as error:
-                self.refused.put(path, str(error))
+                self.refused.add(path, str(error))
         return found
 
     def find_job(self, task_id: str) -> Job | None:
-        """The claimed job whose task that is; None where there is none."""
+        """The claimed job with that task; None if there is none."""
         try:
             return parse_job(read_bytes(self.claimed / f"{task_id}.json")[0])
         except (FileNotFoundError, ValueError):
             return None
 
     def put_back(self, job: Job, task_id: str) -> None:
-        """Let a claimed job wait again, as ``job`` now says; safe to repeat after a crash."""
+        """Move a claimed job back to tonight/ with the content ``job``; safe to repeat after a crash."""
         claim = self.claimed / f"{task_id}.json"
-        # Its content first, then its place: whoever finds it in between knows that this task was tried.
-        write_whole(claim, msgspec.json.encode(job))
+        # The content first, then the move: whoever finds it in between sees that this task was tried.
+        write_file(claim, msgspec.json.encode(job))
         claim.rename(self.tonight / claim.name)
 
     def store_result(self, result: TaskResult) -> Path | None:
-        """Archive the result of a claimed job; None where no claimed job is its task.
+        """Archive the result of a claimed job, and return its path; None if no claimed job has that task.
 
-        Safe to repeat: found claimed again after a crash, the same result is archived once. The claim is
-        ended by ``end_claim``.
+        Safe to repeat after a crash: the same result is archived once. ``end_claim`` ends the claim.
         """
         job = self.find_job(result.task_id)
         if job is None:
@@ -159,21 +163,21 @@ class JobQueue:
         result = msgspec.structs.replace(
             result, metadata={**result.metadata, "job": msgspec.to_builtins(job)}
         )
-        write_whole(path, msgspec.json.format(result.to_json(), indent=2))
+        write_file(path, msgspec.json.format(result.to_json(), indent=2))
         return path
 
     def end_claim(self, task_id: str) -> None:
-        """Forget a claimed job: its result is archived."""
+        """Delete the file of a claimed job, whose result is archived."""
         (self.claimed / f"{task_id}.json").unlink(missing_ok=True)
 
     def drop(self, job: Job, day: str) -> Job:
         """Put ``job`` into the queue under the next free id of ``day`` (YYYYMMDD): job-YYYYMMDD-NNN.
 
-        Raises ActionError where 1,000 jobs are active, or the day's 999 ids are used.
+        Raises ActionError if 1,000 jobs are active, or the day's 999 ids are used.
         """
         self.make_folders()
         active = sum(1 for folder in (self.tonight, self.claimed) for _ in json_files(folder))
-        if active >= MOST_ACTIVE:
+        if active >= MAX_ACTIVE:
             raise ActionError(f"The queue is full: {active:,} jobs are active", "Wait until some are done")
         for number in range(1, 1_000):
             named = msgspec.structs.replace(job, id=f"job-{day}-{number:03}")
@@ -186,7 +190,7 @@ class JobQueue:
         return any((folder / f"{job_id}.json").exists() for folder in folders) or self._is_used(job_id)
 
     def _place(self, job: Job) -> bool:
-        """Write the job's file unless somebody was quicker with its name."""
+        """Write the job's file; False if another process has used its name meanwhile."""
         target = self.tonight / f"{job.id}.json"
         draft = target.with_name(f".{job.id}.{os.getpid()}")
         try:
@@ -199,7 +203,7 @@ class JobQueue:
         return True
 
     def prune(self, now: float | None = None) -> int:
-        """Delete results and what was no job, older than KEEP_DAYS; returns how many. Folders are left."""
+        """Delete results and refused files older than KEEP_DAYS, but no folders; returns how many."""
         limit = (now or time.time()) - KEEP_DAYS * 86_400
         old = [path for path, written in json_files(self.archive) if written.st_mtime < limit]
         for path in old:
@@ -207,13 +211,13 @@ class JobQueue:
         return len(old) + self.refused.prune(limit)
 
     def count(self) -> dict[str, int]:
-        """How many files lie in each folder."""
+        """The number of files in each folder."""
         folders = (self.tonight, self.claimed, self.archive, self.failed)
         return {folder.name: sum(1 for _ in json_files(folder)) for folder in folders}
 
     def _claim(self, entry: WaitingJob) -> list[ClaimedJob]:
         if self._is_used(entry.job.id):
-            self.refused.put(
+            self.refused.add(
                 entry.path, f"a job with the id {entry.job.id!r} is running or in the archive already"
             )
             return []
@@ -225,7 +229,7 @@ class JobQueue:
         try:
             return [ClaimedJob(claim, parse_job(read_bytes(claim)[0]), entry.task_id)]
         except (ValueError, FileNotFoundError) as error:
-            self.refused.put(claim, f"it changed while it was taken: {error}")
+            self.refused.add(claim, f"it changed while it was taken: {error}")
             return []
 
     def _is_used(self, job_id: str) -> bool:
@@ -242,7 +246,7 @@ def _read(path: Path) -> WaitingJob:
         if abs(time.time() - written.st_mtime) < SETTLE:
             raise _HalfWritten from None
         raise
-    return WaitingJob(path, job, name_task(job, text, written.st_mtime_ns), written.st_mtime)
+    return WaitingJob(path, job, task_id_for(job, text, written.st_mtime_ns), written.st_mtime)
 
 
 def _task_id_in(path: Path) -> str:
