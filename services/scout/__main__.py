@@ -83,9 +83,10 @@ class Scout(Agent):
             persona=CITING,
             alone=True,
         )
-        told = conclusion.result if isinstance(conclusion.result, str) else str(conclusion.result)
         outcome = Outcome(
-            output=told, data={"steps": conclusion.steps}, evidence_refs=conclusion.evidence_refs[:200]
+            output=conclusion.result,
+            data={"steps": conclusion.steps},
+            evidence_refs=conclusion.evidence_refs[:200],
         )
         held = _hold_to_sources(outcome)
         if not held.data["sources"]:

@@ -1,11 +1,11 @@
 """What every agent is: a context of parts to work with, and handlers for the messages that arrive."""
 
+import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from shared import subjects
 from shared.agent.context import AgentContext
-from shared.agent.skill_loading import load_skills
 from shared.bus import Bus, Entry
 from shared.contracts import (
     AgentReport,
@@ -18,7 +18,7 @@ from shared.contracts import (
     Task,
     TaskResult,
 )
-from shared.errors import ActionError, Reject
+from shared.errors import ActionError, ConfigError, Reject
 from shared.llm.protocol import Message
 from shared.messaging.threads import history_of, is_email_task
 from shared.reasoning.prompt import conclude, decline, frame_task
@@ -129,3 +129,41 @@ class Agent:
 def _message(said: Mapping[str, Any]) -> Message:
     role: Literal["user", "assistant"] = "assistant" if said.get("role") == "assistant" else "user"
     return Message(role=role, text=str(said.get("text", "")))
+
+
+CURE = "Correct 'skills' in its profile.yaml"
+
+
+def load_skills(context: AgentContext) -> list[object]:
+    """The skills that the agent's profile names.
+
+    Raises ConfigError for one that does not exist, is listed twice, or cannot be constructed from a context.
+    """
+    profile = context.profile
+    twice = [path for position, path in enumerate(profile.skills) if path in profile.skills[:position]]
+    if twice:
+        raise ConfigError(f"The profile of {profile.name!r} lists the skill {twice[0]!r} twice", CURE)
+    return [_make(path, context) for path in profile.skills]
+
+
+def _make(path: str, context: AgentContext) -> object:
+    try:
+        return _skill_class(path, context.profile)(context)
+    except TypeError as error:
+        raise ConfigError(
+            f"The profile of {context.profile.name!r} names {path!r}, which is no skill: {error}", CURE
+        ) from None
+
+
+def _skill_class(path: str, profile: Profile) -> type:
+    module_name, _, class_name = path.rpartition(".")
+    try:
+        skill = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"The profile of {profile.name!r} names the skill {path!r}, which does not exist: {error}",
+            f"{CURE}; the skills that come with Mailroom are in shared/skills",
+        ) from None
+    if not isinstance(skill, type):
+        raise ConfigError(f"The profile of {profile.name!r} names {path!r} as a skill, which is not a class")
+    return skill

@@ -1,7 +1,7 @@
 """What an agent's handlers, actions and skills use: bus, memory, models, mail, approvals, current task."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +114,6 @@ class AgentContext:
         task: str,
         *,
         actions: Collection[str] | None = None,
-        result_params: Mapping[str, str] | None = None,
         history: Sequence[Message] = (),
         persona: str = "",
         key: str = "",
@@ -134,11 +133,7 @@ class AgentContext:
         others = offered_actions(current.hops) if current and not alone else ()
         if others and (present := await self.directory.text(self.profile.name)):
             persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
-        toolbox = Toolbox(
-            self.actions.select(actions) | self._peers.select(others),
-            result_params=result_params,
-            may_rest=may_rest,
-        )
+        toolbox = Toolbox(self.actions.select(actions) | self._peers.select(others), may_rest=may_rest)
         caps = Caps(
             steps=max_steps or self.settings.max_steps,
             tokens=self.settings.task_tokens,

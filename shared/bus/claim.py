@@ -52,11 +52,6 @@ class Claim:
         """Which attempt this is, from 1."""
         return self.record.attempt
 
-    @property
-    def interrupted(self) -> tuple[Effect, ...]:
-        """Effects that an earlier attempt began and never reported as finished."""
-        return tuple(effect for effect in self._earlier if not effect.finished_at)
-
     async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
         """Tell whoever watches the task what is being done, and store ``others`` with it.
 

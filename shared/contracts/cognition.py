@@ -45,21 +45,6 @@ class CognitiveMessage(Envelope, frozen=True, kw_only=True, tag="cognitive_messa
         require_token("correlation_id", self.correlation_id)
         require_timestamp("timestamp", self.timestamp)
 
-    def create_response(
-        self, payload: dict[str, Any], message_type: MessageType = MessageType.RESPONSE
-    ) -> "CognitiveMessage":
-        """An answer to this message: parties swapped, correlation id, goal and priority kept."""
-        return CognitiveMessage(
-            sender=self.recipient,
-            recipient=self.sender,
-            message_type=message_type,
-            payload=payload,
-            correlation_id=self.correlation_id,
-            priority=self.priority,
-            cause=self.id,
-            goal_id=self.goal_id,
-        )
-
 
 class CognitiveContext(Contract, frozen=True, kw_only=True):
     """Everything the parts of one cognitive run share; a new stage makes a new context.

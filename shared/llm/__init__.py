@@ -1,12 +1,10 @@
 """What agents think with: models behind one protocol."""
 
-from shared.llm.budget import Budget
-from shared.llm.choice import make_model, make_small_model
+from shared.llm.factory import make_model, make_small_model
 from shared.llm.protocol import LanguageModel, Message, Thought, Tool, ToolCall, Usage
 from shared.llm.structured_output import ask_for
 
 __all__ = [
-    "Budget",
     "LanguageModel",
     "Message",
     "Thought",

@@ -3,13 +3,12 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from shared.llm.choice import ModelConfig
 from shared.llm.clients import open_client
+from shared.llm.config import ModelConfig
 from shared.llm.messages import arrange, describe_schema, read_arguments, split_system
 from shared.llm.protocol import Message, Thought, Tool, ToolCall
-from shared.llm.provider import ModelRequest
+from shared.llm.provider import ModelRequest, conclude, read_call, read_text
 from shared.llm.provider_errors import MalformedResponse
-from shared.llm.response_parsing import conclude, read_call, read_text
 
 LENGTH = 8192
 """Tokens of an answer where no limit is asked for: the format wants one, and its models of today take it."""

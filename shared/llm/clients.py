@@ -7,7 +7,7 @@ import ssl
 from typing import Any
 
 from shared.errors import ModelError
-from shared.llm.choice import ModelConfig
+from shared.llm.config import ModelConfig
 
 CONNECT = 10.0
 """Seconds to connect in: a host that drops packets must not take the whole time of a call."""

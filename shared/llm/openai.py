@@ -5,8 +5,8 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from shared.llm.choice import ModelConfig
 from shared.llm.clients import open_client
+from shared.llm.config import ModelConfig
 from shared.llm.messages import (
     arrange,
     describe_schema,
@@ -17,9 +17,8 @@ from shared.llm.messages import (
     write_out,
 )
 from shared.llm.protocol import Message, Thought, Tool, ToolCall
-from shared.llm.provider import ModelRequest
+from shared.llm.provider import ModelRequest, conclude, read_call, read_text
 from shared.llm.provider_errors import MalformedResponse, broken_off
-from shared.llm.response_parsing import conclude, read_call, read_text
 
 _NO_TOOLS = re.compile(
     r"(support|enable|requires\b|unknown|unrecogni).*(tool|function)|(tool|function).*(support|enable|requires\b)"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from shared.errors import ModelError
-from shared.llm.choice import ModelConfig
 from shared.llm.clients import CONNECT, open_client
+from shared.llm.config import ModelConfig
 from shared.llm.provider_errors import explain
 from shared.llm.scripted import read_script
 

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from shared.errors import ModelError, ModelUnavailable
-from shared.llm.choice import ModelConfig
+from shared.llm.config import ModelConfig
 
 QUOTED = 300
 """Characters of a server's own words that go into a sentence."""

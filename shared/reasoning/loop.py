@@ -44,11 +44,10 @@ log = logger(__name__)
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     """What came of thinking.
 
-    ``result`` is a text, or the fields that were asked for; ``rested`` tells that it ended its turn without
-    finishing; ``doubts`` name what may or may not have taken effect.
+    ``rested``: it ended its turn without finishing; ``doubts`` name what may or may not have taken effect.
     """
 
-    result: str | dict[str, Any]
+    result: str
     steps: int
     usage: Usage
     evidence_refs: tuple[str, ...] = ()
@@ -218,9 +217,7 @@ class AgentLoop:
         return _frame(name, outcome)
 
     def _conclude(self, name: str, params: dict[str, Any]) -> Conclusion:
-        result = params["result"] if set(params) == {"result"} else params
-        rested = name == REST
-        return msgspec.structs.replace(self.so_far, result="" if rested else result, rested=rested)
+        return msgspec.structs.replace(self.so_far, result=params.get("result", ""), rested=name == REST)
 
     # --- a crash in between ----------------------------------------------------------------------
 

@@ -9,12 +9,11 @@ import msgspec
 
 from shared.bus import Bus
 from shared.llm import ask_for, make_model, make_small_model
-from shared.llm.budget import Budget
 from shared.llm.protocol import LanguageModel, Message, Thought, Tool, Usage
 from shared.memory import Memory
 from shared.reasoning.persona import compose_system_prompt
 from shared.reasoning.recall import MemoryRecall
-from shared.reasoning.usage import DailyUsage
+from shared.reasoning.usage import Budget, DailyUsage
 from shared.settings import Settings
 from shared.tasks.context import current_task
 from shared.tasks.profile import Profile

@@ -1,9 +1,7 @@
 """The SOUL of an agent, who it is, and the system prompt made of it and its briefing."""
 
 import asyncio
-import os
 import re
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +11,7 @@ import msgspec
 
 from shared.contracts.base import require_name
 from shared.errors import ActionError, MailroomError
+from shared.files import write_atomically
 from shared.log import logger
 from shared.settings import Settings
 
@@ -172,12 +171,8 @@ def _fall_back(agent: str, copy: Path, prompt: str, reason: str) -> Soul:
 
 
 def _keep(copy: Path, text: str) -> None:
-    """Write the copy whole or not at all; that it cannot be written stops nobody."""
+    """Write the copy; if it cannot be written, that is one line in the log."""
     try:
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=copy.parent, prefix=".soul-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).replace(copy)
+        write_atomically(copy, text)
     except OSError as error:
         log.warning("soul_not_kept", copy=str(copy), reason=str(error))

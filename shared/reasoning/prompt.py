@@ -61,13 +61,10 @@ def _share(sizes: Iterable[int], room: int) -> int:
 
 def conclude(conclusion: Conclusion) -> Outcome:
     """The outcome of a task that was thought about."""
-    fields = conclusion.result
-    text = fields if isinstance(fields, str) else excerpt(_encode(fields), MAX_INPUT)
+    text = conclusion.result
     if conclusion.doubts:
         text += "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in conclusion.doubts)
     data: dict[str, Any] = {"steps": conclusion.steps}
-    if isinstance(fields, dict):
-        data["result"] = fields
     if conclusion.doubts:
         data["unknown"] = list(conclusion.doubts)
     if conclusion.rested:

@@ -1,4 +1,4 @@
-"""What a train of thought may do: actions by name, offered to a model and called with checked parameters."""
+"""The actions a model may call in an agent loop, offered as tools and called with checked parameters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,30 +12,33 @@ from shared.tasks.actions import Action, Bound, Outcome, perform
 FINISH = "finish_task"
 REST = "rest_n_wait"
 MAX_ARGUMENTS = 200_000
-"""The longest parameters, in characters, that are read; larger things belong into files, piece by piece."""
+"""The longest parameters of a call, in characters; larger content belongs in files, written in pieces."""
+
+
+def _ending(name: str, description: str, infos: dict[str, str]) -> Action:
+    params = msgspec.defstruct(
+        name, [(key, str) for key in infos], frozen=True, kw_only=True, forbid_unknown_fields=True
+    )
+    return Action(name=name, description=description, param_infos=infos, params=params)
+
+
+_FINISH_ACTION = _ending(
+    FINISH,
+    "Say that the task is done, and with what result; call it once everything is done",
+    {"result": "The result, as the requester is to read it"},
+)
+_REST_ACTION = _ending(
+    REST, "End your turn without finishing: nothing is to be done until somebody writes", {}
+)
 
 
 class Toolbox:
-    """Actions, and the ways to end: ``finish_task`` and, where it is offered, ``rest_n_wait``.
+    """The actions a model may call; ``finish_task`` and, if ``may_rest``, ``rest_n_wait`` end its loop."""
 
-    ``result_params`` describes the fields of the result; without it the result is a text.
-    """
-
-    def __init__(
-        self,
-        bound: Mapping[str, Bound],
-        *,
-        result_params: Mapping[str, str] | None = None,
-        may_rest: bool = False,
-    ) -> None:
-        self._end = {FINISH: _finish(result_params)}
-        if may_rest:
-            self._end[REST] = _ending(
-                REST, "End your turn without finishing: nothing is to be done until somebody writes", {}
-            )
-        # An action cannot stand in the way of ending.
+    def __init__(self, bound: Mapping[str, Bound], *, may_rest: bool = False) -> None:
+        self._end = {FINISH: _FINISH_ACTION} | ({REST: _REST_ACTION} if may_rest else {})
+        # An agent's own action cannot replace one that ends the loop.
         self._bound = {name: found for name, found in bound.items() if name not in (FINISH, REST)}
-
         self._offers: list[Tool] = []
 
     @property
@@ -53,7 +56,7 @@ class Toolbox:
         return found
 
     def offers(self) -> list[Tool]:
-        """The actions as a model is told of them."""
+        """The actions as tools for a model."""
         if not self._offers:
             self._offers = [
                 Tool(name=name, description=action.description, schema=action.schema())
@@ -80,23 +83,10 @@ class Toolbox:
         return msgspec.structs.asdict(params)
 
     async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:
-        """Call an action that is no end."""
+        """Call an action that does not end the loop."""
         bound = self._bound[name]
         return await perform(bound.owner, bound.action, params)
 
     def ends(self, name: str) -> bool:
-        """Whether it ends the train of thought."""
+        """Whether calling it ends the loop."""
         return name in self._end
-
-
-def _finish(result_params: Mapping[str, str] | None) -> Action:
-    described = "Say that the task is done, and with what result; call it once everything is done"
-    return _ending(
-        FINISH, described, dict(result_params or {"result": "The result, as the requester is to read it"})
-    )
-
-
-def _ending(name: str, description: str, infos: dict[str, str]) -> Action:
-    fields: list[Any] = [(key, Any if key != "result" else str) for key in infos]
-    params = msgspec.defstruct(name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True)
-    return Action(name=name, description=description, param_infos=infos, params=params)

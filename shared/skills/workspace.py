@@ -11,6 +11,7 @@ import msgspec
 from shared.agent.context import AgentContext
 from shared.contracts import TOKEN, Task
 from shared.errors import ActionError
+from shared.files import write_atomically
 from shared.sandbox import remove_tree
 from shared.settings import Settings
 
@@ -84,9 +85,7 @@ def note_origin(context: AgentContext, folder: str, source: Path) -> None:
     path = _origins(context)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = path.with_suffix(".new")
-        temporary.write_bytes(msgspec.json.encode({**_read_origins(path), folder: str(source)}))
-        temporary.replace(path)
+        write_atomically(path, msgspec.json.encode({**_read_origins(path), folder: str(source)}))
     except OSError as error:
         raise ActionError(f"Where {folder} comes from cannot be noted: {error.strerror}") from None
 

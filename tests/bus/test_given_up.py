@@ -30,12 +30,12 @@ async def test_what_the_server_gave_up_becomes_a_dead_letter(office: TestOffice,
         await asyncio.sleep(ACK_WAIT * 1.2)
     # The server notices when it would hand the message out once more.
     agent = Agent(Profile(name="engineer", description="x"), config, engineer)
-    desk = Dispatcher(agent, TaskExecutor(agent))
+    dispatcher = Dispatcher(agent, TaskExecutor(agent))
     await engineer.consume(
         subjects.OFFICE,
         "engineer",
-        desk.handle,
-        desk.bury,
+        dispatcher.handle,
+        dispatcher.dead_letter,
         concurrency=1,
         ack_wait=ACK_WAIT,
         max_attempts=1,

@@ -12,9 +12,7 @@ import pytest
 from shared.contracts import (
     AgentReport,
     CognitiveContext,
-    CognitiveMessage,
     DiscoveryResult,
-    MessageType,
     Task,
     TaskPlan,
     TaskPriority,
@@ -150,18 +148,6 @@ def test_a_task_is_from_its_requester_to_its_assignee_whatever_the_case():
     task = Task(task_id="a", text="Look", assignee=" Engineer ", requester="NEXUS")
     assert (task.assignee, task.recipient) == ("engineer", "engineer")
     assert (task.requester, task.sender) == ("nexus", "nexus")
-
-
-def test_a_response_swaps_the_parties_and_keeps_the_conversation():
-    asked = CognitiveMessage(
-        sender="cortex", recipient="memory", message_type="request", priority=3, goal_id="g"
-    )
-    answer = asked.create_response({"hits": 2})
-    assert (answer.sender, answer.recipient) == ("memory", "cortex")
-    assert answer.message_type is MessageType.RESPONSE
-    assert (answer.correlation_id, answer.cause, answer.goal_id) == (asked.correlation_id, asked.id, "g")
-    assert (answer.priority, answer.payload) == (3, {"hits": 2})
-    assert asked.create_response({}, MessageType.ERROR).message_type is MessageType.ERROR
 
 
 def test_a_context_moves_on_by_a_new_one():

@@ -16,7 +16,7 @@ from shared.bus.discovery import RunningOffice
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm import LanguageModel, Message, Thought, Tool, ToolCall, Usage, ask_for
 from shared.llm.anthropic import AnthropicProvider
-from shared.llm.choice import configured_model
+from shared.llm.config import configured_model
 from shared.llm.openai import OpenAIProvider
 from shared.llm.remote import RemoteModel, RetryPolicy
 from shared.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 from shared import settings
 from shared.errors import BusUnavailable
 from shared.reasoning import persona as soul
-from shared.reasoning.persona import compose_prompt, fetch_soul, system_prompt
+from shared.reasoning.persona import compose_prompt, compose_system_prompt, fetch_soul
 from shared.settings import Settings
 from tests.flow.conftest import capture_log
 
@@ -196,7 +196,9 @@ async def test_the_system_prompt_of_an_agent(forge: PromptForge, config: Setting
     async def fail() -> str:
         raise BusUnavailable("The memory daemon does not answer")
 
-    whole = await system_prompt("scout", config, "the profile's", brief)
+    whole = await compose_system_prompt("scout", config, "the profile's", brief)
     assert whole.startswith("You are Scout.")
     assert "<briefing>\n# Briefing for scout\n</briefing>" in whole
-    assert await system_prompt("scout", config, "the profile's", fail) == "You are Scout.\n\nBe brief."
+    assert (
+        await compose_system_prompt("scout", config, "the profile's", fail) == "You are Scout.\n\nBe brief."
+    )

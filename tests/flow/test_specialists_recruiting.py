@@ -12,7 +12,7 @@ from services.conductor.specialist_factory import SpecialistFactory
 from shared import settings
 from shared.errors import ActionError
 from shared.llm import LanguageModel, Message, ask_for
-from shared.llm.offline import OfflineModel
+from shared.llm.factory import OfflineModel
 from shared.llm.scripted import ScriptedModel
 from shared.settings import Settings
 from shared.tasks.specialists import Supervision, read_specialists, tell_supervision, write_profile

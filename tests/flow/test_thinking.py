@@ -30,7 +30,6 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import ActionError, ConfigError, Reject
-from shared.reasoning.prompt import conclude
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 from tests.flow.model_server import Answer, serve_model
@@ -523,32 +522,6 @@ async def test_whatever_a_model_gives_as_a_result_the_task_ends_at_once(tmp_path
     async with team_of(tmp_path, script) as team:
         async with asyncio.timeout(8):
             assert (await result(team, await ask(team, "Tell"))).status is TaskStatus.FAILED
-
-
-class Former(Worker):
-    """Asks its brain for fields."""
-
-    async def on_task(self, task: Task) -> Outcome:
-        """Whatever the model gives."""
-        return conclude(
-            await self.context.run_loop(task.text, result_params={"a": "Anything", "output": "A text"})
-        )
-
-
-@pytest.mark.parametrize("depth", [3, 990])
-async def test_fields_of_a_result_may_be_nested(tmp_path: Path, depth: int):
-    arguments = '{"output": "ok", "a": ' + "[" * depth + "]" * depth + "}"
-    path = tmp_path / "script.yaml"
-    path.write_text(
-        yaml.safe_dump([{"replies": [{"call": {"name": "finish_task", "arguments": arguments}}]}])
-    )
-    async with open_team(tmp_path, ("worker",), MAILROOM_BRAIN=f"scripted:{path}") as team:
-        await team.join(Former, Profile(name="worker", description="Works."))
-        async with asyncio.timeout(8):
-            told = await result(team, await ask(team, "Tell"))
-        if depth < 100:
-            assert told.metadata["result"]["output"] == "ok"
-            assert '"a"' in told.output
 
 
 async def test_memory_that_hangs_keeps_nobody_waiting_for_long(

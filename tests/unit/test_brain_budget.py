@@ -4,8 +4,8 @@ import pytest
 
 from shared.contracts import Spending
 from shared.errors import BudgetSpent, ModelUnavailable
-from shared.llm import Budget, Usage
-from shared.llm.circuit_breaker import CircuitBreaker
+from shared.llm.remote import CircuitBreaker
+from shared.reasoning.usage import Budget, Usage
 
 
 def day(**spent: float) -> Spending:

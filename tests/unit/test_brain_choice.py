@@ -10,8 +10,8 @@ import pytest
 from shared import settings
 from shared.errors import ConfigError, ModelError, NoModel
 from shared.llm import Message, make_model, make_small_model
-from shared.llm.choice import configured_model, configured_small_model
 from shared.llm.clients import require_sdk
+from shared.llm.config import configured_model, configured_small_model
 from shared.llm.pricing import Price, read_price
 from shared.settings import Settings
 

@@ -277,13 +277,6 @@ async def test_several_calls_of_one_thought_are_all_answered():
     assert [m.tool_call_id for m in script.seen[1] if m.role == "tool"] == ["c1-0", "c1-1", "c1-2"]
 
 
-async def test_a_result_has_the_fields_that_were_asked_for():
-    script = Script(call("finish_task", verdict="good"), call("finish_task", verdict="good", score=8))
-    conclusion = await run(script, result_params={"verdict": "The verdict", "score": "1 to 10"})
-    assert conclusion.result == {"verdict": "good", "score": 8}
-    assert conclusion.steps == 2
-
-
 async def test_resting_is_only_offered_where_it_makes_sense():
     assert (await run(Script(("rest_n_wait", "{}")), may_rest=True)).rested
     with pytest.raises(ActionError, match="no action 'rest_n_wait'"):

@@ -1,16 +1,13 @@
 """Which model an agent thinks with, as the settings say."""
 
 import importlib.util
-from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from shared.errors import ConfigError
-from shared.llm.offline import OfflineModel
 from shared.llm.pricing import Price, read_price
-from shared.llm.protocol import LanguageModel
 from shared.settings import Settings
 
 HOMES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
@@ -46,20 +43,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
     def __repr__(self) -> str:
-        return f"Choice({self.name!r} at {self.place!r})"
-
-
-def make_model(settings: Settings, agent: str = "") -> LanguageModel:
-    """The brain of ``agent`` by ``settings.brain``; without one, an offline brain.
-
-    Raises ConfigError that names the setting and what is allowed, or the extra that is to be installed.
-    """
-    return _make(configured_model(settings), agent)
-
-
-def make_small_model(settings: Settings, agent: str = "") -> LanguageModel:
-    """The model for small work by ``settings.cerebellum``, else the brain; raises ConfigError."""
-    return _make(configured_small_model(settings), agent)
+        return f"ModelConfig({self.name!r} at {self.place!r})"
 
 
 def configured_model(settings: Settings) -> ModelConfig | None:
@@ -160,25 +144,3 @@ def _read_url(text: str, variable: str) -> str:
 def _host(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-
-
-def _make(choice: ModelConfig | None, agent: str) -> LanguageModel:
-    if choice is None:
-        return OfflineModel()
-    if choice.kind == "scripted":
-        from shared.llm.scripted import ScriptedModel
-
-        return ScriptedModel(Path(choice.model).expanduser(), agent=agent, price=choice.price)
-    return _make_remote(choice)
-
-
-def _make_remote(choice: ModelConfig) -> LanguageModel:
-    from shared.llm.remote import RemoteModel
-
-    if choice.kind == "openai":
-        from shared.llm.openai import OpenAIProvider
-
-        return RemoteModel(choice, OpenAIProvider(choice))
-    from shared.llm.anthropic import AnthropicProvider
-
-    return RemoteModel(choice, AnthropicProvider(choice))
