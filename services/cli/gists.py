@@ -12,7 +12,7 @@ from shared.contracts import (
     CancelGoal,
     CognitiveMessage,
     CommandJudged,
-    Correspondence,
+    DailySpending,
     DeadLetter,
     DiscoveryResult,
     Email,
@@ -21,13 +21,14 @@ from shared.contracts import (
     Goal,
     GoalDue,
     GraphVersion,
+    LoopCheckpoint,
     MemoryRefused,
     MemoryWrite,
     Question,
     ReminderDue,
     Reminders,
     Response,
-    Spending,
+    SentEmail,
     StateChanged,
     Task,
     TaskChanged,
@@ -36,7 +37,6 @@ from shared.contracts import (
     TaskResult,
     TaskSession,
     TaskStatus,
-    Thinking,
 )
 
 Gist = tuple[str, str, str]
@@ -163,24 +163,24 @@ def _session(session: TaskSession) -> Gist:
     return "thread", f"with {session.original_sender}, {_count(len(session.history), 'message')}: {said}", ""
 
 
-def _correspondence(note: Correspondence) -> Gist:
+def _correspondence(note: SentEmail) -> Gist:
     if note.answer is not None:
         return "letter", f"{note.answer.sender} answered: {note.answer.body}", ""
-    return "letter", f"wrote to {note.letter.recipient}: {note.letter.subject or note.letter.body}", ""
+    return "letter", f"wrote to {note.email.recipient}: {note.email.subject or note.email.body}", ""
 
 
-def _thinking(page: Thinking) -> Gist:
-    said = next((str(m.get("text", "")) for m in page.messages if m.get("role") == "assistant"), "")
+def _thinking(checkpoint: LoopCheckpoint) -> Gist:
+    said = next((str(m.get("text", "")) for m in checkpoint.messages if m.get("role") == "assistant"), "")
     calls = [
         str(call.get("name"))
-        for message in page.messages
+        for message in checkpoint.messages
         for call in message.get("tool_calls", ())
         if isinstance(call, dict)
     ]
-    return "thought", f"step {page.steps}: {said or ', '.join(calls) or 'what came of it'}", ""
+    return "thought", f"step {checkpoint.steps}: {said or ', '.join(calls) or 'what came of it'}", ""
 
 
-def _spending(spending: Spending) -> Gist:
+def _spending(spending: DailySpending) -> Gist:
     cost = f", {spending.cost:.4f} USD" if spending.cost else ""
     tokens = spending.input_tokens + spending.output_tokens
     return "spending", f"{spending.day}: {tokens:,} tokens in {_count(spending.calls, 'call')}{cost}", ""
@@ -246,9 +246,9 @@ _GISTS: dict[type, Callable[[Any], Gist]] = {
     ApprovalRequest: _asked,
     ApprovalAnswer: _approved,
     TaskSession: _session,
-    Correspondence: _correspondence,
-    Thinking: _thinking,
-    Spending: _spending,
+    SentEmail: _correspondence,
+    LoopCheckpoint: _thinking,
+    DailySpending: _spending,
     Experience: _experience,
     ExperienceIndex: _experiences,
     Reminders: _reminders,
