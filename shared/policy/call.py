@@ -95,7 +95,7 @@ class Call:
     def judge(self) -> Stream:
         """Judge it; what it prints, as far as that is known."""
         for name, value in self.assigned.items():
-            self.judge_variable(name, value)
+            judge_variable(self, name, value)
         word = self.words[0]
         if word.hidden or word.obfuscated or word.glob or word.spliced or not word.known:
             self.find("unclear.name", word.text.replace(UNKNOWN, "..."))
@@ -147,10 +147,6 @@ class Call:
         inner.active = (*self.scope.active, f"alias {self.name}")
         words = " ".join(shlex.quote(word.text) for word in self.args)
         return self.shell.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
-
-    def judge_variable(self, name: str, value: str) -> None:
-        """Judge that a variable is set which programs act upon."""
-        judge_variable(self, name, value)
 
     def script(self, text: str, words: Sequence[Word] = (), scope: Scope | None = None) -> Stream:
         """Judge ``text`` as a script with ``words`` as its arguments, in a shell of its own."""

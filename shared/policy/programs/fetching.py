@@ -2,7 +2,7 @@
 
 import re
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from shared.policy.call import Call
 from shared.policy.checks import names_effect
@@ -23,6 +23,7 @@ _METADATA = re.compile(
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0", "[::1]"}  # noqa: S104 - what is judged
 
 _HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+|\[::1\])(?=[:/?]|$)")
+_NUMBER = re.compile(r"[\d.]+|0x[\da-f.x]+|[\da-f:]+").fullmatch
 _SCRIPT = re.compile(
     r"\.(sh|bash|zsh|py|pl|rb|js|mjs|php|lua|ps1|exe|bin|run|elf|so|dll|deb|rpm|apk|jar|whl|appimage"
     r"|msi|dmg|pkg|bat|service)$",
@@ -58,7 +59,7 @@ def judge_curl(call: Call) -> Stream | None:
     if found.has(_SPECIAL):
         call.find("network.fetch")
     addresses = [*found.operands, *found.of("url")]
-    if addresses and all(_is_own(word) for word in addresses):
+    if addresses and all((own := _HOST.match(word.text)) and own[1] in _LOCAL for word in addresses):
         _judge_told(call, found, addresses)
     else:
         _judge_sent(call, found)
@@ -119,10 +120,21 @@ def _methods(found: Options) -> set[str]:
     return {word.text.upper() for word in found.of("X request")}
 
 
-def _is_own(word: Word) -> bool:
-    """Whether an address is one of this very machine."""
-    match = _HOST.match(word.text)
-    return match is not None and match[1] in _LOCAL
+def _split_address(text: str) -> SplitResult | None:
+    """The parts of an address, None if it is none."""
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        # Only its use shows that a port is none.
+        return parts if (parts.port or 0) >= 0 else None
+    except ValueError:
+        return None
+
+
+def _is_global(host: str) -> bool:
+    try:
+        return ip_address(host).is_global
+    except ValueError:
+        return False
 
 
 def judge_address(call: Call, word: Word, looks: bool = False) -> None:
@@ -134,7 +146,7 @@ def judge_address(call: Call, word: Word, looks: bool = False) -> None:
     if not word.known:
         call.find("network.send" if not text.startswith(UNKNOWN) else "network.fetch", text)
         return
-    parts = urlsplit(text if "://" in text else f"http://{text}") if _splits(text) else None
+    parts = _split_address(text)
     if parts is None or not parts.hostname:
         call.find("network.fetch", text)
         return
@@ -151,32 +163,14 @@ def judge_address(call: Call, word: Word, looks: bool = False) -> None:
             call.find("network.private", text)
     elif (parts.scheme != "https" and not looks) or parts.username or word.glob or "{" in text:
         call.find("network.fetch", text)
-    elif _is_number(host):
-        call.find("network.private" if _is_private(host) else "network.fetch", text)
+    elif _NUMBER(host):
+        call.find("network.fetch" if _is_global(host) else "network.private", text)
     elif (
         "." not in host
         or host.endswith((".internal", ".local", ".onion", ".lan", ".corp"))
         or len(parts.query) > 200
     ):
         call.find("network.fetch", text)
-
-
-def _splits(text: str) -> bool:
-    try:
-        return bool(urlsplit(text if "://" in text else f"http://{text}").port or True)
-    except ValueError:
-        return False
-
-
-def _is_number(host: str) -> bool:
-    return bool(re.fullmatch(r"[\d.]+|0x[\da-f.x]+|[\da-f:]+", host))
-
-
-def _is_private(host: str) -> bool:
-    try:
-        return not ip_address(host).is_global
-    except ValueError:
-        return True
 
 
 def _judge_wget_saved(call: Call, found: Options) -> None:

@@ -23,23 +23,20 @@ def judge_other_fetcher(call: Call) -> Stream | None:
             call.find("network.send")
     if call.name in {"http", "https", "xh", "curlie"}:
         words = [word.text for word in found.operands]
-        if (
-            (words and words[0] in {"POST", "PUT", "DELETE", "PATCH"})
-            or any("=" in word for word in words[1:])
-            or call.stdin.text is None
-        ):
+        acts = bool(words) and words[0] in {"POST", "PUT", "DELETE", "PATCH"}
+        if acts or any("=" in word for word in words[1:]) or call.stdin.text is None:
             call.find("network.send")
     return FETCHED
+
+
+_NETCATS = {"nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"}
 
 
 def judge_connection(call: Call) -> Stream | None:
     """nc, socat, telnet and their like: a connection of any kind."""
     found = call.options("p s w e c i I O P q x X T g G")
-    if (
-        call.name in {"nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"}
-        and found.has("z")
-        and not found.has("e c")
-    ):
+    scans = call.name in _NETCATS and found.has("z")
+    if scans and not found.has("e c"):
         if found.operands[:1] and found.operands[0].text not in {"localhost", "127.0.0.1", "::1"}:
             call.find("network.remote")
         return None
@@ -54,9 +51,8 @@ def judge_connection(call: Call) -> Stream | None:
 def judge_ssh(call: Call) -> Stream | None:
     """Another machine; the command for it is judged as if it ran here."""
     found = call.options("b c D E e F I i J L l m O o p Q R S W w", permute=False)
-    if found.flags == {"G"} and len(found.values) == 0 and len(found.operands) == 1:
-        return None
-    if found.has("Q") and not found.operands:
+    shows = found.flags == {"G"} and not found.values and len(found.operands) == 1
+    if shows or (found.has("Q") and not found.operands):
         return None
     call.find("network.remote")
     for word in found.of("o"):

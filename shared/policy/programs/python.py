@@ -153,6 +153,6 @@ def _judge_runner(call: Call, name: str, words: Sequence[Word]) -> None:
     call.apply(found, "write o")
 
 
-PROGRAMS: dict[str, Handler] = dict.fromkeys(
-    "python python2 python3 pypy pypy3 ipython bpython pythonw".split(), judge_python_call
-)
+PROGRAMS: dict[str, Handler] = {
+    "python python2 python3 pypy pypy3 ipython bpython pythonw": judge_python_call
+}

@@ -179,27 +179,21 @@ _CLOUD = row(
 """Cloud command lines: showing is asked after only if it shows credentials."""
 
 
+_PLANS = frozenset(
+    "fmt validate plan show graph providers version init get test help preview diff synth ls list about lint "
+    "state".split()
+)
+
+
 def judge_infrastructure(call: Call) -> None:
     """terraform, pulumi: plans are everyday, changes are not."""
     texts = [word.text for word in call.args]
     words = [text for text in texts if not text.startswith("-")]
-    action = words[0] if words else ""
-    if (
-        action == "destroy"
-        or (action != "plan" and {"-destroy", "--destroy"} & set(texts))
-        or (action == "state" and words[1:2] and words[1] not in {"list", "show"})
-    ):
+    action, second = (*words, "", "")[:2]
+    destroys = action != "plan" and {"-destroy", "--destroy"} & set(texts)
+    if action == "destroy" or destroys or (action == "state" and second not in {"", "list", "show"}):
         call.find("cloud.destroy")
-    elif (
-        action
-        in [
-            "",
-            *"fmt validate plan show graph providers version init get test help preview diff "
-            "synth ls list about lint".split(),
-        ]
-        or (action == "state")
-        or (action == "workspace" and words[1:2] in (["list"], ["show"], ["select"]))
-    ):
+    elif not action or action in _PLANS or (action == "workspace" and second in {"list", "show", "select"}):
         if any(text.startswith(("-from-module", "--from-module")) for text in texts):
             call.find("network.fetch")
         for text in texts:
@@ -207,10 +201,8 @@ def judge_infrastructure(call: Call) -> None:
                 call.write(Word(text.partition("=")[2]))
     elif action == "output":
         call.find("secret.environment")
-    elif action in {"workspace", "force-unlock", "taint", "untaint", "rm"}:
-        call.find("cloud.destroy" if action == "workspace" and "delete" in words else "cloud.change")
     else:
-        call.find("cloud.change")
+        call.find("cloud.destroy" if action == "workspace" and "delete" in words else "cloud.change")
 
 
 _GH = row(

@@ -171,22 +171,15 @@ def judge_grep(call: Call) -> Stream | None:
     deep = call.name in {"rgrep", "rg", "ag", "ack"} or found.has("r R recursive dereference-recursive")
     outside = False
     for word in operands:
-        if deep:
-            call.read(word, deep)
-        else:
-            call.query(word)
+        call.read(word, deep) if deep else call.query(word)
         outside |= call.place(word).name in {"HOME", "SYSTEM", "KERNEL", "ELSEWHERE"} and deep
         if call.is_endless(word):
             call.find("exhaust.endless")
     if outside and any(secrets.is_sought(word.text) for word in patterns):
         call.find("secret.search")
     listed = any("l" in flag and "-" not in flag for flag in found.flags) or found.has("files-with-matches")
-    paths = (
-        tuple(f"{word.text.rstrip('/')}/found*" if deep else word.text for word in operands)
-        if listed
-        else None
-    )
-    return Stream(None, paths or None, "computed", call.stdin.endless and not operands)
+    paths = tuple(f"{word.text.rstrip('/')}/found*" if deep else word.text for word in operands)
+    return Stream(None, paths if listed and paths else None, "computed", call.stdin.endless and not operands)
 
 
 def judge_head(call: Call) -> Stream | None:
@@ -199,14 +192,9 @@ def judge_head(call: Call) -> Stream | None:
         call.query(word)
         if call.is_endless(word) and not found.has("c bytes n lines"):
             call.find("exhaust.endless")
-    text = (
-        call.stdin.text
-        if not found.operands and call.stdin.text and "\n" not in call.stdin.text.strip("\n")
-        else None
-    )
-    return Stream(
-        text if not found.has("c bytes") else None, call.stdin.paths, call.stdin.source or "computed"
-    )
+    text = call.stdin.text
+    whole = not found.operands and text and "\n" not in text.strip("\n") and not found.has("c bytes")
+    return Stream(text if whole else None, call.stdin.paths, call.stdin.source or "computed")
 
 
 def is_large(size: str) -> bool:
