@@ -1,4 +1,4 @@
-"""Options and operands of a command, told apart as the programs themselves do."""
+"""Options and operands of a command, separated as the programs themselves do."""
 
 from collections.abc import Collection, Sequence
 from functools import cache

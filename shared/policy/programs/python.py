@@ -42,7 +42,7 @@ _MODULE_LOOKS = {"twine": {"check"}, "tarfile": {"-l", "--list", "-t", "--test"}
 _VALUED = {"-W", "-X", "--check-hash-based-pycs"}
 _SETUP_INSTALLS = {"install", "develop", "upload", "register", "easy_install"}
 _STEPS = {"continue", "c", "next", "n", "step", "s", "quit", "q", "where", "w", "bt", "list", "l"}
-"""What pdb is told that only goes through a program."""
+"""Commands of pdb that only step through a program."""
 _RUNNERS = {"timeit", "cProfile", "trace", "pdb", "profile"}
 
 

@@ -1,4 +1,4 @@
-"""What Python's modules and functions do, and what the names in a piece of Python stand for."""
+"""What Python's modules and functions do, and what the names in a piece of Python refer to."""
 
 import ast
 from collections import Counter
@@ -92,7 +92,7 @@ _HOMES = {"pathlib.Path.home", "Path.home"}
 
 
 class Names:
-    """``modules``: the dotted names that names stand for; ``texts``: those that are one known text."""
+    """``modules``: the dotted names that names refer to; ``texts``: those that are one known text."""
 
     def __init__(self, nodes: Iterable[ast.AST]) -> None:
         self.modules: dict[str, str] = {}
@@ -123,7 +123,7 @@ class Names:
                 self.modules[name] = full
 
     def full(self, node: ast.AST) -> str:
-        """The dotted name of what is called, its modules spelled out; with a dot first where it is made."""
+        """The dotted name of what is called, with full module names; it begins with a dot after an expression."""
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -172,7 +172,7 @@ class Names:
         return self.first(target) if text is None and isinstance(target, ast.Call) else text
 
     def receiver(self, node: ast.Call) -> str | None:
-        """The path of ``Path("x").unlink()``, or of ``p.unlink()`` where it is known what ``p`` is."""
+        """The path of ``Path("x").unlink()``, or of ``p.unlink()`` if ``p`` is known."""
         if not isinstance(node.func, ast.Attribute):
             return None
         own = node.func.value
