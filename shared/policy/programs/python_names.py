@@ -123,7 +123,7 @@ class Names:
                 self.modules[name] = full
 
     def full(self, node: ast.AST) -> str:
-        """The dotted name of what is called, with full module names; a dot comes first after an expression."""
+        """The dotted name of what is called, with full module names; a dot is first after an expression."""
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
