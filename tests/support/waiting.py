@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def eventually(condition: Callable[[], T | Awaitable[T]], timeout: float = 10.0) -> T:
+async def eventually(condition: Callable[[], T | Awaitable[T]], timeout: float = 15.0) -> T:
     """Call ``condition``, a function or coroutine function, until it returns something true; return that.
 
     Raises TimeoutError after ``timeout`` seconds.
