@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.memory.embedding.hosted import HostedEmbedder, make_slug
-from services.memory.embedding.registry import open_embedder, parse_choice
+from services.memory.embedding import HostedEmbedder, make_slug, open_embedder, parse_choice
 from shared import settings
 from shared.errors import ActionError, StartError
 from shared.settings import Settings
@@ -132,7 +131,7 @@ def test_a_server_that_is_not_there_is_told_at_the_start(
     tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip(family)
-    monkeypatch.setattr("services.memory.embedding.hosted.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("services.memory.embedding.FIRST_PAUSE", 0.01)
     started = time.monotonic()
     with pytest.raises(StartError, match=r"does not answer \(.*\)\. See that it runs"):
         open_embedder(configure(tmp_path, f"{family}:m", "http://127.0.0.1:9"))
@@ -142,7 +141,7 @@ def test_a_server_that_is_not_there_is_told_at_the_start(
 def test_the_texts_of_a_refused_request_are_not_logged(tmp_path: Path, server: EmbeddingServer) -> None:
     pytest.importorskip("openai")
     program = (
-        "import sys\nfrom services.memory.embedding.registry import open_embedder\n"
+        "import sys\nfrom services.memory.embedding import open_embedder\n"
         "from shared import settings\n"
         "try:\n    open_embedder(settings.load())\nexcept Exception as error:\n    print(error)\n"
     )

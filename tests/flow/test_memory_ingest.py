@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from services.memory.ingest import client as client_module
 from services.memory.ingest import folder as folder_module
-from services.memory.ingest import memory as ingest_memory
 from services.memory.ingest.drafting import OPEN_LINKS
-from services.memory.ingest.folder import Folder
+from services.memory.ingest.folder import IngestFolder
 from shared import settings
 from shared.contracts import ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable
@@ -44,8 +44,12 @@ Write = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
 
 
 @asynccontextmanager
-async def watching(memory: DirectMemory, root: Path, write: Write | None = None) -> AsyncIterator[Folder]:
-    folder = Folder(root, write or memory.write, memory.daemon.get, memory.daemon.list_nodes, settle=SETTLE)
+async def watching(
+    memory: DirectMemory, root: Path, write: Write | None = None
+) -> AsyncIterator[IngestFolder]:
+    folder = IngestFolder(
+        root, write or memory.write, memory.engine.get, memory.engine.list_nodes, settle=SETTLE
+    )
     running = asyncio.create_task(folder.run())
     try:
         yield folder
@@ -72,7 +76,7 @@ def left(root: Path) -> list[str]:
     ]
 
 
-async def taken(folder: Folder, files: int) -> None:
+async def taken(folder: IngestFolder, files: int) -> None:
     await eventually(lambda: folder.status()["files"] + folder.status()["failed"] >= files)
     await eventually(lambda: not folder.status()["waiting"])
 
@@ -96,7 +100,7 @@ async def test_files_there_at_the_start_and_files_that_come(memory: DirectMemory
     }
     assert nodes["Printing"].source.channel == "ingest"
     assert nodes["Printing"].metadata["file"] == "notes/printing.md"
-    found = await memory.daemon.search(MemoryQuery(text="where is the printer?"))
+    found = await memory.engine.search(MemoryQuery(text="where is the printer?"))
     assert found[0].node.title == "Printing"
 
 
@@ -107,13 +111,13 @@ async def test_the_same_file_again_changes_nothing(memory: DirectMemory, root: P
         drop(root, "vendor.md", note)
         drop(root, "people.csv", table)
         await taken(folder, 2)
-        version = memory.daemon.version
+        version = memory.engine.version
         drop(root, "vendor.md", note)
         drop(root, "people.csv", table)
         drop(root, "export/people (1).csv", table)
         await taken(folder, 5)
         status = folder.status()
-    assert memory.daemon.version == version
+    assert memory.engine.version == version
     assert (status["unchanged"], status["duplicates"], status["stored"]) == (4, 2, 4)
     assert (root / "processed/vendor-2.md").exists()
     assert (root / "processed/people.csv").read_text() == (root / "processed/people-2.csv").read_text()
@@ -365,19 +369,19 @@ async def test_large_tables_are_written_in_packs(memory: DirectMemory, root: Pat
 async def test_the_desk_pages_through_what_it_looks_up(
     monkeypatch: pytest.MonkeyPatch, memory: DirectMemory
 ) -> None:
-    monkeypatch.setattr(ingest_memory, "PAGE", 2)
+    monkeypatch.setattr(client_module, "PAGE", 2)
     asked: list[int] = []
 
     async def find(ids: Sequence[str]) -> list[Node]:
         asked.append(len(ids))
-        return await memory.daemon.get(ids)
+        return await memory.engine.get(ids)
 
-    desk = ingest_memory.Desk(memory.write, find, memory.daemon.list_nodes)
+    client = client_module.MemoryClient(memory.write, find, memory.engine.list_nodes)
     nodes = [Node(id=f"n{number}", title=f"A note of number {number}", tags=("t",)) for number in range(5)]
-    assert [count async for count in desk.put(nodes)] == [5]
-    assert set(await desk.find([node.id for node in nodes])) == {node.id for node in nodes}
+    assert [count async for count in client.write_ungated(nodes)] == [5]
+    assert set(await client.find([node.id for node in nodes])) == {node.id for node in nodes}
     assert asked == [2, 2, 1]
-    assert [node.id for node in await desk.list(tags=("t",))] == [node.id for node in nodes]
+    assert [node.id for node in await client.list(tags=("t",))] == [node.id for node in nodes]
 
 
 async def test_the_daemon_takes_files_in_and_goes_on_after_kill_9(tmp_path: Path) -> None:
