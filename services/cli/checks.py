@@ -18,7 +18,7 @@ from shared import settings, subjects
 from shared.bus import Bus
 from shared.errors import BusError, ConfigError, MailroomError
 from shared.llm.config import configured_model, configured_small_model
-from shared.llm.probe import probe as probe_brain
+from shared.llm.remote import probe as probe_brain
 from shared.memory import Memory
 from shared.settings import Settings
 

@@ -16,7 +16,7 @@ from services.cli.figures import (
 from services.cli.moment import parse_time
 from services.cli.safety import Answered, Asked, Begun, Judged, Safety
 from shared.contracts import TaskStatus
-from shared.contracts.learning import kind_of
+from shared.contracts.cognition import kind_of
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 

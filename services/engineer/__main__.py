@@ -18,15 +18,15 @@ from shared.errors import ActionError
 from shared.sandbox.beneath import Beneath
 from shared.settings import Settings
 from shared.skills.changing import changing, commands_of
+from shared.skills.files import apply_patch
 from shared.skills.git import new_folder
-from shared.skills.outside import require_source
-from shared.skills.patching import apply_patch
 from shared.skills.workspace import (
     clean_workspaces,
     note_origin,
     open_workspace,
     origin_of,
     outputs_path,
+    require_source,
     slug,
     workspace_path,
 )

@@ -9,8 +9,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import NO_ROOM_PAUSE
-from shared.bus.delivery import Delivery
-from shared.bus.entry import Entry, seal
+from shared.bus.entry import Delivery, Entry, seal
 from shared.contracts import (
     DeadLetter,
     Effect,

@@ -16,8 +16,7 @@ from nats.aio.msg import Msg
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Bury, Consumer, Handler
-from shared.bus.direct_get import Stored, is_stored, read, stored
-from shared.bus.entry import Entry
+from shared.bus.entry import Entry, Stored, is_stored, read, stored
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, Refused
 from shared.log import logger

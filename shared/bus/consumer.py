@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from shared import subjects
-from shared.bus.delivery import Delivery, backoff
+from shared.bus.entry import Delivery, backoff
 from shared.errors import BusError, Conflict, MailroomError, NoRoom, Reject, Retry
 from shared.log import logger
 

@@ -12,7 +12,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.bus.direct_get import Stored
+from shared.bus.entry import Stored
 from shared.errors import BusError
 from shared.log import logger
 

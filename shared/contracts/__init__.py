@@ -31,10 +31,11 @@ from shared.contracts.cognition import (
     CognitiveContext,
     CognitiveMessage,
     DailySpending,
+    Experience,
+    ExperienceIndex,
     LoopCheckpoint,
     MessageType,
 )
-from shared.contracts.learning import Experience, ExperienceIndex
 from shared.contracts.mail import (
     AgentReport,
     CancelGoal,

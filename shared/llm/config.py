@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
-from shared.llm.pricing import Price, read_price
+from shared.llm.protocol import Price, read_price
 from shared.settings import Settings
 
 HOMES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from shared.errors import ConfigError, ModelError, ModelUnavailable
-from shared.llm.pricing import Price
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.protocol import Message, Price, Thought, Tool, ToolCall
 
 PIECE = 16
 """Characters a piece of a streamed answer has."""

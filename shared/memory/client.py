@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -32,7 +32,32 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusUnavailable, Refused
-from shared.memory.questions import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
+
+
+class WrittenQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the outcome of the write ``id``, stored in MEMORY at ``seq``."""
+
+    id: str
+    seq: int
+
+
+class EmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the embeddings of texts."""
+
+    texts: tuple[str, ...]
+
+
+class LinkerQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks how the linker stands, or has it do a round now."""
+
+    action: Literal["status", "trigger"] = "status"
+
+
+class RebuildQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Has the store made anew from its log; ``force`` even where that has lost its beginning."""
+
+    force: bool = False
+
 
 ASK_AGAIN = 3.0
 """Seconds until it is asked again what became of a write: a daemon that ended takes the question with it."""

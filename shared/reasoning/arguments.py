@@ -1,4 +1,4 @@
-"""From what a thought means to parameters that fit: the cerebellum reads it, and asks where it is unclear."""
+"""The arguments of an action that a model named in plain text, filled in by the small model."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,9 +13,9 @@ from shared.tasks.actions import Action
 from shared.text.excerpt import excerpt
 
 MAX_TURNS = 5
-"""How often it is asked for parameters before the action is given up."""
-MAX_SAID = 2_000
-"""Characters of what it answered that are kept or passed on."""
+"""How often the small model is asked before the call fails."""
+MAX_ANSWER = 2_000
+"""Characters of its answer that are kept or passed on."""
 
 TASK = """\
 Work out the parameters of an action from what an agent thought. Take them from the thought; make nothing up.
@@ -34,7 +34,7 @@ The thought:
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cerebellum answered."""
+    """The small model's answer."""
 
     status: Literal["READY", "ASK", "NOT_FEASIBLE"]
     params: dict[str, Any] = {}
@@ -43,18 +43,18 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Ask = Callable[[Sequence[Message]], Awaitable[Proposal]]
-"""Asks the cerebellum."""
+"""Asks the small model."""
 Clarify = Callable[[str], Awaitable[str]]
-"""Asks the brain what it meant."""
+"""Asks the model a question about its message."""
 
 
-async def negotiate(
+async def fill_arguments(
     action: Action, thought: str, ask: Ask, clarify: Clarify, check: Callable[[str], dict[str, Any]]
 ) -> dict[str, Any]:
-    """The parameters for ``action`` that ``thought`` means, as ``check`` accepts them.
+    """The parameters for ``action`` that ``thought`` describes, as ``check`` returns them.
 
-    Raises ActionError where it is not feasible, or after MAX_TURNS without parameters that fit: an action
-    is never run with parameters that do not.
+    ``check`` takes JSON and raises ActionError if it is invalid. Raises ActionError if the small model says
+    the call is not feasible, or after MAX_TURNS without valid parameters.
     """
     schema = json.dumps(action.schema(), ensure_ascii=False)
     text = TASK.format(name=action.name, description=action.description, schema=schema, thought=thought)
@@ -62,15 +62,15 @@ async def negotiate(
     problem = "it stayed unclear"
     for _ in range(MAX_TURNS):
         proposal = await ask(messages)
-        said = excerpt(msgspec.json.encode(proposal).decode(), MAX_SAID)
-        messages.append(Message(role="assistant", text=said))
+        answer = excerpt(msgspec.json.encode(proposal).decode(), MAX_ANSWER)
+        messages.append(Message(role="assistant", text=answer))
         if proposal.status == "NOT_FEASIBLE":
-            reason = excerpt(proposal.reason, MAX_SAID) or "no reason given"
+            reason = excerpt(proposal.reason, MAX_ANSWER) or "no reason given"
             raise ActionError(f"{action.name} is not feasible: {reason}")
         if proposal.status == "ASK":
-            question = excerpt(proposal.question, MAX_SAID)
-            answer = await clarify(f"About the parameters of {action.name}: {question}")
-            messages.append(Message(role="user", text=f"The agent answers: {answer}"))
+            question = excerpt(proposal.question, MAX_ANSWER)
+            reply = await clarify(f"About the parameters of {action.name}: {question}")
+            messages.append(Message(role="user", text=f"The agent answers: {reply}"))
             continue
         try:
             return check(msgspec.json.encode(proposal.params).decode())
@@ -81,9 +81,9 @@ async def negotiate(
 
 
 def inline_arguments(thought: str, name: str) -> str:
-    """The JSON object that follows the last mention of ``name`` in ``thought``; "" where none does."""
-    said = find_mentions(thought, name)
-    after = thought[said[-1].end() :] if said else ""
+    """The JSON object that follows the last mention of ``name`` in ``thought``; "" if none does."""
+    mentions = find_mentions(thought, name)
+    after = thought[mentions[-1].end() :] if mentions else ""
     start = after.find("{")
     if start < 0 or start > 40:
         return ""

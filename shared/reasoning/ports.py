@@ -1,4 +1,4 @@
-"""What an AgentLoop needs: models to ask, and a place for its checkpoints."""
+"""What an AgentLoop depends on: models, and a store for its checkpoints."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
@@ -22,7 +22,7 @@ class LoopModels(Protocol):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The messages since the checkpoint before; the other fields sum up everything until here."""
+    """The messages since the previous checkpoint; the other fields are totals of the whole loop."""
 
     messages: tuple[Message, ...]
     steps: int
@@ -36,10 +36,10 @@ class CheckpointStore(Protocol):
     """Where an agent loop keeps its checkpoints, so that another attempt can resume."""
 
     async def write(self, note: str, checkpoint: Checkpoint) -> None:
-        """Keep the next checkpoint with a progress ``note``; raises Conflict if another attempt took over."""
+        """Store a checkpoint with a progress ``note``; raises Conflict if another attempt took over."""
 
     def read(self) -> AsyncIterator[Checkpoint]:
         """The checkpoints of earlier attempts."""
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """Ids of what an action does meanwhile derive from the step, the same in every attempt."""
+        """A scope in which ids derive from the step's name, so that they are the same in every attempt."""

@@ -1,14 +1,14 @@
-"""Which action a thought in plain words invokes."""
+"""Which action a model message in plain text invokes."""
 
 import re
 from collections import deque
 from collections.abc import Iterable
 
 WINDOW = 120
-"""Characters around a mention that are looked at: every pattern below is bounded, so that the time for a
-thought grows with its length, whatever it is made of."""
+"""Characters around a mention that are examined: every pattern below is bounded, so that the time grows only
+linearly with the length of the text."""
 MENTIONS = 200
-"""Mentions of one name that are looked at, the last ones."""
+"""Mentions of one name that are examined, the last ones."""
 
 _VERBS = "call|use|run|invoke|execute|perform|do|try|start|go with|proceed with|continue with"
 _LEAD = r"i(?:['’]ll| will| shall| am going to|['’]m going to)|let me|let us|let['’]s|now|next|then|please|so"
@@ -32,12 +32,11 @@ _TURN = re.compile(r"\b(?:so|but|instead|therefore|hence)\b(?! of\b)", re.IGNORE
 
 
 def detect_action(thought: str, names: Iterable[str]) -> str:
-    """The longest of ``names`` that ``thought`` actually invokes; "" where it invokes none.
+    """The longest of ``names`` that ``thought`` actually invokes; "" if it invokes none.
 
-    Invoked is a name that is called (``name(...)``), labelled (``Action: name``, ``{"action": "name"}``),
-    stands on a line of its own, or is said to be used now ("I will call name"); not one that is merely
-    mentioned, nor one that is negated ("I will not call name") or already done, nor one that somebody else
-    is quoted with. Case does not matter; a name within a longer word or a longer name does not count.
+    A name is invoked if it is called (``name(...)``), labelled (``Action: name``, ``{"action": "name"}``),
+    alone on a line, or announced ("I will call name"). It is not if it is merely mentioned, negated ("I will
+    not call name"), already done, or quoted. Case is ignored; a part of a longer word or name does not count.
     """
     text = _squeeze(thought)
     lowered = text.lower()
@@ -48,10 +47,10 @@ def detect_action(thought: str, names: Iterable[str]) -> str:
 
 
 def find_mentions(text: str, name: str) -> list[re.Match[str]]:
-    """Where ``text`` itself says ``name``; not within quotation marks, lines quoted with ``>``, or data."""
+    """The mentions of ``name`` in ``text``, except in quotation marks, in lines quoted with ``>`` and in data."""
     word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
-    said = deque(word.finditer(text), MENTIONS)
-    return [mention for mention in said if not _is_quoted(text, mention.start(), mention.end())]
+    mentions = deque(word.finditer(text), MENTIONS)
+    return [mention for mention in mentions if not _is_quoted(text, mention.start(), mention.end())]
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
@@ -60,7 +59,7 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
         return True
     if text.rfind("<data>", 0, start) > text.rfind("</data>", 0, start):
         return True
-    # A name that is all there is between the marks is a name in JSON.
+    # A name alone between quotation marks is a string in JSON.
     alone = before.endswith('"') and text.startswith('"', end)
     return not alone and (before.count('"') - before.count('\\"')) % 2 == 1
 
@@ -85,7 +84,7 @@ def _is_negated(before: str) -> bool:
 
 
 def _squeeze(text: str) -> str:
-    """Blanks, empty lines and rows of one sign as one to three characters."""
+    """``text`` with runs of blanks, empty lines and repeated punctuation shortened."""
     text = re.sub(r"[^\S\n]+", " ", text)
     text = re.sub(r"\n[ \n]*", "\n", text)
     return re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)

@@ -11,10 +11,9 @@ from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.beneath import Beneath
 from shared.skills.changing import changing
-from shared.skills.outside import require_source
 from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_any
 from shared.skills.skill import Skill
-from shared.skills.workspace import note_origin, open_workspace, slug
+from shared.skills.workspace import note_origin, open_workspace, require_source, slug
 from shared.tasks.actions import Outcome, register_action
 
 BASE = "refs/mailroom/base"
