@@ -19,7 +19,7 @@ from shared.tasks.specialists import (
     read_retired,
     read_specialists,
     refusal_path,
-    tell_supervision,
+    write_supervision,
 )
 
 LOOK_EVERY = 0.25
@@ -71,7 +71,7 @@ class SpecialistWatch:
 
     def begin(self, *, foreign: bool) -> None:
         """Watch until ``end``; where the server is a ``foreign`` one, only say why not."""
-        tell_supervision(self._yard.config, Supervision(pid=os.getpid(), refusal=FOREIGN if foreign else ""))
+        write_supervision(self._yard.config, Supervision(pid=os.getpid(), refusal=FOREIGN if foreign else ""))
         if not foreign:
             self._task = asyncio.create_task(self._watch())
 

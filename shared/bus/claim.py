@@ -86,7 +86,7 @@ class Claim:
         # The end is stored with whatever is committed next: a crash before that reads as interrupted.
         self.record = amended(self.record, journal=journal)
 
-    async def settle(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
+    async def finish(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
         """Store the end of the task, its result in the requester's mailbox and ``others``, all or none.
 
         Raises Conflict when another process holds the task by now.
@@ -99,17 +99,7 @@ class Claim:
 
     def failure(self, reason: str) -> TaskResult:
         """The result that says the task failed."""
-        return TaskResult(
-            sender=self._bus.name,
-            recipient=self.task.requester,
-            cause=self.task.id,
-            goal_id=self.task.goal_id,
-            task_id=self.task.task_id,
-            agent=self._bus.name,
-            status=TaskStatus.FAILED,
-            output="",
-            error_message=reason[:4_000],
-        )
+        return self.task.result(self._bus.name, TaskStatus.FAILED, output="", error_message=reason[:4_000])
 
     async def _advance(self, *, note: str, begun: Effect | None = None, others: Sequence[Entry] = ()) -> None:
         # Where it is given up on its way, what it stored must be known: the next write is refused otherwise.

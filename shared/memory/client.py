@@ -133,38 +133,9 @@ class Memory:
 
     # --- finding ---------------------------------------------------------------------------------
 
-    async def search(
-        self,
-        text: str,
-        *,
-        limit: int = 10,
-        kinds: Sequence[str] = (),
-        tags: Sequence[str] = (),
-        agent: str = "",
-        session: str = "",
-        since: str = "",
-        until: str = "",
-        anchors: Sequence[str] = (),
-        at: int = 0,
-        deep: bool = False,
-        vector: Sequence[float] = (),
-    ) -> list[Hit]:
-        """The nodes nearest to ``text``, best first; the filters are those of MemoryQuery."""
-        query = MemoryQuery(
-            text=text,
-            limit=limit,
-            kinds=tuple(kinds),
-            tags=tuple(tags),
-            agent=agent,
-            session=session,
-            since=since,
-            until=until,
-            anchors=tuple(anchors),
-            at=at,
-            deep=deep,
-            vector=tuple(vector),
-        )
-        return await self._ask("search", query, list[Hit])
+    async def search(self, text: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
+        """The nodes nearest to ``text``, best first; ``filters`` are the other fields of MemoryQuery."""
+        return await self._ask("search", MemoryQuery(text=text, limit=limit, **filters), list[Hit])
 
     async def get(self, *ids: str, at: int = 0) -> list[Node]:
         """The nodes of these ids that exist, in the order asked for, now or at version ``at``."""

@@ -76,19 +76,12 @@ def conclude(conclusion: Conclusion) -> Outcome:
     )
 
 
-def decline(email: Email, name: str, actions: tuple[str, ...]) -> Email:
+def decline(email: Email, actions: tuple[str, ...]) -> Email:
     """The answer to an email if no model is configured."""
     can = f"Without one I do what a task names as its action: {', '.join(actions)}. " if actions else ""
-    return Email(
-        sender=name,
-        recipient=email.sender,
-        subject=f"Re: {email.subject}"[:500] if email.subject else "",
-        body=f"I cannot work from a letter: no model is configured. {can}"
-        "Set MAILROOM_BRAIN to connect one, or ask nexus.",
-        in_reply_to=email.id,
-        user_session_id=email.user_session_id,
-        cause=email.id,
-        goal_id=email.goal_id,
+    return email.reply(
+        f"I cannot work from a letter: no model is configured. {can}"
+        "Set MAILROOM_BRAIN to connect one, or ask nexus."
     )
 
 

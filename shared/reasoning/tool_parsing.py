@@ -47,7 +47,7 @@ def detect_action(thought: str, names: Iterable[str]) -> str:
 
 
 def find_mentions(text: str, name: str) -> list[re.Match[str]]:
-    """The mentions of ``name`` in ``text``, except in quotation marks, in lines quoted with ``>`` and in data."""
+    """The mentions of ``name`` in ``text``, except in quotation marks, lines quoted with ``>``, or data."""
     word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
     mentions = deque(word.finditer(text), MENTIONS)
     return [mention for mention in mentions if not _is_quoted(text, mention.start(), mention.end())]

@@ -153,7 +153,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
                 claims.append(held.attempt)
                 claimed.set()
                 await full.wait()
-                await held.settle(held.failure("It cannot be done"))
+                await held.finish(held.failure("It cannot be done"))
                 settled.set()
                 return
             await full.wait()

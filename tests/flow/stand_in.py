@@ -71,7 +71,7 @@ class StandIn:
         return claim
 
     async def finish_task(self, claim: Claim, output: str = "12 documents read") -> None:
-        await claim.settle(result_of(self.task, "scout", output))
+        await claim.finish(result_of(self.task, "scout", output))
         (task,) = self.goal.tasks
         ended = msgspec.structs.replace(
             task, status=TaskStatus.COMPLETED, ended_at=generate_iso_timestamp(), summary=output
@@ -167,4 +167,4 @@ async def bury(bus: Bus, subject: str, seq: int, data: bytes, reason: str, task:
         await bus.commit([entry])
     else:
         claim = await claim_task(bus, task)
-        await claim.settle(claim.failure(reason), [entry])
+        await claim.finish(claim.failure(reason), [entry])
