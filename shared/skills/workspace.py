@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from shared.sandbox import remove_tree
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from shared.sandbox.policy import Ruling
+    from shared.policy import Ruling
 
 
 FORGOTTEN = 7 * 86_400.0
@@ -138,9 +137,7 @@ async def require_source(context: AgentContext, path: str) -> Path:
             f"{path[:200]} is no folder that can be copied",
             "Name a project's folder on the engineer's machine",
         )
-    ruling = await context.judge_command(
-        f"cp -r {shlex.quote(str(folder))} copy", str(open_workspace(context))
-    )
+    ruling = await context.judge_read(str(folder), deep=True, workspace=str(open_workspace(context)))
     await _require_allowed(context, ruling, f"copy {folder} into the workspace")
     return folder
 
@@ -157,9 +154,7 @@ async def require_readable(context: AgentContext, folder: str, path: str) -> Non
     own, open_ones = (settings.state_dir, settings.keys), (settings.workspaces, settings.outputs)
     if _lies_in(file, own) and not _lies_in(file, open_ones):
         raise ActionError(f"{path[:200]} may not be read", "It is the office's own")
-    await _require_allowed(
-        context, await context.judge_command(f"cat {shlex.quote(str(file))}"), f"read {file}"
-    )
+    await _require_allowed(context, await context.judge_read(str(file)), f"read {file}")
 
 
 def _lies_in(file: Path, folders: tuple[Path, ...]) -> bool:
