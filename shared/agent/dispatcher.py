@@ -15,7 +15,6 @@ from shared.bus.entry import seal
 from shared.bus.records import retry_on_conflict, submission_entries
 from shared.contracts import (
     AgentReport,
-    AnyEnvelope,
     CancelGoal,
     Email,
     Envelope,
@@ -84,7 +83,7 @@ class Dispatcher:
             await held.finish(held.failure(reason), [entry])
             await self._delegation.close(task)
 
-    def _open(self, delivery: Delivery) -> AnyEnvelope:
+    def _open(self, delivery: Delivery) -> Envelope:
         """The envelope in a delivery; raises Reject if it is malformed or its subject contradicts it."""
         try:
             envelope = decode(delivery.data)
@@ -171,7 +170,7 @@ def _handlers_of(agent: Agent) -> dict[type, tuple[Handler, ...]]:
     }
 
 
-async def _first_answer(handlers: Sequence[Handler], envelope: AnyEnvelope) -> Outbox:
+async def _first_answer(handlers: Sequence[Handler], envelope: Envelope) -> Outbox:
     for handler in handlers:
         if (outbox := await handler(envelope)) is not None:
             return outbox

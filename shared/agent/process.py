@@ -17,7 +17,7 @@ from shared.agent.base import Agent
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
 from shared.bus import Bus
-from shared.bus.consumer import Consumer
+from shared.bus.consumer import Consumer, ConsumerConfig
 from shared.contracts import MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.settings import Settings
@@ -170,13 +170,15 @@ class AgentProcess:
     async def _consume(self, stream: str, durable: str) -> None:
         self._consumers.append(
             await self._bus.consume(
-                stream,
-                durable,
+                ConsumerConfig(
+                    stream=stream,
+                    durable=durable,
+                    concurrency=self.agent.context.profile.concurrency,
+                    ack_wait=self._config.task_ack_wait,
+                    max_attempts=self._config.max_attempts,
+                ),
                 self._dispatcher.handle,
                 self._dispatcher.dead_letter,
-                concurrency=self.agent.context.profile.concurrency,
-                ack_wait=self._config.task_ack_wait,
-                max_attempts=self._config.max_attempts,
             )
         )
 

@@ -5,9 +5,17 @@ from typing import Any
 
 from shared.llm.clients import open_client
 from shared.llm.config import ModelConfig
-from shared.llm.messages import arrange, describe_schema, read_arguments, split_system
 from shared.llm.protocol import Message, Thought, Tool, ToolCall
-from shared.llm.provider import ModelRequest, conclude, read_call, read_text
+from shared.llm.provider import (
+    ModelRequest,
+    arrange,
+    conclude,
+    describe_schema,
+    read_arguments,
+    read_call,
+    read_text,
+    split_system,
+)
 from shared.llm.provider_errors import MalformedResponse
 
 LENGTH = 8192

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, Unpack
 
 from shared.errors import NoModel
 from shared.llm.config import ModelConfig, configured_model, configured_small_model
-from shared.llm.protocol import LanguageModel, Message, Thought, Tool
+from shared.llm.protocol import AskOptions, LanguageModel, Message, Thought
 from shared.settings import Settings
 
 
@@ -16,15 +16,7 @@ class OfflineModel:
     name = "offline"
     available = False
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """Raises NoModel."""
         _refuse()
 

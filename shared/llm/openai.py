@@ -7,17 +7,20 @@ from typing import Any
 
 from shared.llm.clients import open_client
 from shared.llm.config import ModelConfig
-from shared.llm.messages import (
+from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.provider import (
+    ModelRequest,
     arrange,
+    conclude,
     describe_schema,
     describe_tools,
     read_arguments,
+    read_call,
+    read_text,
     split_system,
     strip_thinking,
     write_out,
 )
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
-from shared.llm.provider import ModelRequest, conclude, read_call, read_text
 from shared.llm.provider_errors import MalformedResponse, broken_off
 
 _NO_TOOLS = re.compile(

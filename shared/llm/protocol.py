@@ -1,7 +1,7 @@
 """What a brain is: messages in, a thought out, whatever model is behind it."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -71,25 +71,25 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     stop: Literal["end", "tools", "length"] = "end"
 
 
+class AskOptions(TypedDict, total=False):
+    """How a model is asked: ``schema`` requires JSON of that shape; 0 means the configured limit."""
+
+    tools: Sequence[Tool]
+    schema: dict[str, Any] | None
+    max_tokens: int
+    timeout: float
+
+
 class LanguageModel(Protocol):
     """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False where none is."""
 
     name: str
     available: bool
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
-        """One answer; ``schema`` asks for JSON of that shape, 0 takes the configured limits.
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
+        """One answer. If the server supports no ``tools``, they are described in the prompt instead.
 
-        Where its server takes no ``tools`` it is told of them in the prompt, and calls them in words.
-        Raises ModelError: NoModel where no model is configured, ModelUnavailable where it may answer later.
+        Raises ModelError: NoModel if no model is configured, ModelUnavailable if it may answer later.
         """
 
     def stream(

@@ -1,7 +1,9 @@
 """What a remote brain needs of the wire format that a server speaks."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice, takewhile
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -83,3 +85,121 @@ def read_text(content: Any) -> str:
     if isinstance(content, dict):
         content = content.get("text")
     return sendable(content) if isinstance(content, str) else ""
+
+
+NO_RESULT = "(There is no result.)"
+GO_ON = "Go on."
+
+_MARK = r"(?:think|thinking|reasoning)>"
+_BEGUN = re.compile(rf"\A\s*<{_MARK}", re.IGNORECASE)
+_THOUGHT = re.compile(rf"\A\s*(?:<{_MARK})?(?:(?!<{_MARK}).)*?</{_MARK}\s*", re.DOTALL | re.IGNORECASE)
+
+
+def split_system(messages: Iterable[Message]) -> tuple[str, list[Message]]:
+    """All system messages as one prompt, and the other messages."""
+    messages = list(messages)
+    prompts = [message.text for message in messages if message.role == "system" and message.text.strip()]
+    return "\n\n".join(prompts), [message for message in messages if message.role != "system"]
+
+
+def arrange(messages: Sequence[Message]) -> list[Message]:
+    """The messages (without system ones) in an order that strict servers take.
+
+    It begins with a user message and ends with one or with a tool's; neighbours of one role are one message;
+    empty ones are gone; each call is followed by its result; a result without its call is a user's text.
+    """
+    found: list[Message] = []
+    for message in _pair(messages):
+        if not (message.text.strip() or message.tool_calls or message.role == "tool"):
+            continue
+        if found and message.role == found[-1].role != "tool":
+            found[-1] = _join(found[-1], message)
+        else:
+            found.append(message)
+    if not found or found[0].role != "user":
+        found.insert(0, Message(role="user", text=GO_ON))
+    if found[-1].role == "assistant":
+        found.append(Message(role="user", text=GO_ON))
+    return found
+
+
+def _pair(messages: Sequence[Message]) -> list[Message]:
+    """Each call with its result right behind it; an id counts until the next assistant message."""
+    paired: list[Message] = []
+    called: set[str] = set()
+    for index, message in enumerate(messages):
+        if message.role == "assistant":
+            turn = takewhile(lambda later: later.role != "assistant", islice(messages, index + 1, None))
+            results = {later.tool_call_id: later for later in turn if later.role == "tool"}
+            called = {call.id for call in message.tool_calls}
+            paired += [message, *(results.get(call.id, _missing(call)) for call in message.tool_calls)]
+        elif message.role != "tool":
+            paired.append(message)
+        elif message.tool_call_id not in called:
+            paired.append(Message(role="user", text=message.text))
+    return paired
+
+
+def _missing(call: ToolCall) -> Message:
+    return Message(role="tool", text=NO_RESULT, tool_call_id=call.id)
+
+
+def _join(one: Message, other: Message) -> Message:
+    return msgspec.structs.replace(
+        one,
+        text="\n\n".join(text for text in (one.text, other.text) if text),
+        tool_calls=one.tool_calls + other.tool_calls,
+    )
+
+
+def read_arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call as an object; what is none is put into one, since servers refuse it."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"malformed": call.arguments}
+
+
+def write_out(messages: Sequence[Message]) -> list[Message]:
+    """The conversation with calls and results as plain text, for a server that takes no tools."""
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    plain = []
+    for message in messages:
+        if message.role == "tool":
+            text = f"Result of {names.get(message.tool_call_id, 'the action')}:\n{message.text}"
+            plain.append(Message(role="user", text=text))
+        else:
+            calls = [f"Action: {call.name}\n{call.arguments}" for call in message.tool_calls]
+            plain.append(
+                Message(role=message.role, text="\n\n".join(text for text in (message.text, *calls) if text))
+            )
+    return plain
+
+
+def describe_tools(tools: Sequence[Tool]) -> str:
+    """The tools as part of a prompt."""
+    listed = "\n".join(
+        f"- {tool.name}: {tool.description} Parameters: {json.dumps(tool.schema)}" for tool in tools
+    )
+    return (
+        "You can use these actions. To use one, write a line 'Action: NAME', and below it its parameters as "
+        f"JSON; then stop and wait for the result.\n{listed}"
+    )
+
+
+def describe_schema(schema: dict[str, Any]) -> str:
+    """The shape of the answer as part of a prompt."""
+    return (
+        "Answer with JSON alone, without other words and without fences. It must satisfy this JSON schema:\n"
+        f"{json.dumps(schema)}"
+    )
+
+
+def strip_thinking(text: str) -> str:
+    """The answer without the reasoning that some models write in front of it; none where it has no end.
+
+    Its beginning may be missing: where the server writes that into the prompt.
+    """
+    answer = _THOUGHT.sub("", text) if "</" in text else text
+    return "" if _BEGUN.match(answer) else answer

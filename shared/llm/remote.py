@@ -5,14 +5,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.clients import CONNECT, open_client
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import Message, Thought, Tool
+from shared.llm.protocol import AskOptions, Message, Thought
 from shared.llm.provider import ModelRequest, Provider
 from shared.llm.provider_errors import MalformedResponse, TransientError, explain
 from shared.llm.scripted import read_script
@@ -121,23 +121,18 @@ class RemoteModel:
         self._patience = patience or RetryPolicy()
         self._breaker = find_circuit_breaker(choice.url, choice.place)
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """One answer within ``timeout`` seconds, all attempts together (0: ``brain_timeout``).
 
         Raises ModelUnavailable where the model may answer later, else ModelError.
         """
         question = ModelRequest(
-            messages=tuple(messages), tools=tuple(tools), schema=schema, max_tokens=max_tokens
+            messages=tuple(messages),
+            tools=tuple(options.get("tools", ())),
+            schema=options.get("schema"),
+            max_tokens=options.get("max_tokens", 0),
         )
-        limit = timeout or self._choice.timeout
+        limit = options.get("timeout") or self._choice.timeout
         deadline = time.monotonic() + limit
 
         async def attempt() -> Thought:

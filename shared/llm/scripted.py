@@ -4,12 +4,12 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 
 from shared.errors import ConfigError, ModelError, ModelUnavailable
-from shared.llm.protocol import Message, Price, Thought, Tool, ToolCall
+from shared.llm.protocol import AskOptions, Message, Price, Thought, ToolCall
 
 PIECE = 16
 """Characters a piece of a streamed answer has."""
@@ -96,16 +96,9 @@ class ScriptedModel:
         self._agent = agent
         self._price = price or Price()
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """The reply that is due; ModelUnavailable for a delay beyond ``timeout``, ModelError if none fits."""
+        timeout = options.get("timeout", 0.0)
         turn, reply = self._find(messages)
         if timeout and reply.delay > timeout:
             await asyncio.sleep(timeout)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared.errors import ModelError
-from shared.llm.messages import strip_thinking
 from shared.llm.protocol import LanguageModel, Message, Thought, Usage
+from shared.llm.provider import strip_thinking
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from shared.bus import Bus
 from shared.bus.discovery import find_url
 from shared.contracts import Hit, Node, Source
 from shared.memory.client import Memory
-from shared.text.title import split_title
+from shared.text.sentences import split_title
 
 CONNECT_WAIT = 5.0
 """Seconds a script waits for a server that may be just starting."""

@@ -12,7 +12,7 @@ from shared.bus.records import read_record
 from shared.contracts import LoopCheckpoint
 from shared.errors import Reject
 from shared.llm.protocol import Message, Usage
-from shared.reasoning.ports import Checkpoint
+from shared.reasoning.loop import Checkpoint
 from shared.tasks.context import TaskContext
 
 

@@ -5,7 +5,7 @@ from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.text.title import split_title
+from shared.text.sentences import split_title
 from shared.web.quoting import clean
 
 MOST = 50

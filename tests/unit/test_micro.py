@@ -13,8 +13,7 @@ from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
 from shared.llm.structured_output import ask_for
 from shared.reasoning.conversation import Conversation
 from shared.reasoning.limits import Caps
-from shared.reasoning.loop import AgentLoop, Conclusion
-from shared.reasoning.ports import Checkpoint
+from shared.reasoning.loop import AgentLoop, Checkpoint, Conclusion
 from shared.reasoning.tool_parsing import detect_action
 from shared.reasoning.tools import Toolbox
 from shared.tasks.actions import ActionRegistry, Bound, Outcome, register_action
