@@ -140,7 +140,7 @@ class Dispatcher:
             await self._delegation.close(task)
 
     async def _dead_letter_given_up(self, delivery: Delivery) -> None:
-        """The server stopped delivering a message: write a dead letter that says where it is stored."""
+        """Store a dead letter for a message that the server stopped delivering, naming where it is stored."""
         advisory = json.loads(delivery.data)
         reason = (
             f"the server gave up after {advisory.get('deliveries')} deliveries; the original is message "

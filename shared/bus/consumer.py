@@ -251,7 +251,9 @@ class Consumer:
             try:
                 await self._handler(delivery)
             except NoRoom as error:
-                log.warning("waiting_for_room", subject=delivery.subject, seq=delivery.seq, reason=str(error))
+                log.warning(
+                    "waiting_for_storage", subject=delivery.subject, seq=delivery.seq, reason=str(error)
+                )
                 await asyncio.sleep(NO_ROOM_PAUSE)
             else:
                 return

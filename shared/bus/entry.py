@@ -1,4 +1,4 @@
-"""One message of a commit."""
+"""The messages of streams: to be stored, as stored, and as delivered."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -16,8 +16,8 @@ class Entry(NamedTuple):
     """A message to be stored: its subject, payload, id, and the sequence it expects.
 
     ``expect`` is the stream sequence of the last message on the subject (0: there is none yet); the
-    commit is refused whole where another was stored since. None expects nothing. ``headers`` are stored
-    beside those of the bus.
+    commit is refused whole if another was stored since. None expects nothing. ``headers`` are added to those
+    of the bus.
     """
 
     subject: str
@@ -46,11 +46,11 @@ class Stored(NamedTuple):
 async def read(
     client: Client, stream: str, request: Mapping[str, Any], timeout: float
 ) -> AsyncGenerator[Stored, None]:
-    """Messages of a stream as a direct get of several names them.
+    """Messages of a stream, by a direct get of several.
 
     ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,
-    "next_by_subj": ">", "batch": 1000}``; what comes is at most that batch. Raises BusUnavailable where
-    messages of it got lost on the way, as with a connection.
+    "next_by_subj": ">", "batch": 1000}``; at most that batch is returned. Raises BusUnavailable if
+    messages got lost on the way, as with the connection.
     """
     inbox = client.new_inbox()
     subscription = await client.subscribe(inbox)
@@ -76,12 +76,12 @@ async def read(
 
 
 def is_stored(message: Msg) -> bool:
-    """Whether this is a message of a stream and no status: whoever stored it can have set a status too."""
+    """Whether this is a message of a stream, not a status (a stored message can have a status header too)."""
     return "Nats-Stream" in (message.headers or {})
 
 
 def stored(message: Msg) -> Stored:
-    """The message that a direct get brought."""
+    """A message of a direct get."""
     headers = dict(message.headers or {})
     return Stored(
         stream=headers.pop("Nats-Stream"),
@@ -107,10 +107,10 @@ IN_PROGRESS = b"+WPI"
 
 
 class Delivery:
-    """A stored message in this process's hands.
+    """A stored message that was delivered to this process.
 
-    ``stream`` and ``seq`` say where it is stored, ``deliveries`` how often it was handed out, this
-    time included, ``stored_at`` when it was stored, in nanoseconds since 1970.
+    ``stream`` and ``seq`` are its place, ``deliveries`` counts deliveries, this one included, ``stored_at``
+    is the time it was stored, in nanoseconds since 1970.
     """
 
     __slots__ = (
@@ -143,19 +143,19 @@ class Delivery:
         self._answer = answer
 
     async def ack(self) -> None:
-        """It is done."""
+        """Acknowledge it: it is done."""
         await self._answer(self._reply, ACK)
 
     async def nak(self, delay: float = 0.0) -> None:
-        """Hand it out again, after ``delay`` seconds."""
+        """Have it delivered again, after ``delay`` seconds."""
         await self._answer(self._reply, NAK if delay <= 0 else NAK + b' {"delay": %d}' % int(delay * 1e9))
 
     async def term(self) -> None:
-        """Never hand it out again."""
+        """Have it never delivered again."""
         await self._answer(self._reply, TERM)
 
     async def in_progress(self) -> None:
-        """It is still being worked on: wait another ack_wait."""
+        """Extend its ack_wait: it is still being handled."""
         await self._answer(self._reply, IN_PROGRESS)
 
 

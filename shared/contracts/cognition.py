@@ -124,7 +124,7 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
 
     @property
     def success(self) -> float:
-        """The share that was completed, 0 to 1; 0 where there is none."""
+        """The share that was completed, 0 to 1; 0 if there is none."""
         return self.completed / self.samples if self.samples else 0.0
 
     @property
@@ -134,7 +134,7 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
 
     @property
     def duration(self) -> float:
-        """The median of the durations kept, in seconds; 0 where there is none."""
+        """The median of the durations kept, in seconds; 0 if there is none."""
         return median(self.seconds) if self.seconds else 0.0
 
     def plus(
@@ -147,7 +147,7 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
         tokens: int = 0,
         cost: float = 0.0,
     ) -> "Experience":
-        """With one more task that ended; the same where that one is counted already."""
+        """With one more task that ended; the same if that one is counted already."""
         if task_id in self.counted:
             return self
         fields = ("agent", "kind", "sender", "recipient")

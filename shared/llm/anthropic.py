@@ -19,7 +19,7 @@ from shared.llm.provider import (
 from shared.llm.provider_errors import MalformedResponse
 
 LENGTH = 8192
-"""Tokens of an answer where no limit is asked for: the format wants one, and its models of today take it."""
+"""Tokens of an answer if no limit is asked for: the format wants one, and its models of today take it."""
 ANSWER = "give_answer"
 """The tool through which structured answers come: all its models take tools, few another way."""
 
@@ -44,7 +44,7 @@ class AnthropicProvider:
                         raise
 
     async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece; raises Malformed where the end is missing."""
+        """One attempt, piece by piece; raises Malformed if the end is missing."""
         text: list[str] = []
         tokens: dict[str, int] = {}
         stop, model, ended = "", self._choice.model, False

@@ -45,7 +45,7 @@ async def open_client(choice: ModelConfig, seconds: float) -> Any:
 
 
 def require_sdk(name: str, *needed: str) -> Any:
-    """The SDK package; raises ModelError with the cure where it is missing or too old."""
+    """The SDK package; raises ModelError with the cure if it is missing or too old."""
     cure = f"pip install --upgrade 'mailroom[{name}]'"
     try:
         package = importlib.import_module(name)

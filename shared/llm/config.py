@@ -47,7 +47,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configured_model(settings: Settings) -> ModelConfig | None:
-    """What ``settings.brain`` names; None where it is empty. Raises ConfigError."""
+    """What ``settings.brain`` names; None if it is empty. Raises ConfigError."""
     return _choose(
         settings, "brain", settings.brain, settings.brain_url, settings.brain_key, settings.brain_price
     )

@@ -47,7 +47,7 @@ class OpenAIProvider:
             return self._read(question, await self._send(client, question))
 
     async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece; raises Malformed where the end is missing."""
+        """One attempt, piece by piece; raises Malformed if the end is missing."""
         async with await open_client(self._choice, seconds) as client:
             text: list[str] = []
             finish, usage, model = "", None, self._choice.model
@@ -98,7 +98,7 @@ class OpenAIProvider:
 
     def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
         """Whether to ask again, without what the server refused."""
-        # llama.cpp answers 500 where it was not started for tools, OpenRouter 404.
+        # llama.cpp answers 500 if it was not started for tools, OpenRouter 404.
         if getattr(error, "status_code", 0) not in (400, 404, 422, 500, 501):
             return False
         said = str(error).lower()
@@ -116,7 +116,7 @@ class OpenAIProvider:
 
     def _read(self, question: ModelRequest, completion: Any) -> Thought:
         choices = getattr(completion, "choices", None)
-        # OpenRouter answers 200 where the provider behind it failed.
+        # OpenRouter answers 200 if the provider behind it failed.
         if error := getattr(completion, "error", None) or (choices and getattr(choices[0], "error", None)):
             raise broken_off(error, self._choice)
         if not choices or choices[0].message is None:

@@ -34,7 +34,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What thinking took: tokens, US dollars by the configured price (0 where none is), model calls.
+    """What thinking took: tokens, US dollars by the configured price (0 if none is), model calls.
 
     ``estimated``: a server did not count its tokens, so that some are estimated (a token for 4 characters).
     """
@@ -81,7 +81,7 @@ class AskOptions(TypedDict, total=False):
 
 
 class LanguageModel(Protocol):
-    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False where none is."""
+    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False if none is."""
 
     name: str
     available: bool
@@ -99,7 +99,7 @@ class LanguageModel(Protocol):
 
 
 CHARACTERS_A_TOKEN = 4
-"""What the common tokenizers come to with English text; used only where a server does not count."""
+"""What the common tokenizers come to with English text; used only if a server does not count."""
 MOST_TOKENS = 20_000_000
 """More than any model takes or writes in one call: a count beyond is none, and would spend a day's budget."""
 

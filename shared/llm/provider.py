@@ -31,7 +31,7 @@ class Provider(Protocol):
         """One attempt at an answer."""
 
     def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece, the whole Thought last; raises Malformed where the end is missing."""
+        """One attempt, piece by piece, the whole Thought last; raises Malformed if the end is missing."""
 
 
 CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")
@@ -50,7 +50,7 @@ def conclude(
     tokens: tuple[Any, Any] = (None, None),
     model: Any = "",
 ) -> Thought:
-    """The thought, its usage as the server counted it; raises ModelError where it is a refusal alone."""
+    """The thought, its usage as the server counted it; raises ModelError if it is a refusal alone."""
     if stop in REFUSED and not (text.strip() or calls):
         raise ModelError(
             f"The model {choice.name} refuses to answer this",
@@ -197,9 +197,9 @@ def describe_schema(schema: dict[str, Any]) -> str:
 
 
 def strip_thinking(text: str) -> str:
-    """The answer without the reasoning that some models write in front of it; none where it has no end.
+    """The answer without the reasoning that some models write in front of it; none if it has no end.
 
-    Its beginning may be missing: where the server writes that into the prompt.
+    Its beginning may be missing: if the server writes that into the prompt.
     """
     answer = _THOUGHT.sub("", text) if "</" in text else text
     return "" if _BEGUN.match(answer) else answer

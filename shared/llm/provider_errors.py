@@ -41,7 +41,7 @@ class MalformedResponse(ValueError):
 
 
 def explain(error: Exception, choice: ModelConfig) -> ModelError | None:
-    """The error as a ModelError (Passing: try again); None where it is none of a model server.
+    """The error as a ModelError (Passing: try again); None if it is none of a model server.
 
     No key is in its text, whatever the server wrote.
     """
@@ -165,7 +165,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _malformed(error: BaseException | None) -> MalformedResponse | None:
-    """What was wrong with an answer, where the SDK took it for a connection that failed."""
+    """What was wrong with an answer, if the SDK took it for a connection that failed."""
     while error is not None and not isinstance(error, MalformedResponse):
         error = error.__cause__
     return error

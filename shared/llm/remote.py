@@ -52,7 +52,7 @@ class CircuitBreaker:
         self._probing = False
 
     def admit(self) -> None:
-        """Nothing where a call may go out; raises ModelUnavailable that says until when none does."""
+        """Nothing if a call may go out; raises ModelUnavailable that says until when none does."""
         if self._failed < self._limit:
             return
         left = self._open_until - self._clock()
@@ -109,7 +109,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteModel:
-    """A model behind a server. A question is asked again only where that can help, until its deadline."""
+    """A model behind a server. A question is asked again only if that can help, until its deadline."""
 
     available = True
 
@@ -124,7 +124,7 @@ class RemoteModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """One answer within ``timeout`` seconds, all attempts together (0: ``brain_timeout``).
 
-        Raises ModelUnavailable where the model may answer later, else ModelError.
+        Raises ModelUnavailable if the model may answer later, else ModelError.
         """
         question = ModelRequest(
             messages=tuple(messages),
@@ -259,7 +259,7 @@ NO_LIST = (400, 404, 405, 501)
 
 
 async def probe(choice: ModelConfig) -> None:
-    """Ask the server of ``choice`` for its models; raises ModelError where something is wrong, within 10 s.
+    """Ask the server of ``choice`` for its models; raises ModelError if something is wrong, within 10 s.
 
     A script is read instead; raises ConfigError.
     """

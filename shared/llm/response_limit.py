@@ -11,7 +11,7 @@ LONGEST = 16 * 2**20
 
 
 async def bound(response: httpx2.Response) -> None:
-    """Let ``response`` raise Malformed where more comes than LONGEST; compressed, it would be more unseen."""
+    """Let ``response`` raise Malformed if more comes than LONGEST; compressed, it would be more unseen."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise MalformedResponse("it is compressed, which was not asked for")
     if isinstance(response.stream, httpx2.AsyncByteStream):

@@ -45,7 +45,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def words(self) -> str:
-        """The text it is: empty where it only calls."""
+        """The text it is: empty if it only calls."""
         if self.json is not msgspec.UNSET:
             return msgspec.json.encode(self.json).decode()
         return self.text or ""
@@ -90,7 +90,7 @@ class ScriptedModel:
     available = True
 
     def __init__(self, path: Path, *, agent: str = "", price: Price | None = None) -> None:
-        """Reads ``path``; raises ConfigError. ``agent`` is whose brain it is, empty where prompts tell."""
+        """Reads ``path``; raises ConfigError. ``agent`` is whose brain it is, empty if prompts tell."""
         self.name = f"scripted:{path}"
         self._entries = read_script(path)
         self._agent = agent

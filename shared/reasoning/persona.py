@@ -42,7 +42,7 @@ log = logger(__name__)
 
 
 class Soul(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent's SOUL and where it comes from; ``version`` is PromptForge's, empty if it has none."""
+    """An agent's SOUL and its origin; ``version`` is PromptForge's, empty if it has none."""
 
     agent: str
     text: str

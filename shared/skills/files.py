@@ -82,7 +82,7 @@ class FilesSkill(Skill):
         },
     )
     async def patch_file(self, path: str, search: str, replace: str) -> Outcome:
-        """Raises ActionError, and changes nothing, where the passage is missing or not the only one."""
+        """Raises ActionError, and changes nothing, if the passage is missing or not the only one."""
         text = await asyncio.to_thread(_read_text, open_workspace(self.context), path)
         if "\r\n" in text and "\r" not in search:
             search, replace = search.replace("\n", "\r\n"), replace.replace("\n", "\r\n")
@@ -97,7 +97,7 @@ class FilesSkill(Skill):
         {"diff": "The diff, with its --- and +++ lines", "folder": "Folder the diff's paths are relative to"},
     )
     async def apply_diff(self, diff: str, folder: str = ".") -> Outcome:
-        """Raises ActionError with git's reason where it does not apply."""
+        """Raises ActionError with git's reason if it does not apply."""
         data = _encode(diff if diff.endswith("\n") else diff + "\n")
         async with changing(self.context, f"apply a diff in {folder}: {diff}") as workspace:
             touched = await apply_patch(workspace, await asyncio.to_thread(_folder, workspace, folder), data)

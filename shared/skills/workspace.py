@@ -36,9 +36,9 @@ def workspace_path(settings: Settings, task: Task) -> Path:
 
 
 def open_workspace(context: AgentContext) -> Path:
-    """The workspace of the task being worked on, made where there is none yet: an absolute path.
+    """The workspace of the task being worked on, made if there is none yet: an absolute path.
 
-    Its times are touched, so that it is not cleared away as forgotten. Raises ActionError where it cannot be
+    Its times are touched, so that it is not cleared away as forgotten. Raises ActionError if it cannot be
     made, or is not a folder.
     """
     path = workspace_path(context.settings, context.task)
@@ -97,7 +97,7 @@ def note_origin(context: AgentContext, folder: str, source: Path) -> None:
 
 
 def origin_of(context: AgentContext, folder: str) -> Path | None:
-    """What the workspace's ``folder`` is a copy of; None where it is none."""
+    """What the workspace's ``folder`` is a copy of; None if it is none."""
     source = _read_origins(_origins(context)).get(folder)
     return Path(source) if source else None
 

@@ -3,7 +3,7 @@
 import re
 
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
-"""What stands between two sentences."""
+"""The text between two sentences."""
 
 _END = re.compile(r"[.!?](?=\s)")
 _LIST_MARKS = re.compile(r"^\s*(?:[-*•#>]+\s+)+")
@@ -23,13 +23,13 @@ def last_sentence_end(text: str, limit: int) -> int:
 MAX_TITLE = 256
 """The longest title of a node, in characters."""
 MIN_TITLE = 10
-"""A first sentence shorter than this says too little by itself: the next one joins it."""
+"""A shorter first sentence is joined with the next one."""
 
 _END_title = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])(?=.)|\n+")
 
 
 def split_title(text: str) -> tuple[str, str]:
-    """A title made of the first sentence, and the body: the whole text where that is longer, else "".
+    """A title made of the first sentence, and the body: the whole text if that is longer, else "".
 
     Line breaks end a sentence too. A sentence of more than 256 characters is cut between words.
     """
