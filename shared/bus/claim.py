@@ -52,7 +52,7 @@ class Claim:
         return self.record.attempt
 
     async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
-        """Store a progress note in the record, and ``others`` with it; raises Conflict if the claim is lost."""
+        """Store a progress note and ``others`` in the record; raises Conflict if the claim is lost."""
         await self._advance(note=text[:500], others=others)
 
     @asynccontextmanager
@@ -119,7 +119,7 @@ class Claim:
             try:
                 return await self._bus.commit(entries)
             except NoRoom as error:
-                log.warning("waiting_for_storage", task_id=self.task.task_id, reason=str(error))
+                log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
                 await asyncio.sleep(NO_ROOM_PAUSE)
 
     def _state(self, record: TaskChanged) -> Entry:

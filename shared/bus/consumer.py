@@ -251,9 +251,7 @@ class Consumer:
             try:
                 await self._handler(delivery)
             except NoRoom as error:
-                log.warning(
-                    "waiting_for_storage", subject=delivery.subject, seq=delivery.seq, reason=str(error)
-                )
+                log.warning("bus_full", subject=delivery.subject, seq=delivery.seq, reason=str(error))
                 await asyncio.sleep(NO_ROOM_PAUSE)
             else:
                 return

@@ -1,4 +1,4 @@
-"""What a brain is: messages in, a thought out, whatever model is behind it."""
+"""The protocol of language models: messages in, a thought (message, tool calls, usage) out; prices."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal, Protocol, TypedDict, Unpack
@@ -34,9 +34,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What thinking took: tokens, US dollars by the configured price (0 if none is), model calls.
+    """The usage of model calls: tokens, US dollars (0 without a configured price), number of calls.
 
-    ``estimated``: a server did not count its tokens, so that some are estimated (a token for 4 characters).
+    ``estimated``: a server did not count its tokens, so some are estimated (a token for 4 characters).
     """
 
     input_tokens: int = 0
@@ -62,7 +62,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model answered; ``stop`` tells whether it was done, calls tools, or was cut off."""
+    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -81,7 +81,7 @@ class AskOptions(TypedDict, total=False):
 
 
 class LanguageModel(Protocol):
-    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False if none is."""
+    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False if none is configured."""
 
     name: str
     available: bool
@@ -95,13 +95,13 @@ class LanguageModel(Protocol):
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int = 0, timeout: float = 0.0
     ) -> AsyncIterator[str | Thought]:
-        """The pieces of the answer's text as they come, and last the whole Thought; raises as complete."""
+        """The pieces of the answer's text as they arrive, then the whole Thought; raises like complete."""
 
 
 CHARACTERS_A_TOKEN = 4
-"""What the common tokenizers come to with English text; used only if a server does not count."""
+"""The average of common tokenizers for English text; used only if a server does not count."""
 MOST_TOKENS = 20_000_000
-"""More than any model takes or writes in one call: a count beyond is none, and would spend a day's budget."""
+"""More than any model reads or writes in one call: a higher count is an error, and would use up a budget."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         input_tokens: Any = None,
         output_tokens: Any = None,
     ) -> Usage:
-        """The usage as the server counted it; what it did not count, or counted as nonsense, is estimated."""
+        """The usage as the server counted it; missing and implausible counts are estimated."""
         read, written = _sensible(input_tokens), _sensible(output_tokens)
         return self.usage(
             read or estimate_tokens(*(part for message in messages for part in _texts(message))),

@@ -1,4 +1,4 @@
-"""What a remote brain needs of the wire format that a server speaks."""
+"""Wire formats of model servers: their protocol, and what they share."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from shared.text.excerpt import sendable
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: a conversation, the tools offered, the schema of the answer; 0 tokens is no limit."""
+    """A request: the conversation, the tools, the schema of the answer; 0 tokens is no limit."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
@@ -25,23 +25,23 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """A wire format. What goes wrong is raised as the SDK raises it, or as a ModelError."""
+    """A wire format. Errors are the SDK's own, or ModelErrors."""
 
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
 
     def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece, the whole Thought last; raises Malformed if the end is missing."""
+        """One attempt, piece by piece, the whole Thought last; MalformedResponse if it is incomplete."""
 
 
 CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")
-"""How servers say that an answer reached its longest."""
+"""Stop reasons of an answer that reached its length limit."""
 REFUSED = ("refusal", "content_filter")
-"""How they say that the model, or a filter in front of it, does not answer this."""
+"""Stop reasons if the model, or a filter, refuses to answer."""
 
 
 def conclude(
-    choice: ModelConfig,
+    config: ModelConfig,
     question: ModelRequest,
     *,
     text: str,
@@ -50,16 +50,16 @@ def conclude(
     tokens: tuple[Any, Any] = (None, None),
     model: Any = "",
 ) -> Thought:
-    """The thought, its usage as the server counted it; raises ModelError if it is a refusal alone."""
+    """The Thought with its usage; raises ModelError for a refusal without text."""
     if stop in REFUSED and not (text.strip() or calls):
         raise ModelError(
-            f"The model {choice.name} refuses to answer this",
+            f"The model {config.name} refuses to answer this",
             "Word the task differently, or take another model",
         )
     return Thought(
         text=text,
         tool_calls=tuple(calls),
-        usage=choice.price.count(
+        usage=config.price.count(
             question.messages, text, calls, input_tokens=tokens[0], output_tokens=tokens[1]
         ),
         model=read_text(model),
@@ -68,7 +68,7 @@ def conclude(
 
 
 def read_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
-    """A call; one without an id gets one, and arguments that are no text are written as one."""
+    """A tool call; a missing id is generated, and arguments that are not text are encoded as JSON."""
     if arguments is None:
         arguments = {}
     return ToolCall(
@@ -79,7 +79,7 @@ def read_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
 
 
 def read_text(content: Any) -> str:
-    """The text there is, parts of a list included, of whole characters."""
+    """The text of ``content``, of its parts if it is a list; empty for anything else."""
     if isinstance(content, list):
         return "".join(map(read_text, content))
     if isinstance(content, dict):
@@ -103,10 +103,11 @@ def split_system(messages: Iterable[Message]) -> tuple[str, list[Message]]:
 
 
 def arrange(messages: Sequence[Message]) -> list[Message]:
-    """The messages (without system ones) in an order that strict servers take.
+    """The messages (without system ones) in an order that strict servers accept.
 
-    It begins with a user message and ends with one or with a tool's; neighbours of one role are one message;
-    empty ones are gone; each call is followed by its result; a result without its call is a user's text.
+    They begin with a user message and end with one or with a tool result; consecutive messages of one role
+    are joined; empty ones are dropped; each call is followed by its result; a result without its call becomes
+    a user message.
     """
     found: list[Message] = []
     for message in _pair(messages):
@@ -124,7 +125,7 @@ def arrange(messages: Sequence[Message]) -> list[Message]:
 
 
 def _pair(messages: Sequence[Message]) -> list[Message]:
-    """Each call with its result right behind it; an id counts until the next assistant message."""
+    """Each call followed directly by its result; ids are valid until the next assistant message."""
     paired: list[Message] = []
     called: set[str] = set()
     for index, message in enumerate(messages):
@@ -153,7 +154,7 @@ def _join(one: Message, other: Message) -> Message:
 
 
 def read_arguments(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call as an object; what is none is put into one, since servers refuse it."""
+    """The arguments of a call as an object; anything else is wrapped in one, since servers refuse it."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (ValueError, RecursionError):
@@ -162,7 +163,7 @@ def read_arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def write_out(messages: Sequence[Message]) -> list[Message]:
-    """The conversation with calls and results as plain text, for a server that takes no tools."""
+    """The conversation with calls and results as plain text, for a server without tools."""
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     plain = []
     for message in messages:
@@ -189,7 +190,7 @@ def describe_tools(tools: Sequence[Tool]) -> str:
 
 
 def describe_schema(schema: dict[str, Any]) -> str:
-    """The shape of the answer as part of a prompt."""
+    """The schema of the answer as part of a prompt."""
     return (
         "Answer with JSON alone, without other words and without fences. It must satisfy this JSON schema:\n"
         f"{json.dumps(schema)}"
@@ -197,9 +198,9 @@ def describe_schema(schema: dict[str, Any]) -> str:
 
 
 def strip_thinking(text: str) -> str:
-    """The answer without the reasoning that some models write in front of it; none if it has no end.
+    """The answer without the reasoning that some models write first; empty if the reasoning does not end.
 
-    Its beginning may be missing: if the server writes that into the prompt.
+    Its opening tag may be missing: some servers put it into the prompt.
     """
     answer = _THOUGHT.sub("", text) if "</" in text else text
     return "" if _BEGUN.match(answer) else answer
