@@ -25,7 +25,7 @@ from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
 from shared.errors import ModelError
-from shared.skills.outside import require_readable
+from shared.skills.workspace import require_readable
 from shared.source.tree import Tree, read_tree
 from shared.tasks.actions import Outcome, register_action
 

@@ -28,15 +28,15 @@ from shared.files import write_atomically
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing, commands_of
+from shared.skills.files import apply_patch
 from shared.skills.git import new_folder
-from shared.skills.outside import require_source
-from shared.skills.patching import apply_patch
 from shared.skills.workspace import (
     clean_workspaces,
     note_origin,
     open_workspace,
     origin_of,
     outputs_path,
+    require_source,
     slug,
     workspace_path,
 )

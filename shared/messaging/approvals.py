@@ -1,4 +1,4 @@
-"""A person's approval: requested on the bus, valid for one goal, refused if no answer comes in time."""
+"""Approvals by people: requested on the bus, valid for one goal, refused if no answer comes in time."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -11,11 +11,11 @@ from shared.log import logger
 from shared.text.excerpt import excerpt
 
 CACHE_SECONDS = 10.0
-"""How long a reading of the presence bucket is reused."""
+"""Seconds for which the presences that were read are reused."""
 MAX_ENTRY = 1_000
 """Characters of an agent's description that appear in the prompts of others."""
 NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
-"""Agents that read no mail in plain words."""
+"""Agents that do not answer mail."""
 
 log = logger(__name__)
 

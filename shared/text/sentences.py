@@ -3,7 +3,7 @@
 import re
 
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
-"""What stands between two sentences."""
+"""The text between two sentences."""
 
 _END = re.compile(r"[.!?](?=\s)")
 _LIST_MARKS = re.compile(r"^\s*(?:[-*•#>]+\s+)+")
@@ -18,3 +18,36 @@ def split_sentences(text: str) -> list[str]:
 def last_sentence_end(text: str, limit: int) -> int:
     """The length of the whole sentences within the first ``limit`` characters; 0 if not even one fits."""
     return max((match.end() for match in _END.finditer(text[: limit + 1])), default=0)
+
+
+MAX_TITLE = 256
+"""The longest title of a node, in characters."""
+MIN_TITLE = 10
+"""A shorter first sentence is joined with the next one."""
+
+_END_title = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])(?=.)|\n+")
+
+
+def split_title(text: str) -> tuple[str, str]:
+    """A title made of the first sentence, and the body: the whole text if that is longer, else "".
+
+    Line breaks end a sentence too. A sentence of more than 256 characters is cut between words.
+    """
+    whole = text.strip()
+    title = " ".join(_first_sentence(whole).split())
+    if len(title) > MAX_TITLE:
+        title = f"{_cut(title, MAX_TITLE - 1)}…"
+    return title, "" if title == whole else whole
+
+
+def _first_sentence(text: str) -> str:
+    for end in _END_title.finditer(text):
+        sentence = text[: end.end()].strip()
+        if len(sentence) >= MIN_TITLE:
+            return sentence
+    return text
+
+
+def _cut(text: str, limit: int) -> str:
+    between = text.rfind(" ", limit // 2, limit + 1)
+    return text[: between if between > 0 else limit]

@@ -23,7 +23,7 @@ from services.cli.queries.records import LAST_BATCH, count_subjects, read_last, 
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
-from shared.contracts.learning import kind_of
+from shared.contracts.cognition import kind_of
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 
