@@ -114,10 +114,9 @@ class Staging:
 
     def change(self) -> Change:
         """What all writes that were taken make together."""
-        version, moment = next(reversed(self._taken.values()), (0, 0.0))
+        version, _ = next(reversed(self._taken.values()), (0, 0.0))
         return Change(
             version=version,
-            moment=moment,
             nodes=self._nodes,
             edges=self._edges,
             replaced_nodes=self._replaced_nodes,
