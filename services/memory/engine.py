@@ -173,9 +173,7 @@ class MemoryEngine:
         return await self.run_in_reader(view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
-        """The live nodes that fit a query best; how they are scored is documented in
-        ``retrieval.ranking``.
-        """
+        """The live nodes that fit a query best, scored as ``retrieval.ranking`` documents."""
         self._counts["searches"] += 1
         view = await self.view_at(query.at)
         return await self.run_in_reader(self._search, view, query)

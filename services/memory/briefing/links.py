@@ -142,8 +142,8 @@ def find_ties(view: "View", hubs: Mapping[str, float], agent: str, moment: float
 
 
 def count_steps(view: "View", starts: Iterable[str], depth: int, moment: float) -> dict[str, int]:
-    """How many steps, of any direction and at least MIN_WEIGHT, live nodes lie from the nearest of
-    ``starts``.
+    """The steps, in any direction and of at least MIN_WEIGHT, from the nearest of ``starts`` to live
+    nodes.
     """
     places, names = _locate(view, starts)
     found = dict(zip(names, [0] * len(names), strict=True))

@@ -3,22 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from services.memory.briefing import ranking
 from services.memory.briefing.links import EdgeFacts
-from services.memory.briefing.ranking import (
-    BASE_WEIGHT,
-    MIN_IMPORTANCE,
-    MIN_WEIGHT,
-    OTHERS_WEIGHT,
-    OWN_WEIGHT,
-    REVIEW_TAGS,
-    happened_at,
-    is_active,
-    is_current,
-    is_flagged,
-    is_uncertain,
-    is_vague,
-    rank,
-)
 from services.memory.briefing.scope import RECENT, AgentScope, is_own
 from shared.contracts import Node
 
@@ -53,12 +39,10 @@ RELATED = tuple(
 """People, agents and systems, by the names that these kinds have."""
 
 FLOOR = 0.25
-"""The least relevance of Active Context: a neighbour of the agent's work by one edge, or as near in meaning
-as cosine .7."""
+"""The least relevance of Active Context: one edge from the agent's work, or as near in meaning as .7."""
 
 FAR = 0.4
-"""The cosine that counts as unrelated: half of the pairs of unrelated texts lie above .48, a tenth under
-.39."""
+"""The cosine of unrelated texts: half of the pairs of such are above .48, a tenth under .39."""
 
 SLACK = 0.01
 """How far below FLOOR a relevance still counts if it is computed in bulk, which is less exact."""
@@ -89,17 +73,17 @@ def assign_section(node: Node, scope: AgentScope, standing: EdgeFacts, cosine: f
     if scope.node and node.id == scope.node.id:
         return Placement(IDENTITY, AGENT_SCORE)
     if (
-        node.importance < MIN_IMPORTANCE
+        node.importance < ranking.MIN_IMPORTANCE
         or node.id in standing.superseded
-        or not is_current(node, scope.moment)
+        or not ranking.is_current(node, scope.moment)
     ):
         return None
     for rule in (unresolved, identity, recent_events, relationships, patterns, goals):
         if found := rule(node, scope, standing):
             section, weight, note = found
-            return Placement(section, rank(node, weight, scope.moment), note)
+            return Placement(section, ranking.rank(node, weight, scope.moment), note)
     weight = relevance(node, scope, standing, cosine)
-    return Placement(ACTIVE, rank(node, weight, scope.moment)) if weight else None
+    return Placement(ACTIVE, ranking.rank(node, weight, scope.moment)) if weight else None
 
 
 Found = tuple[str, float, str] | None
@@ -114,10 +98,10 @@ def unresolved(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     if not weight:
         return None
     suspect = node.id in scope.suspects
-    if any(tag in REVIEW_TAGS for tag in node.tags) or (suspect and is_flagged(node)):
+    if any(tag in ranking.REVIEW_TAGS for tag in node.tags) or (suspect and ranking.is_flagged(node)):
         return UNRESOLVED, weight, REVIEW_NOTE
-    joined = standing.ties[node.id].weight if node.id in standing.ties else BASE_WEIGHT
-    if (suspect and is_uncertain(node)) or (not scope.unknown and is_vague(node, joined)):
+    joined = standing.ties[node.id].weight if node.id in standing.ties else ranking.BASE_WEIGHT
+    if (suspect and ranking.is_uncertain(node)) or (not scope.unknown and ranking.is_vague(node, joined)):
         return UNRESOLVED, weight, DOUBT_NOTE
     return None
 
@@ -126,7 +110,7 @@ def identity(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Preferences and facts that apply to it, and preferences that are its own or concern all agents."""
     if node.kind not in ("preference", "fact"):
         return None
-    if node.id in standing.ties and standing.ties[node.id].applies >= MIN_WEIGHT:
+    if node.id in standing.ties and standing.ties[node.id].applies >= ranking.MIN_WEIGHT:
         return IDENTITY, standing.ties[node.id].applies, ""
     weight = shared_weight(node, scope, standing) if node.kind == "preference" else 0.0
     return (IDENTITY, weight, "") if weight else None
@@ -134,7 +118,7 @@ def identity(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
 
 def recent_events(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Events of the last 48 hours in its neighbourhood and scope."""
-    if node.kind not in EVENTS or not 0 <= scope.moment - happened_at(node) <= RECENT:
+    if node.kind not in EVENTS or not 0 <= scope.moment - ranking.happened_at(node) <= RECENT:
         return None
     weight = local_weight(node, scope, standing)
     return (RECENT_EVENTS, weight, "") if weight else None
@@ -145,7 +129,7 @@ def relationships(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     if node.kind not in RELATED or node.id not in standing.ties:
         return None
     joined = standing.ties[node.id]
-    return (RELATIONSHIPS, joined.weight, joined.note) if joined.weight >= MIN_WEIGHT else None
+    return (RELATIONSHIPS, joined.weight, joined.note) if joined.weight >= ranking.MIN_WEIGHT else None
 
 
 def patterns(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
@@ -156,7 +140,7 @@ def patterns(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
 
 def goals(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Active goals of its own, and those of no agent in particular."""
-    weight = shared_weight(node, scope, standing) if node.kind == "goal" and is_active(node) else 0.0
+    weight = shared_weight(node, scope, standing) if node.kind == "goal" and ranking.is_active(node) else 0.0
     return (GOALS, weight, "") if weight else None
 
 
@@ -187,11 +171,11 @@ def nearness(cosine: float) -> float:
 
 def local_weight(node: Node, scope: AgentScope, standing: EdgeFacts) -> float:
     """The weight of what has to be the agent's own, or near it; 0 for what is neither."""
-    if node.id in standing.ties and standing.ties[node.id].weight >= MIN_WEIGHT:
+    if node.id in standing.ties and standing.ties[node.id].weight >= ranking.MIN_WEIGHT:
         return standing.ties[node.id].weight
     if is_own(node, scope.agent):
-        return OWN_WEIGHT
-    return BASE_WEIGHT if scope.unknown or node.id in scope.near else 0.0
+        return ranking.OWN_WEIGHT
+    return ranking.BASE_WEIGHT if scope.unknown or node.id in scope.near else 0.0
 
 
 def shared_weight(node: Node, scope: AgentScope, standing: EdgeFacts) -> float:
@@ -201,14 +185,14 @@ def shared_weight(node: Node, scope: AgentScope, standing: EdgeFacts) -> float:
     A goal that it wrote for another agent is its own; a pattern or preference that it wrote for another is
     not.
     """
-    if node.id in standing.ties and standing.ties[node.id].weight >= MIN_WEIGHT:
+    if node.id in standing.ties and standing.ties[node.id].weight >= ranking.MIN_WEIGHT:
         return standing.ties[node.id].weight
     free = node.id not in standing.bound or is_global(node)
     if is_own(node, scope.agent) and (free or node.kind == "goal" or scope.agent in node.tags):
-        return OWN_WEIGHT
+        return ranking.OWN_WEIGHT
     if free:
-        return BASE_WEIGHT
-    return OTHERS_WEIGHT if scope.unknown else 0.0
+        return ranking.BASE_WEIGHT
+    return ranking.OTHERS_WEIGHT if scope.unknown else 0.0
 
 
 def is_global(node: Node) -> bool:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 BATCH = 16
-"""How many candidates of a section are read at a time: a few more than it shows, for some turn out not to
-hold."""
+"""How many candidates of a section are read at a time: a few more than it shows, since some are dropped."""
 
 ROUNDS = 16
 """How often more of them are read."""
@@ -72,9 +71,7 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
 
 
 def _is_local(node_id: str, scope: AgentScope) -> bool:
-    """Whether a node's contradictions concern the agent, though the node itself has no place in the
-    briefing.
-    """
+    """Whether a node's contradictions concern the agent, though the node itself is not shown."""
     return scope.unknown or node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
 
 

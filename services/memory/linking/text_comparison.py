@@ -269,9 +269,7 @@ def _has_other_words(ours: ParsedText, theirs: ParsedText, allowed: float) -> bo
 
 
 def _is_swapped(mine: dict[str, None], others: dict[str, None]) -> bool:
-    """Whether both have words of their own in an otherwise equal order: "likes dark mode", "hates dark
-    mode".
-    """
+    """Whether words differ in an otherwise equal order: "likes dark mode", "hates dark mode"."""
     common = [word for word in mine if word in others]
     if len(common) in {len(mine), len(others)}:
         return False

@@ -25,9 +25,7 @@ _BATCH = 16_384
 
 
 class Layout(NamedTuple):
-    """A table of states: its schema, the columns that identify whose state a row is, and the table of old
-    ones.
-    """
+    """A table of states: its schema, the columns of its key, and the table of old states."""
 
     schema: pa.Schema
     keys: tuple[str, ...]
