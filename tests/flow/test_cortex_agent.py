@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from services.cortex.__main__ import Cortex
-from services.cortex.script import find_script, make_command
+from services.cortex.scripts import find_script, make_command
 from shared import subjects
 from shared.agent.base import Agent
 from shared.contracts import Task, TaskPlan, TaskResult, TaskStatus
@@ -22,7 +22,7 @@ from shared.settings import Settings
 from shared.skills.changing import snapshots_of
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 

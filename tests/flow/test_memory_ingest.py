@@ -23,8 +23,8 @@ from shared import settings
 from shared.contracts import EdgesQuery, ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable
 from shared.memory import Memory
-from tests.flow.conftest import Office as RunningOffice
-from tests.flow.conftest import capture_log
+from tests.support.logs import capture_log
+from tests.support.office import Office as RunningOffice
 
 SETTLE = 0.1
 

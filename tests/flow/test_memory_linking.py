@@ -17,8 +17,8 @@ from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused
 from shared.memory import Memory
 from shared.settings import load
-from tests.flow.conftest import Office
 from tests.support.memory import DIMENSIONS, NOW, World, at, note
+from tests.support.office import Office
 
 
 @pytest.fixture(scope="module")

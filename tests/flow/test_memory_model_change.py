@@ -10,7 +10,7 @@ from services.memory.model import fetch
 from services.memory.writes.change import LoggedWrite
 from shared.contracts import MemoryQuery, MemoryWrite, Node
 from shared.settings import load
-from tests.flow.test_memory_embedders import ModelServer, configure
+from tests.flow.test_memory_embedders import EmbeddingServer, configure
 
 NOTES = tuple(Node(id=f"n{index}", title=f"Note {index}, the weather in town {index}") for index in range(70))
 
@@ -18,7 +18,7 @@ NOTES = tuple(Node(id=f"n{index}", title=f"Note {index}, the weather in town {in
 async def test_a_change_of_model_embeds_all_anew(tmp_path: Path) -> None:
     pytest.importorskip("openai")
     models = fetch(load().models, lambda line: None)
-    server = ModelServer()
+    server = EmbeddingServer()
     try:
         own = configure(tmp_path, "")
         own = type(own)(state_dir=own.state_dir, model_dir=models)
@@ -28,7 +28,7 @@ async def test_a_change_of_model_embeds_all_anew(tmp_path: Path) -> None:
         before = await memory.search(MemoryQuery(text="the weather in town 7"))
         await memory.close()
 
-        served = configure(tmp_path, "openai:tiny", server.url + "/v1")
+        served = configure(tmp_path, "openai:tiny", server.root + "/v1")
         memory = await MemoryEngine.open(served)
         assert memory.stats()["model"] != "bge-small-en-v1.5-int8"
         (hit, *_) = await memory.search(MemoryQuery(text="weather in town 7"))
