@@ -232,7 +232,6 @@ def _find_support(
         relations=SUPPORTING,
         floor=MIN_WEIGHT,
         kinds=("observation",),
-        oriented=False,
     )
     ids = {link.other for link in links}
     superseded = find_superseded(view, ids, scope.moment)

@@ -82,7 +82,7 @@ def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[s
         ends, _, _ = view.graph.walkable((Relation.CONTRADICTS,), MIN_WEIGHT, scope.moment)
         starts.update(dict.fromkeys(view.graph.names(ends.tolist())))
     relations = (Relation.CONTRADICTS,)
-    return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT, oriented=False)
+    return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT)
 
 
 def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> dict[str, Placement]:
