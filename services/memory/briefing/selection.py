@@ -88,11 +88,9 @@ def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[s
 def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> dict[str, Placement]:
     """The places of those nodes that have one, by id."""
     nodes = list(nodes)
-    standing = _read_edges(view, scope, nodes)
+    facts = _read_edges(view, scope, nodes)
     cosines = view.measure([node.id for node in nodes], scope.direction)[2].tolist()
-    spots = (
-        assign_section(node, scope, standing, cosine) for node, cosine in zip(nodes, cosines, strict=True)
-    )
+    spots = (assign_section(node, scope, facts, cosine) for node, cosine in zip(nodes, cosines, strict=True))
     return {node.id: spot for node, spot in zip(nodes, spots, strict=True) if spot}
 
 

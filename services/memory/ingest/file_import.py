@@ -35,14 +35,14 @@ class NoteLinks:
 
     def __init__(self, client: MemoryClient) -> None:
         self._client = client
-        self._claims: dict[str, str] = {}
+        self._names_taken: dict[str, str] = {}
 
     async def identify(self, file: str) -> str:
         """The id of the note at ``file``: its name's if it is the first of that name, else its path's."""
         named, placed = drafting.name_id(drafting.strip_ending(file)), drafting.path_id(file)
         known = await self._client.find([named, placed])
         holder = known[named].metadata.get("file") if named in known else file
-        if placed in known or holder != file or self._claims.setdefault(named, file) != file:
+        if placed in known or holder != file or self._names_taken.setdefault(named, file) != file:
             return placed
         return named
 

@@ -62,12 +62,12 @@ def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> Cyc
     """
     batch = find_pending(view, cursor, after)
     plan, flagged = WritePlan(view), []
-    surroundings = Proximity(view, batch)
+    proximity = Proximity(view, batch)
     handled = 0
     for node in batch:
         if len(plan.edges) + MAX_AUTOMATIC > MAX_EDGES or plan.is_long:
             break
-        if _link_node(node.id, view, plan, surroundings, moment):
+        if _link_node(node.id, view, plan, proximity, moment):
             flagged.append(node.id)
         handled += 1
         cursor, after = node.version, node.id
@@ -96,7 +96,7 @@ def find_pending(view: "View", cursor: int, after: str) -> list[Node]:
         limit *= 4
 
 
-def _link_node(node_id: str, view: "View", plan: WritePlan, surroundings: Proximity, moment: float) -> bool:
+def _link_node(node_id: str, view: "View", plan: WritePlan, proximity: Proximity, moment: float) -> bool:
     """Link one node; says whether it is generic."""
     vector = view.vector(node_id)
     near = [] if vector is None else view.similar(vector, MAX_CANDIDATES + 1, rules.LINK)
@@ -117,7 +117,7 @@ def _link_node(node_id: str, view: "View", plan: WritePlan, surroundings: Proxim
     for other, cosine in near if not generic else ():
         _relate(node.id, other, cosine, plan, moment)
     _link_instances(node, plan, view)
-    _link_surroundings(node, plan, surroundings)
+    _link_proximity(node, plan, proximity)
     return False
 
 
@@ -168,15 +168,15 @@ def _link_instances(node: Node, plan: WritePlan, view: "View") -> None:
         plan.count_link("structural", rules.link_instance(observation, pattern, cosine))
 
 
-def _link_surroundings(node: Node, plan: WritePlan, surroundings: Proximity) -> None:
-    for known, seconds in (*surroundings.in_session(node), *surroundings.of_agent(node)):
+def _link_proximity(node: Node, plan: WritePlan, proximity: Proximity) -> None:
+    for known, seconds in (*proximity.in_session(node), *proximity.of_agent(node)):
         other = plan.node(known.id)
         if other is None or rules.is_flagged(other):
             continue
         older, newer = (other, node) if seconds < 0 else (node, other)
         plan.count_link("structural", rules.link_decision_to_event(older, newer, abs(seconds)))
         plan.count_link("structural", rules.link_in_time(newer, older, abs(seconds)))
-    for other in plan.load(surroundings.tagged(node)):
+    for other in plan.load(proximity.tagged(node)):
         older, newer = sorted((node, other), key=rules.age_order)
         if not rules.is_flagged(other):
             plan.count_link("structural", rules.link_by_tags(newer, older))

@@ -27,7 +27,7 @@ FLAG = "generic"
 """The value of ``metadata["flag"]`` of such a node."""
 
 CONTRADICTION = 0.80
-"""The cosine from which a negation on one side alone makes two claims contradict each other (issue 3)."""
+"""The cosine from which a negation on one side alone makes two assertions contradict each other (issue 3)."""
 
 DUPLICATE = 0.92
 """The cosine from which two nodes may be one (issue 3)."""
@@ -117,9 +117,8 @@ def is_flagged(node: Node) -> bool:
 
 
 def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
-    """``newer`` contradicts ``older``: both are claims that hold at ``moment``, alike from CONTRADICTION on,
-    and exactly one of them is negated (see ``are_opposed``); None otherwise.
-    """
+    """``newer`` contradicts ``older``: both are assertions that hold at ``moment``, alike from CONTRADICTION
+    on, and exactly one of them is negated (see ``are_opposed``); None otherwise."""
     if cosine < CONTRADICTION or not (is_assertion(newer) and is_assertion(older)):
         return None
     if not (still_holds(newer, moment) and still_holds(older, moment)):

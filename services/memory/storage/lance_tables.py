@@ -73,7 +73,7 @@ class LanceTables:
                 table = self._database.open_table(name)
                 if table.version != committed[name]:
                     raise ValueError(
-                        f"{name} is at version {table.version}, its ledger says {committed[name]}"
+                        f"{name} is at version {table.version}, the commit table says {committed[name]}"
                     )
                 if not table.schema.equals(layout.schema):
                     raise ValueError(f"{name} has other columns than it should")
