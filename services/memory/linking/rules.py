@@ -118,7 +118,8 @@ def is_flagged(node: Node) -> bool:
 
 def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
     """``newer`` contradicts ``older``: both are assertions that hold at ``moment``, alike from CONTRADICTION
-    on, and exactly one of them is negated (see ``are_opposed``); None otherwise."""
+    on, and exactly one of them is negated (see ``are_opposed``); None otherwise.
+    """
     if cosine < CONTRADICTION or not (is_assertion(newer) and is_assertion(older)):
         return None
     if not (still_holds(newer, moment) and still_holds(older, moment)):

@@ -45,7 +45,8 @@ def find_rejection(node: Node, nearest: Node | None, cosine: float) -> Rejection
       agents, tasks, events, turns and episodes, which matter for what they are, need neither;
     - known: it says nothing that is not there already: above a cosine of .92, or of .85 among assertions of
       one kind, unless numbers, names, negation or other words differ (see ``find_difference``): that is news.
-      What took place is never known: two events are two. What no longer holds may be said again."""
+      What took place is never known: two events are two. What no longer holds may be said again.
+    """
     return _check_thin(node) or _check_importance(node) or _check_known(node, nearest, cosine)
 
 
