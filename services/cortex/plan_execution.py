@@ -199,12 +199,9 @@ class StepRunner:
 
 
 def outcome_of(conclusion: Conclusion) -> Outcome:
-    """What a model concluded; the fields of a structured result are in ``data`` too."""
-    fields = conclusion.result if isinstance(conclusion.result, dict) else {}
-    text = "\n".join(f"{name}: {value}" for name, value in fields.items())
+    """What a model concluded, as the outcome of a step."""
     return Outcome(
-        output=text or str(conclusion.result),
-        data=dict(fields),
+        output=conclusion.result,
         evidence_refs=conclusion.evidence_refs,
         output_paths=conclusion.output_paths,
     )
