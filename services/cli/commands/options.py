@@ -113,10 +113,10 @@ def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, 
     return context
 
 
-def build(kind: type[C], **fields: Any) -> C:
+def build(contract: type[C], /, **fields: Any) -> C:
     """A contract of the values of options; a usage error if one is invalid."""
     try:
-        return kind(**fields)
+        return contract(**fields)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
