@@ -67,7 +67,7 @@ def _print(command: str, workspace: str) -> str:
     """Print the ruling on a command as a line of JSON; returns the verdict."""
     import msgspec
 
-    from shared.sandbox.policy import judge
+    from shared.policy import judge
 
     ruling = judge(command.replace(NEWLINE, "\n"), workspace=workspace)
     shown = {"command": command, "verdict": ruling.verdict, "rule": ruling.rule, "why": ruling.why}

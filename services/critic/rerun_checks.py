@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from services.critic.claims import Claims, NamedFile, ReviewRecord, last_line, read_file
 from services.critic.drift import check_drift
 from shared.contracts import CommandVerdict
+from shared.policy import Ruling
 from shared.sandbox import CommandResult
-from shared.sandbox.policy import Ruling
 from shared.source.tree import read_tree
 
 BROKEN = "E9,F63,F7,F82"

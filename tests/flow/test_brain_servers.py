@@ -20,7 +20,7 @@ from shared.llm.config import configured_model
 from shared.llm.openai import OpenAIProvider
 from shared.llm.remote import RemoteModel, RetryPolicy
 from shared.settings import Settings
-from tests.flow.model_server import Answer, ModelServer, serve_model
+from tests.support.model_server import Answer, ModelServer, serve_model
 
 KEY = "sk-0123456789secret"
 WIRES = {"openai": OpenAIProvider, "anthropic": AnthropicProvider}

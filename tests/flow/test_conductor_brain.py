@@ -31,8 +31,8 @@ from shared.contracts import (
 from shared.errors import BusUnavailable
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.team import open_team
 from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse
+from tests.support.team import open_team
 
 pytestmark = pytest.mark.timeout(30)
 NAMES = ["conductor", "critic", "engineer", "memory", "worker"]

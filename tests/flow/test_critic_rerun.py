@@ -23,8 +23,8 @@ from shared.sandbox import remove_tree
 from shared.settings import Settings
 from shared.source.tree import Tree, read_tree
 from shared.tasks.profile import load_profile
-from tests.flow.team import Team, open_team
 from tests.flow.test_critic_agent import PROFILE
+from tests.support.team import Team, open_team
 from tests.unit.test_critic_review import done, run_of
 from tests.unit.test_source_tree import plant
 

@@ -15,10 +15,9 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
 from shared.tasks.profile import Profile, load_profile
-from tests.flow.discovery_site import PAPERS, Site, site
-from tests.flow.team import Team, open_team
-
-__all__ = ["site"]
+from tests.flow.discovery_pages import PAPERS
+from tests.support.http import Site
+from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 NOTES = (

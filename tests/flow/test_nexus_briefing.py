@@ -20,7 +20,7 @@ from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders
 from shared.errors import ConfigError
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile, load_profile
-from tests.flow.briefing_office import (
+from tests.support.briefing import (
     CORTEX,
     FRONTIER,
     Discoverer,
@@ -30,10 +30,8 @@ from tests.flow.briefing_office import (
     remember,
     write_calendar,
 )
-from tests.flow.discovery_site import Site, site
-from tests.flow.team import Team, open_team
-
-__all__ = ["site"]
+from tests.support.http import Site
+from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 ZONE = ZoneInfo("Europe/Zurich")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import LocalEmbedder
 from services.nexus.nearest import NEAR_ENOUGH, Examples, candidates, load_examples
 from services.nexus.routing import route_request
 from services.nexus.tools import read_tools
@@ -189,7 +189,7 @@ class Embedding:
     """Embeds as the memory daemon does."""
 
     def __init__(self) -> None:
-        self.embedder = Embedder(settings.load().models)
+        self.embedder = LocalEmbedder(settings.load().models)
 
     async def embed(self, *texts: str) -> list[list[float]]:
         return [list(map(float, vector)) for vector in self.embedder.embed(texts)]

@@ -25,8 +25,8 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.tasks.profile import load_profile
-from tests.flow.conftest import eventually_async
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
+from tests.support.waiting import eventually
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 RECORD = subjects.record("nexus", "reminders", "all")
@@ -64,7 +64,7 @@ async def stands(team: Team, text: str, status: ReminderStatus) -> None:
         found = (await recorded(team)).get(text)
         return found is not None and found.status is status
 
-    await eventually_async(reached, 10)
+    await eventually(reached, 10)
 
 
 async def write_record(team: Team, *reminders: Reminder) -> None:
@@ -157,7 +157,7 @@ async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team
     async def told() -> bool:
         return bool(await reminded(team, "run"))
 
-    await eventually_async(told)
+    await eventually(told)
     for count in (1, 2):
         due = ReminderDue(sender="nexus", recipient="nexus", reminder_id="rrun", count=count)
         await set_timer(nexus.context.bus, f"again{count}", due, datetime.now(UTC))
@@ -296,6 +296,6 @@ async def test_many_that_are_set_and_due_at_the_same_moment_all_go_off_once(team
         found = await recorded(team)
         return len(found) == count and {each.status for each in found.values()} == {ReminderStatus.FIRED}
 
-    await eventually_async(all_went_off, 20)
+    await eventually(all_went_off, 20)
     subjects_told = [letter["subject"] for letter in await mail(team) if "subject" in letter]
     assert sorted(subjects_told) == sorted(f"Reminder: thing {number}" for number in range(count))

@@ -22,14 +22,14 @@ from services.cli.supervisor import Supervisor
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, Presence, StateChanged, TaskStatus
-from tests.flow.test_up import environment
+from tests.support.server import environment
 
 pytestmark = pytest.mark.timeout(110)
 STAFF = ("conductor", "critic", "memory")
 
 
-class Office:
-    """An office as ``mailroom up`` runs it, with few agents."""
+class SupervisedOffice:
+    """The supervisor of ``mailroom up`` in the process of the test, with few agents."""
 
     def __init__(self, supervisor: Supervisor, told: list[Line], bus: Bus) -> None:
         self.supervisor, self.told, self.bus = supervisor, told, bus
@@ -40,7 +40,9 @@ class Office:
 
 
 @asynccontextmanager
-async def opened(state_dir: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> AsyncIterator[Office]:
+async def opened(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch, **more: str
+) -> AsyncIterator[SupervisedOffice]:
     env = environment(state_dir, **more)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
@@ -56,7 +58,7 @@ async def opened(state_dir: Path, monkeypatch: pytest.MonkeyPatch, **more: str) 
         await supervisor.open()
         bus = await Bus.connect(subjects.USER, supervisor.url, config.keys / "user.nk")
         try:
-            yield Office(supervisor, told, bus)
+            yield SupervisedOffice(supervisor, told, bus)
         finally:
             await bus.close()
     finally:

@@ -15,7 +15,7 @@ from shared.bus import Bus, Delivery
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(40)
 STAFF = ["conductor", "engineer", "memory"]

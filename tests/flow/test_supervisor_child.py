@@ -15,6 +15,7 @@ from services.cli.lifeline import Lifeline
 from services.cli.lock import OfficeLock, holder, is_held
 from services.cli.logbook import Line, last_complaint
 from shared.errors import StartError
+from tests.support.waiting import eventually
 
 ARRIVES = 'touch "ready-$$"; '
 """What a script does once it is ready."""
@@ -50,9 +51,7 @@ class Bench:
         return any(text in line.text for line in self.lines)
 
     async def until(self, what: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
-            while not what():
-                await asyncio.sleep(0.01)
+        await eventually(what)
 
 
 @pytest.fixture

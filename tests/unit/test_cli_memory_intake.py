@@ -71,7 +71,7 @@ async def test_a_memory_that_stores_nothing_ends_it():
 
 async def test_what_is_not_answered_is_sent_again_under_the_same_id(monkeypatch):
     monkeypatch.setattr(intake, "PAUSE", 0)
-    errors = [BusUnavailable("no answer"), Refused("The write is still in line")]
+    errors = [BusUnavailable("no answer"), Refused("The write is still queued")]
     tried: list[str] = []
 
     def judge(write: MemoryWrite) -> Exception | str:
