@@ -13,14 +13,15 @@ from typing import Any
 import msgspec
 
 from services.critic.document import DOCUMENT, Names, declared_packages, read_document
-from services.critic.findings import clean, find
+from services.critic.findings import clean, make_finding
 from services.critic.imports import Graph, Import, read_imports
 from services.critic.phrases import read_rules
-from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, applies, compile_pattern
+from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, compile_pattern, is_broken_by
 from shared.contracts.checkup import DriftRule, Finding
 from shared.source.tree import Tree, read_text
 
 CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
+NO_RULES = "No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
 MAX_VIOLATIONS = 50
 """Violations of one rule that are listed; a rule broken more often than that is no rule any more."""
 
@@ -40,12 +41,9 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 def check_drift(tree: Tree) -> Drift:
     """Find the stated rules and check every import against them; tests are not held to them."""
     documents = [path for path in tree.files if DOCUMENT.fullmatch(path)]
-    if not documents and not any(
-        "importlinter" in read_text(tree.root, path) for path in CONTRACT_FILES if path in tree.files
-    ):
-        return Drift(
-            note="No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
-        )
+    configured = (read_text(tree.root, path) for path in CONTRACT_FILES if path in tree.files)
+    if not documents and not any("importlinter" in text for text in configured):
+        return Drift(note=NO_RULES)
     graph = read_imports(tree)
     names = Names(graph, declared_packages(tree))
     rules: list[AnyRule] = []
@@ -57,30 +55,28 @@ def check_drift(tree: Tree) -> Drift:
         unread += missed
     rules += read_contracts(tree, graph.names)
     return Drift(
-        rules=tuple(_check(rule, graph) for rule in _once(rules)), note=_note(graph, documents, rules, unread)
+        rules=tuple(_check(rule, graph) for rule in _distinct_rules(rules)),
+        note=_note(graph, documents, rules, unread),
     )
 
 
-def _once(rules: list[AnyRule]) -> list[AnyRule]:
+def _distinct_rules(rules: list[AnyRule]) -> list[AnyRule]:
     """Each rule as it is first stated."""
     bare = {msgspec.structs.replace(rule, text="", source="", typing=False): rule for rule in reversed(rules)}
     return sorted(bare.values(), key=rules.index)
 
 
 def _check(rule: AnyRule, graph: Graph) -> DriftRule:
-    broken = [found for found in graph.imports if applies(rule, found)]
+    broken = [found for found in graph.imports if is_broken_by(rule, found)]
     seen = {(found.file, found.line): found for found in reversed(broken)}
     places = sorted(seen.values(), key=lambda found: (found.file, found.line))
-    return DriftRule(
-        rule=rule.text,
-        source=rule.source,
-        violations=tuple(_violation(rule, found) for found in places[:MAX_VIOLATIONS]),
-    )
+    violations = (_violation(rule, found) for found in places[:MAX_VIOLATIONS])
+    return DriftRule(rule=rule.text, source=rule.source, violations=tuple(violations))
 
 
 def _violation(rule: AnyRule, found: Import) -> Finding:
     message = f"{found.importer} imports {found.imported}"
-    return find("drift", rule.source, "medium", found.file, found.line, message)
+    return make_finding("drift", rule.source, "medium", found.file, found.line, message)
 
 
 def _note(graph: Graph, documents: list[str], rules: list[AnyRule], unread: list[str]) -> str:

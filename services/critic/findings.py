@@ -33,7 +33,7 @@ def clean(text: str, limit: int = LONGEST) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def find(tool: str, rule: str, severity: Severity, file: str, line: int, message: str) -> Finding:
+def make_finding(tool: str, rule: str, severity: Severity, file: str, line: int, message: str) -> Finding:
     """A finding whose texts can be shown anywhere."""
     return Finding(
         tool=tool,
@@ -45,7 +45,7 @@ def find(tool: str, rule: str, severity: Severity, file: str, line: int, message
     )
 
 
-def conclude(name: str, version: str, findings: Iterable[Finding], problem: str = "") -> Check:
+def completed_check(name: str, version: str, findings: Iterable[Finding], problem: str = "") -> Check:
     """The check of a tool that ran: its findings ranked and counted."""
     ranked = rank(findings)
     return Check(
@@ -54,12 +54,12 @@ def conclude(name: str, version: str, findings: Iterable[Finding], problem: str 
     )
 
 
-def skip(name: str, problem: str) -> Check:
+def skipped_check(name: str, problem: str) -> Check:
     """The check of a tool that did not run, and why."""
     return Check(tool=ToolRun(name=name, problem=clean(problem)))
 
 
-def installed(package: str) -> str:
+def installed_version(package: str) -> str:
     """The version of an installed package; empty if it is not installed."""
     try:
         return version(package)

@@ -124,7 +124,7 @@ def is_within(module: str, name: str) -> bool:
     return module == name or module.startswith(f"{name}.")
 
 
-def applies(rule: AnyRule, found: Import) -> bool:
+def is_broken_by(rule: AnyRule, found: Import) -> bool:
     """Whether ``found`` breaks ``rule``, exceptions considered."""
     if found.typing and not rule.typing:
         return False

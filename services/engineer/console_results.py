@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.engineer.results import OUTCOMES, Results, distinct, failure, parse_counts, place, tally
+from services.engineer.results import OUTCOMES, Results, distinct, failure, format_place, parse_counts, tally
 from shared.contracts import TestFailure
 
 PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*)(?: - (.*))?$", re.MULTILINE)
@@ -36,7 +36,7 @@ def read_pytest(text: str, root: Path) -> Results | None:
 def find_interrupt(text: str, root: Path) -> str:
     """Where pytest was when it was interrupted, as ``file:line``; empty if it does not say."""
     places = re.findall(r"^(\S+\.py):(\d+): KeyboardInterrupt$", text, re.MULTILINE)
-    return place(places[-1][0], places[-1][1], root) if places else ""
+    return format_place(places[-1][0], places[-1][1], root) if places else ""
 
 
 def read_unittest(text: str, root: Path) -> Results | None:
@@ -58,7 +58,9 @@ def _unittest_failures(text: str, root: Path) -> Iterator[TestFailure]:
         if head is None:
             continue
         body = re.split(r"^-{70}\n", block, flags=re.MULTILINE)[1]
-        places = [place(file, line, root) for file, line in re.findall(r'File "(.+?)", line (\d+)', body)]
+        places = [
+            format_place(file, line, root) for file, line in re.findall(r'File "(.+?)", line (\d+)', body)
+        ]
         reasons = re.findall(r"^(\w[\w.]*(?:: .*)?)$", body.split("Traceback", 1)[-1], re.MULTILINE)
         name, case = head.groups()
         test = case if case and case.endswith(f".{name}") else ".".join(part for part in (case, name) if part)
@@ -103,7 +105,9 @@ def _spec_failures(text: str, root: Path) -> Iterator[TestFailure]:
     for block in blocks:
         if match := re.match(r"(.+):(\d+):\d+\n✖ (.+?)(?: \([\d.]+ms\))?\n\s*(.*)", block):
             file, line, name, reason = match.groups()
-            yield failure(name, reason, _script_place(block[match.end() :], root) or place(file, line, root))
+            yield failure(
+                name, reason, _script_place(block[match.end() :], root) or format_place(file, line, root)
+            )
 
 
 def read_jest(text: str, root: Path) -> Results | None:
@@ -158,7 +162,7 @@ def _first_line(text: str) -> str:
 
 def _script_place(text: str, root: Path) -> str:
     """The first place in a stack of JavaScript that is in the project itself."""
-    places = (place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
+    places = (format_place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
     return next((each for each in places if each), "")
 
 
@@ -171,7 +175,7 @@ def read_cargo(text: str, root: Path) -> Results | None:
     # The place and the message moved to lines of their own in Rust 1.73.
     form = r"^thread '(.+?)' .*panicked at (?:'(?P<old>.*)', )?(\S+?):(\d+):\d+:?(?:\n(?P<new>.*))?$"
     panics = {
-        m[1]: (m["new"] or m["old"] or "", place(m[3], m[4], root))
+        m[1]: (m["new"] or m["old"] or "", format_place(m[3], m[4], root))
         for m in re.finditer(form, text, re.MULTILINE)
     }
     names = re.findall(r"^test (.+?) \.\.\. FAILED$", text, re.MULTILINE)

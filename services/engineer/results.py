@@ -67,7 +67,7 @@ def distinct(failures: Iterable[TestFailure]) -> tuple[TestFailure, ...]:
     return tuple({(each.test, each.source): each for each in failures}.values())[:MAX_FAILURES]
 
 
-def place(file: str, line: str | int, root: Path) -> str:
+def format_place(file: str, line: str | int, root: Path) -> str:
     """``file:line`` relative to ``root``; empty for a file outside of it or among the installed packages."""
     path = Path(file.removeprefix("file://"))
     if path.is_absolute():
@@ -134,8 +134,8 @@ def _exception_line(message: str, text: str) -> str:
 
 
 def _junit_place(case: ElementTree.Element, text: str, root: Path) -> str:
-    lines = [place(match["file"], match["line"], root) for match in TRACEBACK_LINE.finditer(text)]
+    lines = [format_place(match["file"], match["line"], root) for match in TRACEBACK_LINE.finditer(text)]
     if inside := [line for line in lines if line]:
         return inside[-1]
     file, line = case.get("file", ""), case.get("line", "")
-    return place(file, int(line) + 1, root) if file and line.isdigit() else ""
+    return format_place(file, int(line) + 1, root) if file and line.isdigit() else ""

@@ -226,7 +226,7 @@ def to_action_error(path: str, error: OSError) -> ActionError:
             return outside_error(path)
         case errno.ENOSPC | errno.EDQUOT:
             return ActionError(
-                f"There is no space left on the disk for {path[:200]!r}", "Make room, then try again"
+                f"There is no space left on the disk for {path[:200]!r}", "Free space on it, then try again"
             )
     return ActionError(f"{path[:200]!r} cannot be used: {error.strerror}")
 

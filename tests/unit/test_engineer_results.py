@@ -23,7 +23,7 @@ from services.engineer.results import (
     Results,
     distinct,
     failure,
-    place,
+    format_place,
     read_junit,
 )
 from services.engineer.runners import RUNNERS
@@ -462,12 +462,12 @@ def test_the_output_of_an_unknown_runner_is_read_by_who_can():
 
 
 def test_places_are_those_of_the_project():
-    assert place("/copy/project/a/b.py", 3, ROOT) == "a/b.py:3"
-    assert place("file:///copy/project/b.mjs", "3", ROOT) == "b.mjs:3"
-    assert place("a/b.py", 3, ROOT) == "a/b.py:3"
-    assert place("/usr/lib/b.py", 3, ROOT) == ""
-    assert place("../b.py", 3, ROOT) == ""
-    assert place("node_modules/x/b.js", 3, ROOT) == ""
+    assert format_place("/copy/project/a/b.py", 3, ROOT) == "a/b.py:3"
+    assert format_place("file:///copy/project/b.mjs", "3", ROOT) == "b.mjs:3"
+    assert format_place("a/b.py", 3, ROOT) == "a/b.py:3"
+    assert format_place("/usr/lib/b.py", 3, ROOT) == ""
+    assert format_place("../b.py", 3, ROOT) == ""
+    assert format_place("node_modules/x/b.js", 3, ROOT) == ""
 
 
 def test_failures_are_few_short_and_distinct():
