@@ -10,6 +10,7 @@ import msgspec
 
 from shared.contracts.checkup import Finding, Severity, ToolRun
 from shared.source.places import is_shown, is_test
+from shared.text.shorten import flatten
 
 LONGEST = 300
 """Characters of a message: a sentence, not the code it is about."""
@@ -28,9 +29,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 def clean(text: str, limit: int = LONGEST) -> str:
     """``text`` on one line, without control characters and broken surrogates, cut at ``limit``."""
-    words = "".join(c if c.isprintable() else " " for c in text[: limit * 4]).split()
-    line = " ".join(words).encode("utf-8", "replace").decode()
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return flatten(text, limit)
 
 
 def make_finding(tool: str, rule: str, severity: Severity, file: str, line: int, message: str) -> Finding:
