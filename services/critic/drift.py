@@ -7,19 +7,21 @@ project's code.
 import configparser
 import itertools
 import re
-import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from services.critic.claims import as_list, as_mapping
 from services.critic.document import DOCUMENT, Names, declared_packages, read_document
 from services.critic.findings import clean, make_finding
 from services.critic.imports import Graph, Import, read_imports
 from services.critic.phrases import read_rules
 from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, compile_pattern, is_broken_by
 from shared.contracts.checkup import DriftRule, Finding
-from shared.source.tree import Tree, read_text
+from shared.source.tree import Tree, read_text, read_toml_table
 
+TABLE = ("tool", "importlinter")
 CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
 NO_RULES = "No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
 MAX_VIOLATIONS = 50
@@ -97,45 +99,35 @@ def _note(graph: Graph, documents: list[str], rules: list[AnyRule], unread: list
 def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
     """The contracts of the kinds layers, forbidden, independence and protected; others are left out."""
     rules: list[AnyRule] = []
-    for path in CONTRACT_FILES:
-        if path not in tree.files:
-            continue
+    for path in (path for path in CONTRACT_FILES if path in tree.files):
         text = read_text(tree.root, path)
-        typing, contracts = _from_toml(text) if path.endswith(".toml") else _from_ini(text)
-        for contract in contracts:
+        settings = read_toml_table(tree, path, *TABLE) if path.endswith(".toml") else _parse_ini(text)
+        typing = str(settings.get("exclude_type_checking_imports", False)).lower() != "true"
+        for contract in map(as_mapping, as_list(settings.get("contracts"))):
             rules += _read_contract(contract, _contract_place(path, text, contract), typing, known)
     return rules
 
 
-def _from_toml(text: str) -> tuple[bool, list[dict[str, Any]]]:
-    """Whether imports for a type checker count, and the contracts."""
-    try:
-        settings = tomllib.loads(text)["tool"]["importlinter"]
-        contracts = [each for each in settings.get("contracts", []) if isinstance(each, dict)]
-        return not settings.get("exclude_type_checking_imports"), contracts
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError, RecursionError):
-        return True, []
-
-
-def _from_ini(text: str) -> tuple[bool, list[dict[str, Any]]]:
+def _parse_ini(text: str) -> dict[str, Any]:
+    """The settings of an INI file, as a TOML file would hold them."""
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(text)
     except configparser.Error:
-        return True, []
+        return {}
     names = [name for name in parser.sections() if name.startswith("importlinter:contract:")]
-    excluded = parser.get("importlinter", "exclude_type_checking_imports", fallback="false").lower() == "true"
-    return not excluded, [dict(parser[name]) for name in names]
+    settings = dict(parser["importlinter"]) if parser.has_section("importlinter") else {}
+    return {**settings, "contracts": [dict(parser[name]) for name in names]}
 
 
-def _contract_place(path: str, text: str, contract: dict[str, Any]) -> str:
+def _contract_place(path: str, text: str, contract: Mapping[str, Any]) -> str:
     name = str(contract.get("name", ""))
     line = next((number for number, row in enumerate(text.splitlines(), start=1) if name and name in row), 1)
     return f"{path}:{line}"
 
 
 def _read_contract(
-    contract: dict[str, Any], source: str, typing: bool, known: frozenset[str]
+    contract: Mapping[str, Any], source: str, typing: bool, known: frozenset[str]
 ) -> list[AnyRule]:
     kind = contract.get("type")
     ignored = tuple(
@@ -167,7 +159,7 @@ def _read_contract(
     return []
 
 
-def _layers(contract: dict[str, Any], common: dict[str, Any]) -> list[AnyRule]:
+def _layers(contract: Mapping[str, Any], common: dict[str, Any]) -> list[AnyRule]:
     rows = _values(contract, "layers")
     closed = frozenset(at for at, row in enumerate(rows) if "|" in row)
     levels = [[name.strip(" ()") for name in re.split(r"[|:]", row)] for row in rows]
@@ -179,7 +171,7 @@ def _layers(contract: dict[str, Any], common: dict[str, Any]) -> list[AnyRule]:
     ]
 
 
-def _values(contract: dict[str, Any], key: str) -> list[str]:
+def _values(contract: Mapping[str, Any], key: str) -> list[str]:
     value = contract.get(key, [])
     rows = value.split("\n") if isinstance(value, str) else value
     return [str(row).strip() for row in rows if str(row).strip()] if isinstance(rows, list) else []

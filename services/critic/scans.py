@@ -5,10 +5,8 @@ import re
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import msgspec
 
@@ -25,7 +23,7 @@ from services.critic.findings import (
 from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import CommandResult, run_command
 from shared.source.places import is_shown, is_test, is_vendored
-from shared.source.tree import Tree, read_text
+from shared.source.tree import Tree, read_toml_table
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
 """ruff's rules for a project that selects none: syntax, undefined and unused names, likely bugs, coroutines
@@ -80,18 +78,6 @@ async def _run_tool(
         return result, report.read_bytes() if report.exists() else b""
 
 
-def _read_table(tree: Tree, path: str, *keys: str) -> dict[str, Any]:
-    """The table at ``keys`` of a TOML file in the repository; empty if either is missing or malformed."""
-    try:
-        table = tomllib.loads(read_text(tree.root, path)) if path in tree.files else {}
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-    for key in keys:
-        value = table.get(key)
-        table = value if isinstance(value, dict) else {}
-    return table
-
-
 class _RuffPlace(msgspec.Struct):
     row: int = 0
 
@@ -142,10 +128,10 @@ def own_config(tree: Tree) -> tuple[str, list[str]]:
     """
     for name in RUFF_CONFIG:
         keys = ("tool", "ruff") if name == "pyproject.toml" else ()
-        ruff = _read_table(tree, name, *keys)
+        ruff = read_toml_table(tree, name, *keys)
         if not ruff:
             continue
-        rules = ruff | _read_table(tree, name, *keys, "lint")
+        rules = ruff | read_toml_table(tree, name, *keys, "lint")
         if "select" in rules or "extend" in rules:
             return name, []
         added = [rule for rule in rules.get("extend-select", []) if re.fullmatch(r"[A-Z]+\d*", str(rule))]
@@ -190,7 +176,7 @@ def _ruff_severity(code: str, file: str) -> Severity:
 
 def _oldest_python(tree: Tree) -> str:
     """The oldest Python the project supports, as ruff names it; the newest one if it does not say."""
-    wanted = _read_table(tree, "pyproject.toml", "project").get("requires-python", "")
+    wanted = read_toml_table(tree, "pyproject.toml", "project").get("requires-python", "")
     match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
     name = f"py3{match[1]}" if match else VERSIONS[-1]
     return name if name in VERSIONS else VERSIONS[-1]
@@ -253,7 +239,7 @@ async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[lis
         issues = msgspec.json.decode(report, type=_BanditOutput).results
     except msgspec.MsgspecError:
         return [], f"bandit ended with exit code {result.exit_code} and without a report"
-    own = _read_table(tree, "pyproject.toml", "tool", "bandit").get("skips")
+    own = read_toml_table(tree, "pyproject.toml", "tool", "bandit").get("skips")
     own = own if isinstance(own, list) else []
     return [found for issue in issues if issue.test_id not in own and (found := _rate_issue(issue))], ""
 
