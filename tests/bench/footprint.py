@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from services.cli.roster import load_roster
+from services.cli.agents import load_agents
 from shared import settings, subjects
 from shared.settings import Settings
 from tests.bench.ground import PATIENCE
@@ -185,7 +185,7 @@ async def _start_agents(office: Opened, plan: Plan, starts: int) -> dict[str, Se
     Memory has none: there can be one.
     """
     config = settings.load(office.environment)
-    commands = {member.name: member.command for member in load_roster(config)}
+    commands = {member.name: member.command for member in load_agents(config)}
     del commands[subjects.MEMORY_DAEMON]
     calm = CALM
     if plan.quick:

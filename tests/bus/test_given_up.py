@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.provisioning import provision_office
+from services.cli.supervisor.provisioning import provision_streams
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.dispatcher import Dispatcher
@@ -19,7 +19,7 @@ from tests.support.server import Server
 
 async def test_what_the_server_gave_up_becomes_a_dead_letter(server: Server, tmp_path: Path) -> None:
     config = msgspec.structs.replace(server.config, max_attempts=1)
-    assert await provision_office(config, server.url, AGENTS) != []
+    assert await provision_streams(config, server.url, AGENTS) != []
     conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
     (seq,) = await conductor.commit([Entry("mail.engineer.conductor", b"never finished", "m1")])
     for _ in range(3):

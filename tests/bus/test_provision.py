@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from services.cli.provisioning import provision_office
+from services.cli.supervisor.provisioning import provision_streams
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry
@@ -16,7 +16,7 @@ from tests.support.server import Server
 
 
 async def test_provisioning_again_changes_nothing(server: Server) -> None:
-    assert await provision_office(server.config, server.url, AGENTS) == []
+    assert await provision_streams(server.config, server.url, AGENTS) == []
 
 
 async def test_a_changed_configuration_is_brought_up_to_date(server: Server) -> None:
@@ -26,7 +26,7 @@ async def test_a_changed_configuration_is_brought_up_to_date(server: Server) -> 
     info = json.loads(await admin.request("$JS.API.STREAM.INFO.OFFICE"))
     drifted = {**info["config"], "allow_direct": False, "duplicate_window": 1_000_000_000}
     json.loads(await admin.request("$JS.API.STREAM.UPDATE.OFFICE", json.dumps(drifted).encode()))
-    changes = await provision_office(server.config, server.url, AGENTS)
+    changes = await provision_streams(server.config, server.url, AGENTS)
     assert changes == ["updated stream OFFICE: allow_direct, duplicate_window"]
     stored = await (await server.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
     assert stored is not None
@@ -34,7 +34,7 @@ async def test_a_changed_configuration_is_brought_up_to_date(server: Server) -> 
 
 
 async def test_a_new_agent_gets_a_mailbox(server: Server) -> None:
-    changes = await provision_office(server.config, server.url, [*AGENTS, "gardener"])
+    changes = await provision_streams(server.config, server.url, [*AGENTS, "gardener"])
     assert changes == ["durable gardener of OFFICE: created"]
 
 
@@ -73,7 +73,7 @@ async def test_an_audit_that_a_power_cut_took_is_copied_again(server: Server, lo
     (folder,) = (server.config.state_dir / "nats" / "store").rglob("AUDIT")
     shutil.rmtree(folder / "msgs" if lost == "messages" else folder)
     await server.restart()
-    await provision_office(server.config, server.url, AGENTS)
+    await provision_streams(server.config, server.url, AGENTS)
     async with asyncio.timeout(20):
         while await audited(user) != written:
             await asyncio.sleep(0.1)

@@ -185,7 +185,7 @@ async def test_ctrl_c_leaves_the_goal_and_says_how_to_follow_it(office_server: S
             process.send_signal(signal.SIGINT)
             _, errors = await asyncio.to_thread(process.communicate, timeout=20)
             assert process.returncode == 1
-            assert "The goal goes on without you." in errors
+            assert "Detached; the goal keeps running." in errors
             assert f"mailroom tail --since 1h --goal {goal_id}" in errors
             assert "Traceback" not in errors
             await conductor.finish(TaskStatus.COMPLETED)
@@ -352,12 +352,12 @@ async def test_a_goal_that_waits_for_the_conductor_is_shown_as_such(office_serve
     ("arguments", "sentence"),
     [
         (("show", "no-such-id"), "There is no goal or task no-such-id"),
-        (("show", "state.>"), "'state.>' is no id"),
+        (("show", "state.>"), "'state.>' is not an id"),
         (("cancel", "no-such-goal"), "There is no goal 'no-such-goal'"),
         (("cancel", "*"), "There is no goal '*'"),
         (("dead", "show", "1"), "There is no dead letter 1"),
         (("dead", "drop", "1"), "There is no dead letter 1"),
-        (("agents", "nobody"), "Nobody named 'nobody' is at work. At work: "),
+        (("agents", "nobody"), "No agent named 'nobody' is running. Running: "),
         (("memory", "search", "anything"), "The memory daemon does not answer"),
     ],
 )
@@ -532,10 +532,10 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> 
 
 def test_the_story_holds_for_structs() -> None:
     """Shared mutable defaults would mix the stories of two tasks."""
-    from services.cli.story import TaskStory
+    from services.cli.queries.timeline import TaskTimeline
 
     task = Task(task_id="t", text="x", assignee="a", requester="b")
-    first, second = (TaskStory(task=task, status=TaskStatus.PENDING) for _ in range(2))
-    first.parts.append(second)
-    assert second.parts == []
+    first, second = (TaskTimeline(task=task, status=TaskStatus.PENDING) for _ in range(2))
+    first.subtasks.append(second)
+    assert second.subtasks == []
     assert msgspec.to_builtins(first)["parts"][0]["parts"] == []

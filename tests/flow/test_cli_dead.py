@@ -181,7 +181,7 @@ async def test_dropping_takes_letters_and_nothing_else(fresh_office_server: Serv
     assert (await run(office, "dead", "list")).stdout == "There are no dead letters.\n"
     verified = await run(office, "audit", "verify")
     assert verified.returncode == 0
-    assert "3 messages were removed from OFFICE; the trail has them" in verified.stdout
+    assert "3 messages were removed from OFFICE; the audit log has them" in verified.stdout
 
 
 async def test_the_user_alone_cannot_drop_or_resend(office_server: Server) -> None:

@@ -68,10 +68,10 @@ async def test_a_letter_is_written_answered_listed_and_its_thread_goes_on(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("write", "nobody", "Hello"), "Nobody named 'nobody' is at work"),
+        (("write", "nobody", "Hello"), "No agent named 'nobody' is running"),
         (("write", "No Name", "Hello"), "recipient"),
-        (("show", "999999"), "There is no letter 999999"),
-        (("reply", "999999", "Hello"), "There is no letter 999999"),
+        (("show", "999999"), "There is no message 999999"),
+        (("reply", "999999", "Hello"), "There is no message 999999"),
     ],
 )
 async def test_what_cannot_be_sent_or_found_is_said(

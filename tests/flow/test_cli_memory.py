@@ -190,7 +190,7 @@ def test_a_graph_is_a_tree_and_its_past_stays(desk: Desk) -> None:
     )
     before = desk.read("memory", "stats")["version"]
     desk.run("memory", "unlink", event, "led_to", fact)
-    assert f"No way leads from {decision} to {fact}" in desk.run(
+    assert f"No path leads from {decision} to {fact}" in desk.run(
         "memory", "graph", decision, "--to", fact, "--relation", "led_to", code=1
     )
     assert desk.read("memory", "graph", decision, "--to", fact, "--relation", "led_to", "--at", str(before))
@@ -223,7 +223,7 @@ def test_a_rebuild_asks_first_and_brings_everything_back(desk: Desk) -> None:
     node_id = desk.add("The tide table for the coming year is on the wall")
     assert "Nothing was done" in desk.run("memory", "rebuild", text="n\n", code=1)
     before = desk.read("memory", "stats")
-    assert "Memory was made anew" in desk.run("memory", "rebuild", "--yes")
+    assert "Memory was rebuilt" in desk.run("memory", "rebuild", "--yes")
     after = desk.read("memory", "stats")
     assert (after["nodes"], after["edges"], after["kinds"]) == (
         before["nodes"],

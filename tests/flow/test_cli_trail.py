@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.cli.records import last_sequence
-from services.cli.trail import Copy, Gap, Tail
-from services.cli.verification import verify_copies
+from services.cli.queries.audit_log import AuditFollower, Copy, Gap, verify_copies
+from services.cli.queries.records import last_sequence
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.provision import provision
@@ -21,7 +20,7 @@ from shared.bus.records import submission_entries
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
 from tests.support.server import ROOT, Server, mailroom_command
 
-WAITING = "Waiting for an envelope that fits"
+WAITING = "Waiting for matching messages"
 
 
 async def write(bus: Bus, recipient: str, body: str, **fields: str) -> int:
@@ -120,7 +119,7 @@ async def test_the_tail_can_be_narrowed(office_server: Server) -> None:
     assert {line["sender"] for line in by_agent} == {"scout", "conductor"}
     assert len(by_agent) >= 4
     assert neither == []
-    assert (await run(office_server, "tail", *stored, "--agent", "nobody")).stderr.startswith("Nothing that")
+    assert (await run(office_server, "tail", *stored, "--agent", "nobody")).stderr.startswith("No matching")
     assert by_task[1] | {"stream": "OFFICE", "seq": seqs[1], "subject": "task.scout.conductor"} == by_task[1]
 
 
@@ -153,7 +152,7 @@ async def test_what_was_missed_live_is_said_and_read_from_the_stream(
     office = fresh_office_server
     items: list[Copy | Gap] = []
     async with office.connection() as user, office.connection("scout") as scout:
-        tail = Tail(LossyBus(user)).follow()  # type: ignore[arg-type]
+        tail = AuditFollower(LossyBus(user)).follow()  # type: ignore[arg-type]
         first = asyncio.ensure_future(anext(tail))
         await asyncio.sleep(0.3)
         for number in range(1, 7):
@@ -190,7 +189,7 @@ async def test_what_is_heard_live_and_in_the_history_is_shown_once(fresh_office_
             await asyncio.sleep(0.1)
 
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
-        tail = Tail(SlowBus(user, meanwhile)).follow(hour_ago)  # type: ignore[arg-type]
+        tail = AuditFollower(SlowBus(user, meanwhile)).follow(hour_ago)  # type: ignore[arg-type]
         items = [await asyncio.wait_for(anext(tail), 10) for _ in range(2)]
         await write(scout, "user", "3")
         items.append(await asyncio.wait_for(anext(tail), 10))
@@ -283,7 +282,8 @@ async def test_a_whole_trail_is_verified(fresh_office_server: Server) -> None:
     done = await run(fresh_office_server, "audit", "verify")
     assert done.returncode == 0, done.stdout
     assert done.stdout == (
-        "AUDIT: whole, 5 messages of OFFICE compared\nAUDIT_MEMORY: whole, 0 messages of MEMORY compared\n"
+        "AUDIT: complete, 5 messages of OFFICE compared\n"
+        "AUDIT_MEMORY: complete, 0 messages of MEMORY compared\n"
     )
 
 
@@ -310,7 +310,7 @@ async def test_a_message_that_the_trail_lacks_is_found(fresh_office_server: Serv
     await copied(office, subjects.OFFICE, 6)
     done = await run(office, "audit", "verify")
     assert done.returncode == 1
-    assert "AUDIT: not whole, 4 messages of OFFICE compared\n  OFFICE 2 to 3 have no copy\n" in done.stdout
+    assert "AUDIT: incomplete, 4 messages of OFFICE compared\n  OFFICE 2 to 3 have no copy\n" in done.stdout
 
 
 async def test_changed_foreign_and_unprotected_copies_are_found(fresh_office_server: Server) -> None:
@@ -329,13 +329,13 @@ async def test_changed_foreign_and_unprotected_copies_are_found(fresh_office_ser
         async with asyncio.timeout(10):
             while await last_sequence(user, "AUDIT") < 3:
                 await asyncio.sleep(0.05)
-        finding = await verify_copies(user, "OFFICE", "AUDIT", patience=0.2)
+        finding = await verify_copies(user, "OFFICE", "AUDIT", timeout=0.2)
     assert finding.problems == [
         "AUDIT is not protected: deny_delete is off; 'mailroom provision' sets it",
         "AUDIT is not protected: deny_purge is off; 'mailroom provision' sets it",
         "OFFICE 1 to 2 have no copy",
         "AUDIT 1 differs from OFFICE 3",
         "AUDIT 2 differs from OFFICE 4",
-        "AUDIT 3 is no copy of a message of OFFICE",
+        "AUDIT 3 is not a copy of a message of OFFICE",
     ]
     assert (finding.problem_count, finding.compared) == (6, 2)

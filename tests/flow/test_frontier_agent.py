@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from services.frontier.__main__ import Frontier
-from services.frontier.ledger import Ledger
+from services.frontier.reported_items import ReportedItems
 from services.memory.__main__ import MemoryService
 from services.memory.model import fetch
 from shared.bus.records import submission_entries
@@ -171,18 +171,18 @@ async def test_of_two_tasks_that_found_the_same_one_has_to_look_again(tmp_path: 
     item = {"title": "News", "link": "https://news.example/1"}
     async with open_team(tmp_path, ["frontier"]) as team:
         bus = await team.connect("frontier")
-        ledger = Ledger(bus, "frontier")
-        assert await ledger.fresh([item], one) == await ledger.fresh([item], two) == [item]
-        late = await ledger.marks([item], two)
-        await bus.commit(await ledger.marks([item], one))
+        ledger = ReportedItems(bus, "frontier")
+        assert await ledger.unreported([item], one) == await ledger.unreported([item], two) == [item]
+        late = await ledger.entries([item], two)
+        await bus.commit(await ledger.entries([item], one))
         with pytest.raises(Conflict):
             await bus.commit(late)
         with pytest.raises(Conflict, match="by another task"):
-            await ledger.marks([item], two)
-        assert await ledger.marks([item], two, exclusive=False) == []
-        assert await ledger.fresh([item], two) == []
-        assert await ledger.fresh([item], one) == [item]
-        assert await ledger.marks([item], one) == []
+            await ledger.entries([item], two)
+        assert await ledger.entries([item], two, exclusive=False) == []
+        assert await ledger.unreported([item], two) == []
+        assert await ledger.unreported([item], one) == [item]
+        assert await ledger.entries([item], one) == []
 
 
 async def test_a_failed_discovery_marks_nothing(team: Team, site: Site) -> None:

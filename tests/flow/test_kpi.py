@@ -40,7 +40,7 @@ async def test_the_figures_come_from_the_log(office_server: Server) -> None:
     empty = office_server.mailroom("kpi")
     assert empty.returncode == 0, empty.stderr
     assert "velocity  no data: no task was completed" in empty.stdout
-    assert "safety    no data: the policy has not had to stop a command" in empty.stdout
+    assert "safety    no data: the policy has not stopped a command" in empty.stdout
     async with office_server.connection("engineer") as bus:
         for number in range(450):
             await do(bus, number)
@@ -59,7 +59,7 @@ async def test_the_figures_come_from_the_log(office_server: Server) -> None:
         assert figures["agents"][0]["kind"] == "run_tests"
     shown = office_server.mailroom("kpi", "--agents").stdout
     assert "100% caught: 1 denied" in shown
-    assert "50% of 900 things that memory brought were relevant (above 0.75)" in shown
+    assert "50% of 900 retrieved memories were relevant (score above 0.75)" in shown
     assert "run_tests" in shown
     later = json.loads(office_server.mailroom("kpi", "--json", "--since", "1ms").stdout)
     assert later["velocity"] is None

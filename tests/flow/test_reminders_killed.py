@@ -125,8 +125,8 @@ async def test_the_command_sets_lists_puts_off_and_ends(desk: Office) -> None:
     assert unclear.returncode == 1
     assert "can be read in two ways: 05:00 or 17:00" in unclear.stderr
     assert "Traceback" not in unclear.stderr
-    put_off = await run("snooze", "plants", "--for", "2h")
-    assert "is put off until" in put_off.stdout
+    snooze_until = await run("snooze", "plants", "--for", "2h")
+    assert "is put off until" in snooze_until.stdout
     assert (await run("snooze", "plants", "--for", "soon")).returncode == 2
     assert "is done" in (await run("done", again["reminder_id"])).stdout
     cancelled = json.loads((await run("cancel", "Ana", "--json")).stdout)

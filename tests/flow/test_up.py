@@ -15,14 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.cli.roster import load_roster
-from services.cli.server import find_server, free_port
+from services.cli.agents import load_agents
+from services.cli.supervisor.programs import find_server, free_port
 from shared import settings
 from tests.support.server import environment, run_mailroom
 from tests.support.up import TIMEOUT, UpCommand, processes_of
 from tests.support.waiting import wait_for
 
-AGENTS = {member.name for member in load_roster(settings.load({"HOME": "/nonexistent"}))}
+AGENTS = {member.name for member in load_agents(settings.load({"HOME": "/nonexistent"}))}
 
 
 def mailroom(state_dir: Path, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
@@ -90,9 +90,9 @@ def test_a_killed_server_is_started_again_on_its_port(office: UpCommand) -> None
 
 def test_a_killed_warden_is_replaced(office: UpCommand) -> None:
     office.record()
-    first = office.process("warden.py")
+    first = office.process("watchdog_script.py")
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: office.process("warden.py") not in {0, first})
+    wait_for(lambda: office.process("watchdog_script.py") not in {0, first})
     assert office.up.poll() is None
     assert set(office.signs_of_life()) == AGENTS
 
@@ -154,7 +154,9 @@ def test_what_outlived_up_and_its_warden_is_ended_first(tmp_path: Path) -> None:
     state = tmp_path / "state"
     opened = mailroom(state, "up", "--detach", "--json")
     assert opened.returncode == 0, opened.stderr
-    warden = next(process for process, command in processes_of(state).items() if "warden.py" in command)
+    warden = next(
+        process for process, command in processes_of(state).items() if "watchdog_script.py" in command
+    )
     for process in (json.loads(opened.stdout)["pid"], warden):
         psutil.Process(process).suspend()
     for process in (json.loads(opened.stdout)["pid"], warden):
@@ -233,7 +235,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         said = fails(tmp_path / "state", "--port", str(port))
-    assert f"Port {port} is taken by another program. Stop it, choose another with --port" in said
+    assert f"Port {port} is taken by another program. Stop it, choose another port with --port" in said
 
 
 @pytest.mark.parametrize(
@@ -278,7 +280,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     if sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no small disk can be mounted here: that takes root on Linux")
     try:
-        assert "the disk is full, 7 MB are free. Make it writable or make room" in fails(disk / "state")
+        assert "the disk is full, 7 MB are free. Make it writable or free disk space" in fails(disk / "state")
         with contextlib.suppress(OSError):
             (disk / "fill").write_bytes(bytes(1 << 23))
         assert "cannot be used: " in fails(disk / "state")
@@ -289,7 +291,8 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 def test_no_nats_server(tmp_path: Path) -> None:
     said = fails(tmp_path / "state", NATS_SERVER_BIN="/nonexistent/nats-server")
     assert (
-        "NATS_SERVER_BIN names /nonexistent/nats-server, which is no program. Correct it, or unset it" in said
+        "NATS_SERVER_BIN names /nonexistent/nats-server, which is not executable. Correct it, or unset it"
+        in said
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.roster import Member, load_roster
+from services.cli.agents import InstalledAgent, load_agents
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Goal, StateChanged
@@ -25,7 +25,7 @@ class Office:
         self.server = Server(folder, **settings)
         self.environment, self.config = self.server.environment, self.server.config
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.members: dict[str, Member] = {member.name: member for member in load_roster(self.config)}
+        self.members: dict[str, InstalledAgent] = {member.name: member for member in load_agents(self.config)}
 
     async def open(self, names: Sequence[str] | None = None) -> None:
         """Start the server and the agents ``names``, by default all, and wait until they are ready.

@@ -13,11 +13,11 @@ import msgspec
 import nats
 from nats.aio.client import Client
 
-from services.cli.provisioning import provision_office, write_config
-from services.cli.roster import load_roster
-from services.cli.server import NatsServer
+from services.cli.agents import load_agents
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.bus import Bus
+from tests.support.nats_server import NatsServer
 
 ROOT = Path(__file__).resolve().parents[2]
 INHERITED = ("PATH", "HOME", "LANG", "XDG_CACHE_HOME")
@@ -65,7 +65,7 @@ class Server:
     def __init__(self, folder: Path, agents: Sequence[str] = (), **more: str) -> None:
         self.environment = environment(folder / "state", **more)
         self.config = settings.load(self.environment)
-        self.agents = list(agents) or [member.name for member in load_roster(self.config)]
+        self.agents = list(agents) or [member.name for member in load_agents(self.config)]
         self._nats: NatsServer | None = None
         self._buses: list[Bus] = []
 
@@ -86,7 +86,7 @@ class Server:
         """Start the server and provision it; call ``stop`` or ``close`` in any case."""
         write_config(self.config, self.agents)
         self._nats = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
-        await provision_office(self.config, self.url, self.agents)
+        await provision_streams(self.config, self.url, self.agents)
 
     def announce(self) -> None:
         """Write the file by which a ``mailroom`` command finds the running server."""
