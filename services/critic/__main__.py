@@ -6,17 +6,10 @@ from typing import Any
 
 import msgspec
 
+from services.critic import inspection
 from services.critic.claims import find_named_folder
 from services.critic.drift import check_drift
 from services.critic.findings import Check, clean
-from services.critic.inspection import (
-    format_check,
-    format_drift,
-    format_inspection,
-    inspect_repository,
-    list_sources,
-    read_source,
-)
 from services.critic.model_review import judge_results
 from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, is_all_own, refuse, review
@@ -44,11 +37,11 @@ class Critic(Agent):
     )
     async def inspect_repository(self, repo: str) -> Outcome:
         """The Inspection in data key ``inspection``."""
-        found = await inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
+        found = await inspection.inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
         return Outcome(
-            output=format_inspection(found),
+            output=inspection.format_inspection(found),
             data={"inspection": found.to_dict()},
-            evidence_refs=list_sources(found.findings, found.drift),
+            evidence_refs=inspection.list_sources(found.findings, found.drift),
         )
 
     @register_action("Lint the Python code of a repository", REPO)
@@ -80,7 +73,7 @@ class Critic(Agent):
 
         What the policy would not let a command read needs a person too, or is denied.
         """
-        found = await asyncio.to_thread(read_source, Path(repo), path, start, end)
+        found = await asyncio.to_thread(inspection.read_source, Path(repo), path, start, end)
         await require_readable(self.context, repo, path)
         return found
 
@@ -89,9 +82,9 @@ class Critic(Agent):
         """The rules with their violations in data key ``drift``, what was not checked in ``note``."""
         drift = await asyncio.to_thread(check_drift, await _tree(repo))
         return Outcome(
-            output=format_drift(drift.rules, drift.note),
+            output=inspection.format_drift(drift.rules, drift.note),
             data={"drift": msgspec.to_builtins(drift.rules), "note": drift.note},
-            evidence_refs=list_sources((), drift.rules),
+            evidence_refs=inspection.list_sources((), drift.rules),
         )
 
     @register_action(
@@ -158,13 +151,13 @@ async def _tree(repo: str) -> Tree:
 def _report(check: Check) -> Outcome:
     found = check.findings[:100]
     return Outcome(
-        output=format_check(check),
+        output=inspection.format_check(check),
         data={
             "findings": msgspec.to_builtins(found),
             "tool": check.tool.to_dict(),
             "total": len(check.findings),
         },
-        evidence_refs=list_sources(found),
+        evidence_refs=inspection.list_sources(found),
     )
 
 
