@@ -17,7 +17,7 @@ from services.critic.document import DOCUMENT, Names, declared_packages, read_do
 from services.critic.findings import clean, make_finding
 from services.critic.imports import Graph, Import, read_imports
 from services.critic.phrases import read_rules
-from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, compile_pattern, is_broken_by
+from services.critic.rules import AnyRule, Forbid, Layers, Sole, compile_pattern, is_broken_by
 from shared.contracts.checkup import DriftRule, Finding
 from shared.source.tree import Tree, read_text, read_toml_table
 
@@ -152,7 +152,7 @@ def _read_contract(
         return [Forbid(**common, subjects=subjects, objects=objects)] if subjects and objects else []
     if kind == "independence":
         members = modules("modules")
-        return [Independent(**common, members=members)] if members else []
+        return [Layers(**common, levels=(members,), closed=frozenset({0}))] if members else []
     if kind == "protected":
         protected = modules("protected_modules")
         return [Sole(**common, subjects=modules("allowed_importers"), objects=protected)] if protected else []

@@ -6,7 +6,7 @@ from typing import Any
 
 from services.critic.document import Named, Names, Passage, Row, outermost, split
 from services.critic.findings import clean
-from services.critic.rules import AnyRule, Forbid, Independent, Layers, Only, Sole
+from services.critic.rules import AnyRule, Forbid, Layers, Only, Sole
 
 VERB = "(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows? about|reach(?:es)? into)"
 MAY = "(?:(?:may|can|must|should|shall|will|is allowed to|are allowed to) )?"
@@ -105,15 +105,14 @@ class Sentence:
         ignored = tuple(("**", pattern) for name in exceptions.every for pattern in (name, f"{name}.**"))
         return [Forbid(**self.stated, subjects=subject, objects=target.every, ignored=ignored)]
 
-    def unlike(self, found: dict[str, str]) -> list[AnyRule]:
-        """x imports y, never z."""
-        return self.forbid({"x": found["x"], "y": found["z"]})
-
     def _independent(self, subject: tuple[str, ...]) -> list[AnyRule]:
-        if len(subject) > 1:
-            return [Independent(**self.stated, members=subject)]
-        inner = any(name.startswith(f"{subject[0]}.") for name in self.names.known)
-        return [Independent(**self.stated, parent=subject[0])] if inner else []
+        """The ``subject``s, or the parts of a single one, do not import one another."""
+        members = subject
+        if len(subject) == 1:
+            depth = subject[0].count(".") + 2
+            inner = (name.split(".") for name in self.names.known if name.startswith(f"{subject[0]}."))
+            members = tuple(sorted({".".join(parts[:depth]) for parts in inner}))
+        return [Layers(**self.stated, levels=(members,), closed=frozenset({0}))] if members else []
 
     def _subject(self, phrase: str) -> tuple[str, ...] | None:
         if PRONOUN.fullmatch(phrase):
@@ -190,13 +189,10 @@ FORMS = (
     _form(f"{X}{MAY}{VERB} (?P<y>.+?),? and nothing else", Sentence.only),
     _form(f"{X}{MAY}{VERB} (?P<y>nothing)(?: else| internal)?$", Sentence.only),
     _form(f"{X}{NOT} {VERB} {Y}", Sentence.forbid),
-    _form(
-        f"(?P<x>.+?) {MAY}{VERB} (?P<y>.+?),? (?:and |but )?(?:never|not) (?:{VERB} )?(?P<z>.+)",
-        Sentence.unlike,
-    ),
+    _form(f"(?P<x>.+?) {MAY}{VERB} .+?,? (?:and |but )?(?:never|not) (?:{VERB} )?{Y}", Sentence.forbid),
     _form(f"(?P<x>.+?) (?:must be|is|are|stays?|must stay) independent of {Y}", Sentence.forbid),
 )
-"""The forms, the more specific ones first; x is who imports, y what is imported, z what is not."""
+"""The forms, the more specific ones first; x is who imports, y what is imported or not."""
 
 
 def read_rules(

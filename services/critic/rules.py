@@ -77,7 +77,8 @@ class Sole(Rule, frozen=True, kw_only=True):
 class Layers(Rule, frozen=True, kw_only=True):
     """No layer imports one above it; ``levels`` go from the top down.
 
-    The members of a level in ``closed`` do not import each other either.
+    The members of a level in ``closed`` do not import each other either; a single such level makes them
+    independent of one another.
     """
 
     levels: tuple[tuple[str, ...], ...]
@@ -98,25 +99,7 @@ class Layers(Rule, frozen=True, kw_only=True):
         return max(places, key=lambda place: len(place[1]), default=None)
 
 
-class Independent(Rule, frozen=True, kw_only=True):
-    """The ``members``, or the parts of a ``parent``, do not import one another."""
-
-    parent: str = ""
-    members: tuple[str, ...] = ()
-
-    def breaks(self, found: Import) -> bool:
-        """Whether one member imports another."""
-        importer, imported = self._member(found.importer), self._member(found.imported)
-        return found.internal and bool(importer and imported) and importer != imported
-
-    def _member(self, module: str) -> str:
-        if self.parent:
-            inner = module.removeprefix(f"{self.parent}.")
-            return inner.split(".", maxsplit=1)[0] if inner != module else ""
-        return _deepest(module, self.members)
-
-
-AnyRule = Forbid | Only | Sole | Layers | Independent
+AnyRule = Forbid | Only | Sole | Layers
 
 
 def is_within(module: str, name: str) -> bool:
