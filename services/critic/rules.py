@@ -21,13 +21,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Whether imports for a type checker alone count."""
     ignored: tuple[tuple[str, str], ...] = ()
     """Imports that the rule itself excepts, as patterns of importer and imported."""
+    subjects: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
 
 
 class Forbid(Rule, frozen=True, kw_only=True):
     """None of ``subjects`` imports any of ``objects``."""
-
-    subjects: tuple[str, ...]
-    objects: tuple[str, ...]
 
     def breaks(self, found: Import) -> bool:
         """Whether an import breaks the rule; what lies inside both belongs to the deeper one."""
@@ -46,8 +45,6 @@ class Only(Rule, frozen=True, kw_only=True):
     Packages from elsewhere are bound too if ``objects`` names one of them.
     """
 
-    subjects: tuple[str, ...]
-    objects: tuple[str, ...]
     outside: bool = False
 
     def breaks(self, found: Import) -> bool:
@@ -62,9 +59,6 @@ class Only(Rule, frozen=True, kw_only=True):
 
 class Sole(Rule, frozen=True, kw_only=True):
     """Nothing but ``subjects`` imports ``objects``."""
-
-    subjects: tuple[str, ...]
-    objects: tuple[str, ...]
 
     def breaks(self, found: Import) -> bool:
         """Whether an import breaks the rule; a module may always import its own parts."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.engineer.results import OUTCOMES, Results, distinct, failure, format_place, parse_counts, tally
+from services.engineer.results import OUTCOMES, Results, failure, format_place, parse_counts, tally
 from shared.contracts import TestFailure
 
 PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*)(?: - (.*))?$", re.MULTILINE)
@@ -79,7 +79,7 @@ def read_tap(text: str, root: Path) -> Results | None:
     skipped = sum(bool(re.search(r"# (?:SKIP|TODO)", rest, re.IGNORECASE)) for _, rest in points)
     failed = sum(kind == "not ok" and "# TODO" not in rest.upper() for kind, rest in points)
     passed = len(points) - skipped - failed
-    return Results(passed=passed, failed=failed, skipped=skipped, failures=distinct(failures))
+    return tally([("passed", passed), ("failed", failed), ("skipped", skipped)], failures)
 
 
 def _counts_after_words(pattern: str, text: str) -> dict[str, int]:
@@ -216,7 +216,7 @@ def read_ctest(text: str, root: Path) -> Results | None:
     failed, total = map(int, closing[-1])
     names = re.findall(r"^[ \t]+\d+ - (.+) \((.+)\)$", text, re.MULTILINE)
     failures = (failure(name, reason, "") for name, reason in names)
-    return Results(passed=total - failed, failed=failed, failures=distinct(failures))
+    return tally([("passed", total - failed), ("failed", failed)], failures)
 
 
 def read_maven(text: str, root: Path) -> Results | None:
@@ -225,14 +225,14 @@ def read_maven(text: str, root: Path) -> Results | None:
     sums = re.findall(form, text, re.MULTILINE)
     if not sums:
         return None
-    run, failed, errors, skipped = (sum(map(int, column)) for column in zip(*sums, strict=True))
+    run, *others = (sum(map(int, column)) for column in zip(*sums, strict=True))
+    counts = [("passed", run - sum(others)), *zip(("failed", "errors", "skipped"), others, strict=True)]
     failing = re.findall(r"^\[ERROR\]   (\w[\w.]*)(?::(\d+))?(?:->\S+)? (.*)$", text, re.MULTILINE)
     failures = (
         failure(name, reason, f"{name.split('.')[0]}.java:{line}" if line else "")
         for name, line, reason in failing
     )
-    passed = run - failed - errors - skipped
-    return Results(passed=passed, failed=failed, errors=errors, skipped=skipped, failures=distinct(failures))
+    return tally(counts, failures)
 
 
 def read_gradle(text: str, root: Path) -> Results | None:
@@ -243,5 +243,4 @@ def read_gradle(text: str, root: Path) -> Results | None:
     total, failed, skipped = (int(number or 0) for number in closing[-1])
     names = re.findall(r"^(\w\S*) > (.+) FAILED\n +(.*)$", text, re.MULTILINE)
     failures = (failure(f"{group}.{name}", reason, "") for group, name, reason in names)
-    passed = total - failed - skipped
-    return Results(passed=passed, failed=failed, skipped=skipped, failures=distinct(failures))
+    return tally([("passed", total - failed - skipped), ("failed", failed), ("skipped", skipped)], failures)

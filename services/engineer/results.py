@@ -94,17 +94,12 @@ def read_junit(report: Path, root: Path) -> Results | None:
     except ElementTree.ParseError:
         return None
     # A case looks the same if it passed and if it was running when all was stopped: suites count them.
-    total, failed, errors, skipped = (
-        sum(int(suite.get(kind, "0")) for suite in tree.iter("testsuite"))
-        for kind in ("tests", "failures", "errors", "skipped")
-    )
-    return Results(
-        passed=max(0, total - failed - errors - skipped),
-        failed=failed,
-        skipped=skipped,
-        errors=errors,
-        failures=distinct(_junit_failures(tree.iter("testcase"), root)),
-    )
+    counts: Counter[str] = Counter()
+    for suite in tree.iter("testsuite"):
+        for kind in ("tests", "failures", "errors", "skipped"):
+            counts[kind] += int(suite.get(kind, "0"))
+    counts["passed"] = max(0, counts.pop("tests", 0) - counts.total())
+    return tally(counts.items(), _junit_failures(tree.iter("testcase"), root))
 
 
 def _junit_failures(cases: Iterable[ElementTree.Element], root: Path) -> Iterator[TestFailure]:
