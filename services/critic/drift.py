@@ -34,11 +34,6 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[DriftRule, ...] = ()
     note: str = ""
 
-    @property
-    def violations(self) -> int:
-        """How many imports break a rule."""
-        return sum(len(rule.violations) for rule in self.rules)
-
 
 def check_drift(tree: Tree) -> Drift:
     """Find the stated rules and check every import against them; tests are not held to them."""

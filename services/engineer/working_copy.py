@@ -41,8 +41,6 @@ class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
 
     root: Path
     results: Path
-    files: int
-    size: int
     skipped: tuple[str, ...] = ()
 
 
@@ -87,17 +85,15 @@ async def working_copy(
         results.mkdir()
         if history or find_repository(repo):
             await _commit(root)
-        yield WorkingCopy(
-            root=root, results=results, files=copier.files, size=copier.size, skipped=tuple(copier.skipped)
-        )
+        yield WorkingCopy(root=root, results=results, skipped=tuple(copier.skipped))
     finally:
         if not keep:
             await asyncio.to_thread(_remove_place, place)
 
 
-def clean_copies(workspaces: Path, older_than: float = STALE) -> int:
-    """Remove the copies that are older than ``older_than`` seconds; returns how many there were."""
-    places = [place for place in workspaces.glob(f"*{COPIES}/*") if is_older(place, older_than)]
+def clean_copies(workspaces: Path) -> int:
+    """Remove the copies that are older than STALE seconds; returns how many there were."""
+    places = [place for place in workspaces.glob(f"*{COPIES}/*") if is_older(place, STALE)]
     for place in places:
         _remove_place(place)
     return len(places)
