@@ -1,6 +1,7 @@
 """Critic: checks code and results."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +48,17 @@ class Critic(Agent):
     @register_action("Lint the Python code of a repository", REPO)
     async def lint(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _report(await lint(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return await self._scan(lint, repo)
 
     @register_action("Scan the Python code of a repository for vulnerabilities", REPO)
     async def scan_security(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _report(await scan_security(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return await self._scan(scan_security, repo)
 
     @register_action("Scan the files of a repository for secrets", REPO)
     async def scan_secrets(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, never a secret itself, the tool's run in ``tool``."""
-        return _report(await scan_secrets(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return await self._scan(scan_secrets, repo)
 
     @register_action(
         "Read a text file of a repository, whole or some of its lines",
@@ -101,36 +102,34 @@ class Critic(Agent):
         Claims are looked up, and run again in the jail if possible; the verdict says what could not be run.
         With a model the content is judged too. The critic approves nothing at its own request.
         """
+        settings, own = self.context.settings, self.context.profile.name
         root = Path(repo) if repo else None
-        rerunner = Rerunner(
-            self.context.settings, self.context.judge_command, own_name=self.context.profile.name
-        )
-        folders = (
-            self.context.settings.outputs,
-            self.context.settings.workspaces,
-            *((root,) if root else ()),
-        )
         asked = goal or self.context.task.text
         named = root if root and root.is_absolute() and root.is_dir() else None
         place = named or await asyncio.to_thread(find_named_folder, asked)
         if place is not None:  # else there is little to look up, which takes no time
             await self.context.progress("looks up what is claimed, and runs it again")
+        folders = (settings.outputs, settings.workspaces, *((root,) if root else ()))
+        rerunner = Rerunner(settings, self.context.judge_command, own_name=own)
         rerun = await rerunner.run(results, place, folders, is_target_sure=named is not None)
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
         verdict = await self._judge_content(results, asked, verdict, root)
-        if is_all_own(results, self.context.profile.name) and rerun.unrun:
-            verdict = refuse(
-                verdict, f"it is all {self.context.profile.name}'s own work, and could not be run again"
-            )
-        if self.context.task.requester == self.context.profile.name:
-            verdict = refuse(
-                verdict, f"{self.context.profile.name} asks for it itself, and approves nothing of its own"
-            )
+        if is_all_own(results, own) and rerun.unrun:
+            verdict = refuse(verdict, f"it is all {own}'s own work, and could not be run again")
+        if self.context.task.requester == own:
+            verdict = refuse(verdict, f"{own} asks for it itself, and approves nothing of its own")
         head = f"{'Approved' if verdict.approved else 'Sent back'}, {verdict.score} of 10."
         return Outcome(
             output="\n".join([head, *(f"- {reason}" for reason in verdict.reasons)]),
             data={"verdict": verdict.to_dict(), "runs": list(rerun.runs)},
         )
+
+    async def _scan(self, scan: Callable[..., Awaitable[Check]], repo: str) -> Outcome:
+        check = await scan(await _tree(repo), timeout=self.context.settings.command_timeout)
+        found, total = check.findings[:100], len(check.findings)
+        data = {"findings": msgspec.to_builtins(found), "tool": check.tool.to_dict(), "total": total}
+        places = inspection.list_sources(found)
+        return Outcome(output=inspection.format_check(check), data=data, evidence_refs=places)
 
     async def _judge_content(
         self, results: dict[str, Any], goal: str, verdict: Verdict, root: Path | None
@@ -146,19 +145,6 @@ class Critic(Agent):
 
 async def _tree(repo: str) -> Tree:
     return await asyncio.to_thread(read_tree, Path(repo))
-
-
-def _report(check: Check) -> Outcome:
-    found = check.findings[:100]
-    return Outcome(
-        output=inspection.format_check(check),
-        data={
-            "findings": msgspec.to_builtins(found),
-            "tool": check.tool.to_dict(),
-            "total": len(check.findings),
-        },
-        evidence_refs=inspection.list_sources(found),
-    )
 
 
 if __name__ == "__main__":
