@@ -62,9 +62,13 @@ async def plan_tests(repo: Path, copy: WorkingCopy) -> TestPlan | TestRun:
     if argv[0] == "python":
         python = await _choose_python(repo, command)
         if python is None:
-            return TestRun(command=line, found=command.found, problem=_format_no_pytest(repo, command))
+            lacking = _interpreters(repo, command.folder)[0]
+            cure = format_install(lacking, "pytest")
+            problem = f"The tests need pytest, which {lacking} lacks. {cure}"
+            return TestRun(command=line, found=command.found, problem=problem)
         argv, readable = (python, *argv[1:]), (Path(python).parents[1],)
-        line = shlex.join([_format_python(python, repo / command.folder), *argv[1:]])
+        own = Path(python).is_relative_to(repo / command.folder)
+        line = shlex.join([os.path.relpath(python, repo / command.folder) if own else "python", *argv[1:]])
     if command.runner == "pytest":
         argv += _pytest_options(cwd, copy, report)
     env = _environment(cwd, copy)
@@ -110,15 +114,6 @@ async def _choose_python(repo: Path, command: TestCommand) -> str | None:
         if answer.exit_code == 0:
             return python
     return None
-
-
-def _format_python(python: str, folder: Path) -> str:
-    return str(Path(python).relative_to(folder)) if Path(python).is_relative_to(folder) else "python"
-
-
-def _format_no_pytest(repo: Path, command: TestCommand) -> str:
-    python = _interpreters(repo, command.folder)[0]
-    return f"The tests need pytest, which {python} lacks. {format_install(python, 'pytest')}"
 
 
 async def run_tests(plan: TestPlan, copy: WorkingCopy, log_path: Path, seconds: float) -> TestRun:
