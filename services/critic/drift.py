@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from services.critic.claims import as_list, as_mapping
-from services.critic.document import DOCUMENT, Names, declared_packages, read_document
+from services.critic.document import DOCUMENT, ModuleNames, declared_packages, parse_document
 from services.critic.findings import clean, make_finding
 from services.critic.imports import Graph, Import, read_imports
-from services.critic.phrases import read_rules
-from services.critic.rules import AnyRule, Forbid, Layers, Sole, compile_pattern, is_broken_by
+from services.critic.phrases import parse_rules
+from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern, is_broken_by
 from shared.contracts.checkup import DriftRule, Finding
 from shared.source.tree import Tree, read_text, read_toml_table
 
@@ -42,12 +42,12 @@ def check_drift(tree: Tree) -> Drift:
     if not documents and not any("importlinter" in text for text in configured):
         return Drift(note=NO_RULES)
     graph = read_imports(tree)
-    names = Names(graph, declared_packages(tree))
+    names = ModuleNames(graph, declared_packages(tree))
     rules: list[AnyRule] = []
     unread: list[str] = []
     for path in documents:
-        passages, rows = read_document(read_text(tree.root, path))
-        found, missed = read_rules(passages, rows, path, names)
+        passages, rows = parse_document(read_text(tree.root, path))
+        found, missed = parse_rules(passages, rows, path, names)
         rules += found
         unread += missed
     rules += read_contracts(tree, graph.names)
@@ -144,13 +144,12 @@ def _read_contract(
         return _layers(contract, common)
     if kind == "forbidden":
         subjects, objects = modules("source_modules"), modules("forbidden_modules")
-        return [Forbid(**common, subjects=subjects, objects=objects)] if subjects and objects else []
+        return [Forbidden(**common, subjects=subjects, objects=objects)] if subjects and objects else []
     if kind == "independence":
         members = modules("modules")
         return [Layers(**common, levels=(members,), closed=frozenset({0}))] if members else []
-    if kind == "protected":
-        protected = modules("protected_modules")
-        return [Sole(**common, subjects=modules("allowed_importers"), objects=protected)] if protected else []
+    if kind == "protected" and (objects := modules("protected_modules")):
+        return [Protected(**common, subjects=modules("allowed_importers"), objects=objects)]
     return []
 
 

@@ -25,7 +25,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     objects: tuple[str, ...] = ()
 
 
-class Forbid(Rule, frozen=True, kw_only=True):
+class Forbidden(Rule, frozen=True, kw_only=True):
     """None of ``subjects`` imports any of ``objects``."""
 
     def breaks(self, found: Import) -> bool:
@@ -39,7 +39,7 @@ class Forbid(Rule, frozen=True, kw_only=True):
         return not is_within(found.imported, subject)
 
 
-class Only(Rule, frozen=True, kw_only=True):
+class AllowedOnly(Rule, frozen=True, kw_only=True):
     """``subjects`` import themselves and ``objects``, and nothing else of the repository.
 
     Packages from elsewhere are bound too if ``objects`` names one of them.
@@ -57,7 +57,7 @@ class Only(Rule, frozen=True, kw_only=True):
         return self.outside and not _is_standard(found)
 
 
-class Sole(Rule, frozen=True, kw_only=True):
+class Protected(Rule, frozen=True, kw_only=True):
     """Nothing but ``subjects`` imports ``objects``."""
 
     def breaks(self, found: Import) -> bool:
@@ -93,7 +93,7 @@ class Layers(Rule, frozen=True, kw_only=True):
         return max(places, key=lambda place: len(place[1]), default=None)
 
 
-AnyRule = Forbid | Only | Sole | Layers
+AnyRule = Forbidden | AllowedOnly | Protected | Layers
 
 
 def is_within(module: str, name: str) -> bool:

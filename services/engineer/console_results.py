@@ -1,4 +1,4 @@
-"""Reading what test runners print; every reader returns None if the output is not its runner's.
+"""Parsers of what test runners print; each returns None if the output is not its runner's.
 
 Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Compiled languages: cargo,
 go, CTest, Maven, Gradle.
@@ -22,7 +22,7 @@ SCRIPT_FRAME = re.compile(
 )
 
 
-def read_pytest(text: str, root: Path) -> Results | None:
+def parse_pytest(text: str, root: Path) -> Results | None:
     """The results of pytest: from its closing line, else from the signs it printed until it was stopped."""
     closing = re.findall(r"^=* ?(?=\d+ \w)(.*?) in [\d.]+s\b.*$", text, re.MULTILINE)
     form = r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)"
@@ -39,7 +39,7 @@ def find_interrupt(text: str, root: Path) -> str:
     return format_place(places[-1][0], places[-1][1], root) if places else ""
 
 
-def read_unittest(text: str, root: Path) -> Results | None:
+def parse_unittest(text: str, root: Path) -> Results | None:
     """The results of unittest (and Django) with ``-v``, complete or stopped on its way."""
     ran = re.findall(r"^Ran (\d+) tests? in ", text, re.MULTILINE)
     if not ran:
@@ -67,7 +67,7 @@ def _unittest_failures(text: str, root: Path) -> Iterator[TestFailure]:
         yield failure(test, reasons[-1] if reasons else "", next((p for p in reversed(places) if p), ""))
 
 
-def read_tap(text: str, root: Path) -> Results | None:
+def parse_tap(text: str, root: Path) -> Results | None:
     """The results of node:test (both its reporters) or of any other producer of TAP."""
     summary = _counts_after_words(r"^(?:#|ℹ) (tests|pass|fail|cancelled|skipped|todo) (\d+)$", text)
     failures = (*_tap_failures(text, root), *_spec_failures(text, root))
@@ -110,7 +110,7 @@ def _spec_failures(text: str, root: Path) -> Iterator[TestFailure]:
             )
 
 
-def read_jest(text: str, root: Path) -> Results | None:
+def parse_jest(text: str, root: Path) -> Results | None:
     """The results of Jest, from its ``Tests:`` line."""
     lines = re.findall(r"^Tests: +(.*total)$", text, re.MULTILINE)
     if not lines:
@@ -128,7 +128,7 @@ def _jest_failures(text: str, root: Path) -> Iterator[TestFailure]:
             yield failure(f"{file} › {name}", _first_line(rest), _script_place(rest, root) or file)
 
 
-def read_vitest(text: str, root: Path) -> Results | None:
+def parse_vitest(text: str, root: Path) -> Results | None:
     """The results of Vitest, from its ``Tests`` line."""
     lines = re.findall(r"^ *Tests  ?(\d+ \w+.*\(\d+\))$", text, re.MULTILINE)
     if not lines:
@@ -142,7 +142,7 @@ def read_vitest(text: str, root: Path) -> Results | None:
     return tally((parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}).items(), failures)
 
 
-def read_mocha(text: str, root: Path) -> Results | None:
+def parse_mocha(text: str, root: Path) -> Results | None:
     """The results of Mocha's spec reporter."""
     counts = parse_counts(r"(?m)^ +(\d+) (passing|failing|pending)\b", text)
     if "passing" not in counts:
@@ -166,7 +166,7 @@ def _script_place(text: str, root: Path) -> str:
     return next((each for each in places if each), "")
 
 
-def read_cargo(text: str, root: Path) -> Results | None:
+def parse_cargo(text: str, root: Path) -> Results | None:
     """The results of ``cargo test``, summed over its test programs."""
     form = r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;"
     sums = [row for found in re.findall(form, text, re.MULTILINE) for row in zip(CARGO, found, strict=True)]
@@ -183,7 +183,7 @@ def read_cargo(text: str, root: Path) -> Results | None:
     return tally(sums, failures)
 
 
-def read_go(text: str, root: Path) -> Results | None:
+def parse_go(text: str, root: Path) -> Results | None:
     """The results of ``go test -v``; a test with subtests is not counted beside them."""
     ends = re.findall(r"^ *--- (PASS|FAIL|SKIP): (\S+)", text, re.MULTILINE)
     broken = re.findall(r"^FAIL\t(\S+) \[(.+ failed)\]$", text, re.MULTILINE)
@@ -208,7 +208,7 @@ def _go_failures(text: str) -> Iterator[TestFailure]:
             yield failure(failed[1], *said.get(failed[1], ("", "")))
 
 
-def read_ctest(text: str, root: Path) -> Results | None:
+def parse_ctest(text: str, root: Path) -> Results | None:
     """The results of CTest, from its closing line."""
     closing = re.findall(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", text, re.MULTILINE)
     if not closing:
@@ -219,7 +219,7 @@ def read_ctest(text: str, root: Path) -> Results | None:
     return tally([("passed", total - failed), ("failed", failed)], failures)
 
 
-def read_maven(text: str, root: Path) -> Results | None:
+def parse_maven(text: str, root: Path) -> Results | None:
     """The results of Maven's Surefire, summed over the modules."""
     form = r"^\S* ?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$"
     sums = re.findall(form, text, re.MULTILINE)
@@ -235,7 +235,7 @@ def read_maven(text: str, root: Path) -> Results | None:
     return tally(counts, failures)
 
 
-def read_gradle(text: str, root: Path) -> Results | None:
+def parse_gradle(text: str, root: Path) -> Results | None:
     """The results of Gradle, which prints counts only if something failed."""
     closing = re.findall(r"^(\d+) tests completed, (\d+) failed(?:, (\d+) skipped)?$", text, re.MULTILINE)
     if not closing:

@@ -160,7 +160,7 @@ def _read_results(plan: TestPlan, root: Path, result: CommandResult) -> Results 
     runner = RUNNERS[plan.command.runner]
     if runner.writes_junit and (report := read_junit(plan.report, root)):
         return msgspec.structs.replace(report, at=find_interrupt(result.output, root))
-    readings = (read(result.output, root) for read in runner.readers)
+    readings = (parse(result.output, root) for parse in runner.parsers)
     return next((results for results in readings if results), None)
 
 
