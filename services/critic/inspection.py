@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from services.critic.drift import Drift, check_drift
-from services.critic.findings import Check, clean, rank, skip
+from services.critic.findings import Check, clean, rank, skipped_check
 from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts.checkup import DriftRule, Finding, Inspection, ToolRun
 from shared.errors import ActionError
@@ -121,7 +121,7 @@ async def _guard(name: str, work: Awaitable[Check]) -> Check:
     try:
         return await work
     except ActionError as error:
-        return skip(name, clean(str(error)))
+        return skipped_check(name, clean(str(error)))
 
 
 def _format_findings(findings: Sequence[Finding], total: int, limit: int) -> list[str]:

@@ -13,6 +13,7 @@ from shared.skills.changing import RanCommand
 from shared.skills.repository import find_any
 from shared.tasks.actions import Outcome
 from shared.text.phrases import count
+from shared.text.shorten import flatten
 
 SHOWN = 10
 """How many failing tests, changes or left-out files the text names; the rest is counted."""
@@ -145,9 +146,8 @@ def add_partial(error: ActionError, made: Sequence[str], workspace: Path) -> Act
 
 
 def _format_command(ran: RanCommand) -> str:
-    line = " ".join(ran.command.split())
     end = "stopped, its time was up" if ran.timed_out else f"exit code {ran.exit_code}"
-    return f"- {line if len(line) <= 120 else line[:119] + '…'} ({end})"
+    return f"- {flatten(ran.command, 120)} ({end})"
 
 
 def _join(*groups: Iterable[str]) -> tuple[str, ...]:
