@@ -14,9 +14,9 @@ def format_code(text: str, limit: int = 100) -> str:
     return f"`{clean(text, limit).replace('`', chr(39))}`"
 
 
-def format_count(number: int, noun: str, plural: str = "") -> str:
+def format_count(number: int, noun: str) -> str:
     """``1 file``, ``2 files``, ``1,000 files``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun}{"s" * (number != 1)}"
 
 
 def format_list(names: list[str] | tuple[str, ...], limit: int = 5) -> str:

@@ -68,7 +68,7 @@ def list_reminders(everything: bool, as_json: bool) -> None:
     console = open_console()
     zone = read_zone(settings.load().time_zone)
     for each in shown:
-        state = f"{STATES[each.status]} {tell(_due(each), zone)}{_format_repeat(each)}"
+        state = f"{STATES[each.status]} {format_moment(_due(each), zone)}{_format_repeat(each)}"
         text = f"{each.reminder_id}  {clean(each.text)}\n    {state}"
         print_block(text, console, hang=4, lead=len(each.reminder_id), style="bold")
     click.echo("\nmailroom reminders done|snooze|cancel ID")
