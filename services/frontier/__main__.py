@@ -11,7 +11,6 @@ from services.frontier.brief import (
     Findings,
     compose_brief,
     discovery_outcome,
-    format_count,
     number_sources,
     save_brief,
 )
@@ -30,6 +29,7 @@ from shared.skills.papers import build_query, cite_papers, judge_confidence, rep
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from shared.text.phrases import count
 
 MAX_TOPICS = 20
 """Topics of one discovery: at arXiv's pace they take a minute."""
@@ -148,7 +148,7 @@ class Frontier(Agent):
             report_id=generate_task_id("report"),
             agent=self.context.profile.name,
             report_type="research_brief",
-            summary=f"{format_count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
+            summary=f"{count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
             findings=tuple(f"{paper['title']} (arXiv:{paper['arxiv_id']})" for paper in papers),
             evidence_refs=cite_papers(papers),
             output_paths=(str(path),),

@@ -16,6 +16,7 @@ from shared.contracts import DiscoveryResult
 from shared.files import write_atomically
 from shared.skills.papers import abstract_url, cite_papers, judge_confidence
 from shared.tasks.actions import Outcome
+from shared.text.phrases import count
 from shared.text.sentences import last_sentence_end
 from shared.text.shorten import shorten
 from shared.web.quoting import escape
@@ -98,18 +99,13 @@ def save_brief(text: str, folder: Path, name: str) -> Path:
     return path
 
 
-def format_count(count: int, what: str) -> str:
-    """``1 paper``, ``2 papers``."""
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
 def _format_counts(found: Findings) -> str:
-    count, news = len(found.all_papers()), len(found.news)
+    papers_count, news = len(found.all_papers()), len(found.news)
     parts = []
     if found.papers:
-        parts.append(f"{format_count(count, 'paper')} (confidence: {judge_confidence(count)})")
+        parts.append(f"{count(papers_count, 'paper')} (confidence: {judge_confidence(papers_count)})")
     if news:
-        parts.append(format_count(news, "news item"))
+        parts.append(count(news, "news item"))
     moment = datetime.fromtimestamp(found.looked_up, UTC)
     return f"{' and '.join(parts) or 'Nothing found'}, looked up {moment:%Y-%m-%d %H:%M} UTC."
 
@@ -174,8 +170,8 @@ def discovery_outcome(
         papers=tuple(papers),
         news_items=tuple(findings.news),
         citations=cite_papers(papers) + tuple(item["link"] for item in findings.news),
-        summary=f"{format_count(len(papers), 'paper')} on {format_count(len(wanted), 'topic')} and "
-        f"{format_count(len(findings.news), 'news item')}",
+        summary=f"{count(len(papers), 'paper')} on {count(len(wanted), 'topic')} and "
+        f"{count(len(findings.news), 'news item')}",
         output_path=str(path),
     )
     problems = [f"Not looked up: {problem}" for problem in findings.problems]

@@ -14,11 +14,6 @@ def format_code(text: str, limit: int = 100) -> str:
     return f"`{clean(text, limit).replace('`', chr(39))}`"
 
 
-def format_count(number: int, noun: str) -> str:
-    """``1 file``, ``2 files``, ``1,000 files``."""
-    return f"{number:,} {noun}{"s" * (number != 1)}"
-
-
 def format_list(names: list[str] | tuple[str, ...], limit: int = 5) -> str:
     """``a, b and c``, or the first of them ``and 4 more``."""
     shown, more = list(names[:limit]), len(names) - limit

@@ -14,7 +14,7 @@ from services.cli.queries.records import Listener
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_record, read_task, submission_entries
-from shared.clock import read_zone
+from shared.clock import format_moment, parse_timestamp, read_zone
 from shared.contracts import (
     Reminder,
     Reminders,
@@ -80,8 +80,7 @@ def _format_repeat(reminder: Reminder) -> str:
 
 
 def _due(reminder: Reminder) -> datetime:
-    due = datetime.fromisoformat(reminder.due_at)
-    return due if due.tzinfo else due.replace(tzinfo=UTC)
+    return parse_timestamp(reminder.due_at)
 
 
 async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:
