@@ -6,7 +6,7 @@ from enum import Enum
 import msgspec
 
 from services.nexus.time_parser import is_only_time, mentions_time
-from services.nexus.time_phrases import COUNT, NUMBERS, SPAN, UNIT
+from services.nexus.time_phrases import COUNT, LONG_UNITS, MONTHLY_UNITS, NUMBERS, SPAN, UNIT, UNITS
 from shared.text.sentences import split_sentences
 
 MAX_LENGTH = 2_000
@@ -84,15 +84,6 @@ _FOR = re.compile(
 )
 _UNTIL = re.compile(r"\b(?:until|till|to)\s+", re.IGNORECASE)
 _MUST_SAY_WHEN = re.compile(r"\b(?:until|till|move|reschedule)\b", re.IGNORECASE)
-_MINUTES = {
-    **dict.fromkeys(("s", "se"), 1 / 60),
-    **dict.fromkeys(("m", "mi"), 1.0),
-    **dict.fromkeys(("h", "ho", "hr"), 60.0),
-    **dict.fromkeys(("d", "da"), 1_440.0),
-    **dict.fromkeys(("w", "we"), 10_080.0),
-    "fo": 20_160.0,
-}
-"""Minutes by how a unit begins."""
 
 
 class IntentDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,11 +149,12 @@ def _read_delay(text: str) -> tuple[float, str, str]:
     found = _FOR.search(text)
     span = SPAN.match(f"in {text[found.start('span') :]}") if found else None
     if found and span:
-        unit = _MINUTES.get(span["unit"].strip()[:2].lower())
-        over = f"{text[: found.start()]} {text[found.start('span') + span.end() - len('in ') :]}"
-        if unit and not (span["half"] or span["more"]):
-            return (NUMBERS.get(span["number"].lower()) or float(span["number"])) * unit, "", over
-        return 0.0, span[0], over
+        rest = f"{text[: found.start()]} {text[found.start('span') + span.end() - len('in ') :]}"
+        unit = span["unit"].strip()[:2].lower()
+        if unit in MONTHLY_UNITS or span["half"] or span["more"]:
+            return 0.0, span[0], rest
+        seconds = LONG_UNITS[unit] * 86_400.0 if unit in LONG_UNITS else UNITS[unit[0]]
+        return (NUMBERS.get(span["number"].lower()) or float(span["number"])) * seconds / 60, "", rest
     for until in _UNTIL.finditer(text):
         when = text[until.end() :].strip(" .!?")
         if mentions_time(when) and is_only_time(when):
