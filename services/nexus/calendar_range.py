@@ -106,17 +106,15 @@ def add_span(here: datetime, match: re.Match[str], zone: tzinfo | None) -> datet
 
 
 _NEXT = re.compile(
-    r"\b(?:next|coming|following)\s+(?P<count>\d{1,3}|two|three|four|five|six|seven|ten)?\s*(?P<unit>days?|weeks?)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:next|coming|following)\s+(?P<count>\d{1,3}|two|three|four|five|six|seven|ten)?\s*(?P<unit>days?|weeks?)\b"
 )
 _WEEK = re.compile(r"\bthis\s+week\b", re.IGNORECASE)
 _WEEKEND = re.compile(r"\bweekend\b", re.IGNORECASE)
 _MONTH = re.compile(r"\b(?:this|next)\s+month\b", re.IGNORECASE)
 _NEXT_EVENT = re.compile(r"\bnext\s+(?:meeting|appointment|event)s?\b", re.IGNORECASE)
 _CHANGE = re.compile(
-    r"^\W*(?:(?:please|can|could|would|will|you|i\s+want\s+you\s+to)\s+)*"
-    r"(?:put|add|enter|book|schedule|create|move|shift|delete|remove|cancel|postpone)\b",
-    re.IGNORECASE,
+    r"(?i)^\W*(?:(?:please|can|could|would|will|you|i\s+want\s+you\s+to)\s+)*"
+    r"(?:put|add|enter|book|schedule|create|move|shift|delete|remove|cancel|postpone)\b"
 )
 
 

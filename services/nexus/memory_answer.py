@@ -119,9 +119,7 @@ MAX_QUOTE = 500
 """The longest quotation, in characters."""
 
 
-REMEMBER_REQUEST = re.compile(
-    r"\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*", re.IGNORECASE
-)
+REMEMBER_REQUEST = re.compile(r"(?i)\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*")
 """The beginning of a request to remember something."""
 NAME = re.compile(r"(?<=[a-z0-9,;'’] )[A-Z]\w+")
 """A capitalised word within a sentence."""

@@ -30,9 +30,7 @@ WAITING = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED})
 ENDED = frozenset({ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED})
 OPEN = WAITING | {ReminderStatus.FIRED}
 
-_LINKS = re.compile(
-    r"^(?:(?:please|for|to|that|about|of|on|at|and|,|:|-|–|—)(?=\s|$|,|:)\s*)+", re.IGNORECASE
-)
+_LINKS = re.compile(r"(?i)^(?:(?:please|for|to|that|about|of|on|at|and|,|:|-|–|—)(?=\s|$|,|:)\s*)+")
 
 
 def parse_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> ParsedTime:

@@ -11,9 +11,8 @@ from shared.source.tree import Tree, read_text
 from shared.web.quoting import clean
 
 HEADINGS = re.compile(
-    r"\b(install|installation|installing|set.?up|usage|quick.?start|getting.started|build|building|compil|test|tests"
-    r"|testing|run|running|develop|development|contributing|hacking|demo|try)",
-    re.IGNORECASE,
+    r"(?i)\b(install|installation|installing|set.?up|usage|quick.?start|getting.started|build|building|compil|test|tests"
+    r"|testing|run|running|develop|development|contributing|hacking|demo|try)"
 )
 SHELLS = frozenset({"sh", "bash", "shell", "console", "zsh", "fish", "shell-session", "terminal", "doscon"})
 PROGRAMS = re.compile(

@@ -1,6 +1,6 @@
 """``mailroom reminders``: set, list and end reminders, which nexus keeps."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
