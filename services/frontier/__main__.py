@@ -1,6 +1,5 @@
 """Frontier: discovers papers and news, and writes research briefs."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,10 @@ import msgspec
 
 from services.frontier.brief import (
     Findings,
+    brief_path,
     compose_brief,
     discovery_outcome,
     number_sources,
-    save_brief,
 )
 from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests, score_of
 from services.frontier.reported_items import ReportedItems, item_key, store_discoveries
@@ -26,7 +25,7 @@ from shared.errors import ActionError, BusError, ModelError
 from shared.settings import Settings
 from shared.skills.news import report_news
 from shared.skills.papers import build_query, cite_papers, judge_confidence, report_papers
-from shared.skills.workspace import outputs_path
+from shared.skills.workspace import outputs_path, write_output
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 from shared.text.phrases import count
@@ -214,12 +213,8 @@ class Frontier(Agent):
             except ModelError as error:
                 notes.append(f"The model wrote no summary: {error}")
         findings = msgspec.structs.replace(findings, notes=notes)
-        folder = outputs_path(self.context)
-        try:
-            async with self.context.effect(f"write the brief {title!r} into {folder}", repeatable=True):
-                path = await asyncio.to_thread(save_brief, compose_brief(title, findings), folder, title)
-        except OSError as error:
-            raise ActionError(f"The brief cannot be written into {folder}: {error.strerror}") from None
+        path = brief_path(outputs_path(self.context), title)
+        await write_output(self.context, path, compose_brief(title, findings), "the brief")
         items, me = list(sources.values()), self.context.profile.name
         if problem := await store_discoveries(self.context.memory, me, items, topic):
             findings = msgspec.structs.replace(findings, notes=[*notes, problem])

@@ -13,7 +13,6 @@ import msgspec
 from services.frontier.relevance import ratings_of
 from services.frontier.synthesis import NUMBER
 from shared.contracts import DiscoveryResult
-from shared.files import write_atomically
 from shared.skills.papers import abstract_url, cite_papers, judge_confidence
 from shared.tasks.actions import Outcome
 from shared.text.phrases import count
@@ -91,12 +90,10 @@ def compose_brief(title: str, found: Findings) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def save_brief(text: str, folder: Path, name: str) -> Path:
-    """Write ``text`` as Markdown into ``folder``, in a file named after ``name``; raises OSError."""
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "brief"
-    path = folder / f"{slug}.md"
-    write_atomically(path, text)
-    return path
+def brief_path(folder: Path, title: str) -> Path:
+    """The file in ``folder`` of the brief with that title."""
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "brief"
+    return folder / f"{slug}.md"
 
 
 def _format_counts(found: Findings) -> str:

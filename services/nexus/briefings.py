@@ -1,6 +1,5 @@
 """The morning and the evening briefing: one page each, made on schedule and on demand."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import Any
@@ -13,8 +12,8 @@ from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.clock import format_moment, localize, read_zone
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
-from shared.errors import ActionError, ConfigError
-from shared.files import write_atomically
+from shared.errors import ConfigError
+from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 
@@ -52,14 +51,7 @@ class BriefingSchedule:
         sections = await self._sources.gather(kind, day)
         page = format_briefing(kind, day, now, sections, self._zone)
         path = self._context.settings.inbox / kind / f"{day.isoformat()}.md"
-        async with self._context.effect(f"write the {kind} briefing of {day}", repeatable=True):
-            try:
-                await asyncio.to_thread(write_atomically, path, page)
-            except OSError as error:
-                raise ActionError(
-                    f"The briefing cannot be written into {path.parent}: {error.strerror}",
-                    "Make the folder writable",
-                ) from None
+        await write_output(self._context, path, page, "the briefing")
         return Outcome(
             output=page,
             data={

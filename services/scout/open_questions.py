@@ -37,7 +37,9 @@ def read_questions(
     return [
         *_missing(tree, readmes, manifests, found),
         *(cite(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
-        *_contradictions(tree, readmes, manifests),
+        *_versions(tree, manifests),
+        *_licences(tree, manifests),
+        *_pythons(readmes, manifests),
         *[statement for readme in readmes[:1] for statement in _broken_references(tree, readme)],
         *_notes(found),
         *(cite(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
@@ -47,26 +49,21 @@ def read_questions(
 def _missing(
     tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
 ) -> list[Statement]:
-    gaps = []
     if not tree.files:
         return [cite("The folder holds no files that can be read: what is meant to be here?", ".")]
-    if not readmes:
-        gaps.append("There is no README: what is this for, and how is it used?")
-    if not _licence_files(tree) and not any(manifest.licence for manifest in manifests):
-        gaps.append("No licence is declared: may others use this, and how?")
-    if found.code and not any(is_test(path) for path in tree.files):
-        gaps.append("No tests were found: how is a change known to be right?")
-    if found.code and not ci_files(tree):
-        gaps.append("No continuous integration is configured: who runs the checks?")
-    return [cite(gap, ".") for gap in gaps]
+    has_licence = bool(_licence_files(tree)) or any(manifest.licence for manifest in manifests)
+    gaps = {
+        "There is no README: what is this for, and how is it used?": not readmes,
+        "No licence is declared: may others use this, and how?": not has_licence,
+        "No tests were found: how is a change known to be right?": not any(map(is_test, tree.files)),
+        "No continuous integration is configured: who runs the checks?": not ci_files(tree),
+    }
+    checked = list(gaps.items())[: None if found.code else 2]
+    return [cite(gap, ".") for gap, is_missing in checked if is_missing]
 
 
 def _licence_files(tree: Tree) -> list[str]:
     return [path for path in tree.files if LICENCE_FILE.fullmatch(path.split("/")[0])]
-
-
-def _contradictions(tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
-    return [*_versions(tree, manifests), *_licences(tree, manifests), *_pythons(readmes, manifests)]
 
 
 def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -80,7 +77,8 @@ def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     if len({_normalise(version.text) for version in declared}) < 2:
         return []
     shown = format_list([f"{version.text} ({version.source})" for version in declared], 6)
-    return [cite(f"Which version is this? The files disagree: {shown}", *_source_parts(declared[0]))]
+    question = clean(f"Which version is this? The files disagree: {shown}")
+    return [Statement(text=question, source=declared[0].source)]
 
 
 def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -102,11 +100,6 @@ def _normalise(version: str) -> str:
     return re.sub(r"^v|[^0-9a-z.]", "", version.lower())
 
 
-def _source_parts(statement: Statement) -> tuple[str, int]:
-    path, _, line = statement.source.rpartition(":")
-    return (path, int(line)) if line.isdigit() else (statement.source, 0)
-
-
 def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     files = _licence_files(tree)
     if len(files) != 1:
@@ -117,7 +110,7 @@ def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
         declared = manifest.licence
         if holds and declared and len(declared.text) < 60 and _differs(holds, declared.text):
             text = f"Which licence holds? {declared.source} declares {declared.text}, {files[0]} is {holds}"
-            return [cite(text, *_source_parts(declared))]
+            return [Statement(text=clean(text), source=declared.source)]
     return []
 
 

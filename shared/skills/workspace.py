@@ -1,5 +1,6 @@
 """The folder a task works in: one for each goal, shared by its tasks, with nothing of anybody else in it."""
 
+import asyncio
 import contextlib
 import os
 import re
@@ -62,6 +63,19 @@ def clean_workspaces(settings: Settings, older_than: float = FORGOTTEN) -> int:
                 remove_tree(snapshots_path(settings, path.name))
                 removed += 1
     return removed
+
+
+async def write_output(context: AgentContext, path: Path, text: str, name: str) -> None:
+    """Write ``text`` to ``path`` as a repeatable effect; ``name`` is what it is, as in "the brief".
+
+    Raises ActionError if it cannot be written.
+    """
+    async with context.effect(f"write {name} into {path.parent}", repeatable=True):
+        try:
+            await asyncio.to_thread(write_atomically, path, text)
+        except OSError as error:
+            cause = f"{name[:1].upper()}{name[1:]} cannot be written into {path.parent}: {error.strerror}"
+            raise ActionError(cause, "Make the folder writable") from None
 
 
 def outputs_path(context: AgentContext) -> Path:
