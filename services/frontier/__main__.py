@@ -8,7 +8,6 @@ import msgspec
 
 from services.frontier.brief import (
     Findings,
-    brief_path,
     compose_brief,
     discovery_outcome,
     number_sources,
@@ -25,7 +24,7 @@ from shared.errors import ActionError, BusError, ModelError
 from shared.settings import Settings
 from shared.skills.news import report_news
 from shared.skills.papers import build_query, cite_papers, judge_confidence, report_papers
-from shared.skills.workspace import outputs_path, write_output
+from shared.skills.workspace import outputs_path, slug, write_output
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 from shared.text.phrases import count
@@ -213,7 +212,7 @@ class Frontier(Agent):
             except ModelError as error:
                 notes.append(f"The model wrote no summary: {error}")
         findings = msgspec.structs.replace(findings, notes=notes)
-        path = brief_path(outputs_path(self.context), title)
+        path = outputs_path(self.context) / f"{slug(title, 60)}.md"
         await write_output(self.context, path, compose_brief(title, findings), "the brief")
         items, me = list(sources.values()), self.context.profile.name
         if problem := await store_discoveries(self.context.memory, me, items, topic):

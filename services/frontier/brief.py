@@ -90,12 +90,6 @@ def compose_brief(title: str, found: Findings) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def brief_path(folder: Path, title: str) -> Path:
-    """The file in ``folder`` of the brief with that title."""
-    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "brief"
-    return folder / f"{slug}.md"
-
-
 def _format_counts(found: Findings) -> str:
     papers_count, news = len(found.all_papers()), len(found.news)
     parts = []
@@ -118,7 +112,7 @@ def _format_summary(summary: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]
 def _format_paper(paper: dict[str, Any], numbers: Mapping[str, int], shown: Collection[str]) -> list[str]:
     head = f"**{escape(paper['title'])}** [{numbers[abstract_url(paper)]}]"
     if item_url(paper) in shown:
-        return [f"- {head}, told above", ""]
+        return [f"- {head}, listed above", ""]
     categories = escape(", ".join(paper["categories"]))
     byline = f"{escape(_format_authors(paper['authors']))}, {paper['published'][:10]}, {categories}"
     abstract = escape(shorten_sentences(paper["abstract"], MAX_ABSTRACT))

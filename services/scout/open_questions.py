@@ -128,10 +128,8 @@ def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[S
         for number, row in enumerate(readme.text.splitlines(), start=1):
             match = re.search(r"Python\s*(?:>=\s*)?(\d)\.(\d+)\s*(?:\+|or (?:newer|later|above|higher))", row)
             if match and (int(match[1]), int(match[2])) != lowest:
-                text = (
-                    f"Which Python is needed? The README says {match[0]}, {wanted.source} says {wanted.text}"
-                )
-                return [cite(text, readme.path, number)]
+                differ = f"The README says {match[0]}, {wanted.source} says {wanted.text}"
+                return [cite(f"Which Python is needed? {differ}", readme.path, number)]
     return []
 
 
@@ -157,13 +155,8 @@ def _local_path(target: str) -> str:
     except ValueError:
         return ""
     path = unquote(parts.path)
-    if (
-        parts.scheme
-        or parts.netloc
-        or not path.isprintable()
-        or path.startswith(("/", "../", "mailto:"))
-        or ".." in path
-    ):
+    is_elsewhere = parts.scheme or parts.netloc or path.startswith(("/", "mailto:")) or ".." in path
+    if is_elsewhere or not path.isprintable():
         return ""
     path = str(PurePosixPath(path)) if path else ""
     # an extension or a folder: anything else is an anchor or a page of a wiki
@@ -171,11 +164,8 @@ def _local_path(target: str) -> str:
 
 
 def _named_path(target: str, tops: set[str]) -> str:
-    return (
-        target
-        if NAMED_FILE.fullmatch(target) and target.split("/", maxsplit=1)[0] in tops and ".." not in target
-        else ""
-    )
+    is_path = NAMED_FILE.fullmatch(target) and target.split("/", maxsplit=1)[0] in tops
+    return target if is_path and ".." not in target else ""
 
 
 def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:
@@ -185,13 +175,8 @@ def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:
     for line, words in all_commands(readme):
         match = re.match(r"make\s+([a-z][\w-]*)\b(?![=/])", words)
         if match and match[1] not in known:
-            return [
-                cite(
-                    f"The README says {format_code(match[0])}, which the Makefile does not know",
-                    readme.path,
-                    line,
-                )
-            ]
+            text = f"The README says {format_code(match[0])}, which the Makefile does not know"
+            return [cite(text, readme.path, line)]
     return []
 
 
