@@ -44,7 +44,7 @@ def test_every_citation_resolves_to_one_source() -> None:
     }
     assert re.findall(r"^- \[(\d+)\]", sources, re.MULTILINE) == ["1", "2", "3"]
     assert body.count("**Attention Is All You Need** [1]") == 2
-    assert "- **Attention Is All You Need** [1], told above\n" in body
+    assert "- **Attention Is All You Need** [1], listed above\n" in body
     assert body.count("Abstract: ") == 2
     assert "By Ashish Vaswani and 3 others, 2017-06-12, cs.CL" in body
     assert "2 papers (confidence: medium) and 1 news item, looked up 20" in body
