@@ -1,16 +1,16 @@
-"""What the conductor learns from how tasks went: kept as it happens, and used to choose between agents."""
+"""Statistics on agents and kinds of tasks: recorded with each result, used to choose between agents."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
-from services.conductor.planning import NAMED
-from services.conductor.repair import BRAIN
-from services.conductor.yellow_pages import UNPLANNED, Page
+from services.conductor.planner import NAMED, NO_TASKS
+from services.conductor.state_machine import BRAIN
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.contracts import (
     Experience,
     ExperienceIndex,
@@ -21,47 +21,46 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.learning import kind_of
+from shared.plans.agents import AgentPage
 
 RECORD = "learning"
 INDEX = "all"
 """The record that lists the others: an agent cannot read what it does not know the name of."""
 MOST_KEPT = 1_000
-"""Pairs of an agent and a kind of task; a model that names a kind anew each time fills no store."""
+"""Pairs of an agent and a kind of task that are recorded: a model may name a new kind each time."""
 FIRST = 2
-"""Up to so many tasks of a kind the index is stored with the record, in case the first commit was refused."""
+"""The index is stored with a record up to this sample, in case the first commit was refused."""
 ENOUGH = 5
-"""Tasks an agent must have ended before its figures count: fewer say more of luck than of skill."""
+"""Tasks an agent must have ended before its figures count: with fewer, luck outweighs skill."""
 
 
 class MetaLearner:
-    """Knows per agent and kind of task how many succeeded, how long they took, and what they cost.
+    """Counts by agent and kind of task how many succeeded, how long they took, and what they cost.
 
-    Each result adds to one small record, committed with the result. The figures follow from the log alone:
-    ``mailroom kpi --agents`` reckons them anew from there. Of several conductor processes each writes what it
-    saw itself.
+    Each result adds to one small record, committed with the result. Of several conductor processes each
+    records what it saw itself; ``mailroom kpi --agents`` computes exact figures from the log.
     """
 
     def __init__(self, bus: Bus, *, routing: bool) -> None:
         self._bus = bus
         self._routing = routing
-        self._known: dict[str, Experience] = {}
+        self._records: dict[str, Experience] = {}
 
     async def restore(self) -> None:
-        """Begin with what was learned before."""
-        index = await self._bus.last(subjects.OFFICE, subjects.record(subjects.CONDUCTOR, RECORD, INDEX))
-        for name in ExperienceIndex.from_json(index.data).records if index else ():
-            stored = await self._bus.last(subjects.OFFICE, subjects.record(subjects.CONDUCTOR, RECORD, name))
-            if stored is not None:
-                self._known[name] = Experience.from_json(stored.data)
+        """Read what was recorded before."""
+        index = await read_record(self._bus, _subject(INDEX), ExperienceIndex)
+        for name in index.value.records if index else ():
+            if record := await read_record(self._bus, _subject(name), Experience):
+                self._records[name] = record.value
 
     def learn(self, goal: Goal, task: GoalTask, result: TaskResult, attempts: int) -> list[Entry]:
-        """The entries that keep what a task's end teaches; none for a task that was called off."""
+        """The entries that record how a task ended; none for a cancelled one."""
         if result.status is TaskStatus.CANCELLED:
             return []
         kind = kind_of(task.text, task.action, _name_in_playbook(goal, task))
         name = record_name(task.assignee, kind)
-        known = self._known.get(name)
-        if known is None and len(self._known) >= MOST_KEPT:
+        known = self._records.get(name)
+        if known is None and len(self._records) >= MOST_KEPT:
             return []
         usage = result.metadata.get("usage")
         usage = usage if isinstance(usage, dict) else {}
@@ -75,37 +74,35 @@ class MetaLearner:
             cost=float(usage["cost"]) if isinstance(usage.get("cost"), int | float) else 0.0,
         )
         if after is before:
-            # It is counted, and stored all the same: the commit it was in may have lost a race. By now that
-            # state may be stored with another result, so that this is a message of its own.
+            # Counted already, but the commit may have lost a race; it needs an id of its own to be stored.
             after = msgspec.structs.replace(after, id=generate_id())
-        self._known[name] = after
-        entries = [seal(subjects.record(subjects.CONDUCTOR, RECORD, name), after)]
+        self._records[name] = after
+        entries = [seal(_subject(name), after)]
         if after.samples <= FIRST:
-            index = ExperienceIndex(sender=subjects.CONDUCTOR, records=tuple(self._known))
-            entries.append(seal(subjects.record(subjects.CONDUCTOR, RECORD, INDEX), index))
+            index = ExperienceIndex(sender=subjects.CONDUCTOR, records=tuple(self._records))
+            entries.append(seal(_subject(INDEX), index))
         return entries
 
     def experience(self, agent: str, kind: str) -> Experience | None:
-        """What is known of an agent at a kind of task."""
-        return self._known.get(record_name(agent, kind))
+        """The statistics of an agent at a kind of task; None if there are none."""
+        return self._records.get(record_name(agent, kind))
 
-    def route(self, tasks: Sequence[GoalTask], pages: Mapping[str, Page]) -> tuple[GoalTask, ...]:
-        """``tasks``, each given to the agent that does it best; as planned where that is switched off.
+    def route(self, tasks: Sequence[GoalTask], pages: Mapping[str, AgentPage]) -> tuple[GoalTask, ...]:
+        """``tasks``, each assigned to the agent that does it best; unchanged if learned routing is off.
 
-        Only a named action that several agents at work offer, with the parameters it is given, can move, and
-        only between agents with at least ENOUGH tasks of the kind behind them: one with fewer keeps what was
-        planned for it, and so becomes known.
+        Only a task with a named action that several agents at work offer, with these parameters, can move,
+        and only between agents with at least ENOUGH tasks of the kind; an agent with fewer keeps its task.
         """
         if not self._routing:
             return tuple(tasks)
         return tuple(self._place(task, pages) for task in tasks)
 
-    def _place(self, task: GoalTask, pages: Mapping[str, Page]) -> GoalTask:
+    def _place(self, task: GoalTask, pages: Mapping[str, AgentPage]) -> GoalTask:
         offers = [
             name
             for name, page in pages.items()
             if task.action
-            and name not in UNPLANNED
+            and name not in NO_TASKS
             and all(page.offers(task.action, parameter) for parameter in ("", *task.params))
         ]
         known = {name: self.experience(name, task.action[:60]) for name in offers}
@@ -118,10 +115,10 @@ class MetaLearner:
 
 
 def score(able: Mapping[str, Experience]) -> dict[str, float]:
-    """How good each agent is at a kind of task, compared with the others: at most 1.
+    """A score of each agent at a kind of task, at most 1.
 
-    (completed + 1) / (tasks + 2), which doubts few samples; less a tenth of the retries a task, but no more
-    than that; less up to a tenth for being slow: nothing for the quickest median duration.
+    (completed + 1) / (tasks + 2), which discounts few samples; less 0.1 times the retries a task, at most
+    0.1; less up to 0.1 for being slower than the shortest median duration.
     """
     quickest = min(seen.duration for seen in able.values())
     return {
@@ -133,9 +130,13 @@ def score(able: Mapping[str, Experience]) -> dict[str, float]:
 
 
 def record_name(agent: str, kind: str) -> str:
-    """The id of the record for an agent and a kind of task."""
+    """The id of the record of an agent and a kind of task."""
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in kind)
     return f"{agent}-{plain}"[:128]
+
+
+def _subject(name: str) -> str:
+    return subjects.record(subjects.CONDUCTOR, RECORD, name)
 
 
 def _name_in_playbook(goal: Goal, task: GoalTask) -> str:

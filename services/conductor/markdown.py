@@ -1,6 +1,11 @@
-"""Markdown that shows exactly what it is given, and stays valid whatever that is."""
+"""Texts, findings and results as Markdown that shows exactly what it is given, and stays valid."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shared.contracts import Finding, Statement, TestRun
 
 
 def escape(text: str) -> str:
@@ -22,9 +27,9 @@ def code(text: str, *, table: bool = False) -> str:
 
 def prose(text: str, *, table: bool = False) -> str:
     """``text`` escaped, but for what it puts between single backticks: that stays code."""
-    parts = re.split(r"(?<!`)`([^`\n]+)`(?!`)", text)
-    told = [code(part, table=table) if at % 2 else _part(part, at) for at, part in enumerate(parts)]
-    return "".join(told).strip()
+    split = re.split(r"(?<!`)`([^`\n]+)`(?!`)", text)
+    parts = [code(part, table=table) if at % 2 else _part(part, at) for at, part in enumerate(split)]
+    return "".join(parts).strip()
 
 
 def _part(text: str, at: int) -> str:
@@ -55,3 +60,35 @@ def embedded(text: str) -> str:
             fence = ""
         rows.append(f"##{row}" if not fence and re.match(r"#{1,4}\s", row) else row)
     return "\n".join([*rows, *([fence] if fence else [])])
+
+
+def cite(statement: Statement) -> str:
+    """A statement with its source."""
+    return f"{prose(statement.text)} ({place(statement.source)})"
+
+
+def place(source: str, *, table: bool = False) -> str:
+    """Where something was found: a file and line, or the whole repository."""
+    return "the repository as a whole" if source == "." else code(source, table=table)
+
+
+def brief(finding: Finding) -> str:
+    """A finding and its place, shortened to one line."""
+    return f"{prose(short(finding.message))} ({place(finding.source)})"
+
+
+def severities(findings: Iterable[Finding]) -> dict[str, int]:
+    """How many findings there are of each severity that occurs, worst first."""
+    counts = Counter(finding.severity for finding in findings)
+    return {severity: counts[severity] for severity in ("high", "medium", "low") if counts[severity]}
+
+
+def count_broken(tests: TestRun) -> int:
+    """How many tests failed or could not be run."""
+    return max(tests.failed, 0) + max(tests.errors, 0)
+
+
+def result_text(result: Mapping[str, Any]) -> str:
+    """The error and the output of a task's result; empty if it has neither."""
+    parts = (str(result.get(key) or "").strip() for key in ("error_message", "output"))
+    return "\n\n".join(filter(None, parts))

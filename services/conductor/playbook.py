@@ -1,4 +1,4 @@
-"""Playbooks: plans that are written down, chosen by example."""
+"""Playbooks: plans in YAML files, chosen by example, with the parameters that a text gives them."""
 
 import contextlib
 import re
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from services.conductor.course import REVIEW
+from services.conductor.state_machine import REVIEW
 from shared.contracts import GoalTask
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
@@ -19,17 +19,17 @@ PATH_IN_TEXT = re.compile(
     r"""["'`“„«‘](?P<quoted>[/~][^"'`“”„«»‘’]+)["'`“”»’]"""
     r"""|(?<![\w/.])(?!(?<=:)//)(?P<bare>(?:~[\w.-]*)?/[^\s"'`“”„«»‘’]+|~/)"""
 )
-"""An absolute path: in quotes, or up to a blank; not a slash alone, nor one inside a word or an address."""
+"""An absolute path: in quotes, or up to a space; not a slash alone, nor one inside a word or an address."""
 URL_IN_TEXT = re.compile(r"(?i:https?)://[^\s\"'<>`“”„«»‘’]+")
 MOST_PATH = 1_000
 MOST_WORDS = 20
-"""How much of a text may be one path with blanks in it, in characters and in words."""
+"""How much of a text may be one path with spaces in it, in characters and in words."""
 TRAILING = ".,;:!?*…。，、！？；："
 BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a playbook has to know: a folder, a URL, or text that ``pattern`` finds in its group ``value``."""
+    """A parameter: a folder, a URL, or text that ``pattern`` captures in its group ``value``."""
 
     kind: Literal["folder", "url", "text"]
     description: str
@@ -44,7 +44,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError("pattern must have a group named 'value'")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlaybookStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One task of a playbook; ``{parameter}`` in text and params is filled in."""
 
     name: str
@@ -63,12 +63,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A plan with the sentences that call for it; PATH, URL and TOPIC stand for what differs."""
+    """A plan and example requests for it; PATH, URL and TOPIC are placeholders in the examples."""
 
     name: str
     description: str
     examples: tuple[str, ...]
-    tasks: tuple[Step, ...]
+    tasks: tuple[PlaybookStep, ...]
     parameters: dict[str, Parameter] = {}
     report: Literal["plain", "checkup"] = "plain"
 
@@ -84,14 +84,14 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Counterexamples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requests that read like a playbook's, and that none carries out: the front ``desk`` does, or nobody."""
+    """Requests that read like a playbook's but are not: the front ``desk`` (nexus) does them, or nobody."""
 
     desk: tuple[str, ...]
     nobody: tuple[str, ...]
 
 
 def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
-    """Every playbook of a folder by name; raises ConfigError with the file and what is wrong."""
+    """The playbooks of a folder by name; raises ConfigError that names the file and the mistake."""
     playbooks = {}
     for path in sorted(folder.glob("*.yaml")):
         try:
@@ -113,8 +113,8 @@ def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") ->
 
 
 def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
-    """``text`` as it compares with examples: paths and addresses as PATH and URL, and, for each playbook
-    that takes a topic, once more with its topic as TOPIC.
+    """``text`` with placeholders, to be compared with examples: once with PATH and URL, and once more with
+    TOPIC for each playbook that takes a topic.
     """
     general = URL_IN_TEXT.sub("URL", text)
     general = PATH_IN_TEXT.sub("PATH", general)
@@ -129,7 +129,7 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
 
 
 def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters from the context, else from the text; raises ActionError where one is missing."""
+    """The parameters from the context, else from the text; raises ActionError if one is missing."""
     values = {}
     for name, parameter in playbook.parameters.items():
         value = str(context[name]) if context.get(name) else _find(parameter, text)
@@ -159,7 +159,7 @@ def _find(parameter: Parameter, text: str) -> str:
 
 
 def _longest_folder(text: str) -> str:
-    """The longest folder that ``text`` begins with, blanks in its name included; empty for none."""
+    """The longest path of a folder that ``text`` begins with, spaces included; empty for none."""
     words = re.split(r"(\s+)", text[:MOST_PATH], maxsplit=2 * MOST_WORDS)
     for count in range(len(words), 0, -2):
         path = _trim("".join(words[:count]))
@@ -170,7 +170,7 @@ def _longest_folder(text: str) -> str:
 
 
 def _trim(found: str) -> str:
-    """``found`` without what the sentence around it put at its end; brackets it opened itself stay."""
+    """``found`` without the punctuation that ends the sentence; brackets that it opened itself stay."""
     while found and (
         found[-1] in TRAILING
         or (found[-1] in BRACKETS and found.count(found[-1]) > found.count(BRACKETS[found[-1]]))
@@ -191,7 +191,7 @@ def _require_folder(value: str) -> str:
         return str(path.resolve())
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise ActionError(f"The folder {value[:200]} cannot be looked into: {reason}") from None
+        raise ActionError(f"The folder {value[:200]} cannot be opened: {reason}") from None
 
 
 def tasks_of(playbook: Playbook, goal_id: str, values: Mapping[str, str]) -> tuple[GoalTask, ...]:

@@ -1,77 +1,129 @@
-"""Reports: what came of a goal, as Markdown that stays valid whatever a repository puts into it."""
+"""The end of a goal: its report on disk and by mail, and what it found as memories."""
 
+import asyncio
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from services.conductor.markdown import code, count, embedded, escape, prose, short
-from services.conductor.summary import summarise
-from services.conductor.wording import cite, count_broken, place, words_of
+import msgspec
+
+from services.conductor.checkup_report import compose_checkup, format_goal
+from services.conductor.markdown import count, embedded, escape, place, prose, result_text
+from services.conductor.playbook import Playbook
+from services.conductor.state_machine import BRAIN
+from shared import subjects
 from shared.contracts import (
-    DriftRule,
+    AgentReport,
+    Edge,
     Finding,
     Goal,
     GoalTask,
     HistoryReading,
     Inspection,
+    Node,
+    Relation,
     RepositoryReading,
-    Statement,
+    Source,
     TaskStatus,
+    TestFailure,
     TestRun,
-    ToolRun,
     Verdict,
 )
+from shared.errors import BusError
+from shared.files import write_atomically
+from shared.log import logger
+from shared.memory import Memory
 
-MOST_ROWS = 25
-"""Rows of the table of findings; more than that is not read in one sitting."""
-FEW_ROWS = 8
-"""Up to so many rows are filled with findings of low severity; beyond that they are only counted."""
-MOST_FAILURES = 20
-HABIT = 3
-"""More findings than this of one rule, none of them high, are told in one row: the rule is the finding."""
+PARTS = (
+    ("reading", "reading", RepositoryReading),
+    ("tests", "tests", TestRun),
+    ("history", "history", HistoryReading),
+    ("inspection", "inspection", Inspection),
+)
+"""The tasks of a check-up, the key of their data, and what it is."""
+MAX_OBSERVATIONS = 40
+"""Findings of one goal that become memories of their own; the report has all of them."""
+WORST = 3
+"""Findings that the memory of the goal itself names."""
+IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
+"""The importance of a memory by the severity of its finding."""
 
-MISSING = "it gave no data"
+log = logger(__name__)
 
 
-def compose_checkup(
-    *,
-    goal: Goal,
-    reading: RepositoryReading | None,
-    tests: TestRun | None,
-    history: HistoryReading | None,
-    inspection: Inspection | None,
-    verdict: Verdict | None,
-    failures: Mapping[str, str],
-) -> str:
-    """The report of a check-up, the summary first; what is missing is said, with the reason.
+class Reporter:
+    """Writes reports under ``outputs`` and their findings to memory; doing it twice changes nothing."""
 
-    ``failures`` maps the names reading, tests, history and inspection to why there is none of it. The
-    same arguments give the same text.
-    """
-    folder = str(goal.parameters.get("repo", "")).rstrip("/").rpartition("/")[2]
-    name = reading.name if reading else folder or "the repository"
-    why = {part: failures.get(part) or MISSING for part in ("reading", "tests", "history", "inspection")}
-    sections = {
-        f"# Check-up of {escape(name)}": summarise(name, reading, tests, inspection, why),
-        "## What it is": _what_it_is(reading, why["reading"]),
-        "## How it is built": _statements(
-            reading.build if reading else None, why["reading"], "No document says it."
-        ),
-        "## How it is laid out": _statements(
-            reading.layout if reading else None, why["reading"], "No folders."
-        ),
-        "## Tests": _tests(tests, why["tests"]),
-        "## Lint, security and secrets": _findings(inspection, why["inspection"]),
-        "## Drift from its own rules": _drift(inspection, why["inspection"]),
-        "## Open questions": _statements(
-            reading.questions if reading else None, why["reading"], "The documents leave none."
-        ),
-        "## History": _history(history, why["history"]),
-        "## How this was found": _method(goal, tests, inspection, verdict, failures),
-    }
-    return "\n\n".join(f"{title}\n\n{chr(10).join(rows)}" for title, rows in sections.items()) + "\n"
+    def __init__(self, outputs: Path, memory: Memory, derive_id: Callable[..., str]) -> None:
+        self._outputs = outputs
+        self._memory = memory
+        self._derive_id = derive_id
+
+    async def report(self, goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) -> Goal:
+        """``goal`` with its report written and its answer set."""
+        if not goal.tasks:
+            return goal
+        text = _compose(goal, playbook, results)
+        path = self._outputs / goal.goal_id / "report.md"
+        try:
+            await asyncio.to_thread(write_atomically, path, text)
+        except OSError as error:
+            reason = f"the report could not be written to {path}: {error.strerror}"
+            return msgspec.structs.replace(
+                goal, status=TaskStatus.FAILED, reason=reason, answer=text[:50_000]
+            )
+        goal = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
+        await self._remember(goal, results, path)
+        return goal
+
+    async def _remember(self, goal: Goal, results: Mapping[str, Any], path: Path) -> None:
+        nodes, edges = memories_of(goal, results, path, self._derive_id)
+        try:
+            await self._memory.add(*nodes, edges=edges, insist=True)
+        except BusError as error:
+            # The write is queued in any case; the report does not wait for a daemon that is down.
+            log.warning("findings_not_confirmed", goal_id=goal.goal_id, reason=str(error))
+
+
+def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) -> str:
+    if playbook is None or playbook.report != "checkup":
+        return compose_plain(goal, results)
+    parts, failures = checkup_parts(results)
+    verdict = Verdict.from_dict(goal.verdict) if goal.verdict else None
+    return compose_checkup(goal=goal, verdict=verdict, failures=failures, **parts)
+
+
+def checkup_parts(results: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The parts of a check-up that were done, and why the others were not."""
+    parts: dict[str, Any] = {}
+    failures: dict[str, str] = {}
+    for name, key, contract in PARTS:
+        result = results.get(name, {})
+        data = result.get("metadata", {}).get(key)
+        try:
+            parts[name] = contract.from_dict(data) if data else None
+        except ValueError as error:
+            parts[name], failures[name] = None, f"its data cannot be read: {error}"
+        if parts[name] is None:
+            failures.setdefault(name, result.get("error_message") or "it gave no data")
+    return parts, failures
+
+
+def report_mail(goal: Goal) -> AgentReport:
+    """The mail that reports an ended goal to its requester."""
+    return AgentReport(
+        sender=subjects.CONDUCTOR,
+        recipient=goal.requester,
+        cause="",
+        goal_id=goal.goal_id,
+        report_id=goal.goal_id,
+        agent=subjects.CONDUCTOR,
+        report_type="goal" if goal.playbook in ("", BRAIN) else goal.playbook,
+        summary=goal.answer or goal.reason or f"The goal ended: {goal.status}",
+        output_paths=(goal.report_path,) if goal.report_path else (),
+        metadata={"status": str(goal.status), "text": goal.text[:500]},
+    )
 
 
 def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
@@ -79,7 +131,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     tasks = {task.name: task for task in goal.tasks}
     names = [*(name for name in tasks if name in results), *(name for name in results if name not in tasks)]
     done = [name for name in names if _status(results[name]) == TaskStatus.COMPLETED]
-    first = headline(words_of(results[names[0]])) if len(names) == 1 else ""
+    first = headline(result_text(results[names[0]])) if len(names) == 1 else ""
     summary = first or f"{len(done)} of {count(len(names), 'task')} completed."
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
@@ -87,13 +139,17 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
         parts += [f"## {escape(name)}", f"{escape(_status(result) or 'not ended')}{by}"]
-        parts.append(embedded(words_of(result)) or "It gave no output.")
+        parts.append(embedded(result_text(result)) or "It gave no output.")
         for title, key in (("Sources", "evidence_refs"), ("Files", "output_paths")):
             refs = [str(ref) for ref in result.get(key) or ()]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     if goal.earlier:
         parts += ["## Given up", "\n".join(_given_up(task) for task in goal.earlier)]
-    return "\n\n".join([*parts, "\n".join(_when(goal))]) + "\n"
+    return "\n\n".join([*parts, "\n".join(format_goal(goal))]) + "\n"
+
+
+def _status(result: Mapping[str, Any]) -> str:
+    return str(result.get("status") or "")
 
 
 def _given_up(task: GoalTask) -> str:
@@ -110,176 +166,71 @@ def headline(report: str) -> str:
     return ""
 
 
-def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
-    rows = _statements(reading.purpose if reading else None, why, "No document says it.")
-    if reading and reading.languages:
-        lines = ", ".join(
-            f"{escape(name)} {number:,}" for name, number in list(reading.languages.items())[:6]
+def memories_of(
+    goal: Goal, results: Mapping[str, Any], report: Path, derive_id: Callable[..., str]
+) -> tuple[list[Node], list[Edge]]:
+    """The memories of an ended goal: one event, and its findings as observations that it led to.
+
+    Their ids follow from the goal's, so that they are stored once.
+    """
+    subject = Path(str(goal.parameters["repo"])).name if goal.parameters.get("repo") else ""
+    title = f"Check-up of {subject}" if goal.playbook == "checkup" else goal.text.partition("\n")[0]
+    tags = tuple(tag for tag in (goal.playbook.replace(" ", "-"), subject) if tag)
+    metadata = {"goal_id": goal.goal_id, "report_path": str(report)}
+    source = Source(agent="conductor", session=goal.goal_id, channel="goal")
+
+    def node(number: int, kind: str, heading: str, body: str, importance: float, **more: Any) -> Node:
+        return Node(
+            id=derive_id(goal.goal_id, "node", str(number)),
+            kind=kind,
+            title=heading[:256],
+            body=body[:4_000],
+            tags=tags,
+            metadata={**metadata, **more},
+            source=source,
+            importance=importance,
         )
-        rows.append(f"- {count(reading.files, 'file')}; lines: {lines} (counted)")
-    return rows
 
-
-def _statements(statements: Iterable[Statement] | None, why: str, none: str) -> list[str]:
-    if statements is None:
-        return [f"Not known: {prose(why)}."]
-    return [f"- {cite(statement)}" for statement in statements] or [none]
-
-
-def _tests(tests: TestRun | None, why: str) -> list[str]:
-    if tests is None:
-        return [f"Not run: {prose(why)}."]
-    counts = {
-        "passed": tests.passed,
-        "failed": tests.failed,
-        "errors": tests.errors,
-        "skipped": tests.skipped,
-    }
-    told = ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number >= 0)
-    rows = []
-    if tests.command:
-        rows.append(f"- {code(tests.command)}{f', found in {code(tests.found)}' if tests.found else ''}")
-        rows.append(f"- {told or 'No counts'}; exit code {tests.exit_code} after {tests.seconds:.1f} s")
-    if tests.timed_out:
-        rows.append("- It was stopped because it took too long.")
-    rows += [f"- {prose(tests.problem)}"] if tests.problem else []
-    rows += [f"- The whole output: {code(tests.log_path)}"] if tests.log_path else []
-    if tests.failures:
-        rows += ["", "Failing:", ""]
-        rows += [
-            f"- {code(failure.test)} ({place(failure.source)}): {prose(failure.message)}"
-            for failure in tests.failures[:MOST_FAILURES]
-        ]
-        hidden = max(count_broken(tests), len(tests.failures)) - MOST_FAILURES
-        rows += [f"- and {hidden:,} more"] if hidden > 0 else []
-    return rows or ["Nothing is known of them."]
-
-
-def _findings(inspection: Inspection | None, why: str) -> list[str]:
-    if inspection is None:
-        return [f"Not inspected: {prose(why)}."]
-    if not inspection.findings:
-        return ["The tools that ran found nothing."]
-    groups = _grouped(inspection.findings)
-    worse = [group for group in groups if group[0].severity != "low"]
-    shown = [*worse, *groups[len(worse) : max(FEW_ROWS, len(worse))]][:MOST_ROWS]
-    rows = ["| Severity | Where | What | Found by |", "| --- | --- | --- | --- |", *map(_row, shown)]
-    hidden = Counter(f"{finding.tool} {finding.rule}" for group in groups[len(shown) :] for finding in group)
-    unlisted = inspection.total - len(inspection.findings)
-    if hidden or unlisted:
-        rest = [f"{escape(rule)} ({number:,})" for rule, number in hidden.most_common(12)]
-        rest += [f"{count(len(hidden) - 12, 'other rule')}"] if len(hidden) > 12 else []
-        rest += [f"{unlisted:,} that were counted but not listed"] if unlisted else []
-        rows += ["", f"Not shown, and of no greater weight: {', '.join(rest)}."]
-    return rows
-
-
-def _grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Findings that are told in one row: habits together, everything else alone, in their order."""
-    every = list(findings)
-    often = Counter((finding.tool, finding.rule, finding.severity) for finding in every)
-    groups: dict[tuple[str, ...], list[Finding]] = {}
-    for number, finding in enumerate(every):
-        key = (finding.tool, finding.rule, finding.severity)
-        alone = finding.severity == "high" or often[key] <= HABIT
-        groups.setdefault((*key, str(number) if alone else ""), []).append(finding)
-    return list(groups.values())
-
-
-def _row(group: list[Finding]) -> str:
-    first = group[0]
-    places = ", ".join(place(finding.source, table=True) for finding in group[:HABIT])
-    places += f" and {len(group) - HABIT:,} more" if len(group) > HABIT else ""
-    what, by = prose(short(first.message, 200), table=True), prose(f"{first.tool} {first.rule}", table=True)
-    return f"| {first.severity} | {places} | {what} | {by} |"
-
-
-def _drift(inspection: Inspection | None, why: str) -> list[str]:
-    if inspection is None:
-        return [f"Not checked: {prose(why)}."]
-    broken = [rule for rule in inspection.drift if rule.violations]
-    kept = [rule for rule in inspection.drift if not rule.violations]
-    rows = [row for rule in broken for row in _broken_rule(rule)]
-    rows += [f"- Kept: {prose(rule.rule)} ({place(rule.source)})" for rule in kept]
-    return [
-        *rows,
-        *([""] if rows else []),
-        f"{prose(inspection.drift_note.rstrip('.') or 'No rule was checked')}.",
-    ]
-
-
-def _broken_rule(rule: DriftRule) -> list[str]:
-    number = len(rule.violations)
-    rows = [f"- **Broken** {count(number, 'time')}: {prose(rule.rule)} ({place(rule.source)})"]
-    rows += [f"  - {place(found.source)}: {prose(found.message)}" for found in rule.violations[:10]]
-    return [*rows, *([f"  - and {number - 10:,} more"] if number > 10 else [])]
-
-
-def _history(history: HistoryReading | None, why: str) -> list[str]:
-    if history is None or history.problem:
-        return [f"Not known: {prose(history.problem if history else why)}."]
-    rows = [f"- Branch {code(history.branch or '(none)')}, {count(history.commits, 'commit')}"]
-    if history.changes:
-        shown = ", ".join(map(code, history.changes[:8]))
-        rest = f" and {len(history.changes) - 8:,} more" if len(history.changes) > 8 else ""
-        rows.append(f"- {count(len(history.changes), 'uncommitted change')}: {shown}{rest}")
-    return [*rows, *(f"- {cite(commit)}" for commit in history.latest[:5])]
-
-
-def _method(
-    goal: Goal,
-    tests: TestRun | None,
-    inspection: Inspection | None,
-    verdict: Verdict | None,
-    failures: Mapping[str, str],
-) -> list[str]:
-    rows = ["- The repository was read and its tests were run in a copy; nothing in it was changed."]
-    rows += [f"- {_tool(tool)}" for tool in (inspection.tools if inspection else ())]
-    rows += [f"- Not done, {escape(part)}: {prose(reason)}" for part, reason in failures.items()]
-    if tests is not None and not tests.command:
-        rows.append(f"- No tests were run: {prose(tests.problem or 'no way to run them was found')}")
-    for task in goal.tasks:
-        took = _seconds(task.started_at, task.ended_at)
-        rows.append(
-            f"- Task {code(task.name)} by {task.assignee}: {task.status}{f' in {took:.1f} s' if took else ''}"
+    findings = _findings(results)
+    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), 0.9)
+    nodes = [event]
+    for finding in findings[:MAX_OBSERVATIONS]:
+        heading = f"{subject}: {finding.message}".partition("\n")[0]
+        found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
+        body = f"The check-up found at {finding.source} ({found_by}): {finding.message}"
+        nodes.append(
+            node(len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], place=finding.source)
         )
-    if verdict:
-        head = "The review approved" if verdict.approved else "The review did not approve"
-        reasons = "; ".join(prose(reason.rstrip(".")) for reason in verdict.reasons)
-        rows.append(f"- {head} ({verdict.score} of 10){f': {reasons}' if reasons else ''}")
-    return [*rows, *_when(goal)]
-
-
-def _tool(tool: ToolRun) -> str:
-    name = prose(f"{tool.name} {tool.version}".strip())
-    if not tool.version and tool.problem:
-        return f"{name}: not run, {prose(tool.problem)}"
-    return f"{name}: {count(tool.findings, 'finding')}{f'; {prose(tool.problem)}' if tool.problem else ''}"
-
-
-def _when(goal: Goal) -> list[str]:
-    ended = goal.ended_at or max((task.ended_at for task in goal.tasks), default="")
-    repo = str(goal.parameters.get("repo", ""))
-    rows = [
-        f"- Goal {code(goal.goal_id)}, submitted {_moment(goal.submitted_at)} by {escape(goal.requester)}"
+    edges = [
+        Edge(from_id=event.id, to_id=other.id, relation=Relation.LED_TO, provenance={"by": "goal"})
+        for other in nodes[1:]
     ]
-    rows += [f"- Ended {_moment(ended)}"] if ended else []
-    return [*rows, *([f"- Repository: {code(repo)}"] if repo else [])]
+    return nodes, edges
 
 
-def _status(result: Mapping[str, Any]) -> str:
-    return str(result.get("status") or "")
+def _story(goal: Goal, findings: Sequence[Finding]) -> str:
+    """What was found, the worst first; then what was asked for and what each task came to."""
+    worst = "; ".join(f"{finding.message} ({finding.source})" for finding in findings[:WORST])
+    lines = [
+        f"What was found: {goal.answer}" if goal.answer else "",
+        f"The worst: {worst}." if worst else "",
+        f"It was asked: {goal.text}",
+        *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks),
+    ]
+    return "\n".join(line for line in lines if line)
 
 
-def _moment(text: str) -> str:
-    try:
-        return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S %Z}"
-    except ValueError:
-        return escape(text)
+def _findings(results: Mapping[str, Any]) -> list[Finding]:
+    """Failing tests first, then drift and the critic's findings, as the critic ranked them."""
+    parts, _ = checkup_parts(results)
+    tests, inspection = parts["tests"], parts["inspection"]
+    found = [_failing(failure) for failure in tests.failures] if tests else []
+    if inspection:
+        found += [violation for rule in inspection.drift for violation in rule.violations]
+        found += inspection.findings
+    return found
 
 
-def _seconds(start: str, end: str) -> float:
-    try:
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except ValueError:
-        return 0.0
+def _failing(failure: TestFailure) -> Finding:
+    message = f"failing test {failure.test}: {failure.message}"[:1_000]
+    return Finding(tool="tests", rule="failure", severity="high", file=failure.source, message=message)

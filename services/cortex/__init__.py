@@ -1,1 +1,1 @@
-"""Cortex: plans, scripts, and the overnight queue."""
+"""Plans and carries out work of several steps, in three modes; writes and runs code; the overnight queue."""

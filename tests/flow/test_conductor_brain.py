@@ -11,13 +11,12 @@ import pytest
 import yaml
 
 from services.cli.queries.metrics_reader import read_metrics
-from services.conductor import pondering
+from services.conductor import goal_runner
 from services.conductor.__main__ import Conductor
-from services.conductor.deliberation import Deliberation
-from services.conductor.draft import MOST_TASKS
 from services.conductor.learning import ENOUGH
-from services.conductor.planning import Planner
-from services.conductor.repair import MAX_REPAIRS
+from services.conductor.model_decisions import MAX_TASKS, ModelDecisions
+from services.conductor.planner import Planner
+from services.conductor.state_machine import MAX_REPAIRS
 from shared import subjects
 from shared.contracts import (
     CancelGoal,
@@ -50,7 +49,7 @@ class Thoughtful(Conductor):
 
     async def on_start(self) -> None:
         await super().on_start()
-        self._planner = Planner(self._playbooks, NoMemory())  # type: ignore[arg-type]
+        self.planner = Planner(self.playbooks, NoMemory())  # type: ignore[arg-type]
 
 
 class Critic(Judge):
@@ -157,7 +156,7 @@ FAULTY: list[tuple[dict[str, Any], str]] = [
     (plan(task("a", params={"name": "a", "sudo": True})), "do has no parameter 'sudo'"),
     (plan(task("a"), task("A")), "is taken"),
     (plan(task("review")), "is taken"),
-    (plan(*(task(f"t{number}") for number in range(1_000))), f"1,000 tasks, and {MOST_TASKS} are allowed"),
+    (plan(*(task(f"t{number}") for number in range(1_000))), f"1,000 tasks, and {MAX_TASKS} are allowed"),
     (plan(task("a"), specialists=[{"domain": "x", "requirements": "y"}]), "and 0 more may be made"),
     (plan(task("a", text=" ")), "its text must have"),
     ({"text": "I would rather not."}, "no JSON"),
@@ -247,7 +246,7 @@ async def test_a_model_that_is_down_fails_the_goal_and_leaves_what_is_done(tmp_p
         playing.worker.ways["b"] = fail("The bridge is out")
         goal = await playing.play("g1", {})
         assert goal.status is TaskStatus.COMPLETED
-        assert "could not be planned anew" in goal.reason
+        assert "could not be planned again" in goal.reason
         assert goal.answer == "1 of 2 tasks completed."
         assert "The bridge is out" in Path(goal.report_path).read_text()
 
@@ -290,17 +289,17 @@ async def test_another_process_goes_on_thinking_and_the_plan_is_committed_once(t
 async def test_where_thinking_broke_off_it_is_taken_up_again_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pondering, "LOOK_AGAIN", 1.0)
-    decide = Deliberation.decide
+    monkeypatch.setattr(goal_runner, "CHECK_AFTER", 1.0)
+    decide = ModelDecisions.decide
     broken: list[str] = []
 
-    async def break_once(self: Deliberation, goal: Goal, results: Any) -> Any:
+    async def break_once(self: ModelDecisions, goal: Goal, results: Any) -> Any:
         if not broken:
             broken.append(goal.goal_id)
             raise BusUnavailable("The server is away")
         return await decide(self, goal, results)
 
-    monkeypatch.setattr(Deliberation, "decide", break_once)
+    monkeypatch.setattr(ModelDecisions, "decide", break_once)
     async with stage(tmp_path, script([plan(task("a"))], answers=[answer("A [a]", "a")])) as playing:
         goal = await playing.play("g1", {})
         assert (goal.status, broken, playing.worker.done) == (TaskStatus.COMPLETED, ["g1"], ["a"])
@@ -325,7 +324,7 @@ async def test_how_tasks_went_is_kept_with_their_results(tmp_path: Path) -> None
             assert getattr(told, field) == getattr(last, field)
         # another process knows it
         again = await playing.team.join(Thoughtful, Profile(name="conductor", description="Conducts."))
-        assert again._learner.experience("worker", "do") == last
+        assert again.learner.experience("worker", "do") == last
 
 
 async def test_a_task_goes_to_the_agent_that_does_it_better(tmp_path: Path) -> None:

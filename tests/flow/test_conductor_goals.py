@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from services.conductor import office_state, planning
+from services.conductor import goal_store, planner
 from services.conductor.__main__ import Conductor
-from services.conductor.course import ALLOWED, MAX_REVIEWS
-from services.conductor.planning import Planner
-from services.conductor.playbook import Playbook, Step
+from services.conductor.planner import Planner
+from services.conductor.playbook import Playbook, PlaybookStep
+from services.conductor.review import MAX_REVIEWS
+from services.conductor.state_machine import ALLOWED
 from shared import subjects
 from shared.agent.base import Agent
 from shared.bus import Bus
@@ -52,14 +53,14 @@ class Planned(Conductor):
 
     async def on_start(self) -> None:
         await super().on_start()
-        self._playbooks = {name: _playbook(name, tasks) for name, tasks in PLANS.items()}
-        self._planner = Planner(self._playbooks, self.context.memory)
+        self.playbooks = {name: _playbook(name, tasks) for name, tasks in PLANS.items()}
+        self.planner = Planner(self.playbooks, self.context.memory)
 
 
 def _playbook(name: str, tasks: Mapping[str, tuple[str, ...]]) -> Playbook:
     assignee = "typist" if name == "unstaffed" else "worker"
     steps = tuple(
-        Step(
+        PlaybookStep(
             name=task,
             assignee=assignee,
             action="do",
@@ -396,8 +397,8 @@ async def test_an_agent_that_is_down_but_on_the_roster_is_waited_for(stage: Stag
 async def test_without_memory_a_goal_in_words_fails_after_a_while(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "PATIENCE", 0.3)
-    monkeypatch.setattr(planning, "LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(planner, "EMBED_TIMEOUT", 0.3)
+    monkeypatch.setattr(planner, "EMBED_RETRY", 0.1)
     goal = await stage.play("g1", {})
     assert goal.status is TaskStatus.FAILED
     assert goal.reason.startswith("The memory daemon does not answer")
@@ -418,9 +419,11 @@ async def test_a_report_that_cannot_be_written_fails_the_goal_and_says_where(sta
 
 
 async def test_a_check_up_whose_parts_cannot_be_read_says_so(stage: Stage) -> None:
-    checkup = Step(name="tests", assignee="worker", action="do", text="Test", params={"name": "tests"})
+    checkup = PlaybookStep(
+        name="tests", assignee="worker", action="do", text="Test", params={"name": "tests"}
+    )
     conductor = stage.team.processes[0].agent
-    conductor._playbooks["checkup"] = Playbook(
+    conductor.playbooks["checkup"] = Playbook(
         name="checkup", description="d", examples=("e",), tasks=(checkup,), report="checkup"
     )
     stage.worker.ways["tests"] = lambda: Outcome(output="ok", data={"tests": {"passed": "many"}})
@@ -455,14 +458,14 @@ async def posted(stage: Stage, condition: Callable[[StateChanged], object]) -> S
 async def test_a_board_that_cannot_list_every_goal_is_still_posted_once_a_change(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(office_state, "MAX_LISTED", 1)
+    monkeypatch.setattr(goal_store, "MAX_LISTED", 1)
     stage.worker.gate.clear()
     for number in range(3):
         await stage.submit(f"g{number}", {"playbook": "one"})
         await stage.until(lambda goal: goal.tasks, f"g{number}")
-    await asyncio.sleep(2 * office_state.POST_EVERY)
+    await asyncio.sleep(2 * goal_store.POST_EVERY)
     posts = len(await stage.messages(subjects.OFFICE_STATE))
-    await asyncio.sleep(3 * office_state.POST_EVERY)
+    await asyncio.sleep(3 * goal_store.POST_EVERY)
     assert len(await stage.messages(subjects.OFFICE_STATE)) == posts
     board = await posted(stage, lambda board: board.active)
     assert len(board.active) == 1

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from services.cortex.__main__ import Cortex
-from services.cortex.script import find_script, make_command
+from services.cortex.scripts import find_script, make_command
 from shared import subjects
 from shared.agent.base import Agent
 from shared.contracts import Task, TaskPlan, TaskResult, TaskStatus

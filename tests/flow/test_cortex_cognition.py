@@ -202,10 +202,10 @@ async def test_the_same_plan_again_is_the_end_of_it(tmp_path: Path) -> None:
         (plan_of(repeat(1, "a", after=(2,)), repeat(2, "b", after=(1,))), "wait for each other in a circle"),
         (plan_of(repeat(1, "a", assignee="nobody")), "there is no agent 'nobody'; there are cortex, helper"),
         (plan_of(repeat(1, "a", action="dance")), "helper has no action 'dance'"),
-        (plan_of(repeat(1, "a", assignee="cortex", action="work_out")), "you have no action 'work_out'"),
+        (plan_of(repeat(1, "a", assignee="cortex", action="work_out")), "cortex has no action 'work_out'"),
         (plan_of(repeat(1, "${2}"), repeat(2, "b")), "${2}, which is not among its dependencies"),
-        (plan_of(*(repeat(n, "x") for n in range(1, 8))), "the most are 5"),
-        (plan_of(), "must have at least one step"),
+        (plan_of(*(repeat(n, "x") for n in range(1, 8))), "the plan has 7 steps, and 5 are allowed"),
+        (plan_of(), "give at least one step"),
         ({"text": "I would rather talk about the weather."}, "no usable answer"),
     ],
 )

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from services.cortex import queue as queue_module
+from services.cortex import job_queue as queue_module
 from services.cortex.__main__ import Cortex
-from services.cortex.night import Job, put_off
-from services.cortex.queue import JobQueue
+from services.cortex.job_queue import JobQueue
+from services.cortex.jobs import Job, schedule_retry
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, TaskResult, TaskStatus
@@ -117,7 +117,7 @@ async def test_a_report_is_sent_once_though_the_claim_is_found_again(team: Team)
 async def test_a_failed_job_is_tried_again_later_and_then_archived(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.cortex.night.RETRY_DELAYS", (0.1, 0.2))
+    monkeypatch.setattr("services.cortex.jobs.RETRY_DELAYS", (0.1, 0.2))
     drop(team, "flaky", "helper.fail", retries=2)
     result = await archived(team, "flaky")
     assert result.status is TaskStatus.FAILED
@@ -158,14 +158,14 @@ def test_a_job_is_put_off_with_growing_delays() -> None:
     now = datetime(2026, 11, 22, tzinfo=UTC)
     job = Job(id="a", task="x", retries=8)
     waits = []
-    while waiting := put_off(job, f"t{len(job.tried)}", now):
+    while waiting := schedule_retry(job, f"t{len(job.tried)}", now):
         waits.append((datetime.fromisoformat(waiting.run_at) - now).total_seconds())
-        assert put_off(waiting, waiting.tried[-1], now + timedelta(days=1)) == waiting, (
+        assert schedule_retry(waiting, waiting.tried[-1], now + timedelta(days=1)) == waiting, (
             "a repeat changes nothing"
         )
         job = waiting
     assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600]
-    assert put_off(Job(id="a", task="x"), "t", now) is None
+    assert schedule_retry(Job(id="a", task="x"), "t", now) is None
     with pytest.raises(ValueError, match="retries must be between 0 and 10"):
         Job(id="a", task="x", retries=11)
 
@@ -173,7 +173,7 @@ def test_a_job_is_put_off_with_growing_delays() -> None:
 def test_a_job_that_is_put_back_waits_under_a_new_task(queue: JobQueue) -> None:
     (queue.tonight / "a.json").write_text('{"id": "a", "task": "x", "retries": 1}')
     (claimed,) = queue.take(1)
-    waiting = put_off(claimed.job, claimed.task_id, datetime.now(UTC) - timedelta(hours=1))
+    waiting = schedule_retry(claimed.job, claimed.task_id, datetime.now(UTC) - timedelta(hours=1))
     assert waiting is not None
     queue.put_back(waiting, claimed.task_id)
     assert queue.count() == {"tonight": 1, "claimed": 0, "archive": 0, "failed": 0}
@@ -224,7 +224,7 @@ async def test_jobs_are_queued_under_ids_of_the_day(team: Team) -> None:
 
 
 def test_a_full_queue_takes_no_job(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "MOST_ACTIVE", 2)
+    monkeypatch.setattr(queue_module, "MAX_ACTIVE", 2)
     assert queue.drop(Job(id="new", task="x"), "20260102").id == "job-20260102-001"
     assert queue.drop(Job(id="new", task="x"), "20260102").id == "job-20260102-002"
     with pytest.raises(ActionError, match="The queue is full: 2 jobs are active"):

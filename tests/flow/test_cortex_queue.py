@@ -13,11 +13,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.cortex import queue as queue_module
-from services.cortex.night import Job, read_job
-from services.cortex.options import Options
-from services.cortex.queue import KEEP_DAYS, JobQueue
-from services.cortex.shift import NightShift
+from services.cortex import job_queue as queue_module
+from services.cortex.job_queue import KEEP_DAYS, JobQueue
+from services.cortex.jobs import Job, job_of
+from services.cortex.overnight_worker import OvernightWorker
 from shared.contracts import TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
@@ -154,12 +153,12 @@ def test_a_name_that_is_no_text_or_too_long_for_a_note_stops_nothing(queue: JobQ
 
 
 def test_the_state_of_the_queue_counts_what_it_lists(tmp_path: Path) -> None:
-    agent = SimpleNamespace(settings=Settings(state_dir=tmp_path))
-    shift = NightShift(agent, Options())  # type: ignore[arg-type]
-    shift.queue.make_folders()
-    drop_text(shift.queue, "broken", "{")
-    drop_text(shift.queue, "coming", '{"id": "com', age=0)
-    told = shift.describe().output.splitlines()
+    context = SimpleNamespace(settings=Settings(state_dir=tmp_path))
+    worker = OvernightWorker(context)  # type: ignore[arg-type]
+    worker.queue.make_folders()
+    drop_text(worker.queue, "broken", "{")
+    drop_text(worker.queue, "coming", '{"id": "com', age=0)
+    told = worker.describe().output.splitlines()
     assert told[0] == "Overnight queue: 1 waiting, 0 running, 0 done, 1 refused."
     assert told[1] == "- waiting: 1 that cannot be read yet, perhaps half-written"
     assert told[2].startswith("- refused: broken.json: it is not valid JSON")
@@ -245,7 +244,7 @@ def test_an_idle_look_reads_nothing(queue: JobQueue, monkeypatch: pytest.MonkeyP
 
 
 def test_no_more_jobs_are_active_than_allowed(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "MOST_ACTIVE", 5)
+    monkeypatch.setattr(queue_module, "MAX_ACTIVE", 5)
     for number in range(8):
         drop(queue, f"j{number}", age=100 - number, priority="high" if number == 7 else "low")
     assert len(queue.take(3, NOW)) == 3
@@ -277,16 +276,16 @@ def test_what_was_no_job_is_forgotten_after_as_long(queue: JobQueue) -> None:
 
 
 def test_jobs_as_data() -> None:
-    assert read_job({"id": "a", "task": "x", "note": "more is allowed"}).priority == "medium"
+    assert job_of({"id": "a", "task": "x", "note": "more is allowed"}).priority == "medium"
     with pytest.raises(ActionError, match=r"This is not a job: .*task"):
-        read_job({"id": "a"})
+        job_of({"id": "a"})
 
 
 TAKER = """
 import sys, time
 from pathlib import Path
 from zoneinfo import ZoneInfo
-from services.cortex.queue import JobQueue
+from services.cortex.job_queue import JobQueue
 queue = JobQueue(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()

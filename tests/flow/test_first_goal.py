@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from services.conductor.course import ALLOWED, MAX_REVIEWS
+from services.conductor.review import MAX_REVIEWS
+from services.conductor.state_machine import ALLOWED
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -436,8 +437,8 @@ async def test_a_goal_no_playbook_is_near_to_is_answered_with_what_can_be_done(
             "Check up on the repository",
             "The goal does not say the folder of the repository. Name it in the text",
         ),
-        ("Check up on the repository at ~nobody-at-all/src", "cannot be looked into"),
-        (f"Check up on the repository at /{'x' * 300}", "cannot be looked into: File name too long"),
+        ("Check up on the repository at ~nobody-at-all/src", "cannot be opened"),
+        (f"Check up on the repository at /{'x' * 300}", "cannot be opened: File name too long"),
     ],
 )
 async def test_a_repository_that_cannot_be_found_is_said_at_once(

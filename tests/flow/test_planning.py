@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.conductor.planning import Planner
+from services.conductor.planner import Planner
 from services.conductor.playbook import load_playbooks
 from services.memory.local_embedder import LocalEmbedder
 from shared import settings

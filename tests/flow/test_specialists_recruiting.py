@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from services.conductor.recruiting import Recruiter
+from services.conductor.specialist_factory import SpecialistFactory
 from shared import settings
 from shared.errors import ActionError
 from shared.llm import LanguageModel, Message, ask_for
@@ -23,16 +23,16 @@ SEARCH, SHELL, MAIL = (
 )
 
 
-class Thinker:
-    """An agent with this brain."""
+class Models:
+    """A model session with this model."""
 
-    def __init__(self, brain: LanguageModel) -> None:
-        self.brain = brain
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
 
-    async def consider(
+    async def ask_model_for(
         self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
     ) -> T:
-        answer, _ = await ask_for(self.brain, messages, kind, check=check)
+        answer, _ = await ask_for(self.model, messages, kind, check=check)
         return answer
 
 
@@ -43,19 +43,19 @@ def config(tmp_path: Path) -> Settings:
     return config
 
 
-def recruiter(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> Recruiter:
+def factory(config: Settings, tmp_path: Path, *replies: dict[str, Any]) -> SpecialistFactory:
     async def skills_of(name: str) -> set[str]:
         return {SEARCH, MAIL} if name == "nexus" else set()
 
-    brain: LanguageModel = OfflineModel()
+    model: LanguageModel = OfflineModel()
     if replies:
         path = tmp_path / "script.yaml"
         path.write_text(json.dumps([{"match": "", "replies": replies}]))
-        brain = ScriptedModel(path)
-    return Recruiter(config, None, Thinker(brain), skills_of)  # type: ignore[arg-type]
+        model = ScriptedModel(path)
+    return SpecialistFactory(config, None, Models(model), skills_of)  # type: ignore[arg-type]
 
 
-def portrait(*skills: str) -> dict[str, Any]:
+def description(*skills: str) -> dict[str, Any]:
     return {"json": {"description": "Finds.", "prompt": "You find.", "skills": skills}}
 
 
@@ -63,26 +63,26 @@ async def test_a_person_may_have_all_of_the_list_and_an_agent_what_it_has_itself
     config: Settings, tmp_path: Path
 ) -> None:
     words = "Searches, runs shell commands, writes mail"
-    made = await recruiter(config, tmp_path)._make("Finding", words, "user")
+    made = await factory(config, tmp_path)._make("Finding", words, "user")
     assert {SEARCH, SHELL} < set(made.skills)
     assert MAIL not in made.skills
     for asker, skills in {"nexus": (SEARCH,), "cortex": ()}.items():
-        made = await recruiter(config, tmp_path)._make("Finding", words, asker)
+        made = await factory(config, tmp_path)._make("Finding", words, asker)
         assert made.skills == skills
         assert read_specialists(config)[0][made.name] == made
 
 
-@pytest.mark.parametrize("wrong", [portrait("shell"), portrait("os.path.join"), portrait("mail")])
+@pytest.mark.parametrize("wrong", [description("shell"), description("os.path.join"), description("mail")])
 async def test_a_model_cannot_give_it_more(config: Settings, tmp_path: Path, wrong: dict[str, Any]) -> None:
-    made = await recruiter(config, tmp_path, wrong, portrait("search"))._make("Finding", "Finds", "nexus")
+    made = await factory(config, tmp_path, wrong, description("search"))._make("Finding", "Finds", "nexus")
     assert (made.skills, made.description) == ((SEARCH,), "Finds.")
     # one that insists is not asked any more
-    made = await recruiter(config, tmp_path, wrong)._make("Finding", "Searches", "nexus")
+    made = await factory(config, tmp_path, wrong)._make("Finding", "Searches", "nexus")
     assert (made.skills, made.description) == ((SEARCH,), "Specialist for Finding.")
 
 
 async def test_nonsense_is_refused(config: Settings, tmp_path: Path) -> None:
-    maker = recruiter(config, tmp_path)
+    maker = factory(config, tmp_path)
     for domain, requirements, reason in (
         ("Finding", " ", "must have 1 to 4,000 characters"),
         ("Finding", "x" * 5_000, "must have 1 to 4,000 characters"),
@@ -101,11 +101,11 @@ async def test_what_the_office_refuses_to_start_is_told_and_taken_away(
     async def nobody(*_: object) -> None:
         return None
 
-    monkeypatch.setattr("services.conductor.recruiting.read_presence", nobody)
-    maker = recruiter(config, tmp_path)
+    monkeypatch.setattr("services.conductor.specialist_factory.read_presence", nobody)
+    maker = factory(config, tmp_path)
     made = await maker._make("Finding", "Finds", "user")
     write_profile(config, made)
     (config.specialists / made.name / "refused").write_text("The server does not take it in\n")
     with pytest.raises(ActionError, match="start specialist-finding: The server does not take it in"):
         await maker._await_at_work(made.name)
-    assert await maker.room() == config.max_specialists
+    assert await maker.count_free() == config.max_specialists

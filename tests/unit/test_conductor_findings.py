@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.findings import MAX_OBSERVATIONS, remembered
+from services.conductor.report import MAX_OBSERVATIONS, memories_of
 from shared.contracts import (
     DriftRule,
     Edge,
@@ -54,7 +54,7 @@ def results(tests: TestRun | None = None, inspection: Inspection | None = None) 
 
 
 def remember(found: dict[str, Any], goal: Goal = GOAL) -> tuple[list[Node], list[Edge]]:
-    return remembered(goal, found, REPORT, lambda *parts: "-".join(parts))
+    return memories_of(goal, found, REPORT, lambda *parts: "-".join(parts))
 
 
 def test_an_event_tells_what_was_done() -> None:
@@ -96,7 +96,7 @@ def test_the_same_goal_leaves_the_same_ids() -> None:
     assert [node.id for node in remember(found)[0]] == [node.id for node in remember(found)[0]]
 
 
-def test_of_very_many_findings_the_first_are_remembered() -> None:
+def test_of_very_many_findings_the_first_are_memories_of() -> None:
     many = results(inspection=Inspection(findings=(LOW,) * 500, total=500))
     nodes, edges = remember(many)
     assert (len(nodes), len(edges)) == (1 + MAX_OBSERVATIONS, MAX_OBSERVATIONS)

@@ -9,7 +9,7 @@ import yaml
 from services.conductor.playbook import (
     Parameter,
     Playbook,
-    Step,
+    PlaybookStep,
     fill_parameters,
     load_counterexamples,
     load_playbooks,
@@ -37,7 +37,7 @@ VALID: dict[str, Any] = {
 
 
 def playbook(**parameters: dict[str, str]) -> Playbook:
-    step = Step(name="a", assignee="scout", action="read", text="Read")
+    step = PlaybookStep(name="a", assignee="scout", action="read", text="Read")
     described = {name: Parameter(description=f"the {name}", **more) for name, more in parameters.items()}  # type: ignore[arg-type]
     return Playbook(name="p", description="d", examples=("e",), tasks=(step,), parameters=described)
 
@@ -228,8 +228,8 @@ def test_a_text_without_a_folder_is_answered_with_what_is_missing(text: str) -> 
         ("/etc/passwd", "There is no folder /etc/passwd"),
         ("here", "'here' is not an absolute path"),
         ("/a\0b", "folder /a"),
-        ("~nobody-of-that-name/x", "The folder ~nobody-of-that-name/x cannot be looked into"),
-        ("/" + "x" * 5_000, "cannot be looked into: File name too long"),
+        ("~nobody-of-that-name/x", "The folder ~nobody-of-that-name/x cannot be opened"),
+        ("/" + "x" * 5_000, "cannot be opened: File name too long"),
     ],
 )
 def test_a_folder_that_cannot_be_used_is_said_in_a_sentence(value: str, said: str) -> None:

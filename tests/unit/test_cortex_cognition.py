@@ -4,16 +4,24 @@ from typing import Any
 
 import pytest
 
-from services.cortex.call import Material
-from services.cortex.cognition.evaluation import EvaluationResult, evaluate_by_steps, hold_to_facts
-from services.cortex.cognition.material import Finding, digest_of, fence, is_fleeting, quote
-from services.cortex.cognition.mode import Mode, find_mode, read_mode
-from services.cortex.cognition.perception import perceive
-from services.cortex.colleagues import Colleagues
-from services.cortex.draft import Draft, DraftStep, Frame, checker
-from services.cortex.plan import read_request, read_step
+from services.cortex.findings import (
+    EvaluationResult,
+    Finding,
+    correct_by_facts,
+    digest_of,
+    evaluate_by_steps,
+    fence,
+    is_changing,
+    quote,
+)
+from services.cortex.modes import Mode, find_mode, parse_mode
+from services.cortex.perception import perceive
+from services.cortex.plan_parser import request_of, step_of
+from services.cortex.planner import ModelPlan, ModelStep, PlanScope, find_plan_fault
 from shared.contracts import CognitiveContext, Task, TaskPriority
 from shared.errors import ActionError
+from shared.plans.agents import AgentPage
+from shared.plans.references import StepOutput
 from shared.tasks.actions import Action, collect_actions, register_action
 
 
@@ -59,8 +67,8 @@ def test_perception_of_odd_texts_is_quick(text: str) -> None:
 
 
 def test_modes_by_name() -> None:
-    assert read_mode("Cognitive ") is Mode.COGNITIVE
-    assert read_mode("auto") is None
+    assert parse_mode("Cognitive ") is Mode.COGNITIVE
+    assert parse_mode("auto") is None
     assert find_mode({"mode": "simple"}, "auto") is Mode.SIMPLE
     assert find_mode({"params": {"mode": "reasoning"}}, "auto") is Mode.REASONING
     assert find_mode({"params": "x"}, "cognitive") is Mode.COGNITIVE
@@ -84,11 +92,11 @@ def test_an_evaluation_that_contradicts_itself_is_not_complete() -> None:
 
 def test_an_evaluation_is_held_to_what_was_done() -> None:
     sure = EvaluationResult(is_complete=True, confidence=0.9)
-    assert hold_to_facts(sure, [finding(), finding("b", done=False, reason="broken")]) == sure
-    refuted = hold_to_facts(sure, [finding("b", done=False, reason="broken")])
+    assert correct_by_facts(sure, [finding(), finding("b", done=False, reason="broken")]) == sure
+    refuted = correct_by_facts(sure, [finding("b", done=False, reason="broken")])
     assert (refuted.is_complete, refuted.confidence, refuted.missing_aspects) == (False, 0.3, ("b: broken",))
     long = EvaluationResult(is_complete=False, confidence=0.1, missing_aspects=("x" * 9_000,) * 99)
-    assert [len(aspect) for aspect in hold_to_facts(long, [finding()]).missing_aspects] == [500] * 10
+    assert [len(aspect) for aspect in correct_by_facts(long, [finding()]).missing_aspects] == [500] * 10
 
 
 def test_without_a_model_the_steps_are_counted() -> None:
@@ -111,10 +119,10 @@ def test_calls_are_the_same_by_what_they_are_called_with() -> None:
         )
         == 4
     )
-    assert is_fleeting("get_weather")
-    assert is_fleeting("What time is it?")
-    assert not is_fleeting("find_sentiments")
-    assert not is_fleeting("measure_runtime")
+    assert is_changing("get_weather")
+    assert is_changing("What time is it?")
+    assert not is_changing("find_sentiments")
+    assert not is_changing("measure_runtime")
 
 
 def test_what_is_quoted_cannot_end_the_quotation() -> None:
@@ -134,37 +142,37 @@ class Own:
         return str(number)
 
 
-FRAME = Frame(
+SCOPE = PlanScope(
     agent="cortex",
     actions=collect_actions(Own()),
-    colleagues=Colleagues(offers={"scout": {"fetch_page": "Fetch"}}, descriptions={"scout": "Reads."}),
-    most_steps=3,
+    others={"scout": AgentPage(name="scout", actions={"fetch_page": "Fetch"}, at_work=True)},
+    max_steps=3,
 )
 
 
-def step(number: int = 1, **more: Any) -> DraftStep:
-    return DraftStep(step_number=number, description="do it", **more)
+def step(number: int = 1, **more: Any) -> ModelStep:
+    return ModelStep(step_number=number, description="do it", **more)
 
 
 @pytest.mark.parametrize(
     ("steps", "fault"),
     [
-        ((), "steps must have at least one step"),
-        ((step(), step(2), step(3), step(4)), "the most are 3"),
-        ((step(), step()), "must not share a step_number"),
+        ((), "the plan is empty: give at least one step"),
+        ((step(), step(2), step(3), step(4)), "the plan has 4 steps, and 3 are allowed"),
+        ((step(), step()), "the step_number '1' is taken"),
         ((step(0),), "step_number must be at least 1"),
-        ((step(dependencies=(1,)),), "must not name the step itself"),
-        ((step(dependencies=(9,)),), "depends on 9, which is not in the plan"),
+        ((step(dependencies=(1,)),), "in a circle: 1, 1"),
+        ((step(dependencies=(9,)),), "depends on '9', which is no step of the plan"),
         ((step(dependencies=(2,)), step(2, dependencies=(1,))), "in a circle"),
         ((step(assignee="Nobody"),), "there is no agent 'nobody'; there are cortex, scout"),
         ((step(assignee="scout", action="dance"),), "scout has no action 'dance'; it has fetch_page"),
-        ((step(action="dance"),), "you have no action 'dance' that can be a step; you have add"),
+        ((step(action="dance"),), "cortex has no action 'dance'; it has add"),
         ((step(action="add", params={"number": "x"}),), "params of add: Expected `int`"),
         ((step(params={"number": "${3}"}),), "it refers to ${3}, which is not among its dependencies"),
     ],
 )
-def test_a_draft_that_is_no_plan_is_told_why(steps: tuple[DraftStep, ...], fault: str) -> None:
-    assert fault in (checker("t", FRAME)(Draft(steps=steps)) or "")
+def test_a_draft_that_is_no_plan_is_told_why(steps: tuple[ModelStep, ...], fault: str) -> None:
+    assert fault in (find_plan_fault(ModelPlan(steps=steps), SCOPE) or "")
 
 
 def test_a_draft_that_is_a_plan_passes() -> None:
@@ -173,21 +181,21 @@ def test_a_draft_that_is_a_plan_passes() -> None:
         step(2, action="add", params={"number": 3}, dependencies=(1,)),
         step(3, action="add", params={"number": "${2}"}, dependencies=(2,)),
     )
-    assert checker("t", FRAME)(Draft(steps=steps)) is None
+    assert find_plan_fault(ModelPlan(steps=steps), SCOPE) is None
 
 
 def test_requests_and_steps_as_data() -> None:
     task = Task(task_id="t", text="x", assignee="cortex", requester="nexus", priority=TaskPriority.HIGH)
-    request = read_request({"task_description": "Do it"}, task)
+    request = request_of({"task_description": "Do it"}, task)
     assert (request.task_id, request.requester, request.priority) == ("t", "nexus", TaskPriority.HIGH)
     with pytest.raises(ActionError, match="A request has a task_description"):
-        read_request({"task_description": " "}, task)
-    made, inputs = read_step({"action": "x"}, {"2": "text", "3": {"output": "y", "output_paths": ["/z"]}})
+        request_of({"task_description": " "}, task)
+    made, inputs = step_of({"action": "x"}, {"2": "text", "3": {"output": "y", "output_paths": ["/z"]}})
     assert made.step_number == 1
-    assert inputs == {2: Material(output="text"), 3: Material(output="y", output_paths=("/z",))}
+    assert inputs == {2: StepOutput(output="text"), 3: StepOutput(output="y", output_paths=("/z",))}
     for step_, context in (({}, {}), ({"action": "x"}, {"two": "x"}), ({"action": "x"}, {"2": 5})):
         with pytest.raises(ActionError, match="This is not a step"):
-            read_step(step_, context)
+            step_of(step_, context)
 
 
 def test_a_context_moves_on_without_changing() -> None:
@@ -198,4 +206,4 @@ def test_a_context_moves_on_without_changing() -> None:
         "planning",
         "cognitive",
     )
-    assert isinstance(FRAME.actions["add"], Action)
+    assert isinstance(SCOPE.actions["add"], Action)

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-from services.cortex.execution import StepResult, StepStatus, execute_plan
-from services.cortex.plan import make_plan, read_plan
-from services.cortex.report import compose_report, save_report, summarise
+from services.cortex.plan_actions import format_report, summarise_results
+from services.cortex.plan_execution import StepResult, StepStatus, execute_plan
+from services.cortex.plan_parser import parse_plan, plan_of
 from shared.contracts import TaskStep
 from shared.errors import ActionError, Conflict
 from shared.tasks.actions import Outcome
@@ -39,7 +38,7 @@ class Worker:
 
 async def test_each_step_begins_when_what_it_waits_for_is_done() -> None:
     worker = Worker(seconds=0.01)
-    results = await execute_plan(make_plan(DIAMOND), worker)
+    results = await execute_plan(parse_plan(DIAMOND), worker)
     assert [result.step_number for result in results] == [1, 2, 3, 4, 5]
     assert all(result.status is StepStatus.COMPLETED for result in results)
     assert results[3].output == "d after [2, 3]"
@@ -52,13 +51,13 @@ async def test_each_step_begins_when_what_it_waits_for_is_done() -> None:
 
 async def test_no_more_steps_are_at_work_than_allowed() -> None:
     worker = Worker(seconds=0.005)
-    await execute_plan(make_plan("\n".join(f"- step {n}" for n in range(9))), worker, at_once=3)
+    await execute_plan(parse_plan("\n".join(f"- step {n}" for n in range(9))), worker, max_parallel=3)
     assert worker.most_at_work == 3
 
 
 async def test_what_depends_on_a_failed_step_is_skipped_and_the_rest_done() -> None:
     worker = Worker(failing={"b": ActionError("The disk is full", "Make room")})
-    plan = make_plan(DIAMOND + "\n- f (after 4)")
+    plan = parse_plan(DIAMOND + "\n- f (after 4)")
     results = {result.action: result for result in await execute_plan(plan, worker)}
     assert {name: result.status.value for name, result in results.items()} == {
         "a": "completed",
@@ -75,7 +74,7 @@ async def test_what_depends_on_a_failed_step_is_skipped_and_the_rest_done() -> N
 
 
 async def test_an_unforeseen_error_fails_its_step_alone() -> None:
-    results = await execute_plan(make_plan("- a\n- b"), Worker(failing={"a": ValueError()}))
+    results = await execute_plan(parse_plan("- a\n- b"), Worker(failing={"a": ValueError()}))
     assert [(result.status.value, result.reason) for result in results] == [
         ("failed", "ValueError"),
         ("completed", ""),
@@ -85,13 +84,13 @@ async def test_an_unforeseen_error_fails_its_step_alone() -> None:
 async def test_a_lost_claim_ends_the_plan() -> None:
     worker = Worker(failing={"a": Conflict("taken over")}, seconds=0.01)
     with pytest.raises(Conflict):
-        await execute_plan(make_plan("- a\n- b\n- c (after 1)\n- d (after 2)"), worker)
+        await execute_plan(parse_plan("- a\n- b\n- c (after 1)\n- d (after 2)"), worker)
     assert "+d" not in worker.events
 
 
 async def test_cancelling_ends_the_steps_at_work() -> None:
     worker = Worker(seconds=30)
-    running = asyncio.create_task(execute_plan(make_plan("- a\n- b"), worker))
+    running = asyncio.create_task(execute_plan(parse_plan("- a\n- b"), worker))
     await asyncio.sleep(0.05)
     assert worker.at_work == 2
     running.cancel()
@@ -107,19 +106,17 @@ def test_a_circle_is_refused_by_name() -> None:
         {"step_number": 3, "action": "c", "dependencies": [2]},
     ]
     with pytest.raises(ActionError, match=r"2 \('b'\) waits for 3 \('c'\)"):
-        read_plan({"steps": steps}, "t1", "cortex")
+        plan_of({"steps": steps}, "t1", "cortex")
 
 
-async def test_the_report_tells_of_every_step(tmp_path: Path) -> None:
-    plan = make_plan("a; b; c")
+async def test_the_report_tells_of_every_step() -> None:
+    plan = parse_plan("a; b; c")
     results = await execute_plan(plan, Worker(failing={"b": ActionError("No such page", "Try another")}))
-    assert summarise(results) == (
+    assert summarise_results(results) == (
         "1 of 3 steps completed; step 2 ('b') failed: No such page. Try another; "
         "step 3 ('c') skipped: step 2 failed"
     )
-    path = save_report(compose_report(plan, results), tmp_path / "outputs", "t1")
-    text = path.read_text()
-    assert path.name == "execution-t1.md"
+    text = format_report(plan, results)
     for words in (
         "## 1. a",
         "a after []",

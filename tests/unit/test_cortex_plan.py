@@ -2,18 +2,18 @@
 
 import pytest
 
-from services.cortex.call import Call, Material, fill_params, find_call, read_call
-from services.cortex.options import read_options
-from services.cortex.order import group_steps
-from services.cortex.plan import make_plan, read_plan
+from services.cortex.__main__ import read_options
+from services.cortex.plan_parser import Call, find_call, parse_call, parse_plan, plan_of
 from shared.contracts import TaskPlan, TaskPriority, TaskRequest, TaskStep
 from shared.errors import ActionError, ConfigError
+from shared.plans.order import group_steps
+from shared.plans.references import StepOutput, fill_references
 
 OWN = ("run_script", "generate_plan")
 
 
 def shape(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    return [(step.action, step.dependencies) for step in make_plan(text).steps]
+    return [(step.action, step.dependencies) for step in parse_plan(text).steps]
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def test_requests_and_complexity() -> None:
         task_description="one; two; three",
         priority=TaskPriority.HIGH,
     )
-    plan = make_plan(request)
+    plan = parse_plan(request)
     assert (plan.task_id, plan.agent, len(plan.steps), plan.overall_complexity) == (
         "t1",
         "cortex",
         3,
         "medium",
     )
-    assert make_plan("one").overall_complexity == "low"
-    assert make_plan(";".join("abcdef")).overall_complexity == "high"
+    assert parse_plan("one").overall_complexity == "low"
+    assert parse_plan(";".join("abcdef")).overall_complexity == "high"
     named = TaskRequest(
         task_id="t2",
         requester="nexus",
@@ -94,12 +94,12 @@ def test_requests_and_complexity() -> None:
         priority=TaskPriority.LOW,
         context={"assignee": "scout", "action": "read_page", "params": {"url": "https://example.org"}},
     )
-    (step,) = make_plan(named).steps
+    (step,) = parse_plan(named).steps
     assert step.context["action"] == "read_page"
 
 
 def test_steps_written_as_calls_can_be_executed() -> None:
-    plan = make_plan(
+    plan = parse_plan(
         'frontier.find_papers topic="graph memory" max_results=3; think about it', own_actions=OWN
     )
     assert plan.steps[0].context == {
@@ -112,10 +112,10 @@ def test_steps_written_as_calls_can_be_executed() -> None:
 
 
 def test_calls() -> None:
-    assert read_call('run_script path=/x/y.py args=\'["a", "b c"]\'', "cortex", OWN) == Call(
+    assert parse_call('run_script path=/x/y.py args=\'["a", "b c"]\'', "cortex", OWN) == Call(
         assignee="cortex", action="run_script", params={"path": "/x/y.py", "args": ["a", "b c"]}
     )
-    assert read_call("scout.read_page url=https://example.org/?a=b", "cortex", OWN) == Call(
+    assert parse_call("scout.read_page url=https://example.org/?a=b", "cortex", OWN) == Call(
         assignee="scout", action="read_page", params={"url": "https://example.org/?a=b"}
     )
     for prose in (
@@ -125,7 +125,7 @@ def test_calls() -> None:
         "Look at it",
         "find_papers topic=x",
     ):
-        assert read_call(prose, "cortex", OWN) is None, prose
+        assert parse_call(prose, "cortex", OWN) is None, prose
 
 
 def test_a_step_that_names_nothing_is_no_call() -> None:
@@ -137,26 +137,26 @@ def test_a_step_that_names_nothing_is_no_call() -> None:
 
 
 def test_params_can_refer_to_earlier_steps() -> None:
-    inputs = {1: Material(output="found", output_paths=("/a", "/b")), 2: Material()}
-    assert fill_params({"a": ["${1} it", 3], "b": "${1.path}", "c": "${x}"}, inputs) == {
+    inputs = {1: StepOutput(output="found", output_paths=("/a", "/b")), 2: StepOutput()}
+    assert fill_references({"a": ["${1} it", 3], "b": "${1.path}", "c": "${x}"}, inputs) == {
         "a": ["found it", 3],
         "b": "/a",
         "c": "${x}",
     }
     with pytest.raises(ActionError, match="does not depend on"):
-        fill_params("${3}", inputs)
+        fill_references("${3}", inputs)
     with pytest.raises(ActionError, match="left none"):
-        fill_params("${2.path}", inputs)
+        fill_references("${2.path}", inputs)
 
 
 def test_groups_are_what_can_be_done_at_once() -> None:
-    plan = make_plan("- a\n- b\n- c (after 1)\n- d (after 1 and 2)\n- e (after 3, 4)")
+    plan = parse_plan("- a\n- b\n- c (after 1)\n- d (after 1 and 2)\n- e (after 3, 4)")
     assert group_steps(plan.steps) == ((1, 2), (3, 4), (5,))
 
 
 def test_circles_are_refused_by_name() -> None:
     with pytest.raises(ActionError) as caught:
-        make_plan("1. dig (after 3)\n2. fill\n3. plant (after 2)\n4. water")
+        parse_plan("1. dig (after 3)\n2. fill\n3. plant (after 2)\n4. water")
     text = str(caught.value)
     assert "can never be done" in text
     assert "1 ('dig') waits for 3 ('plant')" in text
@@ -175,7 +175,7 @@ def test_circles_are_refused_by_name() -> None:
 )
 def test_texts_that_make_no_plan(text: str, words: str) -> None:
     with pytest.raises(ActionError, match=words):
-        make_plan(text)
+        parse_plan(text)
 
 
 def test_options_are_checked() -> None:
@@ -186,9 +186,9 @@ def test_options_are_checked() -> None:
 
 def test_plans_as_data() -> None:
     values = {"steps": [{"step_number": 1, "action": "look"}]}
-    plan = read_plan(values, "t1", "cortex")
+    plan = plan_of(values, "t1", "cortex")
     assert plan.steps == (TaskStep(step_number=1, action="look"),)
-    assert read_plan(plan.to_dict(), "t2", "cortex").task_id == "t1"
+    assert plan_of(plan.to_dict(), "t2", "cortex").task_id == "t1"
     for broken in (
         {},
         {"steps": []},
@@ -198,5 +198,5 @@ def test_plans_as_data() -> None:
         None,
     ):
         with pytest.raises(ActionError, match="This is not a plan"):
-            read_plan(broken, "t1", "cortex")
+            plan_of(broken, "t1", "cortex")
     assert isinstance(plan, TaskPlan)

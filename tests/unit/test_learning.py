@@ -3,17 +3,17 @@
 import pytest
 
 from services.conductor.learning import ENOUGH, MetaLearner, record_name, score
-from services.conductor.yellow_pages import Page
 from shared.contracts import Experience, Goal, GoalTask, TaskResult, TaskStatus
 from shared.contracts.learning import RECENT, kind_of
+from shared.plans.agents import AgentPage
 
 AT = "2026-01-02T03:04:05+00:00"
 GOAL = Goal(goal_id="g", text="x", requester="user", submitted_at=AT, playbook="checkup")
 SCHEMAS = {"read": {"properties": {"path": {"type": "string"}}}}
 
 
-def page(name: str, **schemas: object) -> Page:
-    return Page(name=name, actions={"read": "Reads"}, schemas=schemas or SCHEMAS, at_work=True)  # type: ignore[arg-type]
+def page(name: str, **schemas: object) -> AgentPage:
+    return AgentPage(name=name, actions={"read": "Reads"}, schemas=schemas or SCHEMAS, at_work=True)  # type: ignore[arg-type]
 
 
 def task(number: int = 1, assignee: str = "scout", action: str = "read") -> GoalTask:
@@ -141,7 +141,7 @@ def test_a_task_goes_to_nobody_who_lacks_the_action_or_its_parameters_or_is_the_
         "conductor": page("conductor"),
     }
     assert known.route([task()], pages)[0].assignee == "scout"
-    pages["specialist-x"] = Page(name="specialist-x")
+    pages["specialist-x"] = AgentPage(name="specialist-x")
     assert known.route([task()], pages)[0].assignee == "scout"
     assert known.route([task(action="")], pages)[0].assignee == "scout"
 

@@ -7,8 +7,9 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from services.conductor.checkup_report import compose_checkup
 from services.conductor.markdown import code, escape, prose
-from services.conductor.report import compose_checkup, compose_plain, headline
+from services.conductor.report import compose_plain, headline
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -164,7 +165,7 @@ def test_a_whole_report() -> None:
         "(`tests/test_a.py:5`), and 1 more.",
         "- Findings: 2 in all, the worst: shell=True \\| `x` (`src/a.py:12`); Pickle (`src/a.py:3`).",
         "- Drift: a imports b (`src/a.py:1`).",
-        "- Do first: mend the failing tests, `tests/test_a.py::test_x[a|b]` first.",
+        "- Do first: fix the failing tests, `tests/test_a.py::test_x[a|b]` first.",
         "- Boils water. (`README.md:3`)",
         "- 42 files; lines: Python 1,200, Shell 3 (counted)",
         "- `make test`: Run the tests (`Makefile:2`)",
@@ -269,7 +270,7 @@ def test_the_state_of_the_tests(run: dict[str, Any], state: str) -> None:
     [
         (
             {"inspection": Inspection(findings=(finding(tool="secrets", rule="AWS"),), total=1)},
-            "revoke the secret at `src/a.py:12` and take it out, also of the history.",
+            "revoke the secret at `src/a.py:12` and remove it, from the history too.",
         ),
         (
             {"tests": TestRun(passed=1, failed=0, errors=0, exit_code=0)},

@@ -1,6 +1,5 @@
 """``mailroom reminders``: set, list and end reminders, which nexus keeps."""
 
-from datetime import datetime
 from typing import Any
 
 import click
@@ -68,7 +67,9 @@ def list_reminders(everything: bool, as_json: bool) -> None:
     console = open_console()
     zone = read_zone(settings.load().time_zone)
     for each in shown:
-        state = f"{STATES[each.status]} {format_moment(_due(each), zone)}{_format_repeat(each)}"
+        state = (
+            f"{STATES[each.status]} {format_moment(parse_timestamp(each.due_at), zone)}{_format_repeat(each)}"
+        )
         text = f"{each.reminder_id}  {clean(each.text)}\n    {state}"
         print_block(text, console, hang=4, lead=len(each.reminder_id), style="bold")
     click.echo("\nmailroom reminders done|snooze|cancel ID")
@@ -77,10 +78,6 @@ def list_reminders(everything: bool, as_json: bool) -> None:
 def _format_repeat(reminder: Reminder) -> str:
     every = reminder.repeats.replace("mon,tue,wed,thu,fri,sat,sun", "day")
     return f", then every {every}" if every and reminder.status is not ReminderStatus.CANCELLED else ""
-
-
-def _due(reminder: Reminder) -> datetime:
-    return parse_timestamp(reminder.due_at)
 
 
 async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:

@@ -1,0 +1,132 @@
+"""The summary of a check-up: what a maintainer needs to know first."""
+
+from collections.abc import Mapping
+
+from services.conductor.markdown import (
+    brief,
+    cite,
+    code,
+    count,
+    count_broken,
+    escape,
+    place,
+    prose,
+    severities,
+    short,
+)
+from shared.contracts import Inspection, RepositoryReading, TestRun
+
+
+def summarise(
+    name: str,
+    reading: RepositoryReading | None,
+    tests: TestRun | None,
+    inspection: Inspection | None,
+    why: Mapping[str, str],
+) -> list[str]:
+    """The lines at the top: tests, findings, drift, and what to do first."""
+    state = _state_of_tests(tests, why["tests"])
+    counts = severities(inspection.findings) if inspection else {}
+    found = "the code could not be inspected"
+    if inspection:
+        worse = {severity: number for severity, number in counts.items() if severity != "low"}
+        # what was counted but not listed is no worse than the last that was
+        more = inspection.findings[-1].severity if inspection.total > len(inspection.findings) > 0 else ""
+        listed = " and ".join(
+            f"{'at least ' * (kind == more)}{number} {kind}" for kind, number in worse.items()
+        )
+        noun = "finding" if sum(worse.values()) == 1 else "findings"
+        found = f"{listed} {noun}" if worse else "no finding of high or medium severity"
+    broken = [rule for rule in inspection.drift if rule.violations] if inspection else []
+    drift = (
+        f"; {len(broken)} of {count(len(inspection.drift), 'import rule')} broken"
+        if inspection and broken
+        else ""
+    )
+    rows = [
+        f"**{escape(name)}: {state[0].lower()}{state[1:]}; {found}{drift}.**",
+        "",
+        f"- Tests: {_first_failure(tests) or _counted(tests) or f'{state}.'}",
+    ]
+    if inspection:
+        worst = "; ".join(brief(finding) for finding in inspection.findings[:2] if finding.severity != "low")
+        rows.append(f"- Findings: {inspection.total:,} in all{f', the worst: {worst}' if worst else ''}.")
+    else:
+        rows.append(f"- Findings: not known, {prose(why['inspection'])}.")
+    if inspection:
+        first = next((rule.violations[0] for rule in broken), None)
+        rows.append(f"- Drift: {brief(first) if first else prose(_kept(inspection))}.")
+    rows.append(f"- Do first: {_advice(reading, tests, inspection)}")
+    return rows
+
+
+def _state_of_tests(tests: TestRun | None, why: str) -> str:
+    if tests is None:
+        return f"The tests were not run ({prose(why)})"
+    broken, every = count_broken(tests), max(tests.passed, 0) + count_broken(tests)
+    if tests.timed_out:
+        return "The tests did not end in time"
+    if tests.passed < 0 or (not every and tests.problem):
+        reason = (
+            prose(tests.problem.rstrip(".")) if tests.problem else f"exit code {tests.exit_code}, no counts"
+        )
+        return f"The tests say nothing ({reason})"
+    if broken:
+        return f"{broken:,} of {count(every, 'test')} {'fails' if broken == 1 else 'fail'}"
+    if tests.exit_code:
+        return f"No test fails, but the run ended with exit code {tests.exit_code}"
+    if every == 1:
+        return "The one test passes"
+    return f"All {count(every, 'test')} pass" if every else "There are no tests to run"
+
+
+def _first_failure(tests: TestRun | None) -> str:
+    if tests is None or not tests.failures:
+        return ""
+    first = tests.failures[0]
+    more = f", and {len(tests.failures) - 1:,} more" if len(tests.failures) > 1 else ""
+    return f"{code(first.test)} fails: {prose(short(first.message))} ({place(first.source)}){more}."
+
+
+def _counted(tests: TestRun | None) -> str:
+    if tests is None or tests.passed <= 0 or tests.timed_out:
+        return ""
+    counts = f"{tests.passed:,} passed, {max(tests.skipped, 0):,} skipped"
+    return f"{counts} in {tests.seconds:.1f} s by {code(tests.command)}."
+
+
+def _kept(inspection: Inspection) -> str:
+    if inspection.drift:
+        number = len(inspection.drift)
+        return (
+            f"all {number} stated import rules are kept"
+            if number > 1
+            else "the one stated import rule is kept"
+        )
+    return inspection.drift_note.rstrip(".") or "no rule was checked"
+
+
+def _advice(reading: RepositoryReading | None, tests: TestRun | None, inspection: Inspection | None) -> str:
+    findings = inspection.findings if inspection else ()
+    secret = next(
+        (finding for finding in findings if finding.tool == "secrets" and finding.severity == "high"), None
+    )
+    high = next((finding for finding in findings if finding.severity == "high"), None)
+    if secret:
+        return f"revoke the secret at {place(secret.source)} and remove it, from the history too."
+    if tests and count_broken(tests):
+        return f"fix the failing tests{f', {code(tests.failures[0].test)} first' if tests.failures else ''}."
+    if high:
+        return f"look at {place(high.source)}: {prose(short(high.message))}."
+    broken = next((rule for rule in inspection.drift if rule.violations), None) if inspection else None
+    if broken:
+        return f"decide whether the code or the rule is right at {place(broken.violations[0].source)}."
+    if tests is None or tests.passed < 0:
+        return "make the tests run: nothing else tells whether a change is right."
+    if reading and reading.questions:
+        return f"answer the first open question: {cite(reading.questions[0])}"
+    return (
+        f"look at {place(findings[0].source)}: {prose(short(findings[0].message))}."
+        if findings
+        else "nothing."
+    )

@@ -1,0 +1,200 @@
+"""Plans goals without a model, by the context or the nearest playbook; knows which agents there are."""
+
+import asyncio
+import contextlib
+import operator
+import shlex
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from services.conductor.playbook import Playbook, fill_parameters, load_counterexamples, tasks_of, variants
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.records import read_presence
+from shared.contracts import Goal, GoalTask
+from shared.contracts.base import require_name
+from shared.errors import ActionError, BusError, BusUnavailable, ConfigError
+from shared.memory import Memory
+from shared.messaging.directory import Directory
+from shared.plans.agents import AgentPage, pages_of
+from shared.settings import Settings
+from shared.tasks.profile import load_profile
+from shared.tasks.specialists import PREFIX, read_specialists
+
+NEAR_ENOUGH = 0.72
+"""Cosine similarity from which a playbook's example counts as the same request, provided that no
+counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_planning.py: rephrasings
+lie above .73, requests for something else below .70 or nearer to a counterexample."""
+DESK, NOBODY = "desk", "nobody"
+"""Who does what the counterexamples ask for: the front desk (nexus), or no agent."""
+NAMED = "named action"
+"""The ``playbook`` of a goal whose context names the assignee and the action."""
+EMBED_TIMEOUT = 30.0
+"""Seconds for which a goal waits for an unavailable memory daemon: one that was killed is back by then."""
+EMBED_RETRY = 0.5
+"""Seconds between two tries meanwhile."""
+NO_TASKS = frozenset({subjects.CONDUCTOR, subjects.USER, subjects.ADMIN})
+"""Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
+SERVICES = Path(__file__).resolve().parent.parent
+
+
+class NoPlaybook(ActionError):
+    """No playbook is near enough to the text, or memory cannot compare them; a model may still plan the goal.
+
+    The message says what can be done without a model.
+    """
+
+
+class Planner:
+    """Chooses playbooks by example, in the embedding space of the memory daemon."""
+
+    def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory) -> None:
+        self._playbooks = playbooks
+        self._memory = memory
+        self._examples: list[tuple[Playbook | str, list[float]]] = []
+
+    async def plan(self, goal: Goal) -> Goal:
+        """``goal`` with its tasks; raises ActionError if it cannot be planned.
+
+        That is NoPlaybook if a model might still plan it.
+        """
+        named = goal.context
+        if named.get("action") or named.get("assignee"):
+            return msgspec.structs.replace(goal, playbook=NAMED, tasks=(_named_task(goal),))
+        playbook = await self._choose(goal)
+        values = fill_parameters(playbook, goal.text, goal.context)
+        tasks = tasks_of(playbook, goal.goal_id, values)
+        return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
+
+    async def _choose(self, goal: Goal) -> Playbook:
+        name = goal.context.get("playbook")
+        if name is None:
+            return await self._nearest(goal.text)
+        if str(name) not in self._playbooks:
+            raise ActionError(
+                f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}"
+            )
+        return self._playbooks[str(name)]
+
+    async def _nearest(self, text: str) -> Playbook:
+        if not self._examples:
+            self._examples = await self._embed_examples()
+        asked = variants(text[:2_000], self._playbooks)
+        vectors = await self._embed([sentence for sentence, _ in asked])
+        score, nearest = max(
+            (
+                (sum(map(operator.mul, vector, example)), book)
+                for vector, (_, only) in zip(vectors, asked, strict=True)
+                for book, example in self._examples
+                if only is None or isinstance(book, str) or book is only
+            ),
+            key=lambda pair: pair[0],
+        )
+        if nearest == DESK and score >= NEAR_ENOUGH:
+            asked_so = shlex.quote(" ".join(text[:2_000].split()))
+            raise NoPlaybook(
+                "Reminders and the weather are the front desk's", f"Ask it with: mailroom ask {asked_so}"
+            )
+        if isinstance(nearest, str) or score < NEAR_ENOUGH:
+            raise NoPlaybook(self._format_offers())
+        return nearest
+
+    async def _embed_examples(self) -> list[tuple[Playbook | str, list[float]]]:
+        against = load_counterexamples()
+        pairs: list[tuple[Playbook | str, str]] = [
+            (book, example) for book in self._playbooks.values() for example in book.examples
+        ]
+        pairs += [(DESK, sentence) for sentence in against.desk]
+        pairs += [(NOBODY, sentence) for sentence in against.nobody]
+        vectors = await self._embed([sentence for _, sentence in pairs])
+        return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
+
+    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        deadline = time.monotonic() + EMBED_TIMEOUT
+        while True:
+            try:
+                return await self._memory.embed(*texts)
+            except BusError as error:
+                if not isinstance(error, BusUnavailable) or time.monotonic() > deadline:
+                    raise NoPlaybook(error.cause, error.cure) from None
+            await asyncio.sleep(EMBED_RETRY)
+
+    def _format_offers(self) -> str:
+        offers = "\n".join(
+            f"- {book.description} For example: “{book.examples[0]}”" for book in self._playbooks.values()
+        )
+        return (
+            "No model is configured, and none of the playbooks is near enough to what was asked. "
+            f"Without a model the office can:\n{offers}\n"
+            "An action of an agent can also be named: context assignee=engineer action=git_log. "
+            "Answers to open questions need a model: set MAILROOM_BRAIN, such as openai:MODEL"
+        )
+
+
+def _named_task(goal: Goal) -> GoalTask:
+    """The one task of a goal whose context names the assignee and the action."""
+    context = goal.context
+    try:
+        assignee = str(context.get("assignee", "")).strip().lower()
+        require_name("assignee", assignee)
+    except ValueError as error:
+        raise ActionError(f"The context names an action, but {error}", "Add assignee=AGENT") from None
+    params = context.get("params", {})
+    if not isinstance(params, dict):
+        raise ActionError("params in the context must be an object", 'Such as {"repo": "/path"}')
+    rest = {key: value for key, value in context.items() if key not in ("assignee", "action", "params")}
+    return GoalTask(
+        name="task",
+        task_id=f"{goal.goal_id}-task-1",
+        text=goal.text,
+        assignee=assignee,
+        action=str(context.get("action", "")),
+        params={**rest, **params},
+    )
+
+
+class Roster:
+    """The agents by name: those at work, and those with a profile on this machine."""
+
+    def __init__(self, directory: Directory, bus: Bus, settings: Settings) -> None:
+        self._directory = directory
+        self._bus = bus
+        self._settings = settings
+        self._known: set[str] = set()
+
+    async def require(self, names: Iterable[str]) -> None:
+        """Raise ActionError, which lists the agents, if one of the names is no agent's.
+
+        An agent at work counts wherever its profile lies. One with a profile here counts while it is down
+        too, since its tasks wait for it.
+        """
+        for name in set(names) - self._known:
+            if await read_presence(self._bus, name) is None and name not in (known := await self._names()):
+                raise ActionError(f"There is no agent {name!r}", f"There are {', '.join(sorted(known))}")
+            if not name.startswith(PREFIX):
+                # A specialist may be retired tomorrow.
+                self._known.add(name)
+
+    async def pages(self) -> dict[str, AgentPage]:
+        """Every agent by name, with its actions if it is at work."""
+        return pages_of(await self._directory.read(), await self._names())
+
+    async def skills_of(self, name: str) -> set[str]:
+        """The skills of an agent at work; none if it is not."""
+        present = (await self._directory.read()).get(name)
+        return set(present.skills) if present else set()
+
+    async def _names(self) -> set[str]:
+        return await asyncio.to_thread(_read_names, self._settings)
+
+
+def _read_names(settings: Settings) -> set[str]:
+    names = set()
+    for folder in filter(None, (SERVICES, settings.agents_dir)):
+        for path in folder.glob("*/profile.yaml"):
+            with contextlib.suppress(ConfigError):
+                names.add(load_profile(path).name)
+    return names | set(read_specialists(settings)[0])

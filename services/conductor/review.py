@@ -1,0 +1,86 @@
+"""The critic's review of a goal: what it is asked, what it says, and what the goal becomes by that."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from services.conductor.state_machine import REVIEW, all_ended, skip_blocked
+from shared import subjects
+from shared.contracts import Goal, Task, TaskResult, TaskStatus, Verdict
+
+MAX_REVIEWS = 3
+"""How often the critic is asked about one goal; its last verdict is reported and not acted upon."""
+
+
+def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = False) -> Task:
+    """The task that asks the critic whether the results hold; ``with_goal`` passes the goal's text too."""
+    params = {"results": dict(results), "repo": str(goal.parameters.get("repo", ""))}
+    if with_goal:
+        params["goal"] = goal.text
+    return Task(
+        task_id=goal.review_task_id,
+        parent_goal_id=goal.goal_id,
+        goal_id=goal.goal_id,
+        text=f"Review what came of: {goal.text[:500]}",
+        assignee=subjects.CRITIC,
+        requester=subjects.CONDUCTOR,
+        priority=goal.priority,
+        context={"action": REVIEW, "params": params},
+        deadline=goal.deadline,
+    )
+
+
+def read_verdict(result: TaskResult) -> Verdict | str:
+    """The critic's verdict, or why there is none."""
+    verdict = result.metadata.get("verdict")
+    if result.status is not TaskStatus.COMPLETED or not verdict:
+        return result.error_message or "the critic gave no verdict"
+    try:
+        return Verdict.from_dict(verdict)
+    except ValueError as error:
+        return f"the critic's verdict cannot be read: {error}"
+
+
+def apply_verdict(goal: Goal, verdict: Verdict) -> Goal:
+    """``goal`` after a review: with tasks to be done again, or with all of them ended.
+
+    They stay ended if the critic approves, if it was asked for the last time, and if nothing it names can be
+    done again.
+    """
+    if not verdict.approved and goal.reviews < MAX_REVIEWS:
+        again = send_back(goal, verdict)
+        if not all_ended(again):
+            return again
+    reason = goal.reason if verdict.approved else f"the review did not approve: {'; '.join(verdict.reasons)}"
+    return msgspec.structs.replace(goal, verdict=verdict.to_dict(), reason=reason[:2_000])
+
+
+def send_back(goal: Goal, verdict: Verdict) -> Goal:
+    """``goal`` with the tasks that the critic named, and those that build on them, to be done again."""
+    again = set(verdict.redo)
+    for task in goal.tasks:
+        if again & set(task.depends_on):
+            again.add(task.name)
+    attempt = goal.reviews + 1
+    tasks = [
+        msgspec.structs.replace(
+            task,
+            task_id=f"{goal.goal_id}-{task.name}-{attempt}",
+            status=TaskStatus.PENDING,
+            issued=False,
+            started_at="",
+            ended_at="",
+            summary="",
+        )
+        if task.name in again
+        else task
+        for task in goal.tasks
+    ]
+    return msgspec.structs.replace(
+        goal,
+        tasks=skip_blocked(tasks),
+        status=TaskStatus.IN_PROGRESS,
+        verdict=verdict.to_dict(),
+        review_task_id="",
+    )

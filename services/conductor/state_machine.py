@@ -1,0 +1,243 @@
+"""The states of a goal: pure functions from a goal and what happened to it, to the goal as it is next."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared import subjects
+from shared.contracts import (
+    Goal,
+    GoalTask,
+    OfficeState,
+    Task,
+    TaskResult,
+    TaskStatus,
+    generate_iso_timestamp,
+)
+
+MAX_REPAIRS = 2
+"""How often another plan is asked for after the first; a failure after that is reported."""
+
+ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
+    OfficeState.IDLE: frozenset({OfficeState.PLANNING, OfficeState.EXECUTING}),
+    OfficeState.PLANNING: frozenset(
+        {OfficeState.PLANNING, OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.IDLE}
+    ),
+    OfficeState.EXECUTING: frozenset(
+        {OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.PLANNING, OfficeState.IDLE}
+    ),
+    OfficeState.REVIEW: frozenset(
+        {OfficeState.REVIEW, OfficeState.IDLE, OfficeState.PLANNING, OfficeState.EXECUTING}
+    ),
+}
+"""Which state may follow which; a goal may end (IDLE) at any time. A state is recorded again while a model is
+asked."""
+
+REVIEW = "review"
+"""The name of the review among a goal's results."""
+BRAIN = "brain"
+"""The ``playbook`` of a goal that a model planned."""
+PLAN, REPAIR, ANSWER = "plan", "repair", "answer"
+"""What a model can be asked for about a goal, its ``thinking``: a plan, another plan, an answer."""
+
+
+def state_of(goal: Goal) -> OfficeState:
+    """The state of a goal, which follows from the goal alone."""
+    if goal.status.final:
+        return OfficeState.IDLE
+    if not goal.tasks or goal.thinking == REPAIR:
+        return OfficeState.PLANNING
+    return OfficeState.REVIEW if goal.status is TaskStatus.REVIEW else OfficeState.EXECUTING
+
+
+def record_result(goal: Goal, result: TaskResult) -> Goal:
+    """``goal`` after one of its tasks ended; the same object if the result changes nothing.
+
+    Only the assignee's result counts, since any agent may send one to the conductor.
+    """
+    if not result.status.final:
+        return goal
+    now = generate_iso_timestamp()
+    changed = False
+    tasks = []
+    for task in goal.tasks:
+        if (task.task_id, task.assignee) == (result.task_id, result.sender) and not task.status.final:
+            summary = (result.error_message or result.output).strip().partition("\n")[0][:200]
+            task = msgspec.structs.replace(task, status=result.status, ended_at=now, summary=summary)
+            changed = True
+        tasks.append(task)
+    return msgspec.structs.replace(goal, tasks=skip_blocked(tasks)) if changed else goal
+
+
+def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
+    """``tasks``, those cancelled whose dependencies did not complete, and those that depend on them."""
+    lost: dict[str, str] = {}
+    result = []
+    for task in tasks:
+        blocker = next((name for name in task.depends_on if name in lost), None)
+        if blocker is not None and not task.status.final:
+            task = msgspec.structs.replace(
+                task,
+                status=TaskStatus.CANCELLED,
+                ended_at=generate_iso_timestamp(),
+                summary=f"skipped: it needs {blocker!r}, which {lost[blocker]}",
+            )
+        if task.status.final and task.status is not TaskStatus.COMPLETED:
+            lost[task.name] = f"ended as {task.status}"
+        result.append(task)
+    return tuple(result)
+
+
+def ready_tasks(goal: Goal) -> list[GoalTask]:
+    """Tasks that can be assigned now: not yet issued, and all they depend on is completed."""
+    done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
+    return [
+        task
+        for task in goal.tasks
+        if not task.issued and not task.status.final and done >= set(task.depends_on)
+    ]
+
+
+def mark_issued(goal: Goal, issued: Sequence[GoalTask]) -> Goal:
+    """``goal`` with these tasks issued to their assignees."""
+    names, now = {task.name for task in issued}, generate_iso_timestamp()
+    tasks = tuple(
+        msgspec.structs.replace(task, issued=True, status=TaskStatus.IN_PROGRESS, started_at=now)
+        if task.name in names
+        else task
+        for task in goal.tasks
+    )
+    return msgspec.structs.replace(goal, tasks=tasks, status=TaskStatus.IN_PROGRESS)
+
+
+def all_ended(goal: Goal) -> bool:
+    """Whether every task has ended."""
+    return all(task.status.final for task in goal.tasks)
+
+
+class Advance(NamedTuple):
+    """What follows for a goal: issue ``issued``, have it reviewed, end it, or, if none of these, wait."""
+
+    goal: Goal
+    issued: tuple[GoalTask, ...] = ()
+    review: bool = False
+    over: bool = False
+
+
+def advance(goal: Goal) -> Advance:
+    """What is to be done about a planned goal now, and the goal as it is then."""
+    if ready := ready_tasks(goal):
+        return Advance(mark_issued(goal, ready), issued=tuple(ready))
+    if not all_ended(goal):
+        return Advance(goal)
+    if all(task.status is TaskStatus.CANCELLED for task in goal.tasks):
+        return Advance(goal, over=True)
+    return Advance(ask_for_review(goal), review=True)
+
+
+def ask_for_review(goal: Goal) -> Goal:
+    """``goal`` while the critic reviews it."""
+    review = goal.reviews + 1
+    return msgspec.structs.replace(
+        goal, status=TaskStatus.REVIEW, reviews=review, review_task_id=f"{goal.goal_id}-{REVIEW}-{review}"
+    )
+
+
+def end(goal: Goal, status: TaskStatus, reason: str = "", **changes: Any) -> Goal:
+    """``goal`` ended; its open tasks are cancelled."""
+    now = generate_iso_timestamp()
+    tasks = tuple(
+        task
+        if task.status.final
+        else msgspec.structs.replace(task, status=TaskStatus.CANCELLED, ended_at=now, summary=reason[:200])
+        for task in goal.tasks
+    )
+    return msgspec.structs.replace(goal, status=status, reason=reason, ended_at=now, tasks=tasks, **changes)
+
+
+def outcome_of(goal: Goal) -> tuple[TaskStatus, str]:
+    """The status and reason of a goal whose tasks have ended: it failed if no task completed."""
+    failed = [task for task in goal.tasks if task.status is not TaskStatus.COMPLETED]
+    if len(failed) < len(goal.tasks):
+        return TaskStatus.COMPLETED, ""
+    return TaskStatus.FAILED, "; ".join(f"{task.name}: {task.summary}" for task in failed)
+
+
+def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
+    """The task for its assignee, with the results it builds on."""
+    context: dict[str, Any] = {"inputs": dict(inputs)} if inputs else {}
+    if task.action:
+        context["action"] = task.action
+    if task.action or task.params:
+        context["params"] = task.params
+    if goal.verdict.get("reasons"):
+        context["feedback"] = goal.verdict["reasons"]
+    return Task(
+        task_id=task.task_id,
+        parent_goal_id=goal.goal_id,
+        goal_id=goal.goal_id,
+        text=task.text,
+        assignee=task.assignee,
+        requester=subjects.CONDUCTOR,
+        priority=goal.priority,
+        context=context,
+        depends_on=tuple(other.task_id for other in goal.tasks if other.name in task.depends_on),
+        deadline=goal.deadline,
+    )
+
+
+# --- when a model is asked -----------------------------------------------------------------------
+
+
+def ask_model_about(goal: Goal, what: str) -> Goal:
+    """``goal`` while a model is asked for ``what``: PLAN, REPAIR or ANSWER."""
+    return msgspec.structs.replace(goal, thinking=what, playbook=goal.playbook or BRAIN)
+
+
+def may_repair(goal: Goal) -> bool:
+    """Whether another plan may be asked for: a model made the last one, and the limit is not reached."""
+    return goal.playbook == BRAIN and 0 < goal.plans <= MAX_REPAIRS and not goal.status.final
+
+
+def needs_repair(goal: Goal) -> bool:
+    """Whether all tasks of a plan ended, and at least one failed."""
+    failed = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+    return may_repair(goal) and all_ended(goal) and any(task.status in failed for task in goal.tasks)
+
+
+def review_needs_repair(goal: Goal) -> bool:
+    """Whether the critic did not approve, and nothing that it names can be done again."""
+    return may_repair(goal) and goal.verdict.get("approved") is False and all_ended(goal)
+
+
+def apply_plan(goal: Goal, tasks: Sequence[GoalTask]) -> Goal:
+    """``goal`` with a plan's ``tasks``: completed ones stay, the others are kept as ``earlier``."""
+    done = tuple(task for task in goal.tasks if task.status is TaskStatus.COMPLETED)
+    given_up = tuple(task for task in goal.tasks if task.status is not TaskStatus.COMPLETED)
+    return msgspec.structs.replace(
+        goal,
+        tasks=skip_blocked((*done, *tasks)),
+        earlier=(*goal.earlier, *given_up),
+        plans=goal.plans + 1,
+        thinking="",
+        status=TaskStatus.IN_PROGRESS,
+        review_task_id="",
+    )
+
+
+def give_up_repair(goal: Goal, reason: str) -> Goal:
+    """``goal`` as it continues after no other plan could be made."""
+    note = f"it could not be planned again: {reason}"
+    return msgspec.structs.replace(goal, thinking="", plans=MAX_REPAIRS + 1, reason=note[:2_000])
+
+
+def apply_answer(goal: Goal, answer: str) -> Goal:
+    """``goal`` with its answer; if it is empty the report's headline becomes the answer."""
+    return msgspec.structs.replace(goal, thinking="", answer=answer)
+
+
+def format_undone(goal: Goal) -> str:
+    """Which tasks did not complete, in a sentence; empty for none."""
+    left = [task for task in goal.tasks if task.status is not TaskStatus.COMPLETED]
+    return "; ".join(f"{task.name} was not done: {task.summary or task.status}" for task in left)[:2_000]

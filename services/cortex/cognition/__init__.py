@@ -1,1 +1,0 @@
-"""How cortex works out what nobody spelled out: perceive, recall, plan, act, evaluate, put together, keep."""

@@ -1,0 +1,107 @@
+"""Memory in a run: what is recalled before planning, and the episode that is stored after it."""
+
+import asyncio
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from services.cortex.findings import fence
+from shared.agent.context import AgentContext
+from shared.contracts import CognitiveContext, Hit, Node, Source
+from shared.errors import BusError
+
+MAX_RECALLED = 8
+"""The most memories a run begins with."""
+TIMEOUT = 10.0
+"""Seconds that memory has to answer; a run continues without it."""
+LONGEST = 2_000
+"""The most characters of a query to memory."""
+EXCERPT = 600
+"""The most characters of a memory that are kept."""
+EPISODE = 4_000
+"""The most characters of an answer that the episode keeps."""
+CATEGORIES = {"episodic": "episodic", "event": "episodic", "task": "episodic", "pattern": "procedural"}
+"""The category of a memory by its kind; every other kind is semantic: facts, decisions, observations."""
+
+
+async def recall(context: AgentContext, query: str) -> dict[str, Any]:
+    """Memories about ``query`` as ``episodic``, ``semantic`` and ``procedural``; ``problem`` says why none.
+
+    Their relevance is recorded in the facts of the task, as for every task.
+    """
+    cache: dict[str, Any] = {"episodic": [], "semantic": [], "procedural": []}
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            hits = await context.memory.search(query[:LONGEST], limit=MAX_RECALLED)
+            await _record_relevance(context, query, hits)
+    except (BusError, TimeoutError) as error:
+        return {**cache, "problem": f"memory was not asked: {str(error) or 'it did not answer in time'}"}
+    for hit in hits:
+        cache[CATEGORIES.get(hit.node.kind, "semantic")].append(_brief(hit))
+    return cache
+
+
+def known_ids(cache: dict[str, Any]) -> tuple[str, ...]:
+    """The evidence references of the memories."""
+    return tuple(
+        f"memory:{entry['id']}" for group in cache.values() if isinstance(group, list) for entry in group
+    )
+
+
+def format_memories(cache: dict[str, Any]) -> str:
+    """The memories for a question to the model, with their evidence references."""
+    lines = [
+        f"- [memory:{entry['id']}] {entry['title']}: {entry['body']}"
+        for group in cache.values()
+        if isinstance(group, list)
+        for entry in group
+    ]
+    return fence("\n".join(lines)) or "- nothing"
+
+
+async def store_episode(context: AgentContext, state: CognitiveContext, *, complete: bool) -> str:
+    """Store the run as a memory, once however often this is called; returns "" or why it was not stored."""
+    task = context.task
+    outcome = "" if complete else " (not complete)"
+    node = Node(
+        id=context.bus.derive_id("episode", task.task_id),
+        kind="episodic",
+        title=f"Worked out{outcome}: {' '.join(state.original_query.split())}"[:200],
+        body=state.answer[:EPISODE],
+        tags=("cognition", state.mode or "cognitive"),
+        metadata={
+            "task_id": task.task_id,
+            "confidence": state.confidence,
+            "iterations": state.iteration_count,
+            "complete": complete,
+        },
+        source=Source(agent=context.profile.name, session=task.goal_id or task.task_id, channel="cognition"),
+        importance=0.5 if complete else 0.3,
+        created_at=task.created_at,
+    )
+    try:
+        await context.memory.add(node)
+    except BusError as error:
+        return str(error)
+    return ""
+
+
+async def _record_relevance(context: AgentContext, query: str, hits: Sequence[Hit]) -> None:
+    """Record the cosine similarity of each memory to the query, from which the hit rate is computed."""
+    if not hits:
+        return
+    texts = [f"{hit.node.title}\n{hit.node.body}"[:LONGEST] for hit in hits]
+    asked, *found = await context.memory.embed(query[:LONGEST], *texts)
+    scores = [round(sum(map(operator.mul, asked, vector)), 4) for vector in found]
+    context.current_task.facts["context"] = {"scores": scores, "best": max(scores)}
+
+
+def _brief(hit: Hit) -> dict[str, Any]:
+    node = hit.node
+    return {
+        "id": node.id,
+        "kind": node.kind,
+        "title": node.title,
+        "body": node.body[:EXCERPT],
+        "score": round(hit.score, 3),
+    }

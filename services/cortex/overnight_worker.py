@@ -1,0 +1,241 @@
+"""Works on the overnight queue: claims jobs, submits them as tasks, archives and reports their results.
+
+A claimed job is a task of cortex for itself, with an id that follows from its file. A process that finds the
+claim after a crash submits the same task again, which the bus refuses if it exists: no job is lost, and none
+is done twice. Nexus gets one report of each job that ended, for the morning.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+from services.cortex.job_queue import ClaimedJob, JobQueue
+from services.cortex.jobs import Job, schedule_retry
+from shared import subjects
+from shared.agent.context import AgentContext
+from shared.bus.entry import seal
+from shared.bus.records import cancel_task, read_task, submission_entries
+from shared.clock import read_zone
+from shared.contracts import AgentReport, Task, TaskResult, TaskStatus, generate_id
+from shared.contracts.base import amended
+from shared.errors import ActionError, BusError, Conflict
+from shared.tasks.actions import Outcome
+
+PRUNE_EVERY = 86_400.0
+"""Seconds between two deletions of old results."""
+RETRIED = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
+"""How a task must have ended to be tried again; a cancelled one is not."""
+MAX_LISTED = 50
+"""The most jobs of a kind that the status lists."""
+EXCERPT = 2_000
+"""The most characters of a job's task and of its output in its report."""
+MAX_REFERENCES = 50
+"""The most sources and files in the report of a job; its result has all of them."""
+
+
+class OvernightWorker:
+    """Works on the queue in ``<state_dir>/job_queue``, on up to ``max_jobs`` at once.
+
+    It scans the queue every ``poll`` seconds; a job may take ``job_timeout`` seconds.
+    """
+
+    def __init__(
+        self, context: AgentContext, *, max_jobs: int = 10, poll: float = 5.0, job_timeout: float = 28_800.0
+    ) -> None:
+        settings = context.settings
+        self.queue = JobQueue(settings.state_dir / "job_queue", read_zone(settings.time_zone))
+        self._context = context
+        self._max_jobs = max_jobs
+        self._poll = poll
+        self._job_timeout = job_timeout
+        self._submitted: set[str] = set()
+        self._ended = asyncio.Event()
+        self._scanning = asyncio.Lock()
+        self._pruned_at = 0.0
+
+    async def run(self) -> None:
+        """Scan the queue every ``poll`` seconds and whenever a job ended, until cancelled."""
+        while True:
+            self._ended.clear()
+            try:
+                await self._scan()
+            except (BusError, OSError) as error:
+                self._context.log.warning("queue_scan_failed", error=str(error))
+            try:
+                async with asyncio.timeout(self._poll):
+                    await self._ended.wait()
+            except TimeoutError:
+                continue
+
+    async def end(self, result: TaskResult) -> None:
+        """If ``result`` is a job's, archive it and report it to nexus, or have a failed job tried again.
+
+        If the disk refuses it, the next scan of the queue tries again.
+        """
+        self._submitted.discard(result.task_id)
+        try:
+            job = await asyncio.to_thread(self.queue.find_job, result.task_id)
+            if job is None:
+                return
+            if result.status in RETRIED and (retry := schedule_retry(job, result.task_id, datetime.now(UTC))):
+                await asyncio.to_thread(self.queue.put_back, retry, result.task_id)
+                self._context.log.info("job_retried_later", task_id=result.task_id, until=retry.run_at)
+            else:
+                await self._archive(job, result)
+        except OSError as error:
+            self._context.log.warning("job_not_archived", task_id=result.task_id, error=str(error))
+            return
+        self._ended.set()
+
+    async def cancel(self, job_id: str, reason: str) -> Outcome:
+        """Cancel a job that waits or runs; raises ActionError if there is none with that id."""
+        async with self._scanning:
+            claimed = await asyncio.to_thread(self.queue.find, job_id)
+            if claimed is None:
+                raise ActionError(
+                    f"No job {job_id[:80]!r} waits or runs",
+                    "See the queue: action queue_status of cortex",
+                )
+            task = self._task(claimed)
+            result = await cancel_task(self._context.bus, task, reason, unsubmitted=True)
+            if result is not None:
+                await self.end(result)
+        end = "is cancelled" if result is not None else "has just ended"
+        return Outcome(output=f"Job {job_id} {end}.", data={"id": job_id, "task_id": claimed.task_id})
+
+    async def _archive(self, job: Job, result: TaskResult) -> None:
+        path = await asyncio.to_thread(self.queue.store_result, result)
+        await self._report(job, result, str(path))
+        # Report before ending the claim: a process that finds the claim after a crash reports it then.
+        await asyncio.to_thread(self.queue.end_claim, result.task_id)
+        self._context.log.info(
+            "job_ended", task_id=result.task_id, status=result.status.value, result=str(path)
+        )
+
+    async def _report(self, job: Job, result: TaskResult, path: str) -> None:
+        """Report to nexus, once: a record in the same commit says that it was done."""
+        name, bus = self._context.profile.name, self._context.bus
+        report = job_report(job, result, path, sender=name, report_id=bus.derive_id("report", result.task_id))
+        try:
+            await bus.commit(
+                [
+                    seal(subjects.record(name, "overnight", report.report_id), report, expect=0),
+                    seal(subjects.mail(subjects.NEXUS, name), amended(report, id=generate_id())),
+                ]
+            )
+        except Conflict:
+            self._context.log.info("reported_before", task_id=result.task_id)
+
+    def describe(self) -> Outcome:
+        """The state of the queue, as text and as data."""
+        self.queue.make_folders()
+        # Scanning moves files that are not jobs to failed/, so it comes before counting.
+        waiting, unsettled = self.queue.scan()
+        running = self.queue.find_claimed()
+        counts = self.queue.count()
+        reasons = self.queue.refused.reasons()
+        names = {"tonight": "waiting", "claimed": "running", "archive": "done", "failed": "refused"}
+        totals = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
+        lines = [f"Overnight queue: {totals}."]
+        lines += [
+            f"- running: {claimed.job.id}: {_flat(claimed.job.task)}" for claimed in running[:MAX_LISTED]
+        ]
+        lines += [
+            f"- waiting: {entry.job.id} ({_terms(entry.job.priority, entry.job.run_at)})"
+            for entry in waiting[:MAX_LISTED]
+        ]
+        if unsettled:
+            lines.append(f"- waiting: {unsettled} that cannot be read yet, perhaps half-written")
+        lines += [f"- refused: {reason}" for reason in reasons[:MAX_LISTED]]
+        return Outcome(
+            output="\n".join(lines),
+            data={
+                "counts": counts,
+                "waiting": [entry.job.id for entry in waiting],
+                "running": [claimed.job.id for claimed in running],
+                "failed": reasons[:MAX_LISTED],
+            },
+        )
+
+    async def _scan(self) -> None:
+        async with self._scanning:
+            claimed = await asyncio.to_thread(self.queue.find_claimed)
+            jobs = [job for job in claimed if job.task_id not in self._submitted]
+            if free := max(0, self._max_jobs - len(claimed)):
+                jobs += await asyncio.to_thread(self.queue.take, free)
+            for job in jobs:
+                await self._submit(job)
+            if time.monotonic() - self._pruned_at > PRUNE_EVERY or not self._pruned_at:
+                await asyncio.to_thread(self.queue.prune)
+                self._pruned_at = time.monotonic()
+
+    async def _submit(self, claimed: ClaimedJob) -> None:
+        task = self._task(claimed)
+        try:
+            await self._context.bus.commit(submission_entries(task, self._context.profile.name))
+            self._context.log.info("job_submitted", job=claimed.job.id, task_id=task.task_id)
+        except Conflict:  # it was submitted before, and may have ended
+            record = await read_task(self._context.bus, task)
+            if record and record.value.result:
+                await self.end(record.value.result)
+                return
+        self._submitted.add(task.task_id)
+
+    def _task(self, claimed: ClaimedJob) -> Task:
+        job, name = claimed.job, self._context.profile.name
+        return Task(
+            task_id=claimed.task_id,
+            text=job.task,
+            assignee=name,
+            requester=name,
+            priority=job.task_priority,
+            context={
+                "action": "process_overnight_job",
+                "params": {
+                    "job": {
+                        "id": job.id,
+                        "task": job.task,
+                        "priority": job.priority,
+                        "context": job.context,
+                        "by_agent": job.by_agent,
+                    }
+                },
+            },
+            deadline=(datetime.now(UTC) + timedelta(seconds=self._job_timeout)).isoformat(),
+        )
+
+
+def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_id: str) -> AgentReport:
+    """The report of a job that ended; ``path`` is the archived result."""
+    done = result.status is TaskStatus.COMPLETED
+    text = result.output if done else result.error_message or result.output
+    excerpt = " ".join(text.split())[:EXCERPT] or "it gave no output"
+    times = f" after {len(job.tried) + 1} attempts" if job.tried else ""
+    return AgentReport(
+        sender=sender,
+        recipient=subjects.NEXUS,
+        cause=result.id,
+        goal_id=result.goal_id,
+        report_id=report_id,
+        agent=sender,
+        report_type="overnight_job",
+        summary=f"Overnight job {job.id} {result.status.value}{times}: {excerpt}",
+        evidence_refs=result.evidence_refs[:MAX_REFERENCES],
+        output_paths=(*result.output_paths[:MAX_REFERENCES], path),
+        metadata={
+            "job_id": job.id,
+            "task": job.task[:EXCERPT],
+            "task_id": result.task_id,
+            "status": result.status.value,
+            "priority": job.priority,
+            "completed_at": result.completed_at,
+        },
+    )
+
+
+def _flat(task: str) -> str:
+    return " ".join(task.split())[:100]
+
+
+def _terms(priority: str, run_at: str) -> str:
+    return f"{priority}, from {run_at}" if run_at else priority

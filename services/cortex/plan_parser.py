@@ -1,0 +1,246 @@
+"""Parses plans and calls: a text or request with several steps becomes steps that wait for each other."""
+
+import json
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_task_id
+from shared.errors import ActionError
+from shared.plans.order import sort_steps
+from shared.plans.references import StepOutput
+
+MAX_STEPS = 200
+"""Steps of a plan that is written out; more are a mistake."""
+
+CALL = re.compile(r"(?:(?P<assignee>[a-z0-9][a-z0-9_-]*)\.)?(?P<action>[a-z]\w*)(?P<params>\s.*)?", re.DOTALL)
+NUMBERED = re.compile(r"\s{0,3}(?:step\s+)?(\d{1,4})\s*[.):]\s+(.*)", re.IGNORECASE)
+BULLET = re.compile(r"\s{0,3}[-*•+]\s+(?:\[[ xX]\]\s+)?(.*)")
+AFTER = re.compile(
+    r"\s*\((?:after|needs|depends\s+on)\s+(?:steps?\s+)?(?P<a>\d+(?:\s*(?:,|and|&)+\s*\d+)*)\)"
+    r"|[,\s]*\b(?:after|needs|depends\s+on)\s+steps?\s+(?P<b>\d+(?:\s*(?:,|and|&)+\s*\d+)*)",
+    re.IGNORECASE,
+)
+FREE = re.compile(r"\s*\((?:in\s+parallel|parallel|any\s+time|no\s+dependencies)\)", re.IGNORECASE)
+QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^”]*”')
+SEPARATOR = re.compile(
+    r"\s*;\s*(?:and\s+)?(?:then\s+)?"
+    r"|(?:\s*[,.])?\s+(?:and\s+)?(?:then|after\s+that|afterwards)\b,?\s+",
+    re.IGNORECASE,
+)
+NOT_NEXT = re.compile(
+    r"\b(?:if|when|whenever|once|unless)\b[^;]*$|\b(?:since|until|by|now|back)\s*$", re.IGNORECASE
+)
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step executes: ``action`` of ``assignee`` with ``params``, or, without an action, ``text``."""
+
+    assignee: str
+    action: str = ""
+    params: dict[str, Any] = {}
+    text: str = ""
+
+
+class _Item(NamedTuple):
+    """A step in the text; ``number`` is the one it has there, 0 for none."""
+
+    number: int
+    text: str
+    waits: bool
+
+
+def parse_plan(
+    request: str | TaskRequest, *, agent: str = "cortex", own_actions: Collection[str] = ()
+) -> TaskPlan:
+    """The plan that a text or request spells out, made without a model.
+
+    Numbered lists and parts joined by ";" or "then" are steps that wait for the one before; bullets wait for
+    nothing. "(after 1 and 2)" names other steps to wait for, "(in parallel)" none. Anything else is a single
+    step. A step written as a call (see parse_call) gets a context that can be executed; a request whose
+    context names an action is one step with that context. ``overall_complexity`` is low up to 2 steps, medium
+    up to 5. Raises ActionError if the text is empty or its steps wait for each other.
+    """
+    text = request.task_description if isinstance(request, TaskRequest) else request
+    context = request.context if isinstance(request, TaskRequest) else {}
+    if not text.strip():
+        raise ActionError("There is nothing to plan: the text is empty", "Say what is to be done")
+    if context.get("action"):
+        steps = [TaskStep(step_number=1, action=text.strip(), context=context)]
+    else:
+        steps = _parse_steps(_split(text), agent, own_actions)
+    return TaskPlan(
+        task_id=request.task_id if isinstance(request, TaskRequest) else generate_task_id("plan"),
+        agent=agent,
+        steps=tuple(steps),
+        overall_complexity="low" if len(steps) <= 2 else "medium" if len(steps) <= 5 else "high",
+        required_tools=tuple(sorted({tool for step in steps if (tool := _tool(step.context))})),
+    )
+
+
+def _parse_steps(items: Sequence[_Item], agent: str, own_actions: Collection[str]) -> list[TaskStep]:
+    if len(items) > MAX_STEPS:
+        raise ActionError(f"The plan has {len(items)} steps", f"Cut it into plans of at most {MAX_STEPS}")
+    named = [item.number for item in items]
+    places = {number: place for place, number in enumerate(named, start=1)}
+    if len(places) < len(items):
+        places = {place: place for place in range(1, len(items) + 1)}
+    steps = [
+        _parse_step(place, item, places, agent, own_actions) for place, item in enumerate(items, start=1)
+    ]
+    sort_steps(steps)
+    return steps
+
+
+def _parse_step(
+    place: int, item: _Item, places: dict[int, int], agent: str, own_actions: Collection[str]
+) -> TaskStep:
+    after = [int(number) for found in AFTER.finditer(item.text) for number in re.findall(r"\d+", found[0])]
+    free = FREE.search(item.text)
+    text = FREE.sub("", AFTER.sub("", item.text)).strip() or item.text
+    for number in after:
+        if places.get(number, place) == place:
+            raise ActionError(
+                f"Step {place} ({text[:60]!r}) is to wait for step {number}, which is no other step"
+            )
+    waits_for = [places[number] for number in after]
+    if not waits_for and item.waits and place > 1 and not free:
+        waits_for = [place - 1]
+    call = parse_call(text, agent, own_actions)
+    context: dict[str, Any] = (
+        {"assignee": call.assignee, "action": call.action, "params": call.params} if call else {}
+    )
+    return TaskStep(
+        step_number=place, action=text, dependencies=tuple(dict.fromkeys(waits_for)), context=context
+    )
+
+
+def _tool(context: dict[str, Any]) -> str:
+    return f"{context.get('assignee', '')}.{context['action']}".lstrip(".") if context.get("action") else ""
+
+
+def _split(text: str) -> list[_Item]:
+    lines = text.splitlines()
+    if any(NUMBERED.fullmatch(line) for line in lines):
+        return _parse_list(lines, NUMBERED, waits=True)
+    if sum(bool(BULLET.fullmatch(line)) for line in lines) > 1:
+        return _parse_list(lines, BULLET, waits=False)
+    return [_Item(0, part, True) for part in _split_sentence(text)]
+
+
+def _parse_list(lines: Sequence[str], mark: re.Pattern[str], *, waits: bool) -> list[_Item]:
+    """The items of a list; text before it is an introduction, text after an item belongs to the item."""
+    items: list[_Item] = []
+    for line in lines:
+        found = mark.fullmatch(line)
+        if found and found[found.lastindex or 0].strip():
+            number = int(found[1]) if mark is NUMBERED else 0
+            items.append(_Item(number, found[found.lastindex or 0].strip(), waits))
+        elif items and line.strip():
+            items[-1] = items[-1]._replace(text=f"{items[-1].text} {line.strip()}")
+    return items or [_Item(0, " ".join(" ".join(lines).split()), waits)]
+
+
+def _split_sentence(text: str) -> list[str]:
+    """The parts of ``text`` between ";" and "then", except in quotes and in a condition."""
+    flat = " ".join(text.split())
+    masked = QUOTED.sub(lambda found: "_" * len(found[0]), flat)
+    parts, start = [], 0
+    for found in SEPARATOR.finditer(masked):
+        if ";" in found[0] or not NOT_NEXT.search(masked[start : found.start()]):
+            parts.append(flat[start : found.start()])
+            start = found.end()
+    parts.append(flat[start:])
+    cleaned = [part.strip(" ,;") for part in parts]
+    return [
+        re.sub(r"^(?:first|finally|and)\b,?\s+", "", part, flags=re.IGNORECASE) for part in cleaned if part
+    ]
+
+
+def find_call(step: TaskStep, own_name: str, own_actions: Collection[str]) -> Call | None:
+    """The call that ``step`` spells out, by the assignee, action and params of its context or in its text.
+
+    None if it spells out none; raises ActionError for an invalid context.
+    """
+    if step.context.get("action"):
+        try:
+            return msgspec.convert({"assignee": own_name, **step.context}, Call)
+        except msgspec.ValidationError as error:
+            raise ActionError(f"The context of step {step.step_number} is wrong: {error}") from None
+    return parse_call(step.action, own_name, own_actions)
+
+
+def parse_call(text: str, own_name: str, own_actions: Collection[str]) -> Call | None:
+    """``agent.action name=value ...``, or an own action without the agent; None for any other text.
+
+    Values are JSON if they can be read as such, else text. One with spaces is quoted, a number that is meant
+    as text in both kinds of quotes: ``year='"2026"'``.
+    """
+    found = CALL.fullmatch(text.strip())
+    if found is None or (not found["assignee"] and found["action"] not in own_actions):
+        return None
+    params = _parse_params(found["params"] or "")
+    if params is None:
+        return None
+    return Call(assignee=found["assignee"] or own_name, action=found["action"], params=params)
+
+
+def _parse_params(text: str) -> dict[str, Any] | None:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    params = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.isidentifier():
+            return None
+        params[name] = _parse_value(value)
+    return params
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def request_of(values: dict[str, Any], task: Task) -> TaskRequest:
+    """The request in ``values``, completed from ``task``; raises ActionError."""
+    known = {"task_id": task.task_id, "requester": task.requester, "priority": task.priority.value}
+    try:
+        return msgspec.convert({**known, **values}, TaskRequest)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ActionError(f"This is not a request: {error}", "A request has a task_description") from None
+
+
+def step_of(values: dict[str, Any], context: Mapping[str, Any]) -> tuple[TaskStep, dict[int, StepOutput]]:
+    """The step in ``values`` and the outputs of earlier steps; raises ActionError for an invalid one."""
+    try:
+        step = msgspec.convert({"step_number": 1, **values}, TaskStep)
+        inputs = {
+            int(number): StepOutput(output=left)
+            if isinstance(left, str)
+            else msgspec.convert(left, StepOutput)
+            for number, left in context.items()
+        }
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ActionError(f"This is not a step: {error}", "A step has an action") from None
+    return step, inputs
+
+
+def plan_of(values: Any, task_id: str, agent: str) -> TaskPlan:
+    """The plan in ``values``, which may omit task_id and agent; raises ActionError for an invalid one."""
+    try:
+        whole = {"task_id": task_id, "agent": agent, **values}
+        # The contract reports a circle by numbers, this by the steps' texts.
+        sort_steps(msgspec.convert(whole.get("steps", ()), tuple[TaskStep, ...]))
+        return msgspec.convert(whole, TaskPlan)
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise ActionError(
+            f"This is not a plan: {error}", "A plan has steps with a step_number and an action"
+        ) from None

@@ -1,0 +1,316 @@
+"""A run works out what nobody spelled out: perceive, recall, plan, act, evaluate, synthesise, remember."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from services.cortex import memory
+from services.cortex.findings import (
+    MAX_KEPT,
+    Answer,
+    EvaluationResult,
+    Finding,
+    digest_of,
+    evaluate_by_steps,
+    evaluate_with_model,
+    format_missing,
+    is_changing,
+    list_findings,
+    paths,
+    references,
+    synthesise,
+)
+from services.cortex.perception import perceive, perceive_with_model
+from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
+from services.cortex.plan_parser import Call
+from services.cortex.planner import (
+    MAX_SUBTASKS,
+    PlanScope,
+    adjust_plan,
+    find_spelled_out,
+    plan_run,
+    plan_without_model,
+)
+from services.cortex.run_state import RunState
+from shared.agent.context import AgentContext
+from shared.contracts import TaskPlan, TaskStep
+from shared.errors import ActionError, BusError
+from shared.plans.agents import AgentPage
+from shared.tasks.actions import Outcome
+
+MAX_ITERATIONS = 3
+"""How often a run plans and acts before it answers with what it has."""
+
+
+class PlanRunner:
+    """Carries out plans of one run; a call that a finding in ``known`` answers is not made again."""
+
+    def __init__(self, state: RunState, steps: StepRunner, max_parallel: int) -> None:
+        known = state.all_findings
+        self._level = state.level
+        self._steps = steps
+        self._save = state.save_finding
+        self._max_parallel = max_parallel
+        self._done = {finding.digest: finding for finding in known if finding.done}
+        self._known = {(f.level, f.iteration, f.step, f.digest): f for f in known if f.done}
+
+    def is_done(self, call: Call) -> bool:
+        """Whether the same call was made in this run before, and its finding still holds."""
+        return _digest(call) in self._done and not is_changing(call.action or call.text)
+
+    async def execute(self, plan: TaskPlan, iteration: int) -> tuple[Finding, ...]:
+        """The findings of the plan's steps, in its order; findings of equal calls are used again."""
+        made: dict[int, Finding] = {}
+
+        async def carry_out(step: TaskStep, inputs: Mapping[int, StepResult]) -> Outcome:
+            call = self._steps.prepare(step, inputs)
+            digest = _digest(call)
+            place = (self._level, iteration, step.step_number, digest)
+            finding = self._known.get(place)
+            if finding is None:
+                if self.is_done(call):
+                    outcome = _as_outcome(self._done[digest])
+                else:
+                    key = f"{self._level[:1]}i{iteration}-{step.step_number}-{digest}"
+                    outcome = await self._steps.carry_out(call, text=step.action, key=key)
+                finding = self._finding(call, place, step, outcome)
+                self._done[digest] = finding
+                await self._save(finding)
+            made[step.step_number] = finding
+            return _as_outcome(finding)
+
+        results = await execute_plan(plan, carry_out, max_parallel=self._max_parallel)
+        return tuple(made.get(result.step_number) or self._failed(result, iteration) for result in results)
+
+    def _finding(
+        self, call: Call, place: tuple[str, int, int, str], step: TaskStep, outcome: Outcome
+    ) -> Finding:
+        level, iteration, number, digest = place
+        return Finding(
+            digest=digest,
+            iteration=iteration,
+            step=number,
+            level=level,
+            action=" ".join(step.action.split())[:300],
+            by=call.assignee,
+            done=True,
+            output=outcome.output[:MAX_KEPT],
+            evidence_refs=outcome.evidence_refs[:100],
+            output_paths=outcome.output_paths[:100],
+        )
+
+    def _failed(self, result: StepResult, iteration: int) -> Finding:
+        why = result.reason if result.status is StepStatus.FAILED else f"not tried: {result.reason}"
+        return Finding(
+            digest="",
+            iteration=iteration,
+            step=result.step_number,
+            level=self._level,
+            action=" ".join(result.action.split())[:300],
+            by="",
+            done=False,
+            reason=why[:1_000],
+        )
+
+
+class Run:
+    """One task worked out in stages; another attempt at the task continues where this one stopped."""
+
+    def __init__(
+        self,
+        context: AgentContext,
+        state: RunState,
+        steps: StepRunner,
+        others: Mapping[str, AgentPage],
+        max_parallel: int,
+    ) -> None:
+        self.context = context
+        self.state = state
+        self.steps = steps
+        self._with_model = context.models.model.available
+        self._max_parallel = max_parallel
+        self._scope = PlanScope(agent=context.profile.name, actions=steps.actions, others=others)
+
+    async def work_out(self) -> Outcome:
+        """All stages; raises ActionError if no step could be done, or the model fails."""
+        async with self.recording_errors():
+            await self.perceive()
+            await self.recall()
+            await self.plan()
+            await self.iterate()
+            answer = await self.synthesise()
+            await self.store()
+            return await self.close(answer)
+
+    @asynccontextmanager
+    async def recording_errors(self) -> AsyncIterator[None]:
+        """Record an error that ends the run, and raise it again."""
+        try:
+            yield
+        except BusError:
+            raise
+        except Exception as error:
+            await self.state.enter("error", str(error) or type(error).__name__)
+            raise
+
+    async def close(self, answer: Answer) -> Outcome:
+        """End the run with ``answer``."""
+        await self.state.enter("complete", f"confidence {self.state.workspace.confidence:.2f}")
+        return self._outcome(answer)
+
+    # --- the parts -------------------------------------------------------------------------------
+
+    async def perceive(self) -> None:
+        """Understand the query, once."""
+        if self.state.workspace.percept:
+            return
+        await self.state.enter("perception", "understands what is wanted")
+        query = self.state.workspace.original_query
+        percept = await perceive_with_model(self.context, query) if self._with_model else perceive(query)
+        self.state.change(percept=msgspec.to_builtins(percept))
+
+    async def recall(self) -> None:
+        """Recall what memory holds about the query, once."""
+        if self.state.workspace.memory_cache:
+            return
+        await self.state.enter("memory_retrieval", "recalls what is known about it")
+        cache = await memory.recall(self.context, self.state.workspace.original_query)
+        self.state.change(memory_cache=cache, episodic_memories=tuple(cache["episodic"]))
+
+    async def plan(self, hints: Sequence[str] = (), max_steps: int = MAX_SUBTASKS) -> None:
+        """Make the plan, once: as the query spells it out, else with the model."""
+        workspace = self.state.workspace
+        self._scope = msgspec.structs.replace(self._scope, max_steps=max_steps)
+        if workspace.current_plan:
+            return
+        await self.state.enter("planning", "plans")
+        own_name, own_actions = self.context.profile.name, self.steps.actions
+        plan = find_spelled_out(workspace.original_query, own_name, own_actions)
+        if plan is None and self._with_model:
+            plan = await plan_run(self.context, workspace, self._scope, hints)
+        elif plan is None:
+            plan = plan_without_model(workspace.original_query, own_name, own_actions)
+        await self.state.save(f"planned: {_format(plan)}", current_plan=plan.to_dict())
+
+    async def iterate(self, limit: int = MAX_ITERATIONS) -> None:
+        """Act, evaluate and adjust the plan, at most ``limit`` times, until it is complete."""
+        while self.state.workspace.iteration_count < limit:
+            iteration = self.state.workspace.iteration_count + 1
+            await self.state.enter("execution", f"iteration {iteration} of at most {limit}")
+            await self._act(iteration)
+            evaluation = await self._evaluate()
+            await self.state.apply_evaluation(evaluation, iteration)
+            if evaluation.holds() or not self._with_model or iteration == limit:
+                return
+            if not await self._adjust(evaluation):
+                return
+
+    async def synthesise(self) -> Answer:
+        """The answer from the findings; raises ActionError if no step could be done."""
+        state = self.state
+        findings = state.findings
+        if not any(finding.done for finding in findings):
+            reasons = "; ".join(f"{finding.action}: {finding.reason}" for finding in findings)
+            raise ActionError(f"Nothing of it could be done: {reasons[:1_500] or 'nothing was tried'}")
+        await state.enter("synthesis", "puts the answer together")
+        cache = state.workspace.memory_cache
+        known = memory.known_ids(cache)
+        if self._with_model:
+            recalled, query = memory.format_memories(cache), state.workspace.user_query
+            answer = await synthesise(self.context, query, findings, recalled, known)
+        else:
+            answer = list_findings(findings, memory.format_memories(cache) if known else "")
+        if not state.is_complete:
+            missing = format_missing(state.evaluation, state.workspace.iteration_count)
+            answer = msgspec.structs.replace(answer, answer=f"{answer.answer}\n\n{missing}")
+        state.change(answer=answer.answer)
+        return answer
+
+    async def store(self) -> None:
+        """Store the episode in memory."""
+        await self.state.enter("memory_storage", "remembers how it went")
+        problem = await memory.store_episode(
+            self.context, self.state.workspace, complete=self.state.is_complete
+        )
+        if problem:
+            await self.context.progress(f"not remembered: {problem}")
+
+    # --- how they do it --------------------------------------------------------------------------
+
+    def _plan_runner(self) -> PlanRunner:
+        return PlanRunner(self.state, self.steps, self._max_parallel)
+
+    async def _act(self, iteration: int) -> None:
+        plan = TaskPlan.from_dict(self.state.workspace.current_plan or {})
+        for finding in await self._plan_runner().execute(plan, iteration):
+            if not finding.done:
+                self.state.add(finding)
+
+    async def _evaluate(self) -> EvaluationResult:
+        if not self._with_model:
+            return evaluate_by_steps(self.state.findings)
+        query = self.state.workspace.user_query
+        return await evaluate_with_model(self.context, query, self.state.findings)
+
+    async def _adjust(self, evaluation: EvaluationResult) -> bool:
+        """Plan what is missing; False if the plan has only steps that were done before."""
+        state = self.state
+        await state.enter("planning", "adjusts the plan")
+        plan = await adjust_plan(self.context, state.workspace, state.findings, evaluation, self._scope)
+        runner = self._plan_runner()
+        if all(not step.dependencies and self._was_done(runner, step) for step in plan.steps):
+            return False
+        await state.save(f"planned again: {_format(plan)}", current_plan=plan.to_dict())
+        return True
+
+    def _was_done(self, runner: PlanRunner, step: TaskStep) -> bool:
+        try:
+            return runner.is_done(self.steps.prepare(step, {}))
+        except ActionError:
+            return False
+
+    def _outcome(self, answer: Answer) -> Outcome:
+        state, findings = self.state, self.state.findings
+        missing = {} if state.is_complete else {"missing": list(state.evaluation.missing_aspects)}
+        problem = state.workspace.memory_cache.get("problem")
+        return Outcome(
+            output=answer.answer,
+            data={
+                "mode": state.workspace.mode,
+                "model": self._with_model,
+                "complete": state.is_complete,
+                "confidence": state.evaluation.confidence,
+                "iterations": state.workspace.iteration_count,
+                "steps": [_brief(finding) for finding in findings],
+                **missing,
+                **({"memory": problem} if problem else {}),
+            },
+            evidence_refs=answer.evidence or references(findings),
+            output_paths=paths(findings),
+        )
+
+
+def _digest(call: Call) -> str:
+    return digest_of(call.assignee, call.action or call.text, call.params)
+
+
+def _as_outcome(finding: Finding) -> Outcome:
+    return Outcome(
+        output=finding.output, evidence_refs=finding.evidence_refs, output_paths=finding.output_paths
+    )
+
+
+def _format(plan: TaskPlan) -> str:
+    return "; ".join(f"{step.step_number}. {' '.join(step.action.split())[:60]}" for step in plan.steps)
+
+
+def _brief(finding: Finding) -> dict[str, Any]:
+    return {
+        "action": finding.action,
+        "by": finding.by,
+        "done": finding.done,
+        "reason": finding.reason,
+        "output": finding.output[:1_000],
+    }

@@ -1,0 +1,157 @@
+"""Planning without a model: named actions, named playbooks, the nearest example, and memory that is away."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from services.conductor import planner as planner_module
+from services.conductor.planner import NEAR_ENOUGH, NoPlaybook, Planner
+from services.conductor.playbook import Parameter, Playbook, PlaybookStep
+from shared.contracts import Goal
+from shared.errors import ActionError, BusUnavailable, Refused
+
+
+class Embedding:
+    """Memory's ``embed`` with vectors that the test can reckon with: how near a text is to each example."""
+
+    def __init__(self, *failures: Exception, **near: Mapping[str, float]) -> None:
+        self.failures = list(failures)
+        self.near = near
+        self.calls: list[tuple[str, ...]] = []
+
+    async def embed(self, *texts: str) -> list[list[float]]:
+        self.calls.append(texts)
+        if self.failures:
+            raise self.failures.pop(0)
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        axes = ("look", "write", "Delete", "Remind me of")
+        exact = [1.0 if text.startswith(axis) else 0.0 for axis in axes]
+        return [self.near[text].get(axis, 0.0) for axis in axes] if text in self.near else exact
+
+
+STEP = PlaybookStep(name="a", assignee="scout", action="read", text="Do it")
+TOPIC = Parameter(kind="text", description="the topic", pattern=r"about (?P<value>.+)")
+BOOKS = {
+    "look": Playbook(name="look", description="Looks.", examples=("look at it",), tasks=(STEP,)),
+    "write": Playbook(
+        name="write",
+        description="Writes.",
+        examples=("write about TOPIC",),
+        parameters={"topic": TOPIC},
+        tasks=(STEP,),
+    ),
+}
+
+
+def planner(memory: Embedding) -> Planner:
+    return Planner(BOOKS, memory)  # type: ignore[arg-type]
+
+
+def goal(text: str = "x", **context: Any) -> Goal:
+    return Goal(
+        goal_id="g", text=text, requester="user", submitted_at="2026-01-02T03:04:05+00:00", context=context
+    )
+
+
+async def plan(memory: Embedding, text: str = "x", **context: Any) -> Goal:
+    return await planner(memory).plan(goal(text, **context))
+
+
+# --- what the context names ----------------------------------------------------------------------
+
+
+async def test_a_named_action_needs_no_memory() -> None:
+    memory = Embedding()
+    planned = await plan(memory, assignee=" Scout ", action="read", params={"path": "/a"}, depth=2)
+    (task,) = planned.tasks
+    assert (task.assignee, task.action, task.text, task.task_id) == ("scout", "read", "x", "g-task-1")
+    assert task.params == {"path": "/a", "depth": 2}
+    assert planned.playbook == "named action"
+    assert memory.calls == []
+
+
+async def test_params_go_before_what_else_the_context_says() -> None:
+    planned = await plan(Embedding(), assignee="scout", action="read", path="/b", params={"path": "/a"})
+    assert planned.tasks[0].params == {"path": "/a"}
+
+
+async def test_a_named_playbook_needs_no_memory() -> None:
+    memory = Embedding()
+    planned = await plan(memory, "a thing", playbook="write", topic="tea")
+    assert (planned.playbook, planned.parameters) == ("write", {"topic": "tea"})
+    assert memory.calls == []
+
+
+@pytest.mark.parametrize("name", ["dance", ["look"], {"a": 1}, 5, ""])
+async def test_a_playbook_that_does_not_exist_is_answered_with_those_there_are(name: Any) -> None:
+    with pytest.raises(ActionError, match=r"There is no playbook .*\. There are look, write"):
+        await plan(Embedding(), playbook=name)
+
+
+# --- the nearest example -------------------------------------------------------------------------
+
+
+async def test_the_nearest_playbook_is_taken() -> None:
+    memory = Embedding(peek={"look": 0.9, "write": 0.8})
+    assert (await plan(memory, "peek")).playbook == "look"
+
+
+async def test_a_text_that_takes_a_topic_is_compared_without_it() -> None:
+    memory = Embedding(**{"note about tea": {"look": 0.5}, "note about TOPIC": {"write": 0.9}})
+    planned = await plan(memory, "note about tea")
+    assert (planned.playbook, planned.parameters) == ("write", {"topic": "tea"})
+
+
+@pytest.mark.parametrize("near", [{"look": NEAR_ENOUGH - 0.01}, {"look": 0.9, "Delete": 0.95}])
+async def test_what_is_not_near_enough_or_nearer_to_a_counterexample_is_not_done(
+    near: dict[str, float],
+) -> None:
+    memory = Embedding(peek=near)
+    with pytest.raises(ActionError) as raised:
+        await plan(memory, "peek")
+    said = str(raised.value)
+    assert "- Looks. For example: “look at it”\n- Writes. For example: “write about TOPIC”" in said
+    assert said.startswith("No model is configured")
+
+
+async def test_what_the_front_desk_does_is_shown_there() -> None:
+    memory = Embedding(peek={"Remind me of": 0.9}, far={"Remind me of": NEAR_ENOUGH - 0.01})
+    with pytest.raises(NoPlaybook, match=r"are the front desk's\. Ask it with: mailroom ask peek$"):
+        await plan(memory, "peek")
+    with pytest.raises(NoPlaybook, match=r"^No model is configured"):
+        await plan(memory, "far")
+
+
+async def test_examples_are_embedded_once() -> None:
+    memory = Embedding()
+    shared = planner(memory)
+    await shared.plan(goal("look here"))
+    await shared.plan(goal("look there"))
+    assert [len(call) for call in memory.calls[1:]] == [1, 1]
+    assert len(memory.calls[0]) > len(BOOKS)
+
+
+# --- memory that is away -------------------------------------------------------------------------
+
+AWAY = BusUnavailable("The memory daemon does not answer", "See whether it runs")
+
+
+async def test_memory_that_comes_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner_module, "EMBED_RETRY", 0.0)
+    assert (await plan(Embedding(AWAY, AWAY, AWAY), "look")).playbook == "look"
+
+
+async def test_memory_that_stays_away_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner_module, "EMBED_TIMEOUT", -1.0)
+    with pytest.raises(ActionError, match=r"The memory daemon does not answer\. See"):
+        await plan(Embedding(AWAY), "look")
+
+
+async def test_what_memory_refuses_is_not_asked_again() -> None:
+    memory = Embedding(Refused("there is no model"))
+    with pytest.raises(ActionError, match="there is no model"):
+        await plan(memory, "look")
+    assert len(memory.calls) == 1
