@@ -13,7 +13,7 @@ from shared.clock import format_moment, parse_timestamp
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.text.shorten import flatten
-from shared.text.terms import find_terms
+from shared.text.words import find_terms
 
 MAX_OPEN = 1_000
 """The most reminders that may be waiting for their time."""

@@ -2,6 +2,8 @@
 
 import re
 
+from shared.text.shorten import shorten
+
 MAX_TITLE = 256
 """The longest title of a node, in characters."""
 MIN_TITLE = 10
@@ -17,8 +19,7 @@ def split_title(text: str) -> tuple[str, str]:
     """
     whole = text.strip()
     title = " ".join(_first_sentence(whole).split())
-    if len(title) > MAX_TITLE:
-        title = f"{_cut(title, MAX_TITLE - 1)}…"
+    title = shorten(title, MAX_TITLE)
     return title, "" if title == whole else whole
 
 
@@ -28,8 +29,3 @@ def _first_sentence(text: str) -> str:
         if len(sentence) >= MIN_TITLE:
             return sentence
     return text
-
-
-def _cut(text: str, limit: int) -> str:
-    between = text.rfind(" ", limit // 2, limit + 1)
-    return text[: between if between > 0 else limit]
