@@ -52,7 +52,7 @@ class ParsedTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Phrases(msgspec.Struct, frozen=True, kw_only=True):
-    """The phrases of a text about time, by kind; ``weekdays`` stand beside a date ("Friday, 27 November")."""
+    """The phrases of a text about time, by kind; ``weekdays`` are next to a date ("Friday, 27 November")."""
 
     spans: list[re.Match[str]]
     weekdays: list[re.Match[str]]

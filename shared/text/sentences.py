@@ -1,9 +1,9 @@
-"""Sentences of prose, told apart by their punctuation and by line breaks."""
+"""Sentences of prose, split at punctuation and line breaks."""
 
 import re
 
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
-"""What stands between two sentences."""
+"""The white space between two sentences."""
 
 _END = re.compile(r"[.!?](?=\s)")
 _LIST_MARKS = re.compile(r"^\s*(?:[-*•#>]+\s+)+")
