@@ -10,6 +10,7 @@ from services.nexus.reminder_store import set_timer
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
+from shared.bus.records import read_task
 from shared.clock import format_moment, localize, read_zone
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
 from shared.errors import ConfigError
@@ -98,19 +99,16 @@ class BriefingSchedule:
         if day != today.isoformat() and localize(datetime.combine(today, clock), self._zone) > now:
             self._context.log.info("briefing_skipped", kind=kind, day=day)
             return ()
-        me, task_id = self._context.profile.name, f"{PREFIX}{kind}_{today}"
-        if await self._context.bus.last(subjects.OFFICE, subjects.state(me, me, task_id)):
-            return ()
-        return [
-            Task(
-                task_id=task_id,
-                cause=due.id,
-                text=f"Write the {kind} briefing of {today}",
-                assignee=me,
-                requester=me,
-                context={"action": f"{PREFIX}{kind}"},
-            )
-        ]
+        me = self._context.profile.name
+        task = Task(
+            task_id=f"{PREFIX}{kind}_{today}",
+            cause=due.id,
+            text=f"Write the {kind} briefing of {today}",
+            assignee=me,
+            requester=me,
+            context={"action": f"{PREFIX}{kind}"},
+        )
+        return () if await read_task(self._context.bus, task) else [task]
 
     def report(self, result: TaskResult) -> Outbox:
         """The report to the person about a briefing's task: where the page is, or why there is none."""
