@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from services.scout.documents import Code, Document
-from services.scout.statements import cite, format_code, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
 from shared.source.tree import Tree, read_text
+from shared.text.phrases import format_list
 from shared.web.quoting import clean
 
 HEADINGS = re.compile(

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from services.scout.statements import cite, format_code, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
-from shared.text.phrases import count
+from shared.text.phrases import count, format_list
 from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())

@@ -10,10 +10,11 @@ from services.scout.documents import Document
 from services.scout.layout import CodeSurvey
 from services.scout.manifest import Manifest
 from services.scout.python_manifest import lowest_python
-from services.scout.statements import cite, format_code, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.tree import Tree, read_text
+from shared.text.phrases import format_list
 from shared.web.quoting import clean
 
 LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)(?:[.-].*)?", re.IGNORECASE)
