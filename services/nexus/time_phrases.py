@@ -152,21 +152,16 @@ UNREAD = re.compile(
 
 
 _HOURS = {word: number for number, word in enumerate(_NUMBER_WORDS[:12], start=1)}
-_PARTS_OF_HOUR = {
-    "quarter": 15,
-    "half": 30,
-    **{word: int(NUMBERS[word]) for word in ("five", "ten", "twenty", "twenty-five", "twenty five")},
+_PARTS_OF_HOUR = {"quarter": 15, "half": 30} | {
+    word: int(NUMBERS[word]) for word in ("five", "ten", "twenty", "twenty-five", "twenty five")
 }
-_ORDINALS = {
-    word: number
-    for number, word in enumerate(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-        "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first "
-        "twenty-second twenty-third twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth "
-        "twenty-ninth thirtieth thirty-first".split(),
-        start=1,
-    )
-}
+_TO_NINETEENTH = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth"
+).split()
+_TWENTIES = ["twentieth", *(f"twenty-{word}" for word in _TO_NINETEENTH[:9])]
+_DAY_NAMES = [*_TO_NINETEENTH, *_TWENTIES, "thirtieth", "thirty-first"]
+_ORDINALS = {word: number for number, word in enumerate(_DAY_NAMES, start=1)}
 
 
 def unclear(cause: str) -> ActionError:
