@@ -134,7 +134,7 @@ def greeting_reply(text: str, tools: Mapping[str, str]) -> str:
         return ""
     abilities = "".join(f"\n- {what}" for what in tools.values() if what)
     return (
-        "This is Nexus, the front desk. Ask a question, and I answer it from memory. Ask for work, and I start "
-        "a goal and reply with its id. I also have tools, each of which does one thing:"
+        "This is Nexus, the front desk. Ask a question, and I answer it from memory. Ask for work, and I "
+        "start a goal and reply with its id. I also have tools, each of which does one thing:"
         f"{abilities}\nFor example: Remind me to call Ana tomorrow at 9."
     )
