@@ -6,6 +6,7 @@ from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
 from services.conductor.markdown import cite, code, count, count_broken, escape, place, prose, short
+from services.conductor.state_machine import seconds_between
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -198,7 +199,7 @@ def _method(
     if tests is not None and not tests.command:
         rows.append(f"- No tests were run: {prose(tests.problem or 'no way to run them was found')}")
     for task in goal.tasks:
-        took = _seconds(task.started_at, task.ended_at)
+        took = seconds_between(task.started_at, task.ended_at)
         rows.append(
             f"- Task {code(task.name)} by {task.assignee}: {task.status}{f' in {took:.1f} s' if took else ''}"
         )
@@ -232,10 +233,3 @@ def _moment(text: str) -> str:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S %Z}"
     except ValueError:
         return escape(text)
-
-
-def _seconds(start: str, end: str) -> float:
-    try:
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except ValueError:
-        return 0.0

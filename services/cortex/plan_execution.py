@@ -153,8 +153,12 @@ class StepRunner:
         with self._context.current_task.scope(key):
             if call.action:
                 return await self._perform(call)
-            conclusion = await self.run_loop(call.text)
-            return outcome_of(conclusion)
+            concluded = await self.run_loop(call.text)
+            return Outcome(
+                output=concluded.result,
+                evidence_refs=concluded.evidence_refs,
+                output_paths=concluded.output_paths,
+            )
 
     async def run_loop(
         self, text: str, history: Sequence[Mapping[str, Any]] = (), *, may_rest: bool = False
@@ -196,18 +200,6 @@ class StepRunner:
             evidence_refs=result.evidence_refs,
             output_paths=result.output_paths,
         )
-
-
-def outcome_of(conclusion: Conclusion) -> Outcome:
-    """What a model concluded; the fields of a structured result are in ``data`` too."""
-    fields = conclusion.result if isinstance(conclusion.result, dict) else {}
-    text = "\n".join(f"{name}: {value}" for name, value in fields.items())
-    return Outcome(
-        output=text or str(conclusion.result),
-        data=dict(fields),
-        evidence_refs=conclusion.evidence_refs,
-        output_paths=conclusion.output_paths,
-    )
 
 
 def _compose_text(step: TaskStep, inputs: Mapping[int, StepOutput]) -> str:
