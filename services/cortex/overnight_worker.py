@@ -9,7 +9,7 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
-from services.cortex.job_queue import ClaimedJob, JobQueue
+from services.cortex.job_queue import JobQueue, QueuedJob
 from services.cortex.jobs import Job, schedule_retry
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -169,7 +169,7 @@ class OvernightWorker:
                 await asyncio.to_thread(self.queue.prune)
                 self._pruned_at = time.monotonic()
 
-    async def _submit(self, claimed: ClaimedJob) -> None:
+    async def _submit(self, claimed: QueuedJob) -> None:
         task = self._task(claimed)
         try:
             await self._context.bus.commit(submission_entries(task, self._context.profile.name))
@@ -181,7 +181,7 @@ class OvernightWorker:
                 return
         self._submitted.add(task.task_id)
 
-    def _task(self, claimed: ClaimedJob) -> Task:
+    def _task(self, claimed: QueuedJob) -> Task:
         job, name = claimed.job, self._context.profile.name
         return Task(
             task_id=claimed.task_id,
