@@ -14,7 +14,6 @@ from shared.contracts import (
     HistoryReading,
     Inspection,
     RepositoryReading,
-    Statement,
     TestRun,
     ToolRun,
     Verdict,
@@ -52,18 +51,12 @@ def compose_checkup(
     sections = {
         f"# Check-up of {escape(name)}": summarise(name, reading, tests, inspection, why),
         "## What it is": _what_it_is(reading, why["reading"]),
-        "## How it is built": _statements(
-            reading.build if reading else None, why["reading"], "No document says it."
-        ),
-        "## How it is laid out": _statements(
-            reading.layout if reading else None, why["reading"], "No folders."
-        ),
+        "## How it is built": _statements(reading, "build", why["reading"], "No document says it."),
+        "## How it is laid out": _statements(reading, "layout", why["reading"], "No folders."),
         "## Tests": _tests(tests, why["tests"]),
         "## Lint, security and secrets": _findings(inspection, why["inspection"]),
         "## Drift from its own rules": _drift(inspection, why["inspection"]),
-        "## Open questions": _statements(
-            reading.questions if reading else None, why["reading"], "The documents leave none."
-        ),
+        "## Open questions": _statements(reading, "questions", why["reading"], "The documents leave none."),
         "## History": _history(history, why["history"]),
         "## How this was found": _method(goal, tests, inspection, verdict, failures),
     }
@@ -71,7 +64,7 @@ def compose_checkup(
 
 
 def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
-    rows = _statements(reading.purpose if reading else None, why, "No document says it.")
+    rows = _statements(reading, "purpose", why, "No document says it.")
     if reading and reading.languages:
         lines = ", ".join(
             f"{escape(name)} {number:,}" for name, number in list(reading.languages.items())[:6]
@@ -80,21 +73,16 @@ def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
     return rows
 
 
-def _statements(statements: Iterable[Statement] | None, why: str, none: str) -> list[str]:
-    if statements is None:
+def _statements(reading: RepositoryReading | None, field: str, why: str, none: str) -> list[str]:
+    if reading is None:
         return [f"Not known: {prose(why)}."]
-    return [f"- {cite(statement)}" for statement in statements] or [none]
+    return [f"- {cite(statement)}" for statement in getattr(reading, field)] or [none]
 
 
 def _tests(tests: TestRun | None, why: str) -> list[str]:
     if tests is None:
         return [f"Not run: {prose(why)}."]
-    counts = {
-        "passed": tests.passed,
-        "failed": tests.failed,
-        "errors": tests.errors,
-        "skipped": tests.skipped,
-    }
+    counts = {kind: getattr(tests, kind) for kind in ("passed", "failed", "errors", "skipped")}
     numbers = ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number >= 0)
     rows = []
     if tests.command:
