@@ -1,4 +1,4 @@
-"""The clock on the office's wall: the time zone of its people, and how moments are told to them."""
+"""Time zones, and moments formatted for people."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -8,7 +8,7 @@ from shared.errors import ConfigError
 def read_zone(name: str) -> tzinfo | None:
     """The time zone of that name, as in the setting time_zone; None for an empty one: this machine's.
 
-    Raises ConfigError where there is no such zone.
+    Raises ConfigError if there is no such zone.
     """
     if not name:
         return None
@@ -22,31 +22,37 @@ def read_zone(name: str) -> tzinfo | None:
         ) from None
 
 
-def place(wall: datetime, zone: tzinfo | None) -> datetime:
-    """The moment at which clocks in ``zone`` (None: this machine's) show ``wall``, which names no zone."""
+def parse_timestamp(text: str) -> datetime:
+    """An ISO 8601 timestamp as an aware moment, in UTC if it names no zone; raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def localize(wall: datetime, zone: tzinfo | None) -> datetime:
+    """The naive local time ``wall`` as a moment in ``zone`` (None: this machine's)."""
     return wall.astimezone() if zone is None else wall.replace(tzinfo=zone)
 
 
-def exists(wall: datetime, zone: tzinfo | None) -> bool:
-    """Whether clocks in ``zone`` ever show ``wall``: they leave out an hour when summer time begins."""
-    moment = place(wall, zone)
+def datetime_exists(wall: datetime, zone: tzinfo | None) -> bool:
+    """Whether the local time ``wall`` exists in ``zone``: summer time skips an hour when it begins."""
+    moment = localize(wall, zone)
     return moment.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == wall
 
 
-def tell_zone(moment: datetime) -> str:
+def format_zone(moment: datetime) -> str:
     """The zone of an aware ``moment``: ``Europe/Zurich, UTC+01:00``, or ``UTC``."""
     offset = moment.utcoffset() or timedelta()
     sign, minutes = "-" if offset < timedelta() else "+", abs(int(offset.total_seconds())) // 60
-    told = f"UTC{sign}{minutes // 60:02d}:{minutes % 60:02d}" if offset else "UTC"
+    hours = f"UTC{sign}{minutes // 60:02d}:{minutes % 60:02d}" if offset else "UTC"
     name = getattr(moment.tzinfo, "key", None) or moment.tzname() or ""
-    return told if not name or name == told or name.startswith(("UTC", "+", "-")) else f"{name}, {told}"
+    return hours if not name or name == hours or name.startswith(("UTC", "+", "-")) else f"{name}, {hours}"
 
 
-def tell(moment: datetime, zone: tzinfo | None) -> str:
-    """``moment`` as people in ``zone`` read it: ``Friday 27 November 2026 at 14:00 (Europe/Zurich, ...)``.
+def format_moment(moment: datetime, zone: tzinfo | None) -> str:
+    """``moment`` as text in ``zone``: ``Friday 27 November 2026 at 14:00 (Europe/Zurich, ...)``.
 
-    Seconds are told where there are any.
+    Seconds are included unless they are 0.
     """
     here = moment.astimezone(zone)
     clock = f"{here:%H:%M:%S}" if here.second else f"{here:%H:%M}"
-    return f"{here:%A} {here.day} {here:%B %Y} at {clock} ({tell_zone(here)})"
+    return f"{here:%A} {here.day} {here:%B %Y} at {clock} ({format_zone(here)})"

@@ -1,1 +1,1 @@
-"""The `mailroom` command, and the supervisor of an office on this machine."""
+"""The ``mailroom`` command: a client of the bus, and the supervisor of ``mailroom up``."""

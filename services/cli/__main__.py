@@ -1,10 +1,10 @@
-"""Where the ``mailroom`` command begins."""
+"""The entry point of the ``mailroom`` command."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line of this process; Ctrl-C ends it with 1, also while it is still being loaded."""
+    """Run the command line of this process; Ctrl-C exits with 1, also during the imports."""
     try:
         from services.cli.command import run
 

@@ -1,87 +1,96 @@
-"""``mailroom agents``: the yellow pages."""
+"""The installed agents: folders with a profile.yaml."""
 
-import asyncio
-from typing import Any
+import difflib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 
-import click
-from rich.console import Console
+import msgspec
 
-from services.cli.connection import connect
-from services.cli.screen import clean, clean_block, json_option, open_console, print_block, print_json
-from shared.contracts import Presence
+from shared import subjects
+from shared.errors import ConfigError
+from shared.settings import Settings
+from shared.tasks.profile import Profile, load_profile
+from shared.tasks.specialists import read_specialists
+
+SERVICES = Path(__file__).resolve().parent.parent
 
 
-@click.command()
-@click.argument("name", required=False, default="")
-@json_option
-def agents(name: str, as_json: bool) -> None:
-    """Show who can do what, and how to write to them.
+class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent: its profile, and the command that starts a process of it.
 
-    Of everybody who is at work in short, or of NAME with all its actions and their parameters.
+    ``built_in`` is false for those in ``agents_dir``.
     """
-    present = asyncio.run(_read(name))
-    if as_json:
-        print_json(present)
-        return
-    console = open_console()
-    for agent in dict.fromkeys(presence.agent for presence in present):
-        _print([presence for presence in present if presence.agent == agent], console, whole=bool(name))
-    if not present:
-        click.echo("Nobody is at work.")
+
+    profile: Profile
+    command: tuple[str, ...]
+    built_in: bool
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.profile.name
 
 
-async def _read(name: str) -> list[Presence]:
-    """The processes of ``name``, or of everybody; raises MailroomError where there is none of that name."""
-    from services.cli.records import absent, read_presences
-
-    async with connect() as bus:
-        present = await read_presences(bus)
-    named = [presence for presence in present if name in ("", presence.agent)]
-    if name and not named:
-        raise absent(name, present)
-    return named
-
-
-def _print(processes: list[Presence], console: Console, *, whole: bool) -> None:
-    latest = processes[-1]
-    count = len(processes)
-    console.print(
-        f"{latest.agent}  {count} process{'es' * (count != 1)}, version {clean(latest.version)}", style="bold"
-    )
-    _print_indented(clean(latest.description), console)
-    for line in clean_block(latest.instructions).splitlines():
-        _print_indented(line, console)
-    if not whole:
-        if latest.actions:
-            _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
-        console.print()
-        return
-    for action, description in sorted(latest.actions.items()):
-        _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
-        for parameter in _parameters(latest.schemas.get(action)):
-            _print_indented(parameter, console, hang=6)
-    if latest.skills:
-        _print_indented(f"skills: {clean(', '.join(map(_skill, latest.skills)))}", console)
-    console.print()
-
-
-def _skill(mixin: str) -> str:
-    """``shared.skills.files.FilesSkillMixin`` as people call it."""
-    return mixin.rpartition(".")[2].removesuffix("SkillMixin").lower()
-
-
-def _parameters(schema: Any) -> list[str]:
-    """A line for each parameter in an action's JSON schema: name (? where it may be left out) and meaning."""
-    if not isinstance(schema, dict):
-        return []
-    required = schema.get("required", ())
-    described = {n: a for n, a in schema.get("properties", {}).items() if isinstance(a, dict)}
+def load_specialists(settings: Settings) -> list[InstalledAgent]:
+    """The specialists: agents that consist of a profile, without code of their own."""
+    taken = {agent.name for agent in load_agents(settings)}
+    profiles, _ = read_specialists(settings)
     return [
-        f"{clean(name)}{'' if name in required else '?'}: {clean(str(about.get('description', '')))}"
-        for name, about in described.items()
+        InstalledAgent(profile=profile, command=_profile_command(settings.specialists / name), built_in=True)
+        for name, profile in profiles.items()
+        if name not in taken
     ]
 
 
-def _print_indented(text: str, console: Console, hang: int = 0) -> None:
-    if text.strip():
-        print_block(f"{'':{2 + hang}}{text}", console, hang=2 + hang)
+def load_agents(settings: Settings) -> list[InstalledAgent]:
+    """Every agent but specialists, memory first.
+
+    Raises ConfigError if a profile is invalid, a name occurs twice, or ``replicas`` is invalid.
+    """
+    agents: dict[str, InstalledAgent] = {}
+    for folder in [*_folders(SERVICES), *(_folders(settings.agents_dir) if settings.agents_dir else ())]:
+        agent = InstalledAgent(
+            profile=load_profile(folder / "profile.yaml"),
+            command=_command(folder),
+            built_in=folder.parent == SERVICES,
+        )
+        if agent.name in agents:
+            raise ConfigError(
+                f"Two profiles are named {agent.name!r}; one of them is {folder / 'profile.yaml'}"
+            )
+        agents[agent.name] = agent
+    for name, count in settings.replicas.items():
+        _require_valid_count(name, count, agents)
+    return sorted(agents.values(), key=lambda agent: (agent.name != subjects.MEMORY_DAEMON, agent.name))
+
+
+def _require_valid_count(name: str, count: int, agents: Iterable[str]) -> None:
+    if name not in agents:
+        near = difflib.get_close_matches(name, agents, n=1)
+        cure = f"Did you mean {near[0]!r}?" if near else f"The agents are {', '.join(agents)}"
+        raise ConfigError(f"MAILROOM_REPLICAS names {name!r}, which is no agent", cure)
+    if count > 1 and name == subjects.MEMORY_DAEMON:
+        raise ConfigError(f"MAILROOM_REPLICAS wants {count} processes of {name!r}", "There can be one")
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return sorted(folder for folder in parent.iterdir() if (folder / "profile.yaml").is_file())
+    except OSError as error:
+        raise ConfigError(
+            f"The agents' folder {parent} cannot be read: {error.strerror}",
+            "Correct MAILROOM_AGENTS_DIR, or unset it",
+        ) from None
+
+
+def _command(folder: Path) -> tuple[str, ...]:
+    if not (folder / "__main__.py").is_file():
+        return _profile_command(folder)
+    if folder.parent == SERVICES:
+        return (sys.executable, "-m", f"services.{folder.name}")
+    return (sys.executable, str(folder))
+
+
+def _profile_command(folder: Path) -> tuple[str, ...]:
+    return (sys.executable, "-m", "shared.agent.process", str(folder / "profile.yaml"))

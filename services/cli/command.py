@@ -1,90 +1,143 @@
-"""The ``mailroom`` command: its subcommands, and how errors reach people."""
+"""The ``mailroom`` command: the tables of its commands, and how errors are printed."""
 
+import importlib
 import io
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import IO, Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from services.cli.lazy import LazyGroup
 from shared.errors import BusUnavailable, MailroomError
 
 COMMANDS = {
-    "up": "services.cli.office:up",
-    "down": "services.cli.office:down",
-    "demo": "services.cli.office:demo",
-    "provision": "services.cli.office:provision",
-    "submit": "services.cli.submission:submit",
-    "ask": "services.cli.question:ask",
-    "mail": "services.cli.mail:mail",
-    "reminders": "services.cli.reminders:reminders",
-    "tasks": "services.cli.goals:tasks",
-    "show": "services.cli.show:show",
-    "cancel": "services.cli.goals:cancel",
-    "tail": "services.cli.tail:tail",
-    "status": "services.cli.status:status",
-    "agents": "services.cli.agents:agents",
-    "memory": "services.cli.memory.group:memory",
-    "brief": "services.cli.memory.briefing:brief",
-    "approvals": "services.cli.approvals:approvals",
-    "policy": "services.cli.policy:policy",
-    "dead": "services.cli.dead:dead",
-    "audit": "services.cli.audit:audit",
-    "kpi": "services.cli.kpi:kpi",
-    "doctor": "services.cli.doctor:doctor",
-    "completion": "services.cli.completion:completion",
+    "up": "services.cli.commands.up:up",
+    "down": "services.cli.commands.up:down",
+    "demo": "services.cli.commands.demo:demo",
+    "provision": "services.cli.commands.up:provision",
+    "submit": "services.cli.commands.submit:submit",
+    "ask": "services.cli.commands.ask:ask",
+    "mail": "services.cli.commands.mail:mail",
+    "reminders": "services.cli.commands.reminders:reminders",
+    "tasks": "services.cli.commands.tasks:tasks",
+    "show": "services.cli.commands.show:show",
+    "cancel": "services.cli.commands.tasks:cancel",
+    "tail": "services.cli.commands.audit:tail",
+    "status": "services.cli.commands.status:status",
+    "agents": "services.cli.commands.status:agents",
+    "memory": "services.cli.command:memory",
+    "brief": "services.cli.commands.memory.nodes:brief",
+    "approvals": "services.cli.commands.approvals:approvals",
+    "policy": "services.cli.commands.policy:policy",
+    "dead": "services.cli.commands.dead:dead",
+    "audit": "services.cli.commands.audit:audit",
+    "kpi": "services.cli.commands.kpi:kpi",
+    "doctor": "services.cli.commands.doctor:doctor",
+    "completion": "services.cli.command:completion",
 }
-"""Where each command is."""
-LOOK = "'mailroom doctor' looks for the reason"
-"""What to do where the bus does not answer and nothing better is known."""
+MEMORY_COMMANDS = {
+    "add": "services.cli.commands.memory.nodes:add",
+    "search": "services.cli.commands.memory.nodes:search",
+    "get": "services.cli.commands.memory.nodes:get",
+    "list": "services.cli.commands.memory.nodes:list_nodes",
+    "retire": "services.cli.commands.memory.nodes:retire",
+    "link": "services.cli.commands.memory.graph:link",
+    "unlink": "services.cli.commands.memory.graph:unlink",
+    "graph": "services.cli.commands.memory.graph:graph",
+    "stats": "services.cli.commands.memory.maintenance:stats",
+    "health": "services.cli.commands.memory.maintenance:health",
+    "linker": "services.cli.commands.memory.maintenance:linker",
+    "reindex": "services.cli.commands.memory.maintenance:reindex",
+    "rebuild": "services.cli.commands.memory.maintenance:rebuild",
+    "export": "services.cli.commands.memory.exports:export",
+    "import": "services.cli.commands.memory.imports:import_records",
+}
+DOCTOR_HINT = "'mailroom doctor' looks for the reason"
+"""The cure of a BusUnavailable that has none of its own."""
+COMPLETION_LINES = {
+    "bash": 'eval "$(mailroom completion bash)"  # ~/.bashrc',
+    "zsh": 'eval "$(mailroom completion zsh)"  # ~/.zshrc',
+    "fish": "mailroom completion fish | source  # ~/.config/fish/config.fish",
+}
 
 
-class Failure(click.ClickException):
-    """A MailroomError as people read it."""
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is used: ``table`` maps names to ``module:function``."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.table = dict(table or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table."""
+        return list(self.table)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As in click, which suggests only commands that are imported already; here all are suggested."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand:
+            raise click.NoSuchCommand(args[0], possibilities=self.table, ctx=ctx) from None
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command ``cmd_name``; None if there is none."""
+        if cmd_name not in self.table:
+            return None
+        module, _, function = self.table[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), function)
+        return command
+
+
+class CommandError(click.ClickException):
+    """A MailroomError, printed as one sentence."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the sentence to standard error."""
-        click.echo(_fit(f"Error: {self.message}"), file=file, err=True)
+        click.echo(_wrap(f"Error: {self.message}"), file=file, err=True)
 
 
-class Misunderstood(click.UsageError):
-    """A usage error of click's as people read it."""
+class WrappedUsageError(click.UsageError):
+    """A usage error, wrapped at the width of the terminal."""
 
     def format_message(self) -> str:
-        """The message, broken where the line that it stands in is full."""
-        return _fit(f"Error: {self.message}").removeprefix("Error: ")
+        """The message without click's ``Error: ``, which counts for the first line."""
+        return _wrap(f"Error: {self.message}").removeprefix("Error: ")
 
 
-def _fit(text: str) -> str:
-    """``text``, broken between words on a terminal."""
+def _wrap(text: str) -> str:
+    """``text`` wrapped between words on a terminal."""
     if not sys.stderr.isatty():
         return text
-    from services.cli.screen import wrap
+    from services.cli.output.console import wrap
 
     return wrap(text, shutil.get_terminal_size().columns)
 
 
-class Office(LazyGroup):
-    """The commands from starting the office to looking after it; MailroomErrors end one with 1."""
+class MailroomGroup(LazyGroup):
+    """All commands; a MailroomError ends one with exit code 1."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it; a usage error where an argument is not valid text."""
-        _require_text(args, ctx)
+        """As in click; a usage error if an argument is not valid text."""
+        _require_valid_text(args, ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; raises ClickException instead of a MailroomError, and ends with 1 on Ctrl-C."""
+        """Run the command; raises ClickException for a MailroomError, and exits with 1 on Ctrl-C."""
         try:
             return super().invoke(ctx)
         except BusUnavailable as error:
-            raise Failure(str(error if error.cure else BusUnavailable(error.cause, LOOK))) from None
+            known = error if error.cure else BusUnavailable(error.cause, DOCTOR_HINT)
+            raise CommandError(str(known)) from None
         except MailroomError as error:
-            raise Failure(str(error)) from None
+            raise CommandError(str(error)) from None
         except click.exceptions.NoArgsIsHelpError:
             raise
         except click.UsageError as error:
-            raise Misunderstood(error.format_message(), error.ctx) from None
+            raise WrappedUsageError(error.format_message(), error.ctx) from None
         except click.Abort:
             click.echo("Nothing was done.", err=True)
             raise SystemExit(1) from None
@@ -93,13 +146,13 @@ class Office(LazyGroup):
             raise SystemExit(1) from None
 
 
-def _require_text(arguments: list[str], ctx: click.Context) -> None:
-    """Raise a usage error where an argument holds bytes that the locale knows no signs for."""
+def _require_valid_text(arguments: list[str], ctx: click.Context) -> None:
+    """Raise a usage error if an argument has bytes that are not valid in the locale's encoding."""
     for argument in arguments:
         if any("\udc80" <= sign <= "\udcff" for sign in argument):
             shown = argument.encode(errors="surrogateescape").decode(errors="replace")[:100]
-            raise Misunderstood(
-                f"{shown!r} is no text here; write it in UTF-8, and set a locale of it: LC_ALL=C.UTF-8", ctx
+            raise WrappedUsageError(
+                f"{shown!r} is not valid text; write it in UTF-8, and set a UTF-8 locale: LC_ALL=C.UTF-8", ctx
             )
 
 
@@ -112,7 +165,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 
 
 @click.group(
-    cls=Office,
+    cls=MailroomGroup,
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -125,17 +178,37 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     help="Show the version.",
 )
 def cli() -> None:
-    """A team of AI agents run the way a good office runs its mail.
+    """Run a team of AI agents that work together over a message bus.
 
-    'mailroom up' starts the office, 'mailroom submit "..."' gives it a goal. Exit codes: 0 it worked,
-    1 it failed, 2 the command was not understood.
+    'mailroom up' starts the office: server, memory and agents. 'mailroom submit "..."' gives it a goal.
+    Exit codes: 0 success, 1 failure, 2 usage error.
     """
+
+
+@click.group(cls=LazyGroup, table=MEMORY_COMMANDS)
+def memory() -> None:
+    """Add, search and maintain the agents' shared memory."""
+
+
+@click.command(
+    epilog="\b\nAdd this line to the start file of your shell:\n" + "\n".join(COMPLETION_LINES.values())
+)
+@click.argument("shell", metavar="SHELL", type=click.Choice(list(COMPLETION_LINES)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that completes 'mailroom' in SHELL.
+
+    SHELL is bash, zsh or fish.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(ctx.find_root().command, {}, "mailroom", "_MAILROOM_COMPLETE").source())
 
 
 def run() -> None:
     """Run the command line of this process."""
     for stream in (sys.stdout, sys.stderr):
-        # What agents write may hold signs that the terminal's encoding lacks.
+        # Agents may write characters that the terminal's encoding lacks.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     cli(prog_name="mailroom")

@@ -1,62 +1,48 @@
-"""How a command reaches the office: the settings, the server's address, an identity."""
+"""How a command connects to the bus: settings, server address, identity."""
 
-import json
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from services.cli.lock import is_held
-from shared import settings, subjects
-from shared.bus import discovery as address
-from shared.bus.discovery import RunningOffice, find_office
+from services.cli.supervisor.lock import is_held
+from shared import log, settings, subjects
+from shared.bus import Bus, discovery
+from shared.bus.discovery import find_instance
 from shared.errors import StartError
 from shared.settings import Settings
 
-if TYPE_CHECKING:
-    from shared.bus import Bus
-
-__all__ = ["RunningOffice", "call_server", "connect", "find_office", "find_url"]
-
+T = TypeVar("T")
 CONNECT_WAIT = 2.0
-"""Seconds a person is made to wait for a server that may not be there."""
+"""Seconds until a server must answer."""
 
 
 def find_url(config: Settings) -> str:
-    """The server's address: NATS_URL, else that of the running office; raises StartError without either."""
-    if not config.nats_url and find_office(config) is None and is_held(config.state_dir):
-        raise StartError(
-            f"The office in {config.state_dir} is just being opened or closed", "Try again in a moment"
-        )
-    return address.find_url(config)
+    """The server's address: NATS_URL, else that of the running instance; raises StartError without either."""
+    if not config.nats_url and find_instance(config) is None and is_held(config.state_dir):
+        raise StartError(f"The office in {config.state_dir} is starting or stopping", "Try again in a moment")
+    return discovery.find_url(config)
 
 
 @asynccontextmanager
-async def connect(name: str = subjects.USER) -> "AsyncIterator[Bus]":
-    """A connection as ``name``; raises StartError, BusUnavailable or Denied with what to do about it."""
-    from shared import log
-    from shared.bus import Bus
-
+async def connect(name: str = subjects.USER) -> AsyncIterator[Bus]:
+    """A connection as ``name``; raises StartError, BusUnavailable or Denied."""
     config = settings.load()
     log.configure("mailroom", level="error", form="console")
     bus = await Bus.connect(name, find_url(config), config.keys / f"{name}.nk", wait=CONNECT_WAIT)
     try:
         yield bus
     finally:
-        # Where the connection is lost already, what was lost by it is the error to tell.
+        # If the connection is lost, the error that this caused is the one to report.
         with suppress(OSError):
             await bus.close()
 
 
-async def call_server(bus: "Bus", verb: str, body: object = None) -> dict[str, object]:
-    """Ask the server's JetStream interface, for instance ``STREAM.INFO.OFFICE``.
+def run_connected(work: Callable[[Bus], Awaitable[T]], name: str = subjects.USER) -> T:
+    """Run ``work`` with a connection as ``name``, to its end."""
 
-    Raises BusError with the server's reason where it refuses.
-    """
-    from shared.errors import BusError
+    async def connected() -> T:
+        async with connect(name) as bus:
+            return await work(bus)
 
-    answer = await bus.request(f"$JS.API.{verb}", json.dumps(body).encode() if body is not None else b"")
-    result: dict[str, object] = json.loads(answer)
-    if error := result.get("error"):
-        assert isinstance(error, dict)
-        raise BusError(f"The server refused {verb}: {error.get('description')}")
-    return result
+    return asyncio.run(connected())

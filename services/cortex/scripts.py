@@ -10,8 +10,8 @@ from services.cortex.jobs import is_dropped_job
 from shared.agent.context import AgentContext
 from shared.contracts import Task, generate_task_id
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
 from shared.sandbox.command import CommandResult, run_command
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing
 from shared.skills.documents import is_named, is_of_person
@@ -99,11 +99,11 @@ def make_command(root: Path, name: str, args: Sequence[str]) -> list[str]:
     .py runs with this Python, .sh and .bash with their shell, anything else by its own "#!" line. Raises
     ActionError if there is no such file, it is or passes through a link, or has no way to run it.
     """
-    with Beneath(root) as beneath:
-        script = root / beneath.relative(name)
-        if beneath.stat(name) is None:
+    with ConfinedFolder(root) as confined:
+        script = root / confined.relative(name)
+        if confined.stat(name) is None:
             raise ActionError(f"There is no script {script}", "Give the absolute path of a file")
-        with beneath.reading(name) as file:
+        with confined.open_file(name) as file:
             is_program = file.read(2) == b"#!" and os.fstat(file.fileno()).st_mode & 0o111
     if script.suffix == ".py":
         return [sys.executable, str(script), *args]

@@ -7,17 +7,20 @@ from typing import Any
 import msgspec
 
 from services.critic.claims import find_named_folder
-from services.critic.copying import clean_trials
 from services.critic.drift import check_drift
 from services.critic.findings import Check, clean
-from services.critic.inspection import describe, describe_check, describe_drift, inspect_repository, sources
-from services.critic.judging import judge_results
-from services.critic.lint import lint
-from services.critic.rerun import Rerunner
+from services.critic.inspection import (
+    format_check,
+    format_drift,
+    format_inspection,
+    inspect_repository,
+    list_sources,
+    read_source,
+)
+from services.critic.model_review import judge_results
+from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, is_all_own, refuse, review
-from services.critic.secrets import scan_secrets
-from services.critic.security import scan_security
-from services.critic.source import read_source
+from services.critic.scans import lint, scan_secrets, scan_security
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
@@ -34,7 +37,7 @@ class Critic(Agent):
 
     async def on_start(self) -> None:
         """Remove copies that a crash left behind."""
-        await asyncio.to_thread(clean_trials, self.context.settings.workspaces)
+        await asyncio.to_thread(clean_review_folders, self.context.settings.workspaces)
 
     @register_action(
         "Lint a repository, scan it for vulnerabilities and secrets, and check its import rules", REPO
@@ -43,23 +46,25 @@ class Critic(Agent):
         """The Inspection in data key ``inspection``."""
         found = await inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
         return Outcome(
-            output=describe(found), data={"inspection": found.to_dict()}, evidence_refs=sources(found)
+            output=format_inspection(found),
+            data={"inspection": found.to_dict()},
+            evidence_refs=list_sources(found.findings, found.drift),
         )
 
     @register_action("Lint the Python code of a repository", REPO)
     async def lint(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _tell(await lint(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return _report(await lint(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action("Scan the Python code of a repository for vulnerabilities", REPO)
     async def scan_security(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _tell(await scan_security(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return _report(await scan_security(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action("Scan the files of a repository for secrets", REPO)
     async def scan_secrets(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, never a secret itself, the tool's run in ``tool``."""
-        return _tell(await scan_secrets(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return _report(await scan_secrets(await _tree(repo), timeout=self.context.settings.command_timeout))
 
     @register_action(
         "Read a text file of a repository, whole or some of its lines",
@@ -83,13 +88,10 @@ class Critic(Agent):
     async def check_drift(self, repo: str) -> Outcome:
         """The rules with their violations in data key ``drift``, what was not checked in ``note``."""
         drift = await asyncio.to_thread(check_drift, await _tree(repo))
-        places = [
-            source for rule in drift.rules for source in (rule.source, *(v.source for v in rule.violations))
-        ]
         return Outcome(
-            output=describe_drift(drift),
+            output=format_drift(drift.rules, drift.note),
             data={"drift": msgspec.to_builtins(drift.rules), "note": drift.note},
-            evidence_refs=tuple(dict.fromkeys(places))[:50],
+            evidence_refs=list_sources((), drift.rules),
         )
 
     @register_action(
@@ -103,8 +105,8 @@ class Critic(Agent):
     async def review(self, results: dict[str, Any], repo: str = "", goal: str = "") -> Outcome:
         """The Verdict in data key ``verdict``, what was run again in ``runs``.
 
-        What is claimed is looked up, and run again in the jail where it can be; what could not be run is
-        said. With a model the content is judged too. The critic approves nothing at its own request.
+        Claims are looked up, and run again in the jail if possible; the verdict says what could not be run.
+        With a model the content is judged too. The critic approves nothing at its own request.
         """
         root = Path(repo) if repo else None
         rerunner = Rerunner(
@@ -118,9 +120,9 @@ class Critic(Agent):
         asked = goal or self.context.task.text
         named = root if root and root.is_absolute() and root.is_dir() else None
         place = named or await asyncio.to_thread(find_named_folder, asked)
-        if place is not None:  # else there is little to look up, and no time to tell of it
+        if place is not None:  # else there is little to look up, which takes no time
             await self.context.progress("looks up what is claimed, and runs it again")
-        rerun = await rerunner.run(results, place, folders, sure=named is not None)
+        rerun = await rerunner.run(results, place, folders, is_target_sure=named is not None)
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
         verdict = await self._judge_content(results, asked, verdict, root)
         if is_all_own(results, self.context.profile.name) and rerun.unrun:
@@ -153,16 +155,16 @@ async def _tree(repo: str) -> Tree:
     return await asyncio.to_thread(read_tree, Path(repo))
 
 
-def _tell(check: Check) -> Outcome:
+def _report(check: Check) -> Outcome:
     found = check.findings[:100]
     return Outcome(
-        output=describe_check(check),
+        output=format_check(check),
         data={
             "findings": msgspec.to_builtins(found),
             "tool": check.tool.to_dict(),
             "total": len(check.findings),
         },
-        evidence_refs=tuple(dict.fromkeys(finding.source for finding in found))[:50],
+        evidence_refs=list_sources(found),
     )
 
 

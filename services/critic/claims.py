@@ -1,26 +1,31 @@
-"""What results claim that can be run: tests that pass, patches that apply, files of code."""
+"""What results claim that can be run (tests, patches, files of code), and the record of running it again."""
 
 import contextlib
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from services.critic.findings import clean
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox import CommandResult, run_command
+from shared.sandbox.confined import ConfinedFolder
 
 PATCHES = ("patch", "diff")
-"""Where a result's metadata holds a unified diff; files of these suffixes are patches too."""
+"""Keys of a result's metadata that hold a unified diff; files with these suffixes are patches too."""
 CODE = (".py", ".pyi", ".sh", ".bash", ".json")
 """Output files that can be looked at without running them."""
 FOLDER = re.compile(r"(?<![\w~/.:])~?/[^\s\"'`<>|]{2,300}")
-MOST_FILES = 50
-LARGEST = 2_000_000
+MAX_FILES = 50
+MAX_FILE = 2_000_000
 """The most bytes of a file of code or a patch that is looked at."""
+
+
+PLACE = re.compile(r"(?P<file>[\w./-]+\.\w+):(?P<line>\d+)(?::\d+)?:? ")
 
 
 class NamedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,10 +54,9 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
-    """The claims of a completed result; its files count where they lie beneath ``folders``, and no link."""
-    metadata = result.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    paths = [path for path in _texts(result.get("output_paths")) if path.startswith("/")]
+    """The claims of a completed result; its files count if they lie beneath ``folders``, without links."""
+    metadata = as_mapping(result.get("metadata"))
+    paths = [path for path in read_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
     tests = _passing_tests(metadata)
     seconds = tests.get("seconds")
@@ -63,7 +67,7 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         found=str(tests.get("found", "")),
         seconds=max(0.0, seconds) if isinstance(seconds, int | float) else 0.0,
         patches=(*_inline_patches(metadata), *_patch_files(there)),
-        files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MOST_FILES],
+        files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         missing=missing,
         linted=_linted(metadata),
     )
@@ -82,9 +86,9 @@ def find_named_folder(text: str) -> Path | None:
 
 
 def _passing_tests(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The account of tests that are said to pass; {} where there is none."""
-    for value in metadata.values():
-        if isinstance(value, Mapping) and {"exit_code", "passed", "command"} <= set(value):
+    """The account of tests that are said to pass; {} if there is none."""
+    for value in map(as_mapping, metadata.values()):
+        if {"exit_code", "passed", "command"} <= set(value):
             return value if value["exit_code"] == 0 and not value.get("problem") else {}
     return {}
 
@@ -99,57 +103,131 @@ def _words(command: Any) -> tuple[str, ...]:
 def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:
     for key in PATCHES:
         text = metadata.get(key)
-        if isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= LARGEST:
+        if isinstance(text, str) and "\n+++ " in f"\n{text}" and len(text) <= MAX_FILE:
             yield text
 
 
 def _patch_files(files: list[NamedFile]) -> Iterator[str]:
     for file in files:
-        if Path(file.name).suffix.lstrip(".") in PATCHES and (data := _read(file)) is not None:
-            yield data.decode("utf-8", "surrogateescape")  # its line ends are part of it
-
-
-def _read(file: NamedFile) -> bytes | None:
-    try:
-        return read_file(file)
-    except ActionError:
-        return None  # it is gone by now
+        if Path(file.name).suffix.lstrip(".") in PATCHES:
+            with contextlib.suppress(ActionError):  # it is gone by now
+                yield read_file(file).decode("utf-8", "surrogateescape")  # its line ends are part of it
 
 
 def read_file(file: NamedFile) -> bytes:
-    """Its content; raises ActionError where it is gone, or a link stands in its place or on the way there."""
-    with Beneath(file.root) as beneath:
-        return beneath.read(file.name, LARGEST)
+    """Its content; raises ActionError if it is gone, or if its path is or passes through a link."""
+    with ConfinedFolder(file.root) as confined:
+        return confined.read(file.name, MAX_FILE)
 
 
 def _linted(metadata: Mapping[str, Any]) -> int:
-    """How many findings ruff is said to have made over the repository; -1 where nothing is said."""
-    inspection = metadata.get("inspection")
-    tools = inspection.get("tools") if isinstance(inspection, Mapping) else None
-    for tool in tools if isinstance(tools, list | tuple) else ():
-        if isinstance(tool, Mapping) and tool.get("name") == "ruff" and tool.get("version"):
+    """How many findings ruff is said to have made over the repository; -1 if it is not said."""
+    inspection = as_mapping(metadata.get("inspection"))
+    for tool in map(as_mapping, as_list(inspection.get("tools"))):
+        if tool.get("name") == "ruff" and tool.get("version"):
             found = tool.get("findings")
             return found if isinstance(found, int) else -1
     return -1
 
 
 def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFile], tuple[str, ...]]:
-    """The files of the ``paths`` that are there and not too large, and the paths where nothing is."""
+    """The files of the ``paths`` that exist and are not too large, and the paths that do not exist."""
     there, missing = list[NamedFile](), list[str]()
     for path in paths:
         folder = next((folder for folder in folders if Path(path).is_relative_to(folder)), None)
         if folder is None or not folder.is_dir():
             continue
         file = NamedFile(root=folder.resolve(), name=str(Path(path).relative_to(folder)))
-        with contextlib.suppress(ActionError), Beneath(file.root) as beneath:
-            found = beneath.stat(file.name)
-            if found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST:
+        with contextlib.suppress(ActionError), ConfinedFolder(file.root) as confined:
+            found = confined.stat(file.name)
+            if found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE:
                 there.append(file)
             elif found is None:
-                with beneath.folder(str(Path(file.name).parent)):  # where that is gone, all may have been
+                # If its folder is gone too, all of it may have been removed meanwhile.
+                with confined.open_folder(str(Path(file.name).parent)):
                     missing.append(path)
     return there, tuple(missing)
 
 
-def _texts(value: Any) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """``value`` if it is a mapping, else an empty one: agents put anything into a result."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """``value`` as a list, empty if it is none."""
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def read_texts(value: Any) -> list[str]:
+    """The texts in a list, empty if it is none."""
+    return [text for text in as_list(value) if isinstance(text, str)]
+
+
+class Rerun(msgspec.Struct, frozen=True, kw_only=True):
+    """What running claims again showed, by task: ``faults`` refute one, ``unrun`` say why one was not."""
+
+    faults: tuple[tuple[str, str], ...] = ()
+    unrun: tuple[tuple[str, str], ...] = ()
+    runs: tuple[dict[str, Any], ...] = ()
+
+
+class ReviewRecord:
+    """Runs commands for the claims of tasks, each for at most ``timeout`` seconds, recording the results."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self._faults: list[tuple[str, str]] = []
+        self._unrun: list[tuple[str, str]] = []
+        self._runs: list[dict[str, Any]] = []
+
+    def refute(self, task: str, why: str) -> None:
+        """Note that a claim of ``task`` does not hold."""
+        self._faults.append((task, why))
+
+    def skip(self, task: str, why: str) -> None:
+        """Note that a claim of ``task`` was not run, or that its run shows nothing."""
+        self._unrun.append((task, clean(why)))
+
+    @property
+    def skipped(self) -> int:
+        """How many claims were not run so far."""
+        return len(self._unrun)
+
+    def add_run(self, task: str, command: str, **how: Any) -> None:
+        """Note that something was run for ``task``."""
+        self._runs.append({"task": task, "command": command, **how})
+
+    async def execute(
+        self,
+        task: str,
+        argv: Sequence[str],
+        cwd: Path,
+        *,
+        seconds: float = 60.0,
+        readable: Sequence[Path] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> CommandResult | None:
+        """The result of the command in the jail; None, which is noted, if it cannot be run at all."""
+        line = shlex.join([Path(argv[0]).name, *argv[1:]])[:300]
+        limit = min(self.timeout, seconds)
+        try:
+            result = await run_command(
+                argv, cwd=cwd, timeout=limit, writable=[cwd], readable=readable, env=env
+            )
+        except ActionError as error:
+            self.skip(task, f"{line}: {error}")
+            return None
+        self.add_run(task, line, exit_code=result.exit_code, seconds=round(result.seconds, 3))
+        return result
+
+    def result(self) -> Rerun:
+        """Everything that was noted."""
+        return Rerun(faults=tuple(self._faults), unrun=tuple(self._unrun), runs=tuple(self._runs))
+
+
+def last_line(result: CommandResult) -> str:
+    """The line of the output that names the place of an error, else its last."""
+    lines = [line.strip() for line in result.output.splitlines() if line.strip()]
+    placed = [line for line in lines if PLACE.match(line)]
+    return clean((placed or lines or ["without a word"])[-1])

@@ -1,20 +1,27 @@
-"""Drift: where a repository's code breaks the import rules that the repository states about itself."""
+"""Drift: imports that break the rules a repository states, in ARCHITECTURE.md or for import-linter.
 
-from pathlib import Path
+import-linter itself is not run: it would import what a configuration names as a contract type, and so run the
+project's code.
+"""
+
+import configparser
+import itertools
+import re
+import tomllib
+from typing import Any
 
 import msgspec
 
-from services.critic.contracts import FILES, read_contracts
-from services.critic.findings import find
+from services.critic.document import DOCUMENT, Names, declared_packages, read_document
+from services.critic.findings import clean, find
 from services.critic.imports import Graph, Import, read_imports
-from services.critic.names import Names, declared_packages
-from services.critic.passages import DOCUMENT, read_passages
 from services.critic.phrases import read_rules
-from services.critic.rules import AnyRule, applies
+from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, applies, compile_pattern
 from shared.contracts.checkup import DriftRule, Finding
 from shared.source.tree import Tree, read_text
 
-MOST = 50
+CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
+MAX_VIOLATIONS = 50
 """Violations of one rule that are listed; a rule broken more often than that is no rule any more."""
 
 
@@ -33,7 +40,9 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 def check_drift(tree: Tree) -> Drift:
     """Find the stated rules and check every import against them; tests are not held to them."""
     documents = [path for path in tree.files if DOCUMENT.fullmatch(path)]
-    if not documents and not any(_has_contracts(tree.root, path) for path in FILES if path in tree.files):
+    if not documents and not any(
+        "importlinter" in read_text(tree.root, path) for path in CONTRACT_FILES if path in tree.files
+    ):
         return Drift(
             note="No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
         )
@@ -42,18 +51,14 @@ def check_drift(tree: Tree) -> Drift:
     rules: list[AnyRule] = []
     unread: list[str] = []
     for path in documents:
-        passages, rows = read_passages(read_text(tree.root, path))
+        passages, rows = read_document(read_text(tree.root, path))
         found, missed = read_rules(passages, rows, path, names)
         rules += found
         unread += missed
     rules += read_contracts(tree, graph.names)
     return Drift(
-        rules=tuple(_judge(rule, graph) for rule in _once(rules)), note=_note(graph, documents, rules, unread)
+        rules=tuple(_check(rule, graph) for rule in _once(rules)), note=_note(graph, documents, rules, unread)
     )
-
-
-def _has_contracts(root: Path, path: str) -> bool:
-    return "importlinter" in read_text(root, path)
 
 
 def _once(rules: list[AnyRule]) -> list[AnyRule]:
@@ -62,14 +67,14 @@ def _once(rules: list[AnyRule]) -> list[AnyRule]:
     return sorted(bare.values(), key=rules.index)
 
 
-def _judge(rule: AnyRule, graph: Graph) -> DriftRule:
+def _check(rule: AnyRule, graph: Graph) -> DriftRule:
     broken = [found for found in graph.imports if applies(rule, found)]
     seen = {(found.file, found.line): found for found in reversed(broken)}
     places = sorted(seen.values(), key=lambda found: (found.file, found.line))
     return DriftRule(
         rule=rule.text,
         source=rule.source,
-        violations=tuple(_violation(rule, found) for found in places[:MOST]),
+        violations=tuple(_violation(rule, found) for found in places[:MAX_VIOLATIONS]),
     )
 
 
@@ -91,3 +96,102 @@ def _note(graph: Graph, documents: list[str], rules: list[AnyRule], unread: list
         more = f" and {len(unread) - 5} more" if len(unread) > 5 else ""
         note += f"; not understood, though about imports: {', '.join(unread[:5])}{more}"
     return f"{note}; {graph.cut}" if graph.cut else note
+
+
+def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
+    """The contracts of the kinds layers, forbidden, independence and protected; others are left out."""
+    rules: list[AnyRule] = []
+    for path in CONTRACT_FILES:
+        if path not in tree.files:
+            continue
+        text = read_text(tree.root, path)
+        typing, contracts = _from_toml(text) if path.endswith(".toml") else _from_ini(text)
+        for contract in contracts:
+            rules += _read_contract(contract, _contract_place(path, text, contract), typing, known)
+    return rules
+
+
+def _from_toml(text: str) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether imports for a type checker count, and the contracts."""
+    try:
+        settings = tomllib.loads(text)["tool"]["importlinter"]
+        contracts = [each for each in settings.get("contracts", []) if isinstance(each, dict)]
+        return not settings.get("exclude_type_checking_imports"), contracts
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError, RecursionError):
+        return True, []
+
+
+def _from_ini(text: str) -> tuple[bool, list[dict[str, Any]]]:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return True, []
+    names = [name for name in parser.sections() if name.startswith("importlinter:contract:")]
+    excluded = parser.get("importlinter", "exclude_type_checking_imports", fallback="false").lower() == "true"
+    return not excluded, [dict(parser[name]) for name in names]
+
+
+def _contract_place(path: str, text: str, contract: dict[str, Any]) -> str:
+    name = str(contract.get("name", ""))
+    line = next((number for number, row in enumerate(text.splitlines(), start=1) if name and name in row), 1)
+    return f"{path}:{line}"
+
+
+def _read_contract(
+    contract: dict[str, Any], source: str, typing: bool, known: frozenset[str]
+) -> list[AnyRule]:
+    kind = contract.get("type")
+    ignored = tuple(
+        (left.strip(), right.strip())
+        for left, arrow, right in (each.partition("->") for each in _values(contract, "ignore_imports"))
+        if arrow
+    )
+    common: dict[str, Any] = {
+        "text": clean(f"{contract.get('name') or kind} (a contract of import-linter)"),
+        "source": source,
+        "typing": typing,
+        "ignored": ignored,
+    }
+
+    def modules(key: str) -> tuple[str, ...]:
+        return _expand(_values(contract, key), known)
+
+    if kind == "layers":
+        return _layers(contract, common)
+    if kind == "forbidden":
+        subjects, objects = modules("source_modules"), modules("forbidden_modules")
+        return [Forbid(**common, subjects=subjects, objects=objects)] if subjects and objects else []
+    if kind == "independence":
+        members = modules("modules")
+        return [Independent(**common, members=members)] if members else []
+    if kind == "protected":
+        protected = modules("protected_modules")
+        return [Sole(**common, subjects=modules("allowed_importers"), objects=protected)] if protected else []
+    return []
+
+
+def _layers(contract: dict[str, Any], common: dict[str, Any]) -> list[AnyRule]:
+    rows = _values(contract, "layers")
+    closed = frozenset(at for at, row in enumerate(rows) if "|" in row)
+    levels = [[name.strip(" ()") for name in re.split(r"[|:]", row)] for row in rows]
+    return [
+        Layers(
+            **common, levels=tuple(tuple(above + name for name in level) for level in levels), closed=closed
+        )
+        for above in [f"{container}." for container in _values(contract, "containers")] or [""]
+    ]
+
+
+def _values(contract: dict[str, Any], key: str) -> list[str]:
+    value = contract.get(key, [])
+    rows = value.split("\n") if isinstance(value, str) else value
+    return [str(row).strip() for row in rows if str(row).strip()] if isinstance(rows, list) else []
+
+
+def _expand(names: list[str], known: frozenset[str]) -> tuple[str, ...]:
+    """The modules that patterns such as ``services.*`` stand for."""
+    found = (
+        sorted(filter(compile_pattern(name).fullmatch, known)) if "*" in name else [name] for name in names
+    )
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))

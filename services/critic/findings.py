@@ -16,7 +16,7 @@ LONGEST = 300
 
 WEIGHT: dict[str, int] = {"high": 0, "medium": 1, "low": 2}
 TOOLS = ("secrets", "bandit", "ruff")
-"""The order in which findings of equal severity are told."""
+"""The order in which findings of equal severity are listed."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ def skip(name: str, problem: str) -> Check:
 
 
 def installed(package: str) -> str:
-    """The version of an installed package; empty where it is not installed."""
+    """The version of an installed package; empty if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -70,8 +70,8 @@ def installed(package: str) -> str:
 def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Worst first: by severity, then what runs before what tests or shows, then tool and place; each once.
 
-    Where a secret was found, a guess at the same line by another tool says nothing more; rules that
-    ruff took over from bandit are told by bandit.
+    If a secret was found, another tool's guess at the same line is left out; rules that ruff took over from
+    bandit are reported by bandit.
     """
     keyed = _keyed(findings).values()
     often = Counter(finding.rule for finding in keyed)

@@ -1,22 +1,38 @@
-"""Which module imports which: read from the source, nothing is imported."""
+"""Which module imports which: read from Python, JavaScript, TypeScript and Go; nothing is imported."""
 
 import ast
+import posixpath
+import re
 import time
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 import msgspec
 
-from services.critic.imports_elsewhere import ROOTS, SUFFIXES, read_go, read_script
 from shared.source.places import is_test, is_vendored
 from shared.source.syntax import parse_module
 from shared.source.tree import Tree, read_text
+
+ROOTS = ("src", "lib", "python")
+"""Folders that hold packages without being one."""
+
+SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
+
+SCRIPT_IMPORT = re.compile(
+    r"""^\s*(?:import|export)\b[^'"`;()]*?\bfrom\s*["']([^"'\n]+)["']|^\s*import\s*["']([^"'\n]+)["']"""
+    r"""|\b(?:require|import)\(\s*["']([^"'\n]+)["']\s*\)""",
+    re.MULTILINE,
+)
+GO_BLOCK = re.compile(
+    r"^import\s*\((.*?)^\)|^import\s+(?:[\w.]+\s+)?\"([^\"\n]+)\"", re.MULTILINE | re.DOTALL
+)
+GO_NAME = re.compile(r'^\s*(?:[\w.]+\s+)?"([^"\n]+)"', re.MULTILINE)
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):
     """One module importing another; ``internal`` says whether the imported one is in the repository.
 
-    ``typing`` is true where it happens only for a type checker.
+    ``typing`` is true if only a type checker executes it.
     """
 
     importer: str
@@ -57,9 +73,9 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
         if path.endswith(".py"):
             found += _read_python(path, text, index)
         elif path.endswith(".go"):
-            found += [_resolved(path, name, line, index) for line, name in read_go(text, module_path)]
+            found += [_resolved(path, name, line, index) for line, name in _go_imports(text, module_path)]
         else:
-            found += [_resolved(path, name, line, index) for line, name in read_script(path, text)]
+            found += [_resolved(path, name, line, index) for line, name in _script_imports(path, text)]
     modules = {canonical(path): path for path in files}
     return Graph(modules=modules, folders=_folders(modules), imports=tuple(found), cut=cut)
 
@@ -75,7 +91,7 @@ def canonical(path: str) -> str:
 
 
 def _is_read(path: str) -> bool:
-    return path.endswith((".py", ".go", *SUFFIXES)) and not is_test(path) and not is_vendored(path)
+    return path.endswith((".py", ".go", *SCRIPTS)) and not is_test(path) and not is_vendored(path)
 
 
 def _folders(modules: dict[str, str]) -> frozenset[str]:
@@ -134,11 +150,10 @@ def _imported(node: ast.AST, importer: str, package: bool, index: dict[str, str]
 
 def _resolved(path: str, name: str, line: int, index: dict[str, str]) -> Import:
     parts = name.split(".") if "/" not in name else [name]
-    for depth in range(len(parts), 0, -1):
-        known = index.get(".".join(parts[:depth]))
-        if known is not None:
-            return Import(importer=canonical(path), imported=known, internal=True, file=path, line=line)
-    return Import(importer=canonical(path), imported=name, internal=False, file=path, line=line)
+    names = (".".join(parts[:depth]) for depth in range(len(parts), 0, -1))
+    known = next((index[each] for each in names if each in index), None)
+    internal = known is not None
+    return Import(importer=canonical(path), imported=known or name, internal=internal, file=path, line=line)
 
 
 def _typing_lines(tree: ast.Module) -> set[int]:
@@ -148,3 +163,35 @@ def _typing_lines(tree: ast.Module) -> set[int]:
             for child in node.body:
                 lines.update(range(child.lineno, (child.end_lineno or child.lineno) + 1))
     return lines
+
+
+def _script_imports(path: str, text: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each import: dotted from the root if the file is named relatively."""
+    for match in SCRIPT_IMPORT.finditer(text):
+        name = match[1] or match[2] or match[3]
+        at = next(group for group in (1, 2, 3) if match[group])
+        yield text.count("\n", 0, match.start(at)) + 1, _script_name(path, name)
+
+
+def _script_name(path: str, name: str) -> str:
+    if name.startswith("."):
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+    elif name.startswith(("@/", "~/")):
+        name = f"src/{name[2:]}"
+    elif name.startswith("@") or "/" not in name:
+        return name
+    stem = next((name.removesuffix(suffix) for suffix in SCRIPTS if name.endswith(suffix)), name)
+    parts = stem.removesuffix("/index").split("/")
+    return ".".join(parts[1:] if parts[0] in ROOTS and len(parts) > 1 else parts)
+
+
+def _go_imports(text: str, go_mod: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each import: dotted from the root if it belongs to the module itself."""
+    module = re.search(r"^module\s+(\S+)", go_mod, re.MULTILINE)
+    prefix = f"{module[1]}/" if module else "\0"
+    for block in GO_BLOCK.finditer(text):
+        found = [(block.start(2), block[2])] if block[2] else []
+        found += [(block.start(1) + name.start(1), name[1]) for name in GO_NAME.finditer(block[1] or "")]
+        for start, name in found:
+            inner = name.removeprefix(prefix)
+            yield text.count("\n", 0, start) + 1, inner.replace("/", ".") if inner != name else name

@@ -2,23 +2,25 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from services.critic.document import Named, Names, Passage, Row, outermost, split
 from services.critic.findings import clean
-from services.critic.names import Named, Names, outermost, split
-from services.critic.passages import Passage, Row
 from services.critic.rules import AnyRule, Forbid, Independent, Layers, Only, Sole
 
-VERB = r"(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows? about|reach(?:es)? into)"
-MAY = r"(?:(?:may|can|must|should|shall|will|is allowed to|are allowed to)\s+)?"
+VERB = "(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows? about|reach(?:es)? into)"
+MAY = "(?:(?:may|can|must|should|shall|will|is allowed to|are allowed to) )?"
 NOT = (
-    r"(?:(?:must|may|can|should|shall|do|does|will|is|are)\s?(?:not|never|n't|n’t)|cannot|never"
-    r"|(?:is|are) forbidden to)(?:\s+(?:be\s+)?(?:allowed|permitted)\s+to)?(?:\s+(?:ever|directly))?"
+    "(?:(?:must|may|can|should|shall|do|does|will|is|are) ?(?:not|never|n't|n’t)|cannot|never"
+    "|(?:is|are) forbidden to)(?: (?:be )?(?:allowed|permitted) to)?(?: (?:ever|directly))?"
 )
 NOBODY = (
-    r"(?:nothing|nobody|no one|no (?:other )?(?:module|code|package|file|part|one|process)s?)"
-    r"(?P<else>\s+else)?"
+    "(?:nothing|nobody|no one|no (?:other )?(?:module|code|package|file|part|one|process)s?)(?P<else> else)?"
 )
-BESIDES = r"(?:outside(?:\s+of)?|except(?:\s+for)?|but|other than|besides|apart from)"
+BESIDES = "(?:outside(?: of)?|except(?: for)?|but|other than|besides|apart from)"
+WITHIN = "(?:by|from|in|inside|within)"
+X, Y = "(?:(?P<x>.+?) )?", "(?P<y>.+)"
+"""Who imports, if the sentence says it before the verb, and what is imported."""
 OTHERS = re.compile(
     r"^(?:from\s+)?(?:each other|one another|(?:any |an|the )?other\b.*|another\b.*"
     r"|(?:its |their )?siblings?)",
@@ -35,29 +37,27 @@ LAYERED = re.compile(r"layer|import|depend", re.IGNORECASE)
 
 
 class Sentence:
-    """One passage on its way to rules."""
+    """A passage, read for the rules it states."""
 
     def __init__(self, passage: Passage, path: str, names: Names) -> None:
         self.passage = passage
         self.names = names
-        self.text = clean(
-            f"{passage.about}: {passage.text}" if passage.fenced and passage.about else passage.text
-        )
+        about = f"{passage.about}: " if passage.fenced and passage.about else ""
         self.source = f"{path}:{passage.line}"
+        self.stated: dict[str, Any] = {"text": clean(about + passage.text), "source": self.source}
 
     def read(self) -> list[AnyRule]:
-        """The rules it states; empty where it states none that is understood."""
-        words = re.sub(r"\*\*|__", "", self.passage.text).strip(" .")
+        """The rules it states; empty if it states none that is understood."""
+        words = " ".join(re.sub(r"\*\*|__", "", self.passage.text).split()).strip(" .")
         if self.passage.about and not self.passage.fenced:
             words = re.sub(r"^(?:`[^`]+`|[\w./-]+)\s*(?::|—|–|-)\s+", "", words)
         chain = self._chain(words)
         if chain:
             return [chain]
         for pattern, build in FORMS:
-            match = pattern.match(words)
-            if match:
-                rules = build(self, {key: (value or "").strip() for key, value in match.groupdict().items()})
-                if rules:
+            if match := pattern.match(words):
+                groups = {key: value.strip() for key, value in match.groupdict("").items()}
+                if rules := build(self, groups):
                     return rules
         return []
 
@@ -66,14 +66,14 @@ class Sentence:
         subject, target = self._subject(found["x"]), self.names.look_up(found["y"], lenient=True)
         if subject is None or target is None:
             return []
-        return [Sole(text=self.text, source=self.source, subjects=subject, objects=target.every)]
+        return [Sole(**self.stated, subjects=subject, objects=target.every)]
 
     def nobody(self, found: dict[str, str]) -> list[AnyRule]:
         """Nothing but x, or what the passage is about, imports y; or nothing at all does."""
         if found["x"] or found["else"]:
             return self.sole(found)
         target = self.names.look_up(found["y"], lenient=True)
-        return [Sole(text=self.text, source=self.source, subjects=(), objects=target.every)] if target else []
+        return [Sole(**self.stated, subjects=(), objects=target.every)] if target else []
 
     def only(self, found: dict[str, str]) -> list[AnyRule]:
         """x imports only y, and what follows a "never" not at all."""
@@ -83,16 +83,9 @@ class Sentence:
         target = Named() if nothing else self.names.look_up(first, lenient=True)
         if subject is None or target is None:
             return []
-        rules: list[AnyRule] = [
-            Only(
-                text=self.text,
-                source=self.source,
-                subjects=subject,
-                objects=target.every,
-                outside=bool(target.external),
-            )
-        ]
-        return [*rules, *(self.forbid({"x": found["x"], "y": never[0]}) if never else [])]
+        outside = bool(target.external)
+        rule = Only(**self.stated, subjects=subject, objects=target.every, outside=outside)
+        return [rule, *(self.forbid({"x": found["x"], "y": never[0]}) if never else [])]
 
     def forbid(self, found: dict[str, str]) -> list[AnyRule]:
         """x must not import y."""
@@ -110,11 +103,7 @@ class Sentence:
         if target is None or exceptions is None:
             return []
         ignored = tuple(("**", pattern) for name in exceptions.every for pattern in (name, f"{name}.**"))
-        return [
-            Forbid(
-                text=self.text, source=self.source, subjects=subject, objects=target.every, ignored=ignored
-            )
-        ]
+        return [Forbid(**self.stated, subjects=subject, objects=target.every, ignored=ignored)]
 
     def unlike(self, found: dict[str, str]) -> list[AnyRule]:
         """x imports y, never z."""
@@ -122,9 +111,9 @@ class Sentence:
 
     def _independent(self, subject: tuple[str, ...]) -> list[AnyRule]:
         if len(subject) > 1:
-            return [Independent(text=self.text, source=self.source, members=subject)]
+            return [Independent(**self.stated, members=subject)]
         inner = any(name.startswith(f"{subject[0]}.") for name in self.names.known)
-        return [Independent(text=self.text, source=self.source, parent=subject[0])] if inner else []
+        return [Independent(**self.stated, parent=subject[0])] if inner else []
 
     def _subject(self, phrase: str) -> tuple[str, ...] | None:
         if PRONOUN.fullmatch(phrase):
@@ -132,10 +121,10 @@ class Sentence:
         # "a service" means each of the services, not a module that is called so
         one = re.fullmatch(r"(?:an?|any|every|each|no)\s+(\w+)", phrase, re.IGNORECASE)
         tries = [f"{one[1]}s", phrase] if one else [phrase]
-        # "To keep it small, agents": what is meant stands last; not so where something is taken out
+        # "To keep it small, agents": the name comes last, unless the phrase makes an exception
         if not re.search(rf"\b(?:{BESIDES}|not|no)\b", phrase, re.IGNORECASE):
             tries += [re.split(r"[,:]\s+", phrase)[-1], phrase.split(" ")[-1]]
-        # in a drawn tree the folder above may be left out where a project is laid out in another way
+        # in a drawn tree the folder above may be missing if the project is laid out in another way
         tries += [phrase.rsplit("/", maxsplit=1)[-1]] if self.passage.fenced else []
         for words in tries:
             found = self.names.look_up(words) if words else None
@@ -159,7 +148,7 @@ class Sentence:
         # a chain that does not speak of layers must name little else than modules
         if len(levels) < 2 or named < sum(map(len, items)) * (1 / 2 if layered else 2 / 3):
             return None
-        return Layers(text=self.text, source=self.source, levels=tuple(levels))
+        return Layers(**self.stated, levels=tuple(levels))
 
 
 Build = Callable[[Sentence, dict[str, str]], list[AnyRule]]
@@ -170,57 +159,50 @@ def _form(pattern: str, build: Build) -> tuple[re.Pattern[str], Build]:
 
 
 FORMS = (
-    _form(rf"{NOBODY}(?:\s+{BESIDES}\s+(?P<x>.+?))?\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.nobody),
-    _form(rf"no\s+(?P<x>\S+(?:\s+\w+)?)\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.forbid),
-    _form(rf"only\s+(?P<x>.+?)\s+{MAY}{VERB}\s+(?P<y>.+)", Sentence.sole),
+    _form(f"{NOBODY}(?: {BESIDES} (?P<x>.+?))? {MAY}{VERB} {Y}", Sentence.nobody),
+    _form(rf"no (?P<x>\S+(?: \w+)?) {MAY}{VERB} {Y}", Sentence.forbid),
+    _form(f"only (?P<x>.+?) {MAY}{VERB} {Y}", Sentence.sole),
     _form(
-        r"(?:(?P<x>.+?)\s+(?:is|are)\s+|[^:]*:\s+)?(?:an? |the )(?:only|sole)\b(?:\s+\w+){0,2}?\s+"
-        r"(?:(?:that|which|to|allowed to)\s+)?(?:may\s+|can\s+)?(?:imports?|importers?\s+of)\s+(?P<y>.+)",
+        r"(?:(?P<x>.+?) (?:is|are) |[^:]*: )?(?:an? |the )(?:only|sole)\b(?: \w+){0,2}? "
+        rf"(?:(?:that|which|to|allowed to) )?(?:may |can )?(?:imports?|importers? of) {Y}",
         Sentence.sole,
     ),
     _form(
-        rf"(?P<y>.+?)\s+(?:{NOT}\s+be|(?:is|are)\s+(?:never|not))\s+imported\s+{BESIDES}\s+(?:from\s+|in\s+|by\s+)?(?P<x>.+)",
+        f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) imported {BESIDES} (?:from |in |by )?(?P<x>.+)",
         Sentence.sole,
     ),
     _form(
-        r"(?P<y>.+?)\s+(?:may|must|can|should|is|are)\s+(?:only\s+be|be\s+only|only)\s+imported\s+"
-        r"(?:by|from|in|inside|within)\s+(?P<x>.+)",
+        f"(?P<y>.+?) (?:may|must|can|should|is|are) (?:only be|be only|only) imported {WITHIN} (?P<x>.+)",
         Sentence.sole,
     ),
     _form(
-        r"(?P<y>.+?)\s+(?:may\s+be|must\s+be|can\s+be|should\s+be|is|are)\s+imported\s+(?:only\s+(?:by|from|in|inside|within)"
-        r"|(?:by|from|in|inside|within)\s+only|nowhere\s+(?:else\s+)?but\s+(?:in\s+)?)\s+(?P<x>.+)",
+        f"(?P<y>.+?) (?:may be|must be|can be|should be|is|are) imported (?:only {WITHIN}|{WITHIN} only"
+        "|nowhere (?:else )?but (?:in )?) (?P<x>.+)",
         Sentence.sole,
     ),
     _form(
-        rf"(?P<y>.+?)\s+(?:{NOT}\s+be|(?:is|are)\s+(?:never|not))\s+imported\s+(?:by|from|in|into|inside|within)\s+(?P<x>.+)",
+        f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) imported (?:{WITHIN}|into) (?P<x>.+)",
         Sentence.forbid,
     ),
-    _form(rf"(?:(?P<x>.+?)\s+)?{VERB}\s+nothing\s+(?:from|of)\s+(?P<y>.+)", Sentence.forbid),
+    _form(f"{X}{VERB} nothing (?:from|of) {Y}", Sentence.forbid),
+    _form(f"{X}{MAY}{VERB} (?:only|just|nothing {BESIDES}) (?:from )?{Y}", Sentence.only),
+    _form(f"{X}{MAY}only {VERB} {Y}", Sentence.only),
+    _form(f"{X}{MAY}{VERB} (?P<y>.+?),? and nothing else", Sentence.only),
+    _form(f"{X}{MAY}{VERB} (?P<y>nothing)(?: else| internal)?$", Sentence.only),
+    _form(f"{X}{NOT} {VERB} {Y}", Sentence.forbid),
     _form(
-        rf"(?:(?P<x>.+?)\s+)?{MAY}{VERB}\s+(?:only|just|nothing\s+{BESIDES})\s+(?:from\s+)?(?P<y>.+)",
-        Sentence.only,
-    ),
-    _form(rf"(?:(?P<x>.+?)\s+)?{MAY}only\s+{VERB}\s+(?P<y>.+)", Sentence.only),
-    _form(rf"(?:(?P<x>.+?)\s+)?{MAY}{VERB}\s+(?P<y>.+?),?\s+and\s+nothing\s+else", Sentence.only),
-    _form(rf"(?:(?P<x>.+?)\s+)?{MAY}{VERB}\s+(?P<y>nothing)(?:\s+else|\s+internal)?$", Sentence.only),
-    _form(rf"(?:(?P<x>.+?)\s+)?{NOT}\s+{VERB}\s+(?P<y>.+)", Sentence.forbid),
-    _form(
-        rf"(?P<x>.+?)\s+{MAY}{VERB}\s+(?P<y>.+?),?\s+(?:and\s+|but\s+)?(?:never|not)\s+(?:{VERB}\s+)?(?P<z>.+)",
+        f"(?P<x>.+?) {MAY}{VERB} (?P<y>.+?),? (?:and |but )?(?:never|not) (?:{VERB} )?(?P<z>.+)",
         Sentence.unlike,
     ),
-    _form(
-        r"(?P<x>.+?)\s+(?:must\s+be|is|are|stays?|must\s+stay)\s+independent\s+of\s+(?P<y>.+)",
-        Sentence.forbid,
-    ),
+    _form(f"(?P<x>.+?) (?:must be|is|are|stays?|must stay) independent of {Y}", Sentence.forbid),
 )
-"""The forms, the more telling ones first; x is who imports, y what is imported."""
+"""The forms, the more specific ones first; x is who imports, y what is imported, z what is not."""
 
 
 def read_rules(
     passages: Sequence[Passage], rows: Sequence[Row], path: str, names: Names
 ) -> tuple[list[AnyRule], list[str]]:
-    """The rules that a document states, and where it speaks of imports in words that are not understood."""
+    """The rules that a document states, and where it mentions imports without being understood."""
     rules: list[AnyRule] = []
     unread: list[str] = []
     for passage in passages:
@@ -239,20 +221,16 @@ def _read_row(row: Row, path: str, names: Names) -> list[AnyRule]:
     rules: list[AnyRule] = []
     subject = row.cells[0][1] if row.cells else ""
     for heading, cell in row.cells[1:]:
-        form = {"may": "imports only", "not": "must not import"}.get(_column(heading), "")
+        form = _column_form(heading)
         if form and (cell.strip() or form == "imports only"):
             text = f"{subject} {form} {cell.strip() or 'nothing'}"
             rules += Sentence(Passage(text=text, line=row.line), path, names).read()
     return rules
 
 
-def _column(heading: str) -> str:
+def _column_form(heading: str) -> str:
+    """What the cells below ``heading`` say of imports; empty if nothing."""
     if re.search(r"(?:must|may|can) ?not|never|forbidden", heading):
-        return "not" if re.search(r"import|depend", heading) else ""
-    return (
-        "may"
-        if re.search(
-            r"(?:may|can) (?:import|depend on)|allowed (?:imports|dependencies)|imports only", heading
-        )
-        else ""
-    )
+        return "must not import" if re.search(r"import|depend", heading) else ""
+    allowing = r"(?:may|can) (?:import|depend on)|allowed (?:imports|dependencies)|imports only"
+    return "imports only" if re.search(allowing, heading) else ""

@@ -1,21 +1,38 @@
-"""Running again what results claim: in the jail, on a copy, so that nobody's word is taken for it."""
+"""Running again what results claim: in the jail, on a copy of the project, so that no claim is believed."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from functools import partial
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from services.critic.claims import Claims, read_claims
-from services.critic.code_check import apply_patch, check_files, find_violations
-from services.critic.copying import copy_tree, trial_folder
-from services.critic.docket import Docket, Rerun
-from services.critic.lint import lint
-from services.critic.repetition import Judge, repeat_tests
+from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
+from services.critic.rerun_checks import (
+    Judge,
+    changed_files,
+    check_code,
+    check_files,
+    find_violations,
+    rerun_tests,
+)
+from services.critic.scans import lint
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
+from shared.sandbox import is_older, remove_tree
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
+from shared.skills.workspace import goal_folder
 from shared.source.tree import read_tree
+
+PREFIX = "review-"
+STALE = 86_400.0
+"""Seconds after which a folder that a crash left is removed: longer than a review lasts."""
+MAX_BYTES = 500_000_000
+"""The most bytes that are copied."""
 
 
 class Rerunner:
@@ -25,7 +42,7 @@ class Rerunner:
         self._settings = settings
         self._judge = judge
         self._own_name = own_name
-        self._docket = Docket(settings.command_timeout)
+        self._record = ReviewRecord(settings.command_timeout)
 
     async def run(
         self,
@@ -33,12 +50,12 @@ class Rerunner:
         repo: Path | None,
         folders: tuple[Path, ...],
         *,
-        sure: bool = True,
+        is_target_sure: bool = True,
     ) -> Rerun:
-        """Run again what the completed among ``results`` claim; what cannot be run is said.
+        """Run again what the completed among ``results`` claim; the record says what could not be run.
 
-        Files count where they lie beneath ``folders``; without a ``repo`` no test and no patch is run.
-        Whether that is what patches are for may not be ``sure``.
+        Files count if they lie beneath ``folders``; without a ``repo`` no test and no patch is run. A patch
+        that does not apply refutes its claim only if it ``is_target_sure`` that it was made for ``repo``.
         """
         claims = [
             await asyncio.to_thread(read_claims, name, result, folders)
@@ -47,70 +64,163 @@ class Rerunner:
         ]
         for claim in claims:
             for path in claim.missing:
-                self._docket.refute(claim.task, f"it names a file that is not there: {path}")
+                self._record.refute(claim.task, f"it names a file that is not there: {path}")
             if claim.author == self._own_name:
-                await self._repeat_own(claim, repo)
+                await self._rerun_own(claim, repo)
         try:
             if any(claim.tests or claim.patches or claim.files for claim in claims):
-                async with trial_folder(self._settings.workspaces) as trial:
-                    await self._run_all(claims, repo, trial, sure)
+                async with review_folder(self._settings.workspaces) as folder:
+                    await self._run_all(claims, repo, folder, is_target_sure)
         except ActionError as error:
-            for claim in _runnable(claims):
-                self._docket.leave(claim.task, str(error))
-        return self._docket.close()
+            self._skip(claims, str(error))
+        return self._record.result()
 
-    async def _run_all(self, claims: Sequence[Claims], repo: Path | None, trial: Path, sure: bool) -> None:
+    def _skip(self, claims: Sequence[Claims], why: str) -> None:
+        """Note that nothing could be run of the claims that need a repository."""
+        for claim in claims:
+            if claim.tests or claim.patches:
+                self._record.skip(claim.task, why)
+
+    async def _run_all(
+        self, claims: Sequence[Claims], repo: Path | None, folder: Path, is_target_sure: bool
+    ) -> None:
         for number, claim in enumerate(claims):
-            await check_files(self._docket, claim, trial / f"files-{number}")
-        if not _runnable(claims):
+            await check_files(self._record, claim, folder / f"files-{number}")
+        if not any(claim.tests or claim.patches for claim in claims):
             return
         if repo is None:
-            for claim in _runnable(claims):
-                self._docket.leave(claim.task, "there is no repository to run it on")
+            self._skip(claims, "there is no repository to run it on")
             return
-        copy = trial / "copy" / (repo.name or "root")
+        copy = folder / "copy" / (repo.name or "root")
         await asyncio.to_thread(copy_tree, repo, copy, self._settings)
-        left = self._docket.left
-        copy = await self._apply_all(claims, repo, copy, trial, sure)
-        if self._docket.left > left:
-            # Without the changes they were made with, tests tell nothing.
-            for claim in claims:
-                if claim.tests:
-                    self._docket.leave(claim.task, "what was changed could not be put in place")
+        skipped = self._record.skipped
+        copy = await self._apply_all(claims, repo, copy, folder, is_target_sure)
+        tested = [claim for claim in claims if claim.tests]
+        if self._record.skipped > skipped:
+            # Tests run without the changes they were made with show nothing.
+            for claim in tested:
+                self._record.skip(claim.task, "what was changed could not be put in place")
             return
-        for claim in claims:
-            if claim.tests:
-                await repeat_tests(self._docket, claim, self._judge, repo, copy)
+        for claim in tested:
+            await rerun_tests(self._record, claim, self._judge, repo, copy)
 
     async def _apply_all(
-        self, claims: Sequence[Claims], repo: Path, copy: Path, trial: Path, sure: bool
+        self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
     ) -> Path:
         """The copy with every patch, each checked, also for rules that it is the first to break."""
         patches = [(claim.task, patch) for claim in claims for patch in claim.patches]
         before = await asyncio.to_thread(find_violations, copy) if patches else {}
-        renew = partial(copy_tree, repo, settings=self._settings)
         for number, (task, patch) in enumerate(patches):
-            copy = await apply_patch(
-                self._docket, task, patch, copy=copy, renew=renew, trial=trial, number=number, sure=sure
-            )
+            file = folder / f"{number}.patch"
+            whole = patch if patch.endswith("\n") else patch + "\n"
+            await asyncio.to_thread(file.write_bytes, whole.encode("utf-8", "surrogateescape"))
+            fresh = folder / f"copy-{number}" / copy.name
+            copy, problem = await self._apply(task, file, repo, copy, fresh)
+            if problem:
+                note = self._record.refute if is_target_sure else self._record.skip
+                note(task, f"its patch does not apply: {problem}")
+            elif problem is not None:
+                names = [name for name in changed_files(patch) if (copy / name).is_file()]
+                await check_code(self._record, task, copy, names)
             after = await asyncio.to_thread(find_violations, copy)
             for key in after.keys() - before.keys():
-                self._docket.refute(task, after[key])
+                self._record.refute(task, after[key])
             before |= after
         return copy
 
-    async def _repeat_own(self, claim: Claims, repo: Path | None) -> None:
-        """Nobody vouches for the critic's own work either: its lint is done again and counted."""
+    async def _apply(
+        self, task: str, patch: Path, repo: Path, copy: Path, fresh: Path
+    ) -> tuple[Path, str | None]:
+        """The copy with the patch, and why it does not apply: empty if it does, None if git did not run.
+
+        It is applied on top of those before, else by itself to a ``fresh`` copy, as it may hold them already.
+        """
+        command = ["git", "apply", "--whitespace=nowarn", str(patch)]
+        result = await self._record.execute(task, command, copy, readable=[patch.parent])
+        if result is not None and result.exit_code:
+            copy = fresh
+            await asyncio.to_thread(copy_tree, repo, copy, self._settings)
+            result = await self._record.execute(task, command, copy, readable=[patch.parent])
+        if result is None:
+            return copy, None
+        return copy, last_line(result) if result.exit_code else ""
+
+    async def _rerun_own(self, claim: Claims, repo: Path | None) -> None:
+        """The critic's own work is not believed either: its lint is done again and counted."""
         if claim.linted < 0 or repo is None:
-            self._docket.leave(claim.task, "it is the critic's own, which it does not vouch for")
+            self._record.skip(claim.task, "it is the critic's own, which it does not vouch for")
             return
-        again = await lint(await asyncio.to_thread(read_tree, repo), timeout=self._docket.timeout)
-        self._docket.note(claim.task, "ruff", findings=again.tool.findings)
+        again = await lint(await asyncio.to_thread(read_tree, repo), timeout=self._record.timeout)
+        self._record.add_run(claim.task, "ruff", findings=again.tool.findings)
         if again.tool.version and again.tool.findings != claim.linted:
             counts = f"{claim.linted} findings of ruff are claimed, {again.tool.findings} were made again"
-            self._docket.refute(claim.task, counts)
+            self._record.refute(claim.task, counts)
 
 
-def _runnable(claims: Sequence[Claims]) -> list[Claims]:
-    """Those that claim what needs a repository to be run."""
-    return [claim for claim in claims if claim.tests or claim.patches]
+@asynccontextmanager
+async def review_folder(folder: Path) -> AsyncIterator[Path]:
+    """A new folder beneath ``folder``, removed at the end; raises ActionError."""
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX, dir=folder))
+    except OSError as error:
+        raise ActionError(f"No folder can be made in {folder}: {error.strerror}") from None
+    try:
+        yield place
+    finally:
+        await asyncio.to_thread(remove_tree, place)
+
+
+def clean_review_folders(folder: Path) -> int:
+    """Remove the folders of reviews in ``folder`` that a crash left more than STALE ago; returns how many."""
+    places = [place for place in folder.glob(f"{PREFIX}*") if is_older(place, STALE)]
+    for place in places:
+        remove_tree(place)
+    return len(places)
+
+
+def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
+    """Copy what belongs to ``repo`` (see read_tree) to ``target``, without Mailroom's own folders in it.
+
+    A link swapped in meanwhile is not followed. Raises ActionError for one, if there is too much to be
+    copied, and if all of it is Mailroom's own.
+    """
+    tree = read_tree(repo)
+    if tree.cut:
+        raise ActionError(f"{repo} is too large to be copied: {tree.cut}")
+    held = goal_folder(settings, tree.root)
+    own = () if held else _own_folders(tree.root, settings)
+    target.mkdir(parents=True)
+    total = 0
+    with ConfinedFolder(held or tree.root) as confined:
+        for name in tree.files:
+            source = tree.root / name
+            if any(map(source.is_relative_to, own)):
+                continue
+            total += _copy_file(confined, str(source), target / name)
+            if total > MAX_BYTES:
+                raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
+
+
+def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
+    own = (settings.state_dir.resolve(), settings.keys.resolve())
+    if any(map(root.is_relative_to, own)):
+        raise ActionError(f"{root} is the office's own and not copied", "Name the folder of a project")
+    return own
+
+
+def _copy_file(confined: ConfinedFolder, name: str, place: Path) -> int:
+    """Copy a file with its mode and times; returns its size. Raises ActionError."""
+    with confined.open_file(name) as source:
+        info = os.fstat(source.fileno())
+        if info.st_size > MAX_BYTES:
+            return info.st_size
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("xb") as file:
+                shutil.copyfileobj(source, file, 1 << 20)
+            place.chmod(stat.S_IMODE(info.st_mode) & 0o777)
+            os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns))
+        except OSError as error:
+            raise ActionError(f"{name} cannot be copied: {error.strerror}") from None
+    return info.st_size

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.critic.assurances import find_empty_assurance
-from services.critic.docket import Rerun
+from services.critic.claims import Rerun, as_list, as_mapping, read_texts
 from services.critic.findings import clean
 from shared.contracts.checkup import Inspection, TestRun, Verdict
 from shared.contracts.task import TaskStatus
@@ -18,21 +17,32 @@ ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 SHOWN = 3
 """Sources that cannot be found which a reason names; the rest is counted."""
 
-
-class _Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be said of one task: faults send it back, notes do not."""
-
-    faults: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+CODER = "engineer"
+PASSING = re.compile(
+    r"\btests?(?: suite| cases?)?\b[^.;\n]{0,40}?\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?)\b",
+    re.IGNORECASE,
+)
+DOUBT = re.compile(
+    r"\b(?:no|none|not|never|nor|cannot|could|would|should|may|might|must|if|once|when|until|unless|make|get|"
+    r"so that|\d+ failed|fails?|failed|failing|failures?|errors?)\b|n't\b|\?",
+    re.IGNORECASE,
+)
+"""A sentence with one of these does not claim that the tests pass."""
+TESTING = re.compile(
+    r"\b(?:pytest|py\.test|unittest|nosetests|tox|nox|ctest|jest|vitest|mocha|phpunit|rspec)\b|"
+    r"\b(?:npm|yarn|pnpm|cargo|go|make|just|mvn|gradle|gradlew|dotnet|mix|rake|bazel|swift|deno|bun)\b.*\btest|"
+    r"\btest_\w+\.py\b",
+)
+"""Commands that run tests."""
 
 
 def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     """Judge the results of a goal's tasks by name; each is a dict as a TaskResult travels.
 
-    Approved where every task ended, none that completed is empty, every ``file:line`` it names exists
-    beneath ``repo`` (not checked without one), counts agree with exit codes, and tests that are said to pass
-    were run. A task that failed and says why is accepted as a finding. The score starts at 10: each failed
-    task costs 2, each fault 3.
+    Approved if every task ended, none that completed is empty, every ``file:line`` it names exists beneath
+    ``repo`` (not checked without one), counts agree with exit codes, and tests that are said to pass were
+    run. A task that failed and says why is accepted as a finding. The score starts at 10: each failed task
+    costs 2, each fault 3.
     """
     if not results:
         return Verdict(approved=False, score=1, reasons=("There are no results to review.",))
@@ -40,53 +50,38 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     redo: list[str] = []
     score = 10
     for name, result in results.items():
-        judged = _judge(result if isinstance(result, Mapping) else {}, repo)
-        reasons += [f"{name}: {words}" for words in (*judged.faults, *judged.notes)]
-        redo += [name] if judged.faults else []
-        score -= 3 * len(judged.faults) + 2 * len(judged.notes)
-    all_ended = (
-        "The task ended, and what it claims"
-        if len(results) == 1
-        else f"All {len(results)} tasks ended, and what they claim"
-    )
-    reasons = reasons or [f"{all_ended} can be looked up."]
-    return Verdict(
-        approved=not redo, score=max(1, score), reasons=tuple(map(clean, reasons)), redo=tuple(redo)
-    )
+        faults, note = _judge(as_mapping(result), repo)
+        reasons += [f"{name}: {words}" for words in (*faults, *filter(None, [note]))]
+        redo += [name] if faults else []
+        score -= 3 * len(faults) + 2 * bool(note)
+    if not reasons:
+        many = f"All {len(results)} tasks ended, and what they claim"
+        one = "The task ended, and what it claims"
+        reasons = [f"{one if len(results) == 1 else many} can be looked up."]
+    cleaned = tuple(map(clean, reasons))
+    return Verdict(approved=not redo, score=max(1, score), reasons=cleaned, redo=tuple(redo))
 
 
-def _judge(result: Mapping[str, Any], repo: Path | None) -> _Judged:
+def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str]:
+    """The faults that send a task back, and a note that does not."""
     status = str(result.get("status", ""))
     output = str(result.get("output") or "").strip()
     reason = str(result.get("error_message") or "").strip() or output
     if status not in ENDED:
-        return _Judged(faults=(f"it has not ended (it is {status or 'without a status'})",))
+        return [f"it has not ended (it is {status or 'without a status'})"], ""
     if status != TaskStatus.COMPLETED:
         if not reason:
-            return _Judged(faults=(f"it ended as {status} and does not say why",))
-        return _Judged(notes=(f"it ended as {status}: {reason}",))
+            return [f"it ended as {status} and does not say why"], ""
+        return [], f"it ended as {status}: {reason}"
     if not output:
-        return _Judged(faults=("it completed without any output",))
-    metadata = result.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    doubtful = set(_failing_places(metadata))
-    claimed = [*_texts(result.get("evidence_refs")), *_sources(metadata)]
-    faults = [*_unfound([claim for claim in claimed if claim not in doubtful], repo), *_miscounted(metadata)]
-    empty = find_empty_assurance(result)
-    return _Judged(faults=(*faults, empty) if empty else tuple(faults))
-
-
-def _failing_places(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """Where tests failed: maybe in a file that the run itself wrote, which is gone with its copy."""
-    tests = metadata.get("tests")
-    failures = tests.get("failures") if isinstance(tests, Mapping) else None
-    for failure in failures if isinstance(failures, list | tuple) else ():
-        if isinstance(failure, Mapping) and isinstance(failure.get("source"), str):
-            yield failure["source"]
-
-
-def _texts(value: Any) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list | tuple) else []
+        return ["it completed without any output"], ""
+    metadata = as_mapping(result.get("metadata"))
+    # A test may have failed in a file that the run itself wrote, which is gone with its copy.
+    failures = as_list(as_mapping(metadata.get("tests")).get("failures"))
+    doubtful = [as_mapping(failure).get("source") for failure in failures]
+    claimed = [*read_texts(result.get("evidence_refs")), *_sources(metadata)]
+    unfound = _unfound([claim for claim in claimed if claim not in doubtful], repo)
+    return [*unfound, *_miscounted(metadata), *filter(None, [find_untested_claim(result)])], ""
 
 
 def _sources(value: Any, depth: int = 0) -> Iterator[str]:
@@ -155,12 +150,9 @@ def is_all_own(results: Mapping[str, Any], own_name: str) -> bool:
 def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool:
     """Whether a claim's file is there and long enough; what names no file is not doubted."""
     match = PLACE.fullmatch(claim.partition("::")[0])
-    if (
-        "://" in claim
-        or claim.startswith("git:")
-        or not match
-        or not _is_path(match["path"], match["line"], root)
-    ):
+    if "://" in claim or claim.startswith("git:") or not match:
+        return True
+    if not _is_path(match["path"], match["line"], root):
         return True
     path = (root / match["path"]).resolve()
     if not path.is_relative_to(root) or not path.exists():
@@ -182,19 +174,18 @@ def _is_path(path: str, line: str | None, root: Path) -> bool:
 
 
 def _miscounted(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Where the counts of tests or findings in ``metadata`` contradict each other."""
     for value in metadata.values():
-        if isinstance(value, Mapping) and {"exit_code", "passed", "failed"} <= set(value):
-            yield from _miscounted_tests(value)
-        elif isinstance(value, Mapping) and {"findings", "total", "tools"} <= set(value):
-            yield from _miscounted_findings(value)
+        try:
+            if isinstance(value, Mapping) and {"exit_code", "passed", "failed"} <= set(value):
+                yield from _miscounted_tests(msgspec.convert(value, TestRun))
+            elif isinstance(value, Mapping) and {"findings", "total", "tools"} <= set(value):
+                yield from _miscounted_findings(msgspec.convert(value, Inspection))
+        except (msgspec.ValidationError, ValueError):
+            yield f"its account of the {'tests' if 'exit_code' in value else 'findings'} cannot be read"
 
 
-def _miscounted_tests(value: Mapping[str, Any]) -> Iterator[str]:
-    try:
-        run = msgspec.convert(value, TestRun)
-    except (msgspec.ValidationError, ValueError):
-        yield "its account of the tests cannot be read"
-        return
+def _miscounted_tests(run: TestRun) -> Iterator[str]:
     broken = max(run.failed, 0) + max(run.errors, 0)
     if run.exit_code == 0 and broken and not run.problem:
         yield f"the tests ended with exit code 0, but {broken} are said to have failed"
@@ -205,13 +196,38 @@ def _miscounted_tests(value: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(run.failures)} failures are listed, but {broken} are counted"
 
 
-def _miscounted_findings(value: Mapping[str, Any]) -> Iterator[str]:
-    try:
-        found = msgspec.convert(value, Inspection)
-    except (msgspec.ValidationError, ValueError):
-        yield "its account of the findings cannot be read"
-        return
+def _miscounted_findings(found: Inspection) -> Iterator[str]:
     if found.total < len(found.findings):
         yield f"{len(found.findings)} findings are listed, but {found.total} are counted"
     if found.total > sum(tool.findings for tool in found.tools):
         yield f"{found.total} findings are counted, but the tools report fewer"
+
+
+def find_untested_claim(result: Mapping[str, Any]) -> str:
+    """Why a result that says its tests pass is not believed; empty if it is, or says no such thing.
+
+    Checked are results of thinking by agents that change code: the engineer, and those with a record of
+    commands. The last run by an action is in the metadata as ``tests``; that it passed is rerun elsewhere.
+    """
+    metadata = as_mapping(result.get("metadata"))
+    changes_code = "commands" in metadata or ("steps" in metadata and result.get("agent") == CODER)
+    said = next(_test_claims(str(result.get("output") or "")), "") if changes_code else ""
+    if not said:
+        return ""
+    tests = as_mapping(metadata.get("tests"))
+    if "exit_code" in tests:
+        ended = tests["exit_code"]
+        return f"it says {said!r}, but its last run of them ended with exit code {ended}" if ended else ""
+    commands = map(as_mapping, as_list(metadata.get("commands")))
+    runs = [run for run in commands if TESTING.search(str(run.get("command", "")))]
+    if not runs:
+        return f"it says {said!r}, and no run of them is on record"
+    command, ended = str(runs[-1]["command"])[:120], runs[-1].get("exit_code")
+    return f"it says {said!r}, but {command} ended with exit code {ended}" if ended else ""
+
+
+def _test_claims(output: str) -> Iterator[str]:
+    own = output.partition("\n\nCommands that were run:")[0]
+    for sentence in re.split(r"(?<=[.!?;])\s+|\n+", own):
+        if (found := PASSING.search(sentence)) and not DOUBT.search(sentence):
+            yield found[0][:80]

@@ -1,5 +1,7 @@
 """Rules about imports, and what breaks them."""
 
+import functools
+import re
 import sys
 
 import msgspec
@@ -29,19 +31,19 @@ class Forbid(Rule, frozen=True, kw_only=True):
 
     def breaks(self, found: Import) -> bool:
         """Whether an import breaks the rule; what lies inside both belongs to the deeper one."""
-        subject = _within(found.importer, self.subjects)
+        subject = _deepest(found.importer, self.subjects)
         target = _named(found, self.objects)
         if not subject or not target:
             return False
-        if beneath(target, subject):
-            return not beneath(found.importer, target)
-        return not beneath(found.imported, subject)
+        if is_within(target, subject):
+            return not is_within(found.importer, target)
+        return not is_within(found.imported, subject)
 
 
 class Only(Rule, frozen=True, kw_only=True):
     """``subjects`` import themselves and ``objects``, and nothing else of the repository.
 
-    Packages from elsewhere are bound too where ``objects`` names one of them.
+    Packages from elsewhere are bound too if ``objects`` names one of them.
     """
 
     subjects: tuple[str, ...]
@@ -50,11 +52,11 @@ class Only(Rule, frozen=True, kw_only=True):
 
     def breaks(self, found: Import) -> bool:
         """Whether an import breaks the rule; the standard library is always allowed."""
-        subject = _within(found.importer, self.subjects)
+        subject = _deepest(found.importer, self.subjects)
         if not subject or _named(found, self.objects):
             return False
         if found.internal:
-            return not beneath(found.imported, subject) and not beneath(subject, found.imported)
+            return not is_within(found.imported, subject) and not is_within(subject, found.imported)
         return self.outside and not _is_standard(found)
 
 
@@ -67,9 +69,9 @@ class Sole(Rule, frozen=True, kw_only=True):
     def breaks(self, found: Import) -> bool:
         """Whether an import breaks the rule; a module may always import its own parts."""
         target = _named(found, self.objects)
-        if not target or _within(found.importer, self.subjects):
+        if not target or _deepest(found.importer, self.subjects):
             return False
-        return not beneath(found.importer, target)
+        return not is_within(found.importer, target)
 
 
 class Layers(Rule, frozen=True, kw_only=True):
@@ -91,12 +93,8 @@ class Layers(Rule, frozen=True, kw_only=True):
         return imported[0] < importer[0]
 
     def _place(self, module: str) -> tuple[int, str] | None:
-        places = [
-            (level, name)
-            for level, names in enumerate(self.levels)
-            for name in names
-            if beneath(module, name)
-        ]
+        named = [(level, name) for level, names in enumerate(self.levels) for name in names]
+        places = [place for place in named if is_within(module, place[1])]
         return max(places, key=lambda place: len(place[1]), default=None)
 
 
@@ -115,13 +113,13 @@ class Independent(Rule, frozen=True, kw_only=True):
         if self.parent:
             inner = module.removeprefix(f"{self.parent}.")
             return inner.split(".", maxsplit=1)[0] if inner != module else ""
-        return max((name for name in self.members if beneath(module, name)), key=len, default="")
+        return _deepest(module, self.members)
 
 
 AnyRule = Forbid | Only | Sole | Layers | Independent
 
 
-def beneath(module: str, name: str) -> bool:
+def is_within(module: str, name: str) -> bool:
     """Whether ``module`` is ``name`` or a part of it."""
     return module == name or module.startswith(f"{name}.")
 
@@ -133,42 +131,35 @@ def applies(rule: AnyRule, found: Import) -> bool:
     # import-linter sees of a package from elsewhere only its outermost name
     names = {found.imported, found.imported if found.internal else found.imported.split(".", maxsplit=1)[0]}
     excepted = any(
-        _matches(found.importer, left) and any(_matches(name, right) for name in names)
+        compile_pattern(left).fullmatch(found.importer) and any(map(compile_pattern(right).fullmatch, names))
         for left, right in rule.ignored
     )
     return not excepted and rule.breaks(found)
 
 
-def _matches(module: str, pattern: str) -> bool:
-    """import-linter's patterns: ``*`` is one part of a name, ``**`` any number of them."""
-    return _match(module.split("."), pattern.split("."))
+@functools.cache
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """import-linter's patterns: ``*`` is one part of a name, ``**`` one or more of them."""
+    parts = {"*": "[^.]+", "**": r"[^.]+(?:\.[^.]+)*"}
+    return re.compile(r"\.".join(parts.get(part, re.escape(part)) for part in pattern.split(".")))
 
 
-def _match(parts: list[str], pattern: list[str]) -> bool:
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        return any(_match(parts[taken:], pattern[1:]) for taken in range(1, len(parts) + 1))
-    return bool(parts) and pattern[0] in ("*", parts[0]) and _match(parts[1:], pattern[1:])
-
-
-def _within(module: str, names: tuple[str, ...]) -> str:
+def _deepest(module: str, names: tuple[str, ...]) -> str:
     """The deepest of ``names`` that ``module`` belongs to; empty for none."""
-    return max((name for name in names if beneath(module, name)), key=len, default="")
+    return max((name for name in names if is_within(module, name)), key=len, default="")
 
 
 def _named(found: Import, names: tuple[str, ...]) -> str:
     if THIRD_PARTY in names and not found.internal and not _is_standard(found):
         return THIRD_PARTY
-    return _within(found.imported, names)
+    return _deepest(found.imported, names)
 
 
 def _is_standard(found: Import) -> bool:
+    """Whether the imported package belongs to the language itself."""
     name = found.imported.split(".", maxsplit=1)[0]
     if found.file.endswith(".py"):
         return name in sys.stdlib_module_names
-    return (
-        "." not in found.imported.split("/", maxsplit=1)[0]
-        if found.file.endswith(".go")
-        else name.startswith("node:")
-    )
+    if found.file.endswith(".go"):
+        return "." not in found.imported.split("/", maxsplit=1)[0]
+    return name.startswith("node:")

@@ -22,27 +22,16 @@ LINE_LIMIT = 4_000
 """Characters of a line that are read; longer ones were generated."""
 
 DETECTORS = (
-    ("artifactory", "ArtifactoryDetector"),
-    ("aws", "AWSKeyDetector"),
-    ("azure_storage_key", "AzureStorageKeyDetector"),
-    ("discord", "DiscordBotTokenDetector"),
-    ("github_token", "GitHubTokenDetector"),
-    ("gitlab_token", "GitLabTokenDetector"),
-    ("jwt", "JwtTokenDetector"),
-    ("mailchimp", "MailchimpDetector"),
-    ("npm", "NpmDetector"),
-    ("openai", "OpenAIDetector"),
-    ("pypi_token", "PypiTokenDetector"),
-    ("sendgrid", "SendGridDetector"),
-    ("slack", "SlackDetector"),
-    ("square_oauth", "SquareOAuthDetector"),
-    ("stripe", "StripeDetector"),
-    ("telegram_token", "TelegramBotTokenDetector"),
-    ("twilio", "TwilioKeyDetector"),
-)
+    "artifactory.ArtifactoryDetector aws.AWSKeyDetector azure_storage_key.AzureStorageKeyDetector"
+    " discord.DiscordBotTokenDetector github_token.GitHubTokenDetector gitlab_token.GitLabTokenDetector"
+    " jwt.JwtTokenDetector mailchimp.MailchimpDetector npm.NpmDetector openai.OpenAIDetector"
+    " pypi_token.PypiTokenDetector sendgrid.SendGridDetector slack.SlackDetector"
+    " square_oauth.SquareOAuthDetector stripe.StripeDetector telegram_token.TelegramBotTokenDetector"
+    " twilio.TwilioKeyDetector"
+).split()
 """The detectors of detect-secrets whose tokens have a form of their own."""
 
-GUESSING = (("basic_auth", "BasicAuthDetector"), ("keyword", "KeywordDetector"))
+GUESSING = ["basic_auth.BasicAuthDetector", "keyword.KeywordDetector"]
 """Those that go by a name or a place; what they find must also look random."""
 
 FORMS = {
@@ -90,10 +79,11 @@ def main(root: str, listing: str, output: str) -> None:
             found.writelines(f"{json.dumps(row)}\n" for row in rows)
 
 
-def _load(detectors: tuple[tuple[str, str], ...]) -> list[Any]:
+def _load(detectors: list[str]) -> list[Any]:
     from importlib import import_module
 
-    return [getattr(import_module(f"detect_secrets.plugins.{module}"), name)() for module, name in detectors]
+    names = (detector.partition(".") for detector in detectors)
+    return [getattr(import_module(f"detect_secrets.plugins.{module}"), name)() for module, _, name in names]
 
 
 def _scan(
@@ -122,7 +112,7 @@ def _scan(
 
 
 def _values(detector: Any, row: str) -> Iterator[str]:
-    """What a detector finds; where that is a mere part of the token, such as its prefix, the whole of it."""
+    """What a detector finds; if that is only a part of the token, such as its prefix, the whole token."""
     for value in detector.analyze_string(row):
         matches = (form.search(row) for form in detector.denylist) if len(value) < 12 else ()
         yield next((match[0] for match in matches if match and value in match[0]), value)

@@ -1,21 +1,31 @@
 import asyncio
+import contextlib
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from services.engineer.delivery import deliver, make_patch
-from services.engineer.history import read_history
-from services.engineer.report import add_partial, report_delivery, report_history, report_tests
-from services.engineer.summary import tell_changes, tell_history, tell_log
+from services.engineer.git import read_history
+from services.engineer.report import (
+    add_partial,
+    format_changes,
+    format_history,
+    format_log,
+    report_delivery,
+    report_history,
+    report_tests,
+)
 from services.engineer.testing import TestPlan, plan_tests, run_tests
-from services.engineer.workspace import COPIES, Workspace, clean_copies, require_folder, working_copy
+from services.engineer.working_copy import COPIES, WorkingCopy, clean_copies, require_folder, working_copy
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus import Bus
 from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.files import write_atomically
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing, commands_of
 from shared.skills.git import new_folder
@@ -45,14 +55,14 @@ class Engineer(Agent):
         self._cores = asyncio.Semaphore(max(1, int(profile.options.get("tests_at_once", 2))))
 
     async def on_start(self) -> None:
-        """Remove copies and workspaces that nobody has used for long."""
+        """Remove copies and workspaces that have not been used for long."""
         await asyncio.to_thread(clean_copies, self.context.settings.workspaces)
         await asyncio.to_thread(clean_workspaces, self.context.settings)
 
     async def on_task(self, task: Task) -> Outcome:
-        """Do a task; one that was put in words ends with what was changed and what was run for it.
+        """Do a task; the result of one given as text ends with what was changed and which commands were run.
 
-        Where it fails, what was changed until then is kept as partial, and the reason says where.
+        If it fails, what was changed until then is kept as partial, and the reason says where.
         """
         workspace = workspace_path(self.context.settings, task)
         try:
@@ -60,20 +70,17 @@ class Engineer(Agent):
         except ActionError as error:
             if task.context.get("action") or not workspace.is_dir():
                 raise
-            try:
-                partial = await deliver(open_workspace(self.context), self._changes() / "partial")
-            except ActionError:
-                raise error from None  # why the task failed matters more
-            made = (*partial.patches, *partial.files)
-            self.context.current_task.record_partial(0, (), made)
-            raise add_partial(error, made, workspace) from None
+            with contextlib.suppress(ActionError):  # why the task failed matters more
+                unfinished = await deliver(open_workspace(self.context), self._changes() / "partial")
+                made = (*unfinished.patches, *unfinished.files)
+                self.context.current_task.record_partial(0, (), made)
+                error = add_partial(error, made, workspace)
+            raise error from None
         if task.context.get("action") or not workspace.is_dir():
             return outcome
         delivery = await deliver(open_workspace(self.context), self._changes())
-        commands = commands_of(self.context)
-        return report_delivery(
-            outcome, delivery, commands, workspace, lambda name: origin_of(self.context, name)
-        )
+        commands, origin = commands_of(self.context), partial(origin_of, self.context)
+        return report_delivery(outcome, delivery, commands, workspace, origin)
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
@@ -85,12 +92,11 @@ class Engineer(Agent):
         {**REPO, "patch": "The patch, as a unified diff"},
     )
     async def try_patch(self, repo: str, patch: str) -> Outcome:
-        """A TestRun in data key ``tests``; raises ActionError where the patch does not fit."""
+        """A TestRun in data key ``tests``; raises ActionError if the patch does not fit."""
         if not patch.strip():
             raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
-        return await self._try(
-            await require_source(self.context, repo), f"{patch}\n".encode("utf-8", "replace")
-        )
+        source = await require_source(self.context, repo)
+        return await self._try(source, f"{patch}\n".encode("utf-8", "replace"))
 
     @register_action(
         "Copy a project into the workspace, uncommitted changes included, to work on it there",
@@ -104,7 +110,7 @@ class Engineer(Agent):
             changing(self.context, f"copy {source} as {name}") as workspace,
             self._copy(source, True) as copy,
         ):
-            # It is made elsewhere: what runs in the workspace meanwhile must not turn it to other places.
+            # It is made elsewhere, so that no program in the workspace can redirect it meanwhile.
             await asyncio.to_thread(_adopt, workspace, copy.root, name)
             await asyncio.to_thread(note_origin, self.context, name, source)
         note = f"; {len(copy.skipped)} files were left out" if copy.skipped else ""
@@ -119,15 +125,14 @@ class Engineer(Agent):
         source = origin_of(self.context, folder)
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
-        return await self._try(
-            require_folder(str(source)), await make_patch(open_workspace(self.context), folder)
-        )
+        patch = await make_patch(open_workspace(self.context), folder)
+        return await self._try(require_folder(str(source)), patch)
 
     @register_action("Tell a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``."""
         history = await self._read(repo, 1)
-        return report_history(history, tell_changes(history))
+        return report_history(history, format_changes(history))
 
     @register_action(
         "Tell a git repository's latest commits", {**REPO, "limit": "How many commits at most, 1 to 1000"}
@@ -137,13 +142,13 @@ class Engineer(Agent):
         if not 1 <= limit <= 1000:
             raise ActionError(f"limit must be between 1 and 1000, not {limit}")
         history = await self._read(repo, limit)
-        return report_history(history, tell_log(history))
+        return report_history(history, format_log(history))
 
     @register_action("Tell where a git repository stands: branch, changes, latest commits", REPO)
     async def read_history(self, repo: str) -> Outcome:
-        """A HistoryReading in data key ``history``; a folder without git is told in its ``problem``."""
+        """A HistoryReading in data key ``history``; for a folder without git its ``problem`` says so."""
         history = await read_history(require_folder(repo))
-        return report_history(history, tell_history(history))
+        return report_history(history, format_history(history))
 
     async def _read(self, repo: str, limit: int) -> HistoryReading:
         history = await read_history(require_folder(repo), limit)
@@ -154,49 +159,42 @@ class Engineer(Agent):
     async def _try(self, folder: Path, patch: bytes) -> Outcome:
         tests, skipped = await self._test(folder, patch)
         path = self._changes() / "tried.patch"
-        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-        await asyncio.to_thread(path.write_bytes, patch)
+        await asyncio.to_thread(write_atomically, path, patch)
         outcome = report_tests(tests, skipped)
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:
         """Test a copy of ``folder``, changed by ``patch``: how that went, and what the copy lacks."""
         await self.context.progress(f"copies {folder}")
-        async with self._copy(folder) as workspace:
+        async with self._copy(folder) as copy:
             if patch:
-                await apply_patch(workspace.root, workspace.root, patch)
-            plan = await plan_tests(folder, workspace)
-            tests = plan if isinstance(plan, TestRun) else await self._run(plan, workspace)
-        self.context.current_task.facts["tests"] = (
-            tests.to_dict()
-        )  # a task put in words shows its last run, whatever it says
-        return tests, workspace.skipped
+                await apply_patch(copy.root, copy.root, patch)
+            plan = await plan_tests(folder, copy)
+            tests = plan if isinstance(plan, TestRun) else await self._run(plan, copy)
+        # What a task given as text reports, whatever its answer says.
+        self.context.current_task.facts["tests"] = tests.to_dict()
+        return tests, copy.skipped
 
-    async def _run(self, plan: TestPlan, workspace: Workspace) -> TestRun:
+    async def _run(self, plan: TestPlan, copy: WorkingCopy) -> TestRun:
         log = outputs_path(self.context) / "tests.log"
         async with self._cores:
             await self.context.progress(f"runs {plan.line}, found in {plan.command.found}")
             async with self.context.effect(f"run the tests in a copy: {plan.line}", repeatable=True):
-                return await run_tests(plan, workspace, log, self.context.settings.command_timeout)
+                return await run_tests(plan, copy, log, self.context.settings.command_timeout)
 
-    def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[Workspace]:
-        place = (
-            self.context.settings.workspaces
-            / f"{self.context.task.task_id}{COPIES}"
-            / f"attempt-{self.context.current_task.attempt}"
-        )
+    def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[WorkingCopy]:
+        settings, task = self.context.settings, self.context.current_task
+        place = settings.workspaces / f"{task.task.task_id}{COPIES}" / f"attempt-{task.attempt}"
         keep = bool(self.context.profile.options.get("keep_workspaces", False))
-        return working_copy(
-            folder, place, keep=keep, apart=self.context.settings.state_dir.resolve(), history=history
-        )
+        return working_copy(folder, place, keep=keep, exclude=settings.state_dir.resolve(), history=history)
 
     def _changes(self) -> Path:
         return outputs_path(self.context) / "changes" / self.context.task.task_id
 
 
 def _adopt(workspace: Path, folder: Path, name: str) -> None:
-    with Beneath(workspace) as beneath:
-        beneath.adopt(folder, name)
+    with ConfinedFolder(workspace) as confined:
+        confined.move_in(folder, name)
 
 
 if __name__ == "__main__":

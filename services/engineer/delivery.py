@@ -1,4 +1,4 @@
-"""What the engineer hands over: a patch for each project it worked on, and the files it made."""
+"""What the engineer delivers: a patch for each project it worked on, and the files it made."""
 
 import asyncio
 import stat
@@ -8,28 +8,29 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from shared.errors import ActionError
+from shared.files import write_atomically
 from shared.sandbox import remove_tree, run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.git import BASE
 from shared.skills.repository import AUTHOR, ENVIRONMENT
 
 MAX_PATCH = 50_000_000
 """The most bytes of a patch."""
 MAX_FILE = 10_000_000
-"""The most bytes of a file that is handed over."""
+"""The most bytes of a file that is delivered."""
 MAX_FILES = 100
-"""The most files that are handed over beside the patches."""
+"""The most files that are delivered beside the patches."""
 PATCH_SECONDS = 120.0
 
 MAKE_PATCH = (
     'cd "$3" && export GIT_INDEX_FILE=/tmp/mailroom-index && git read-tree "$1" && git add --all . && '
     'git diff --cached --binary --no-ext-diff --no-textconv --no-color --output="$2" "$1"'
 )
-"""The difference to where the copy began, new files included, whatever was committed since."""
+"""The difference to the commit the copy began with, new files included, whatever was committed since."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """What was handed over: paths of ``patches`` and ``files``, and in ``missing`` what was not, and why."""
+    """Paths of the ``patches`` and ``files`` that were delivered; ``missing`` says what was not, and why."""
 
     patches: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -55,9 +56,9 @@ async def deliver(workspace: Path, outputs: Path) -> Delivery:
 
 
 async def make_patch(workspace: Path, project: str) -> bytes:
-    """How the copy ``project`` differs from what it was copied from, as a patch; empty where it does not.
+    """How the copy ``project`` differs from what it was copied from, as a patch; empty if it does not.
 
-    Raises ActionError with git's reason where there is nothing to compare with.
+    Raises ActionError with git's reason if there is nothing to compare with.
     """
     aside = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mailroom-patch-"))
     try:
@@ -72,54 +73,52 @@ async def make_patch(workspace: Path, project: str) -> bytes:
             words = result.output.strip().splitlines() or [f"exit code {result.exit_code}"]
             raise ActionError(f"No patch can be made: {words[-1].removeprefix('fatal: ')[:300]}")
         # Programs that the copy's own git settings name could have put a link there.
-        with Beneath(aside) as beneath:
-            return beneath.read("change.patch", MAX_PATCH)
+        with ConfinedFolder(aside) as confined:
+            return confined.read("change.patch", MAX_PATCH)
     finally:
         await asyncio.to_thread(remove_tree, aside)
 
 
 def _survey(workspace: Path) -> tuple[list[str], list[str], list[str]]:
-    """The folders with a history of their own, the files of none of them, and what cannot be looked into."""
+    """The folders with a git history of their own, the files in no such folder, and why others are unread."""
     projects: list[str] = []
     loose: list[str] = []
-    shut: list[str] = []
+    unread: list[str] = []
     waiting = ["."]
-    with Beneath(workspace) as beneath:
+    with ConfinedFolder(workspace) as confined:
         while waiting and len(loose) <= MAX_FILES:
             folder = waiting.pop(0)
             try:
-                entries = beneath.entries(folder)
+                entries = confined.entries(folder)
             except ActionError as error:
-                shut.append(str(error))
+                unread.append(str(error))
                 continue
             for name, mode in entries:
                 path = str(PurePosixPath(folder, name))
                 if not path.isprintable():
-                    continue  # no name that JSON or a person could carry
+                    continue  # neither JSON nor a person could carry such a name
                 if stat.S_ISREG(mode):
                     loose.append(path)
                 elif stat.S_ISDIR(mode) and not name.startswith((".", "__")) and name != "node_modules":
-                    if folder == "." and _has_history(beneath, path):
-                        projects.append(path)
-                    else:
-                        waiting.append(path)
-    return projects, loose, shut
+                    has_history = folder == "." and _has_history(confined, path)
+                    (projects if has_history else waiting).append(path)
+    return projects, loose, unread
 
 
-def _has_history(beneath: Beneath, folder: str) -> bool:
+def _has_history(confined: ConfinedFolder, folder: str) -> bool:
     try:
-        inside = beneath.stat(f"{folder}/.git")
+        inside = confined.stat(f"{folder}/.git")
     except ActionError:
-        return False  # it cannot be looked into, which is told in its turn
+        return False  # it cannot be read, which is reported when it is listed
     return inside is not None and stat.S_ISDIR(inside.st_mode)
 
 
 def _copy(workspace: Path, paths: list[str], target: Path) -> tuple[list[str], list[str]]:
     copied, left = [], []
-    with Beneath(workspace) as beneath:
+    with ConfinedFolder(workspace) as confined:
         for path in paths[:MAX_FILES]:
             try:
-                _write(target / path, beneath.read(path, MAX_FILE))
+                _write(target / path, confined.read(path, MAX_FILE))
             except ActionError as error:
                 left.append(str(error))
             else:
@@ -131,7 +130,6 @@ def _copy(workspace: Path, paths: list[str], target: Path) -> tuple[list[str], l
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        write_atomically(path, data)
     except OSError as error:
         raise ActionError(f"{path} cannot be written: {error.strerror}") from None

@@ -5,8 +5,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from services.engineer.clues import TestCommand
 from services.engineer.results import Results
+from services.engineer.runners import TestCommand
 from shared.sandbox import CommandResult
 
 PLUGINS = {
@@ -33,9 +33,9 @@ NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]
 
 
 def diagnose(command: TestCommand, result: CommandResult, results: Results | None, root: Path) -> str:
-    """What kept the tests from being run or counted; empty where nothing did."""
+    """What kept the tests from being run or counted; empty if nothing did."""
     if result.timed_out:
-        return _tell_timeout(result, results)
+        return _format_timeout(result, results)
     if result.problem:
         return f"The tests were stopped, because {result.problem}"
     missing = _find_missing(command, result, root) if result.exit_code else ""
@@ -43,29 +43,29 @@ def diagnose(command: TestCommand, result: CommandResult, results: Results | Non
         return missing
     if results is None:
         nothing = re.search(NOTHING_RAN, result.output, re.MULTILINE)
-        return NO_TESTS if nothing else _tell_uncounted(result)
+        return NO_TESTS if nothing else _format_uncounted(result)
     if results.failed or results.errors:
         return ""
     if results.passed or results.skipped:
-        return f"No test failed, but {_tell_end(result)}" if result.exit_code else ""
-    return NO_TESTS if result.exit_code in (0, 5) else _tell_uncounted(result)
+        return f"No test failed, but {_format_end(result)}" if result.exit_code else ""
+    return NO_TESTS if result.exit_code in (0, 5) else _format_uncounted(result)
 
 
-def _tell_timeout(result: CommandResult, results: Results | None) -> str:
+def _format_timeout(result: CommandResult, results: Results | None) -> str:
     where = f" at {results.at}" if results and results.at else ""
     done = f"{results.passed} had passed" if results else "the output does not tell how many had passed"
     return f"The tests were stopped after {result.seconds:.0f} seconds{where}; until then {done}"
 
 
-def _tell_uncounted(result: CommandResult) -> str:
+def _format_uncounted(result: CommandResult) -> str:
     if result.exit_code == 0:
         return "The command succeeded, but its output does not tell how many tests ran"
     if result.exit_code < 0:
         return f"The command was ended by signal {-result.exit_code}"
-    return f"Nothing was counted: {_tell_end(result)}"
+    return f"Nothing was counted: {_format_end(result)}"
 
 
-def _tell_end(result: CommandResult) -> str:
+def _format_end(result: CommandResult) -> str:
     return f"the command ended with exit code {result.exit_code}: {_last_line(result.output)}"
 
 
@@ -88,7 +88,7 @@ def _find_missing_python(result: CommandResult, root: Path) -> str:
         }
         if plugins:
             names = " ".join(sorted(plugins))
-            cure = tell_install(result.argv[0], names)
+            cure = format_install(result.argv[0], names)
             return f"The project's pytest options {options[1]} need {names}. {cure}"
     found = re.findall(MISSING_MODULE, result.output, re.MULTILINE)
     modules = sorted({name.partition(".")[0] for name in found if not _is_own(name.partition(".")[0], root)})
@@ -97,10 +97,10 @@ def _find_missing_python(result: CommandResult, root: Path) -> str:
     names = " ".join(modules)
     noun = "module" if len(modules) == 1 else "modules"
     cause = f"The tests need the Python {noun} {names}, which {result.argv[0]} lacks"
-    return f"{cause}. {tell_install(result.argv[0], names)}"
+    return f"{cause}. {format_install(result.argv[0], names)}"
 
 
-def tell_install(python: str, names: str) -> str:
+def format_install(python: str, names: str) -> str:
     """How to give the tests what ``python`` lacks: never by changing the environment Mailroom runs in."""
     if python == sys.executable:
         return f"In the repository: python3 -m venv .venv && .venv/bin/pip install {names}"

@@ -1,4 +1,4 @@
-"""Git that reads a repository without letting the repository run anything."""
+"""Git that reads a repository without letting the repository run anything, and the history it reads."""
 
 import asyncio
 import contextlib
@@ -8,29 +8,22 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from shared.contracts import HistoryReading, Statement
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, remove_tree, run_command
-from shared.skills.repository import ENVIRONMENT, Repository
+from shared.skills.repository import ENVIRONMENT, Repository, find_any
 
 HARMLESS = frozenset(
-    {
-        "core.autocrlf",
-        "core.checkstat",
-        "core.eol",
-        "core.filemode",
-        "core.ignorecase",
-        "core.precomposeunicode",
-        "core.repositoryformatversion",
-        "core.sparsecheckout",
-        "core.sparsecheckoutcone",
-        "core.symlinks",
-        "core.trustctime",
-        "extensions.objectformat",
-        "extensions.refstorage",
-        "index.sparse",
-    }
-)
-"""What is taken over of a repository's settings: what its files mean, no program and no path."""
+    f"core.{name}"
+    for name in (
+        "autocrlf checkstat eol filemode ignorecase precomposeunicode repositoryformatversion sparsecheckout"
+        " sparsecheckoutcone symlinks trustctime"
+    ).split()
+) | {"extensions.objectformat", "extensions.refstorage", "index.sparse"}
+"""The settings of a repository that are copied: how to read its files; none names a program or a path."""
+MAX_CHANGES = 200
+"""The most uncommitted changes that are listed one by one."""
+CHANGES = {"M": "modified", "T": "type changed", "A": "added", "D": "deleted", "R": "renamed", "C": "copied"}
 
 
 class Git:
@@ -40,8 +33,8 @@ class Git:
         self.repository = repository
         self.folder = folder
 
-    async def ask(self, *arguments: str, cwd: Path, timeout: float = 60.0) -> CommandResult:
-        """Run git with these arguments in ``cwd``; raises ActionError where git is not installed."""
+    async def run(self, *arguments: str, cwd: Path, timeout: float = 60.0) -> CommandResult:
+        """Run git with these arguments in ``cwd``; raises ActionError if git is not installed."""
         return await run_command(
             ["git", *arguments],
             cwd=cwd,
@@ -54,8 +47,8 @@ class Git:
         )
 
     async def read(self, *arguments: str, cwd: Path, timeout: float = 60.0) -> str:
-        """What git answers; raises ActionError with git's own words where it fails."""
-        result = await self.ask(*arguments, cwd=cwd, timeout=timeout)
+        """git's output; raises ActionError with git's own message if it fails."""
+        result = await self.run(*arguments, cwd=cwd, timeout=timeout)
         if result.timed_out:
             raise ActionError(
                 f"git {_verb(arguments)} took longer than {timeout:.0f} seconds in {self.repository.top}"
@@ -71,24 +64,25 @@ def _verb(arguments: tuple[str, ...]) -> str:
 
 
 @contextlib.asynccontextmanager
-async def borrow(repository: Repository) -> AsyncIterator[Git]:
+async def read_only_git(repository: Repository) -> AsyncIterator[Git]:
     """A Git for ``repository`` that neither changes it nor runs anything it names.
 
     Hooks, file-system monitors, filters, text converters, pagers and helpers are all named in a repository's
-    configuration, and there are ever more of them. So git gets another git folder, thrown away after use,
-    with an allow-list of harmless settings; it borrows the objects, and has copies of HEAD and the index.
+    configuration, and every version of git adds some. So git gets another git folder, removed after use, with
+    an allow-list of harmless settings; it refers to the repository's objects and has copies of HEAD and the
+    index.
     """
     folder = Path(tempfile.mkdtemp(prefix="mailroom-git-"))
     try:
         git = Git(repository, folder)
-        await asyncio.to_thread(_furnish, repository, folder)
-        await _take_settings(git)
+        await asyncio.to_thread(_fill_git_folder, repository, folder)
+        await _copy_settings(git)
         yield git
     finally:
         await asyncio.to_thread(remove_tree, folder)
 
 
-def _furnish(repository: Repository, folder: Path) -> None:
+def _fill_git_folder(repository: Repository, folder: Path) -> None:
     (folder / "objects" / "info").mkdir(parents=True)
     (folder / "objects" / "info" / "alternates").write_bytes(
         os.fsencode(repository.common / "objects") + b"\n"
@@ -113,19 +107,89 @@ def _copy(source: Path, target: Path, repository: Repository) -> None:
             shutil.copy2(source, target)
 
 
-async def _take_settings(git: Git) -> None:
+async def _copy_settings(git: Git) -> None:
     lines = []
     for config in (git.repository.common / "config", git.repository.private / "config.worktree"):
         if config.is_file():
             # Reading one file by name parses it and nothing else.
             listing = await git.read("config", "--file", str(config), "--no-includes", "-lz", cwd=git.folder)
-            lines += [_setting(*entry.partition("\n")[::2]) for entry in listing.split("\0")]
+            lines += [_format_setting(*entry.partition("\n")[::2]) for entry in listing.split("\0")]
     (git.folder / "config").write_text("".join(lines))
 
 
-def _setting(name: str, value: str) -> str:
+def _format_setting(name: str, value: str) -> str:
     if name not in HARMLESS:
         return ""
     section, _, key = name.partition(".")
     quoted = (value or "true").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'[{section}]\n\t{key} = "{quoted}"\n'
+
+
+async def read_history(folder: Path, limit: int = 10) -> HistoryReading:
+    """The history of the repository ``folder`` lies in, with its latest ``limit`` commits (1 to 1000).
+
+    Nothing is written and nothing the repository names is run. If git cannot answer, ``problem`` says why; a
+    repository without commits has 0 of them and no problem.
+    """
+    repository = find_any(folder)
+    if repository is None:
+        return HistoryReading(problem=f"{folder} is not in a git repository")
+    try:
+        async with read_only_git(repository) as git:
+            branch = await _read_branch(git, folder)
+            commits = await _count_commits(git, folder)
+            return HistoryReading(
+                branch=branch,
+                commits=commits,
+                changes=() if repository.bare else await _read_changes(git, folder),
+                latest=await _read_log(git, folder, limit) if commits else (),
+            )
+    except ActionError as error:
+        return HistoryReading(problem=str(error))
+
+
+async def _read_branch(git: Git, folder: Path) -> str:
+    named = await git.run("symbolic-ref", "--quiet", "--short", "HEAD", cwd=folder)
+    if named.exit_code == 0:
+        return named.output.strip()
+    at = await git.run("rev-parse", "--short", "HEAD", cwd=folder)
+    return f"detached at {at.output.strip()}" if at.exit_code == 0 else ""
+
+
+async def _count_commits(git: Git, folder: Path) -> int:
+    head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
+    return int(await git.read("rev-list", "--count", "HEAD", "--", cwd=folder)) if head.exit_code == 0 else 0
+
+
+async def _read_changes(git: Git, folder: Path) -> tuple[str, ...]:
+    # A submodule's own changes would be asked of a git that runs with the submodule's own configuration.
+    listing = await git.read(
+        *("-c", "core.quotePath=false", "status", "--porcelain", "--ignore-submodules=dirty", "--", "."),
+        cwd=folder,
+    )
+    changes = [_format_change(line) for line in listing.splitlines()]
+    more = len(changes) - MAX_CHANGES
+    return (*changes[:MAX_CHANGES], *([f"and {more:,} more"] if more > 0 else []))
+
+
+def _format_change(line: str) -> str:
+    """``modified shared/errors.py`` for git's `` M shared/errors.py``."""
+    code, path = line[:2], line[3:]
+    if code == "??":
+        return f"untracked {path}"
+    if "U" in code or code in ("AA", "DD"):
+        return f"in conflict {path}"
+    return f"{CHANGES.get(code.strip()[:1], code.strip())} {path}"
+
+
+async def _read_log(git: Git, folder: Path, limit: int) -> tuple[Statement, ...]:
+    form = "%h%x1f%ad%x1f%an%x1f%s"
+    log = await git.read(
+        *("log", f"--max-count={limit}", "--no-show-signature", "--date=short", f"--format={form}"),
+        cwd=folder,
+    )
+    commits = (line.split("\x1f", 3) for line in log.split("\n") if line.count("\x1f") >= 3)
+    return tuple(
+        Statement(text=f"{date} {subject[:200] or '(no message)'} ({author})", source=f"git:{commit}")
+        for commit, date, author, subject in commits
+    )

@@ -1,4 +1,4 @@
-"""The outcomes of the engineer's work."""
+"""The engineer's results, as text for people and as outcomes of its actions."""
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -7,22 +7,82 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.delivery import Delivery
-from services.engineer.summary import cite_tests, tell_tests
 from shared.contracts import HistoryReading, TestRun
 from shared.errors import ActionError
 from shared.skills.changing import RanCommand
 from shared.skills.repository import find_any
 from shared.tasks.actions import Outcome
 
-SHOWN = 20
-"""How many commands are told in words; all of them, up to MOST, are in the data."""
-MOST = 200
+SHOWN = 10
+"""How many failing tests, changes or left-out files the text names; the rest is counted."""
+LISTED = 20
+"""How many commands the text names; the data hold up to MAX_COMMANDS."""
+MAX_COMMANDS = 200
+
+
+def format_tests(tests: TestRun, skipped: tuple[str, ...] = ()) -> str:
+    """How the tests went, the failing ones with their places."""
+    lines = [_format_counts(tests)] if tests.passed >= 0 else []
+    lines += [f"{tests.problem}."] if tests.problem else []
+    lines += _format_list(f"{each.test}: {each.message} ({each.source})" for each in tests.failures)
+    if tests.command:
+        lines.append(f"The command was `{tests.command}`, found in {tests.found}.")
+    if skipped:
+        lines.append(f"{len(skipped):,} files were not copied, so the tests ran without them:")
+        lines += _format_list(skipped)
+    return "\n".join(lines)
+
+
+def _format_counts(tests: TestRun) -> str:
+    errors = "error" if tests.errors == 1 else "errors"
+    counts = {"failed": tests.failed, errors: tests.errors, "skipped": tests.skipped}
+    rows = [f"{tests.passed:,} passed", *(f"{number:,} {kind}" for kind, number in counts.items() if number)]
+    return f"Tests: {', '.join(rows)} in {tests.seconds:.1f} seconds."
+
+
+def cite_tests(tests: TestRun) -> tuple[str, ...]:
+    """The sources of a report on tests: each place once."""
+    found = tests.found.partition(" ")[0]
+    places = (found, *(each.source for each in tests.failures), tests.log_path)
+    return tuple(dict.fromkeys(place for place in places if place))
+
+
+def format_history(history: HistoryReading) -> str:
+    """Branch, changes and commits, or why they cannot be read."""
+    if history.problem:
+        return f"{history.problem}."
+    return f"{format_changes(history)}\n{format_log(history)}"
+
+
+def format_changes(history: HistoryReading) -> str:
+    """The branch and the uncommitted changes."""
+    if not history.changes:
+        return f"On branch {history.branch}, with no uncommitted changes."
+    head = f"On branch {history.branch}, with {_count(len(history.changes), 'uncommitted change')}:"
+    return "\n".join([head, *_format_list(history.changes)])
+
+
+def format_log(history: HistoryReading) -> str:
+    """The number of commits and the latest of them."""
+    if not history.commits:
+        return "There are no commits yet."
+    head = f"{_count(history.commits, 'commit')}, the latest:"
+    return "\n".join([head, *(f"- {commit.text} ({commit.source})" for commit in history.latest)])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _format_list(entries: Iterable[str]) -> list[str]:
+    rows = [f"- {entry}" for entry in entries]
+    return rows if len(rows) <= SHOWN else [*rows[:SHOWN], f"- and {len(rows) - SHOWN:,} more"]
 
 
 def report_tests(tests: TestRun, skipped: tuple[str, ...]) -> Outcome:
-    """What a run of tests brought."""
+    """The outcome of a run of tests."""
     return Outcome(
-        output=tell_tests(tests, skipped),
+        output=format_tests(tests, skipped),
         data={"tests": tests.to_dict(), "not_copied": list(skipped)},
         evidence_refs=cite_tests(tests),
         output_paths=(tests.log_path,) if tests.log_path else (),
@@ -30,7 +90,7 @@ def report_tests(tests: TestRun, skipped: tuple[str, ...]) -> Outcome:
 
 
 def report_history(history: HistoryReading, output: str) -> Outcome:
-    """What a repository's history tells."""
+    """The outcome of reading a repository's history."""
     sources = tuple(commit.source for commit in history.latest)
     return Outcome(output=output, data={"history": history.to_dict()}, evidence_refs=sources)
 
@@ -46,30 +106,30 @@ def report_delivery(
 
     ``origin`` says what a folder of the workspace is a copy of.
     """
-    parts = [outcome.output]
+    parts, listed = [outcome.output], commands[-LISTED:]
     if delivery.patches or delivery.files:
-        told = [f"- {path}{_tell_use(path, origin(Path(path).stem))}" for path in delivery.patches]
-        parts.append("\n".join(["Handed over:", *told, *(f"- {path}" for path in delivery.files)]))
+        rows = [f"- {path}{_format_usage(path, origin(Path(path).stem))}" for path in delivery.patches]
+        parts.append("\n".join(["Handed over:", *rows, *(f"- {path}" for path in delivery.files)]))
     if delivery.missing:
         parts.append("\n".join(["Not handed over:", *(f"- {what}" for what in delivery.missing)]))
     if commands:
-        parts.append("\n".join(["Commands that were run:", *map(_tell, commands[-SHOWN:])]))
+        parts.append("\n".join(["Commands that were run:", *map(_format_command, listed)]))
     return msgspec.structs.replace(
         outcome,
         output="\n\n".join(parts),
         data={
             **outcome.data,
-            "commands": [msgspec.to_builtins(each) for each in commands[-MOST:]],
+            "commands": [msgspec.to_builtins(each) for each in commands[-MAX_COMMANDS:]],
             "patches": list(delivery.patches),
             "workspace": str(workspace),
         },
-        evidence_refs=_join(outcome.evidence_refs, (each.log for each in commands[-SHOWN:] if each.log)),
+        evidence_refs=_join(outcome.evidence_refs, (each.log for each in listed if each.log)),
         output_paths=_join(delivery.patches, delivery.files, outcome.output_paths),
     )
 
 
-def _tell_use(patch: str, origin: Path | None) -> str:
-    """How a patch is applied to what it was made for: git leaves out, without a word, what lies beside."""
+def _format_usage(patch: str, origin: Path | None) -> str:
+    """The command that applies a patch to its project: outside of it, git skips files without an error."""
     if origin is None:
         return ""
     repository = find_any(origin)
@@ -87,7 +147,7 @@ def add_partial(error: ActionError, made: Sequence[str], workspace: Path) -> Act
     return ActionError(str(error).removesuffix("."), f"{files}The workspace is {workspace}")
 
 
-def _tell(ran: RanCommand) -> str:
+def _format_command(ran: RanCommand) -> str:
     line = " ".join(ran.command.split())
     end = "stopped, its time was up" if ran.timed_out else f"exit code {ran.exit_code}"
     return f"- {line if len(line) <= 120 else line[:119] + '…'} ({end})"

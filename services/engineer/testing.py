@@ -1,4 +1,4 @@
-"""Running a project's tests in its working copy."""
+"""Running a project's tests in a working copy of it."""
 
 import asyncio
 import os
@@ -7,20 +7,15 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from services.engineer.clues import TestCommand
-from services.engineer.compiled_results import read_cargo, read_ctest, read_go, read_gradle, read_maven
-from services.engineer.detection import find_tests
-from services.engineer.diagnosis import diagnose, tell_install
-from services.engineer.javascript_results import read_jest, read_mocha, read_tap, read_vitest
-from services.engineer.python_results import find_interrupt, read_junit, read_pytest, read_unittest
-from services.engineer.python_tests import configures_pytest
-from services.engineer.results import Results
-from services.engineer.workspace import Workspace
+from services.engineer.console_results import find_interrupt
+from services.engineer.diagnosis import diagnose, format_install
+from services.engineer.results import Results, read_junit
+from services.engineer.runners import RUNNERS, TestCommand, configures_pytest, find_tests
+from services.engineer.working_copy import WorkingCopy
 from shared.contracts import TestRun
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
@@ -28,20 +23,6 @@ from shared.sandbox import CommandResult, run_command
 OUTPUT_LIMIT = 4_000_000
 LONGEST_LINE = 2_000
 """The most characters of a line that are read: the patterns are meant for lines a person could read."""
-
-JAVASCRIPT = (read_jest, read_vitest, read_tap, read_mocha)
-READERS: dict[str, tuple[Callable[[str, Path], Results | None], ...]] = {
-    "pytest": (read_pytest,),
-    "unittest": (read_unittest,),
-    "node": JAVASCRIPT,
-    "cargo": (read_cargo,),
-    "go": (read_go,),
-    "any": (
-        *(read_cargo, read_go, read_ctest, read_maven, read_gradle, *JAVASCRIPT),
-        *(read_unittest, read_pytest),
-    ),
-}
-"""Who can read what a runner prints; of an unknown one (make, a script) the first who finds counts."""
 
 NOTHING_FOUND = (
     'No way to test this project was found. Name one in pyproject.toml: [tool.mailroom] test = "...", '
@@ -67,33 +48,31 @@ class TestPlan(msgspec.Struct, frozen=True, kw_only=True):
     readable: tuple[Path, ...] = ()
 
 
-async def plan_tests(repo: Path, workspace: Workspace) -> TestPlan | TestRun:
-    """How to test ``repo`` in its copy; where that cannot be done, a TestRun whose ``problem`` says why."""
+async def plan_tests(repo: Path, copy: WorkingCopy) -> TestPlan | TestRun:
+    """How to test ``repo`` in its copy; if that cannot be done, a TestRun whose ``problem`` says why."""
     try:
-        command = await asyncio.to_thread(find_tests, workspace.root)
+        command = await asyncio.to_thread(find_tests, copy.root)
     except ActionError as error:
         return TestRun(problem=str(error))
     if command is None:
         return TestRun(problem=NOTHING_FOUND)
-    cwd = workspace.root / command.folder
-    report = workspace.results / "junit.xml"
-    argv, line, env = command.argv, shlex.join(command.argv), _environment(cwd, workspace)
-    readable: tuple[Path, ...] = ()
+    cwd = copy.root / command.folder
+    report = copy.results / "junit.xml"
+    argv, line, readable = command.argv, shlex.join(command.argv), tuple[Path, ...]()
     if argv[0] == "python":
         python = await _choose_python(repo, command)
         if python is None:
-            return TestRun(
-                command=shlex.join(argv), found=command.found, problem=_tell_no_pytest(repo, command)
-            )
+            return TestRun(command=line, found=command.found, problem=_format_no_pytest(repo, command))
         argv, readable = (python, *argv[1:]), (Path(python).parents[1],)
-        line = shlex.join([_tell_python(python, repo / command.folder), *argv[1:]])
+        line = shlex.join([_format_python(python, repo / command.folder), *argv[1:]])
     if command.runner == "pytest":
-        argv += _pytest_options(cwd, workspace, report)
+        argv += _pytest_options(cwd, copy, report)
+    env = _environment(cwd, copy)
     return TestPlan(command=command, line=line, argv=argv, cwd=cwd, env=env, report=report, readable=readable)
 
 
-def _environment(cwd: Path, workspace: Workspace) -> dict[str, str]:
-    paths = [str(path) for path in (cwd / "src", cwd, workspace.root) if path.is_dir()]
+def _environment(cwd: Path, copy: WorkingCopy) -> dict[str, str]:
+    paths = [str(path) for path in (cwd / "src", cwd, copy.root) if path.is_dir()]
     return {
         "CI": "true",  # keeps runners from watching for changes and from asking
         "NO_COLOR": "1",
@@ -101,29 +80,15 @@ def _environment(cwd: Path, workspace: Workspace) -> dict[str, str]:
         "CARGO_TERM_COLOR": "never",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": ":".join(dict.fromkeys(paths)),
-        **_tool_folders(),
     }
 
 
-def _tool_folders() -> dict[str, str]:
-    """Where version managers keep what their stand-ins on the PATH start: by default they look in HOME."""
-    places = {
-        "RUSTUP_HOME": ".rustup",
-        "PYENV_ROOT": ".pyenv",
-        "VOLTA_HOME": ".volta",
-        "ASDF_DATA_DIR": ".asdf",
-    }
-    return {
-        name: str(Path.home() / place) for name, place in places.items() if (Path.home() / place).is_dir()
-    }
-
-
-def _pytest_options(cwd: Path, workspace: Workspace, report: Path) -> tuple[str, ...]:
+def _pytest_options(cwd: Path, copy: WorkingCopy, report: Path) -> tuple[str, ...]:
     # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
-    options: tuple[str, ...] = ("-o", f"cache_dir={workspace.results / 'cache'}", "-o", "junit_family=xunit1")
-    if not (configures_pytest(cwd) or configures_pytest(workspace.root)):
+    options: tuple[str, ...] = ("-o", f"cache_dir={copy.results / 'cache'}", "-o", "junit_family=xunit1")
+    if not (configures_pytest(cwd) or configures_pytest(copy.root)):
         # Else pytest looks for settings in the folders above, which are not the project's.
-        options += ("-c", os.devnull, "--rootdir", str(workspace.root))
+        options += ("-c", os.devnull, "--rootdir", str(copy.root))
     return ("-q", "-ra", "--tb=short", f"--junitxml={report}", *options)
 
 
@@ -131,42 +96,40 @@ def _interpreters(repo: Path, folder: str) -> list[str]:
     """The Pythons that may have the project's dependencies: its own environments', Mailroom's, the PATH's."""
     places = [repo / folder / name for name in (".venv", "venv", "env")] + [repo / ".venv", repo / "venv"]
     own = [str(place / "bin" / "python") for place in places if (place / "bin" / "python").exists()]
-    others = [sys.executable, shutil.which("python3") or sys.executable]
-    return list(dict.fromkeys(own + others))
+    return list(dict.fromkeys([*own, sys.executable, shutil.which("python3") or sys.executable]))
 
 
 async def _choose_python(repo: Path, command: TestCommand) -> str | None:
+    """The interpreter for ``command``: of those that may do, the first that has pytest if it needs that."""
     candidates = _interpreters(repo, command.folder)
     if command.runner != "pytest":
         return candidates[0]
     probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pytest') is None)"
     for python in candidates:
-        answer = await run_command(
-            [python, "-I", "-c", probe], cwd=Path("/"), timeout=20, readable=[repo], env=_tool_folders()
-        )
+        answer = await run_command([python, "-I", "-c", probe], cwd=Path("/"), timeout=20, readable=[repo])
         if answer.exit_code == 0:
             return python
     return None
 
 
-def _tell_python(python: str, folder: Path) -> str:
+def _format_python(python: str, folder: Path) -> str:
     return str(Path(python).relative_to(folder)) if Path(python).is_relative_to(folder) else "python"
 
 
-def _tell_no_pytest(repo: Path, command: TestCommand) -> str:
+def _format_no_pytest(repo: Path, command: TestCommand) -> str:
     python = _interpreters(repo, command.folder)[0]
-    return f"The tests need pytest, which {python} lacks. {tell_install(python, 'pytest')}"
+    return f"The tests need pytest, which {python} lacks. {format_install(python, 'pytest')}"
 
 
-async def run_tests(plan: TestPlan, workspace: Workspace, log_path: Path, seconds: float) -> TestRun:
-    """Run the tests for at most ``seconds``; what fails, and what is missing, is in the result."""
+async def run_tests(plan: TestPlan, copy: WorkingCopy, log_path: Path, seconds: float) -> TestRun:
+    """Run the tests for at most ``seconds``; failures and what keeps them from running are in the result."""
     try:
         # Test runners report what they have when interrupted from the keyboard; SIGTERM just ends them.
         result = await run_command(
             plan.argv,
             cwd=plan.cwd,
             timeout=seconds,
-            writable=[workspace.root, workspace.results],
+            writable=[copy.root, copy.results],
             readable=plan.readable,
             env=plan.env,
             output_limit=OUTPUT_LIMIT,
@@ -175,12 +138,12 @@ async def run_tests(plan: TestPlan, workspace: Workspace, log_path: Path, second
         )
     except ActionError as error:
         return TestRun(command=plan.line, found=plan.command.found, problem=str(error))
-    return await asyncio.to_thread(_conclude, plan, workspace, result, log_path)
+    return await asyncio.to_thread(_conclude, plan, copy, result, log_path)
 
 
-def _conclude(plan: TestPlan, workspace: Workspace, result: CommandResult, log_path: Path) -> TestRun:
-    result = msgspec.structs.replace(result, output=tidy(result.output))
-    results = _read(plan, workspace.root, result)
+def _conclude(plan: TestPlan, copy: WorkingCopy, result: CommandResult, log_path: Path) -> TestRun:
+    result = msgspec.structs.replace(result, output=strip_output(result.output))
+    results = _read_results(plan, copy.root, result)
     counts = results or Results(passed=-1, failed=-1, skipped=-1, errors=-1)
     return TestRun(
         command=plan.line,
@@ -193,21 +156,20 @@ def _conclude(plan: TestPlan, workspace: Workspace, result: CommandResult, log_p
         seconds=round(result.seconds, 3),
         timed_out=result.timed_out,
         failures=counts.failures,
-        problem=diagnose(plan.command, result, results, workspace.root),
+        problem=diagnose(plan.command, result, results, copy.root),
         log_path=str(log_path),
     )
 
 
-def _read(plan: TestPlan, root: Path, result: CommandResult) -> Results | None:
-    if plan.command.runner == "pytest":
-        report = read_junit(plan.report, root)
-        if report:
-            return msgspec.structs.replace(report, at=find_interrupt(result.output, root))
-    readings = (read(result.output, root) for read in READERS[plan.command.runner])
+def _read_results(plan: TestPlan, root: Path, result: CommandResult) -> Results | None:
+    runner = RUNNERS[plan.command.runner]
+    if runner.writes_junit and (report := read_junit(plan.report, root)):
+        return msgspec.structs.replace(report, at=find_interrupt(result.output, root))
+    readings = (read(result.output, root) for read in runner.readers)
     return next((results for results in readings if results), None)
 
 
-def tidy(output: str) -> str:
+def strip_output(output: str) -> str:
     """``output`` without colours, its lines cut to LONGEST_LINE."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).replace("\r\n", "\n")
     return "\n".join(line[:LONGEST_LINE] for line in plain.split("\n"))

@@ -7,15 +7,18 @@ from typing import Any
 
 import msgspec
 
-from services.frontier.brief import Findings, compose_brief, number_sources, save_brief, tell_count
-from services.frontier.discoveries import remember
-from services.frontier.interests import merge_interests, remembered_interests
-from services.frontier.ledger import Ledger, item_key
-from services.frontier.options import read_options
-from services.frontier.relevance import Rater, ratings_of, score_of
-from services.frontier.report import report_discovery
-from services.frontier.sources import Found, Sources
-from services.frontier.synthesis import find_unknown, synthesize
+from services.frontier.brief import (
+    Findings,
+    compose_brief,
+    discovery_outcome,
+    format_count,
+    number_sources,
+    save_brief,
+)
+from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests, score_of
+from services.frontier.reported_items import ReportedItems, item_key, store_discoveries
+from services.frontier.sources import SourceAnswer, Sources, parse_options
+from services.frontier.synthesis import find_unsourced, synthesize
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus import Bus
@@ -28,7 +31,7 @@ from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 
-MOST_TOPICS = 20
+MAX_TOPICS = 20
 """Topics of one discovery: at arXiv's pace they take a minute."""
 
 TOPIC = {
@@ -42,28 +45,24 @@ class Frontier(Agent):
 
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
         super().__init__(profile, settings, bus)
-        self.options = read_options(profile.options)
+        self.options = parse_options(profile.options)
         self.sources = Sources(settings, self.options)
-        self.ledger = Ledger(bus, profile.name)
-        self.rater = Rater(
-            self.context.memory,
-            self.context.models.ask_model_for,
-            lambda: self.context.models.model.available,
-        )
+        self.reported = ReportedItems(bus, profile.name)
+        self.rater = Rater(self.context)
 
     async def on_task(self, task: Task) -> Outcome:
-        """As any agent does; papers and addresses that a model names without having found them are told."""
+        """As any agent; papers and addresses that a model names without having found them are listed."""
         outcome = await super().on_task(task)
-        unknown = [] if task.context.get("action") else find_unknown(outcome.output, outcome.evidence_refs)
+        unknown = [] if task.context.get("action") else find_unsourced(outcome.output, outcome.evidence_refs)
         if not unknown:
             return outcome
-        told = f"{outcome.output}\n\nNamed, but not found in this task: {', '.join(unknown)}"
-        return msgspec.structs.replace(outcome, output=told, data={**outcome.data, "unknown": unknown})
+        output = f"{outcome.output}\n\nNamed, but not found in this task: {', '.join(unknown)}"
+        return msgspec.structs.replace(outcome, output=output, data={**outcome.data, "unknown": unknown})
 
     @register_action("Find the most relevant papers on arXiv", TOPIC)
     async def find_papers(self, topic: str, max_results: int = 3) -> Outcome:
         """The papers in data key ``papers``, arXiv ids as evidence; none found is an answer, not an error."""
-        return report_papers(topic, (await self._look_up(topic, max_results)).items)
+        return report_papers(topic, (await self._find_papers(topic, max_results)).items)
 
     @register_action(
         "Read the latest AI news from the configured feeds", {"max_articles": "How many items at most"}
@@ -71,14 +70,14 @@ class Frontier(Agent):
     async def monitor_ai_news(self, max_articles: int = 5) -> Outcome:
         """Items not reported before in data key ``news_items``, broken feeds in ``problems``.
 
-        Fails where all feeds are broken.
+        Fails if all feeds are broken.
         """
         await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
         news = await self.sources.news()
         if not news.items and news.problems:
             raise ActionError("; ".join(news.problems), "Check the network connection and the setting feeds")
-        new = (await self.ledger.fresh(news.items, self.context.task))[: max(0, max_articles)]
-        await self._mark(new)
+        new = (await self.reported.unreported(news.items, self.context.task))[: max(0, max_articles)]
+        await self._mark_reported(new)
         none = "The feeds hold no news that was not reported before." if news.items else ""
         return report_news(new, news.problems, none)
 
@@ -93,15 +92,15 @@ class Frontier(Agent):
     async def analyze_paper_relevance(
         self, title: str, abstract: str = "", interests: tuple[str, ...] = ()
     ) -> Outcome:
-        """The ratings, each with its label, in data key ``relevance``; fails where neither can be had."""
+        """The ratings, each with its label, in data key ``relevance``; fails if there is none."""
         wanted, notes = await self._interests(interests)
         (paper,), problems = await self.rater.rate([{"title": title, "abstract": abstract}], wanted)
         ratings = ratings_of(paper)
         if not ratings:
             raise ActionError("; ".join(problems), "See whether memory runs with 'mailroom status'")
-        told = [f"Relevance of {title!r}:", *(f"- {rating.sentence}" for rating in ratings)]
+        lines = [f"Relevance of {title!r}:", *(f"- {rating.sentence}" for rating in ratings)]
         return Outcome(
-            output="\n".join([*told, *notes, *problems]),
+            output="\n".join([*lines, *notes, *problems]),
             data={"relevance": msgspec.to_builtins(ratings), "problems": [*notes, *problems]},
         )
 
@@ -110,37 +109,37 @@ class Frontier(Agent):
         {"topics": "What to look for; empty takes the interests of the profile and of memory"},
     )
     async def daily_discovery(self, topics: tuple[str, ...] = ()) -> Outcome:
-        """A DiscoveryResult in data key ``discovery``, its brief on disk; fails where no source answers.
+        """A DiscoveryResult in data key ``discovery``, its brief on disk; fails if no source answers.
 
-        What was reported before is left out; an item is marked as reported once its brief is written.
+        Items reported before are left out; an item counts as reported when its brief is written.
         """
         wanted, notes = await self._interests(topics)
         await self.context.progress(f"looks for new papers on {len(wanted)} topics and for news")
-        by_topic, problems = await self.sources.papers_on(wanted)
+        by_topic, problems = await self.sources.papers_by_topic(wanted)
         news = await self.sources.news()
         problems += news.problems
         if problems and not news.items and not any(found.items for found in by_topic.values()):
             cure = "Check the network connection and the settings arxiv_url and feeds"
             raise ActionError("; ".join(problems), cure)
         papers, rated = await self._select(by_topic, wanted)
-        told = {item_key(paper) for found in papers.values() for paper in found}
-        fresh = await self.ledger.fresh(news.items, self.context.task)
-        fresh = [item for item in fresh if item_key(item) not in told]
+        shown = {item_key(paper) for found in papers.values() for paper in found}
+        unreported = await self.reported.unreported(news.items, self.context.task)
+        unreported = [item for item in unreported if item_key(item) not in shown]
         at = min((news.at, *(found.at for found in by_topic.values())))
         findings = Findings(
             papers=papers,
-            news=fresh[: self.options.news_items],
+            news=unreported[: self.options.news_items],
             problems=problems,
             notes=[*notes, *rated],
             looked_up=at,
         )
         findings, path = await self._write_up("Daily discovery", findings, ", ".join(wanted) or "news")
-        return report_discovery(findings, wanted, path, self.context.task.task_id, self.context.profile.name)
+        return discovery_outcome(findings, wanted, path, self.context.task.task_id, self.context.profile.name)
 
     @register_action("Write a research brief with sources on a topic", TOPIC)
     async def generate_research_brief(self, topic: str, max_results: int = 5) -> Outcome:
         """An AgentReport in data key ``report`` and the brief as Markdown on disk."""
-        found = await self._look_up(topic, max_results)
+        found = await self._find_papers(topic, max_results)
         papers, problems = await self.rater.rate(found.items, [topic])
         findings = Findings(papers={topic: papers}, notes=problems, looked_up=found.at)
         findings, path = await self._write_up(f"Research brief: {topic}", findings, topic, exclusive=False)
@@ -149,7 +148,7 @@ class Frontier(Agent):
             report_id=generate_task_id("report"),
             agent=self.context.profile.name,
             report_type="research_brief",
-            summary=f"{tell_count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
+            summary=f"{format_count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
             findings=tuple(f"{paper['title']} (arXiv:{paper['arxiv_id']})" for paper in papers),
             evidence_refs=cite_papers(papers),
             output_paths=(str(path),),
@@ -166,15 +165,15 @@ class Frontier(Agent):
             output_paths=report.output_paths,
         )
 
-    async def _look_up(self, topic: str, max_results: int) -> Found:
+    async def _find_papers(self, topic: str, max_results: int) -> SourceAnswer:
         await self.context.progress(f"asks arXiv for papers on {topic[:100]!r}")
         return await self.sources.papers(topic, max_results)
 
     async def _interests(self, topics: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-        """``topics``, else what the profile and memory hold, and what could not be asked."""
+        """``topics``, or those of the profile and of memory, and a note if memory did not answer."""
         if topics:
-            if len(topics) > MOST_TOPICS:
-                raise ActionError(f"{len(topics)} topics are too many", f"Name {MOST_TOPICS} at most")
+            if len(topics) > MAX_TOPICS:
+                raise ActionError(f"{len(topics)} topics are too many", f"Name {MAX_TOPICS} at most")
             for topic in topics:
                 build_query(topic)
             return tuple(topics), []
@@ -185,12 +184,12 @@ class Frontier(Agent):
         return merge_interests(self.options.interests, remembered), []
 
     async def _select(
-        self, by_topic: dict[str, Found], wanted: Sequence[str]
+        self, by_topic: dict[str, SourceAnswer], wanted: Sequence[str]
     ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-        """The papers to report on each topic: not reported before, the most relevant of the new ones."""
+        """The most relevant papers of each topic that were not reported before."""
         candidates = {paper["arxiv_id"]: paper for found in by_topic.values() for paper in found.items}
-        fresh = await self.ledger.fresh(list(candidates.values()), self.context.task)
-        rated, problems = await self.rater.rate_by_embedding(fresh, wanted)
+        unreported = await self.reported.unreported(list(candidates.values()), self.context.task)
+        rated, problems = await self.rater.rate_by_embedding(unreported, wanted)
         ordered = sorted(rated, key=score_of, reverse=True)
         chosen: dict[str, list[dict[str, Any]]] = {}
         for topic, found in by_topic.items():
@@ -199,18 +198,18 @@ class Frontier(Agent):
         shown = list({p["arxiv_id"]: p for papers in chosen.values() for p in papers}.values())
         judged, more = await self.rater.rate_by_model(shown, wanted)
         final = {paper["arxiv_id"]: paper for paper in judged}
-        told = {topic: [final[p["arxiv_id"]] for p in papers] for topic, papers in chosen.items()}
-        return told, problems + more
+        by_relevance = {topic: [final[p["arxiv_id"]] for p in papers] for topic, papers in chosen.items()}
+        return by_relevance, problems + more
 
     async def _write_up(
         self, title: str, findings: Findings, topic: str, *, exclusive: bool = True
     ) -> tuple[Findings, Path]:
-        """Save the brief, remember and mark what is in it; returns the findings with what there is to say."""
+        """Save the brief, add its items to memory, mark them as reported; problems become notes."""
         sources = number_sources(findings)
         notes = list(findings.notes)
         if sources and self.context.models.model.available:
             try:
-                summary = await synthesize(self.context.models.ask_model_for, topic, sources)
+                summary = await synthesize(self.context.models, topic, sources)
                 findings = msgspec.structs.replace(findings, summary=summary)
             except ModelError as error:
                 notes.append(f"The model wrote no summary: {error}")
@@ -221,16 +220,15 @@ class Frontier(Agent):
                 path = await asyncio.to_thread(save_brief, compose_brief(title, findings), folder, title)
         except OSError as error:
             raise ActionError(f"The brief cannot be written into {folder}: {error.strerror}") from None
-        if told := await remember(
-            self.context.memory, self.context.profile.name, list(sources.values()), topic
-        ):
-            findings = msgspec.structs.replace(findings, notes=[*notes, told])
-        await self._mark(list(sources.values()), exclusive=exclusive)
+        items, me = list(sources.values()), self.context.profile.name
+        if problem := await store_discoveries(self.context.memory, me, items, topic):
+            findings = msgspec.structs.replace(findings, notes=[*notes, problem])
+        await self._mark_reported(items, exclusive=exclusive)
         return findings, path
 
-    async def _mark(self, items: Sequence[dict[str, Any]], *, exclusive: bool = True) -> None:
-        if marks := await self.ledger.marks(items, self.context.task, exclusive=exclusive):
-            await self.context.current_task.progress(f"reports {len(items)} items", marks)
+    async def _mark_reported(self, items: Sequence[dict[str, Any]], *, exclusive: bool = True) -> None:
+        if entries := await self.reported.entries(items, self.context.task, exclusive=exclusive):
+            await self.context.current_task.progress(f"reports {len(items)} items", entries)
 
 
 if __name__ == "__main__":

@@ -1,62 +1,122 @@
-"""Where papers and news come from: arXiv and the feeds, asked no more often than the options say."""
+"""The sources: arXiv and the feeds, each asked at most once in some hours, and the options of the profile."""
 
 import asyncio
+import contextlib
+import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
-from services.frontier.cache import Cache
-from services.frontier.options import Options
-from shared.errors import ActionError
+from shared.errors import ActionError, ConfigError
+from shared.files import write_atomically
 from shared.settings import Settings
 from shared.skills.news import drop_duplicates, read_news
-from shared.skills.papers import MOST, build_query, find_papers
+from shared.skills.papers import MOST, PAUSE, RETRIES, build_query, find_papers
 
 CANDIDATES = 5
-"""How many times more papers are asked for than are reported: most of the newest were reported before."""
+"""How many times more papers are requested than reported: most of the newest were reported before."""
 FEED_ITEMS = 100
-"""Items that are taken from the feeds, of which those reported before are then left out."""
+"""Items read from a feed; those reported before are then left out."""
 NEVER = float("inf")
+MAX_CACHED = 500
+"""How many answers are cached; the oldest are removed."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What sources gave; ``problems`` say which did not answer, ``at`` is when the oldest of it was read."""
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``interests`` are what the daily discovery looks for, with the number of papers for each and of news.
+
+    ``remembered_interests`` is how many more are taken from memory. ``cache_hours`` is how long a source's
+    answer is used again (0: never). ``arxiv_delay`` is the seconds between requests to arXiv,
+    ``arxiv_retries`` how often one is repeated.
+    """
+
+    interests: tuple[str, ...] = ()
+    remembered_interests: Annotated[int, msgspec.Meta(ge=0, le=50)] = 5
+    papers_per_interest: Annotated[int, msgspec.Meta(ge=1, le=30)] = 3
+    news_items: Annotated[int, msgspec.Meta(ge=0, le=100)] = 5
+    cache_hours: Annotated[float, msgspec.Meta(ge=0, le=1_000)] = 6.0
+    arxiv_delay: Annotated[float, msgspec.Meta(ge=0, le=600)] = PAUSE
+    arxiv_retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = RETRIES
+
+
+def parse_options(values: dict[str, Any]) -> Options:
+    """The options in ``values``; raises ConfigError naming the one that is wrong."""
+    try:
+        return msgspec.convert(values, Options)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"The options of the frontier profile are wrong: {error}") from None
+
+
+class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of sources; ``problems`` say which did not answer, ``at`` is when the oldest was read."""
 
     items: list[dict[str, Any]] = []
     problems: list[str] = []
     at: float = NEVER
 
 
+class AnswerCache:
+    """Answers by key in ``folder``, for ``seconds`` (0: no cache). A damaged file counts as missing."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self._folder = folder
+        self._seconds = seconds
+
+    def get(self, *key: str) -> SourceAnswer | None:
+        """The answer stored under ``key``, unless it is too old; blocks."""
+        try:
+            cached = msgspec.json.decode(self._path(key).read_bytes(), type=SourceAnswer)
+        except (OSError, msgspec.MsgspecError, UnicodeError):
+            return None
+        age = time.time() - cached.at
+        return cached if 0 <= age < self._seconds else None
+
+    def put(self, items: list[dict[str, Any]], *key: str) -> SourceAnswer:
+        """Store ``items``; blocks. If the disk is full they are only fetched again."""
+        answer = SourceAnswer(at=time.time(), items=items)
+        if self._seconds:
+            with contextlib.suppress(OSError):
+                write_atomically(self._path(key), msgspec.json.encode(answer))
+                files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)
+                for old in files[:-MAX_CACHED]:
+                    old.unlink(missing_ok=True)
+        return answer
+
+    def _path(self, key: tuple[str, ...]) -> Path:
+        digest = hashlib.sha256("\0".join(key).encode("utf-8", "replace")).hexdigest()
+        return self._folder / f"{digest[:32]}.json"
+
+
 class Sources:
-    """arXiv and the feeds of the settings, with what they answered in the last hours."""
+    """arXiv and the feeds of the settings, behind a cache of some hours."""
 
     def __init__(self, settings: Settings, options: Options) -> None:
         self._settings = settings
         self._options = options
-        self._cache = Cache(settings.state_dir / "cache" / "frontier", options.cache_hours * 3_600)
+        self._cache = AnswerCache(settings.state_dir / "cache" / "frontier", options.cache_hours * 3_600)
 
-    async def papers(self, topic: str, count: int, *, newest: bool = False) -> Found:
+    async def papers(self, topic: str, count: int, *, newest: bool = False) -> SourceAnswer:
         """The ``count`` most relevant (or newest) papers on ``topic``; raises ActionError as find_papers."""
         key = ("papers", self._settings.arxiv_url, build_query(topic), str(count), str(newest))
-        kept = await asyncio.to_thread(self._cache.get, *key)
-        if kept is None:
-            found = await find_papers(
-                topic,
-                count,
-                settings=self._settings,
-                newest=newest,
-                delay=self._options.arxiv_delay,
-                retries=self._options.arxiv_retries,
-            )
-            kept = await asyncio.to_thread(self._cache.put, found, *key)
-        return Found(items=kept.items, at=kept.at)
+        if cached := await asyncio.to_thread(self._cache.get, *key):
+            return cached
+        found = await find_papers(
+            topic,
+            count,
+            settings=self._settings,
+            newest=newest,
+            delay=self._options.arxiv_delay,
+            retries=self._options.arxiv_retries,
+        )
+        return await asyncio.to_thread(self._cache.put, found, *key)
 
-    async def papers_on(self, topics: Sequence[str]) -> tuple[dict[str, Found], list[str]]:
-        """New papers by topic; after the first failure the other topics are named, not tried one by one."""
+    async def papers_by_topic(self, topics: Sequence[str]) -> tuple[dict[str, SourceAnswer], list[str]]:
+        """New papers by topic; after the first failure the other topics are not tried."""
         count = min(MOST, CANDIDATES * self._options.papers_per_interest)
-        found: dict[str, Found] = {}
+        found: dict[str, SourceAnswer] = {}
         for position, topic in enumerate(topics):
             try:
                 found[topic] = await self.papers(topic, count, newest=True)
@@ -64,26 +124,24 @@ class Sources:
                 return found, [f"{error.cause}. Not looked up: {', '.join(topics[position:])}"]
         return found, []
 
-    async def news(self) -> Found:
+    async def news(self) -> SourceAnswer:
         """The newest items of all feeds, without duplicates; a broken one does not stop the others."""
         answers = await asyncio.gather(*map(self._feed, self._settings.feeds))
         items = [item for answer in answers for item in answer.items]
         newest = sorted(items, key=lambda item: str(item["published"]), reverse=True)
-        return Found(
+        return SourceAnswer(
             items=drop_duplicates(newest),
             problems=[problem for answer in answers for problem in answer.problems],
             at=min((answer.at for answer in answers), default=NEVER),
         )
 
-    async def _feed(self, url: str) -> Found:
-        kept = await asyncio.to_thread(self._cache.get, "feed", url)
-        if kept is not None:
-            return Found(items=kept.items, at=kept.at)
+    async def _feed(self, url: str) -> SourceAnswer:
+        if cached := await asyncio.to_thread(self._cache.get, "feed", url):
+            return cached
         settings = self._settings
         news = await read_news(
             [url], FEED_ITEMS, timeout=settings.http_timeout, private_hosts=settings.private_hosts
         )
         if news.problems:
-            return Found(items=list(news.items), problems=list(news.problems), at=time.time())
-        kept = await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)
-        return Found(items=kept.items, at=kept.at)
+            return SourceAnswer(items=list(news.items), problems=list(news.problems), at=time.time())
+        return await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)

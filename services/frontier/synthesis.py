@@ -1,18 +1,19 @@
 """What a model makes of papers and news: statements, each held to the sources that were found."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from shared.llm.protocol import Message
+from shared.reasoning.model import ModelSession
 from shared.skills.papers import abstract_url
 from shared.web.quoting import clean, quote
 
 NUMBER = re.compile(r"\[(\d+(?:\s*[,;–-]\s*\d+)*)\]")
 ADDRESS = re.compile(r"https?://\S+|\barxiv:\s*\S+|\b\d{4}\.\d{4,5}(?:v\d+)?\b", re.IGNORECASE)
-MOST = 12
+MAX_STATEMENTS = 12
 """Statements of a summary."""
 
 
@@ -29,39 +30,37 @@ class Synthesis(msgspec.Struct, kw_only=True):
     claims: list[Claim]
 
 
-Consider = Callable[
-    [Sequence[Message], type[Synthesis], Callable[[Synthesis], str | None] | None], Awaitable[Synthesis]
-]
-
-
 async def synthesize(
-    consider: Consider, topic: str, sources: Mapping[int, Mapping[str, Any]]
+    models: ModelSession, topic: str, sources: Mapping[int, Mapping[str, Any]]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Statements about ``topic`` with the numbers of the ``sources`` they rest on.
 
     A statement that cites what is not among them, or nothing, is sent back to the model; raises ModelError
-    where it insists.
+    if it insists.
     """
     listed = [
         f"{number}. {item['title']}\n{clean(str(item.get('abstract') or item.get('summary') or ''), 1_500)}\n"
         for number, item in sources.items()
     ]
     asked = (
-        f"Summarise what these sources say about {topic!r} in at most {MOST} statements of a sentence each. "
+        f"Summarise what these sources say about {topic!r} in at most {MAX_STATEMENTS} statements of a "
+        "sentence each. "
         "Give with each the numbers of the sources it rests on, and put no number or address of a source "
         "into the statement that is not among them. Say only what they say.\n\n"
     )
     message = Message(role="user", text=asked + quote("the sources", "\n".join(listed)))
-    answer = await consider([message], Synthesis, lambda synthesis: find_invented(synthesis, sources))
+    answer = await models.ask_model_for(
+        [message], Synthesis, lambda synthesis: check_citations(synthesis, sources)
+    )
     return tuple(
         (clean(claim.statement, 600), tuple(dict.fromkeys(claim.sources))) for claim in answer.claims
     )
 
 
-def find_invented(synthesis: Synthesis, sources: Mapping[int, Mapping[str, Any]]) -> str | None:
-    """What is wrong with the citations, for the model to mend; None where each leads to a source."""
-    if not 1 <= len(synthesis.claims) <= MOST:
-        return f"Give 1 to {MOST} claims"
+def check_citations(synthesis: Synthesis, sources: Mapping[int, Mapping[str, Any]]) -> str | None:
+    """What is wrong with the citations, as the model is told; None if each is a source."""
+    if not 1 <= len(synthesis.claims) <= MAX_STATEMENTS:
+        return f"Give 1 to {MAX_STATEMENTS} claims"
     known = _addresses(sources)
     for claim in synthesis.claims:
         groups = NUMBER.findall(claim.statement)
@@ -71,7 +70,7 @@ def find_invented(synthesis: Synthesis, sources: Mapping[int, Mapping[str, Any]]
             have = f"cites {wrong}" if wrong else "cites nothing"
             return f"{claim.statement[:80]!r} {have}; the sources are {', '.join(map(str, sources))}"
         for address in ADDRESS.findall(claim.statement):
-            plain = _bare(address).rstrip(".,;)")
+            plain = _without_prefix(address).rstrip(".,;)")
             if not plain or not any(plain in one for one in known):
                 return f"{claim.statement[:80]!r} names {address!r}, which is none of the sources"
     return None
@@ -88,13 +87,13 @@ def _addresses(sources: Mapping[int, Mapping[str, Any]]) -> set[str]:
     }
 
 
-def find_unknown(text: str, evidence: Sequence[str]) -> list[str]:
+def find_unsourced(text: str, evidence: Sequence[str]) -> list[str]:
     """The papers and addresses that ``text`` names and that are not among ``evidence``, each once."""
     known = {reference.casefold() for reference in evidence}
     known |= {f"https://arxiv.org/abs/{one.partition(':')[2]}" for one in known if one.startswith("arxiv:")}
     named = dict.fromkeys(address.rstrip(".,;:)]>") for address in ADDRESS.findall(text))
-    return [address for address in named if not any(_bare(address) in one for one in known)]
+    return [address for address in named if not any(_without_prefix(address) in one for one in known)]
 
 
-def _bare(address: str) -> str:
+def _without_prefix(address: str) -> str:
     return re.sub(r"^arxiv:\s*", "", address.casefold())

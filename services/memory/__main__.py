@@ -1,4 +1,4 @@
-"""The memory daemon on the bus: writes from its log in batches, questions as a micro service."""
+"""The memory daemon on the bus: writes from its log in batches, queries as a micro service."""
 
 import os
 import signal
@@ -7,12 +7,11 @@ from typing import TypeVar
 
 import msgspec
 
-from services.memory.briefs import Briefs
-from services.memory.daemon import MemoryDaemon
-from services.memory.ingest.folder import Folder
-from services.memory.paging import fit_page
-from services.memory.upkeep import Upkeep
-from services.memory.writes.intake import Intake
+from services.memory.briefing.service import BriefingService
+from services.memory.engine import MemoryEngine
+from services.memory.ingest.folder import IngestFolder
+from services.memory.maintenance import Maintenance
+from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
@@ -33,45 +32,50 @@ from shared.errors import ActionError
 from shared.memory import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
 
 WRITES_AT_ONCE = 1_000
-"""Writes in hand at most: what arrives while one batch is stored makes the next one."""
+"""The most writes delivered and not yet answered: what arrives while one batch is stored makes the next."""
 
 BYTES_AT_ONCE = 64 * 1024 * 1024
-"""The bytes of writes in hand at most: a single write may have 8 MiB."""
+"""The most bytes of such writes: a single one may have 8 MiB."""
 
 CATCH_UP_WAIT = 30.0
 """Seconds a start waits for the store to catch up with its log; reads are refused until it has."""
+
+PAGE_BYTES = subjects.MAX_PAYLOAD // 2
+"""The bytes after which a page is full: the largest node has half of a message."""
 
 Query = TypeVar("Query")
 
 
 class MemoryService(Agent):
-    """Keeps the office's memory: stores what agents remember, finds what they look for."""
+    """The team's memory: stores what agents remember, and answers their queries."""
 
     async def on_start(self) -> None:
-        """Take the lease, open the store, catch up with the log, and begin to take writes."""
+        """Acquire the lease, open the store, catch up with the log, and start to consume writes."""
         self._lease = Lease(
             self.context.bus, self.context.profile.name, Holder.this(self.context.bus.instance)
         )
         await self._lease.acquire(self._stand_by)
         self.context.spawn(self._stop_when_lost())
-        self._daemon = await MemoryDaemon.open(self.context.settings)
-        self._briefs = Briefs(self._daemon, self.context.settings)
-        self._intake = Intake(self._daemon, self.context.bus)
-        self._upkeep = Upkeep(self._daemon, self._briefs, self._intake.submit, self.context.settings)
-        await self._intake.open()
-        self.context.spawn(self._intake.run())
-        self.context.spawn(self._intake.announce())
-        await self._intake.caught_up(CATCH_UP_WAIT)
-        self._folder = Folder(
-            self.context.settings.ingest, self._intake.submit, self._daemon.get, self._daemon.list_nodes
+        self._engine = await MemoryEngine.open(self.context.settings)
+        self._briefings = BriefingService(self._engine, self.context.settings)
+        self._follower = LogFollower(self._engine, self.context.bus)
+        self._maintenance = Maintenance(
+            self._engine, self._briefings, self._follower.submit, self.context.settings
         )
-        self.context.spawn(self._upkeep.run())
+        await self._follower.open()
+        self.context.spawn(self._follower.run())
+        self.context.spawn(self._follower.announce())
+        await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
+        self._folder = IngestFolder(
+            self.context.settings.ingest, self._follower.submit, self._engine.get, self._engine.list_nodes
+        )
+        self.context.spawn(self._maintenance.run())
         self.context.spawn(self._folder.run())
         await self.context.bus.consume(
             subjects.MEMORY,
             self.context.profile.name,
-            self._intake.take,
-            self._intake.bury,
+            self._follower.handle,
+            self._follower.dead_letter,
             concurrency=WRITES_AT_ONCE,
             ack_wait=self.context.settings.task_ack_wait,
             max_attempts=self.context.settings.max_attempts,
@@ -79,60 +83,60 @@ class MemoryService(Agent):
         )
 
     async def on_stop(self) -> None:
-        """Close the store, and let another daemon have the lease."""
-        await self._daemon.close()
+        """Close the store and release the lease."""
+        await self._engine.close()
         await self._lease.release()
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        """What memory answers, as ``memory.<verb>``."""
-        daemon, intake, upkeep = self._daemon, self._intake, self._upkeep
+        """The queries that memory answers, as ``memory.<verb>``."""
+        engine, follower, maintenance = self._engine, self._follower, self._maintenance
         reads: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
-            "search": _answering(MemoryQuery, daemon.search),
-            "get": _answering(GetQuery, lambda query: daemon.get(query.ids, query.at)),
+            "search": _answering(MemoryQuery, engine.search),
+            "get": _answering(GetQuery, lambda query: engine.get(query.ids, query.at)),
             "list": _answering(ListQuery, self._list),
-            "edges": _answering(EdgesQuery, daemon.list_edges),
-            "traverse": _answering(TraverseQuery, daemon.traverse),
-            "paths": _answering(PathsQuery, daemon.paths),
+            "edges": _answering(EdgesQuery, engine.list_edges),
+            "traverse": _answering(TraverseQuery, engine.traverse),
+            "paths": _answering(PathsQuery, engine.paths),
             "brief": self._brief,
         }
         return {
             **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},
-            "written": _answering(WrittenQuery, lambda query: intake.answer(query.id, query.seq)),
-            "embed": _answering(EmbedQuery, lambda query: daemon.embed(query.texts)),
-            "linker": _answering(LinkerQuery, lambda query: upkeep.answer(query.action)),
-            "reindex": _answering(_Nothing, lambda _: self._reindex()),
-            "rebuild": _answering(RebuildQuery, lambda query: intake.rebuild(force=query.force)),
-            "stats": _answering(_Nothing, lambda _: self._stats()),
-            "health": _answering(_Nothing, lambda _: self._health()),
+            "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
+            "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
+            "linker": _answering(LinkerQuery, lambda query: maintenance.answer(query.action)),
+            "reindex": _answering(_NoParameters, lambda _: self._reindex()),
+            "rebuild": _answering(RebuildQuery, lambda query: follower.rebuild(force=query.force)),
+            "stats": _answering(_NoParameters, lambda _: self._stats()),
+            "health": _answering(_NoParameters, lambda _: self._health()),
         }
 
     def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
-        """What any NATS client can have stored without knowing our envelopes."""
+        """The requests by which any NATS client can store something without knowing our envelopes."""
 
         def storing(parse: Callable[[bytes, str], MemoryWrite]) -> Callable[[bytes, str], Awaitable[bytes]]:
             async def store(data: bytes, asker: str) -> bytes:
-                return msgspec.json.encode(await self._intake.submit(parse(data, asker)))
+                return msgspec.json.encode(await self._follower.submit(parse(data, asker)))
 
             return store
 
         return {"add": storing(parse_add), "link": storing(parse_link)}
 
     async def _brief(self, data: bytes) -> bytes:
-        return await self._briefs.answer(_decode(data, BriefQuery))
+        return await self._briefings.answer(_decode(data, BriefQuery))
 
     async def _list(self, query: ListQuery) -> NodePage:
-        return fit_page(await self._daemon.list_nodes(query))
+        return fit_page(await self._engine.list_nodes(query))
 
     async def _reindex(self) -> dict[str, object]:
-        await self._daemon.reindex()
-        return self._daemon.health()
+        await self._engine.reindex()
+        return self._engine.health()
 
     async def _stats(self) -> dict[str, object]:
-        return {**self._daemon.stats(), "briefings": self._briefs.stats()}
+        return {**self._engine.stats(), "briefings": self._briefings.stats()}
 
     async def _health(self) -> dict[str, object]:
-        behind = self._intake.behind
-        health = {**self._daemon.health(), **self._upkeep.health(), "ingest": self._folder.status()}
+        behind = self._follower.behind
+        health = {**self._engine.health(), **self._maintenance.health(), "ingest": self._folder.status()}
         if behind:
             health |= {"status": "catching up", "done": behind.done, "total": behind.total}
         return health
@@ -141,9 +145,9 @@ class MemoryService(Agent):
         self, answer: Callable[[bytes], Awaitable[bytes]]
     ) -> Callable[[bytes], Awaitable[bytes]]:
         async def respond(data: bytes) -> bytes:
-            if behind := self._intake.behind:
+            if behind := self._follower.behind:
                 raise ActionError(
-                    f"Memory is being made anew from its log ({behind.done:,} of {behind.total:,} writes)",
+                    f"Memory is being rebuilt from its log ({behind.done:,} of {behind.total:,} writes)",
                     "Ask again later; 'mailroom memory health' shows how far it is",
                 )
             return await answer(data)
@@ -158,14 +162,27 @@ class MemoryService(Agent):
         )
 
     async def _stop_when_lost(self) -> None:
-        """End when another daemon has taken over meanwhile: two writers are worse than none."""
+        """Stop if another daemon has taken over: two writers are worse than none."""
         await self._lease.lost.wait()
         self.context.log.error("lease_lost", reason="another memory daemon has taken over")
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-class _Nothing(msgspec.Struct, frozen=True):
-    """A question without parameters."""
+def fit_page(page: NodePage, most: int = PAGE_BYTES) -> NodePage:
+    """The page, or as much of its beginning as ``most`` bytes of JSON hold, at least one node.
+
+    Its ``next`` leads to the rest.
+    """
+    size = 0
+    for place, node in enumerate(page.nodes):
+        size += len(msgspec.json.encode(node))
+        if size > most and place:
+            return NodePage(nodes=page.nodes[:place], next=page.nodes[place - 1].id, version=page.version)
+    return page
+
+
+class _NoParameters(msgspec.Struct, frozen=True):
+    """A query without parameters."""
 
 
 def _decode(data: bytes, kind: type[Query]) -> Query:

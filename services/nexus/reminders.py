@@ -1,4 +1,4 @@
-"""Reminders: pure functions from how they stand to how they stand next."""
+"""Reminders as data: what a request means, and pure functions from one state to the next."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,166 +6,167 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.context import cut
-from services.nexus.errand import strip_lead
-from services.nexus.repeating import next_of, read_repeat, tell_repeat
-from services.nexus.when import When, find_when, read_when
-from services.nexus.wording import find_terms
-from shared.clock import tell
+from services.nexus.recurrence import decode_recurrence, format_recurrence, next_occurrence
+from services.nexus.reminder_intents import strip_request
+from services.nexus.time_parser import ParsedTime, find_time, parse_time
+from shared.clock import format_moment, parse_timestamp
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
+from shared.text.shorten import flatten
+from shared.text.terms import find_terms
 
-MOST_OPEN = 1_000
+MAX_OPEN = 1_000
 """The most reminders that may be waiting for their time."""
-KEPT = 200
-"""How many of those that went off or were ended are kept."""
-MOST_TEXT = 1_000
+MAX_ENDED = 200
+"""How many reminders that fired or ended are kept."""
+MAX_REMINDER = 1_000
 """The most characters of a reminder."""
-SNOOZE = 30.0
-"""Minutes for which a reminder is put off when nobody says how long."""
-MOST_SNOOZE = 60.0 * 24 * 366
-"""A year: what lies further off is set anew."""
+DEFAULT_SNOOZE = 30.0
+"""Minutes to snooze if the request does not say how long."""
+MAX_SNOOZE = 60.0 * 24 * 366
+"""The most minutes to snooze: a year."""
 
 WAITING = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED})
 ENDED = frozenset({ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED})
+OPEN = WAITING | {ReminderStatus.FIRED}
 
 _LINKS = re.compile(
     r"^(?:(?:please|for|to|that|about|of|on|at|and|,|:|-|–|—)(?=\s|$|,|:)\s*)+", re.IGNORECASE
 )
 
 
-def read_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> When:
-    """What to be reminded of and when, from plain words, or from ``when`` where that is given.
+def parse_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
+    """The text and time of a reminder in plain words; the time is in ``when`` if that is not empty.
 
-    Raises ActionError, which asks back, where either is missing or can be read in two ways.
+    Raises ActionError, with a question to the person, if either is missing or ambiguous.
     """
-    if len(text) > 4 * MOST_TEXT:
-        raise ActionError(f"A reminder has at most {MOST_TEXT:,} characters, and this one {len(text):,}")
-    text = strip_lead(text)
+    if len(text) > 4 * MAX_REMINDER:
+        raise ActionError(f"A reminder has at most {MAX_REMINDER:,} characters, and this one {len(text):,}")
+    text = strip_request(text)
     if when.strip():
-        found = msgspec.structs.replace(read_when(when, now, zone), rest=text)
+        found = msgspec.structs.replace(parse_time(when, now, zone), rest=text)
     else:
-        found = find_when(text, now, zone)
+        found = find_time(text, now, zone)
     what = _LINKS.sub("", found.rest.strip(" \t\n,;:")).strip(" \t\n,;:?")
     what = re.sub(r"[\s,]+(?:please|thanks|thank you)\W*$", "", what, flags=re.IGNORECASE).strip()
     if not re.search(r"\w", what):
         raise ActionError(
-            f"That names a time, {tell(found.moment, zone)}, but not what to be reminded of",
+            f"That names a time, {format_moment(found.moment, zone)}, but not what to be reminded of",
             "Say it in one sentence, such as 'remind me to call Ana tomorrow at 9'",
         )
-    if len(what) > MOST_TEXT:
-        raise ActionError(f"A reminder has at most {MOST_TEXT:,} characters, and this one {len(what):,}")
+    if len(what) > MAX_REMINDER:
+        raise ActionError(f"A reminder has at most {MAX_REMINDER:,} characters, and this one {len(what):,}")
     return msgspec.structs.replace(found, rest=what)
 
 
-def to_wire(moment: datetime) -> str:
-    """``moment`` as contracts hold it: ISO 8601 in UTC."""
+def to_timestamp(moment: datetime) -> str:
+    """``moment`` as contracts store it: ISO 8601 in UTC."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def due_of(reminder: Reminder) -> datetime:
-    """When a reminder goes off, or went off last."""
-    moment = datetime.fromisoformat(reminder.due_at)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def due_time(reminder: Reminder) -> datetime:
+    """When a reminder fires next, or fired last."""
+    return parse_timestamp(reminder.due_at)
 
 
-def add(reminders: Reminders, reminder: Reminder) -> Reminders:
-    """With one more; the same where it is there already. Raises ActionError where there are MOST_OPEN."""
+def add_reminder(reminders: Reminders, reminder: Reminder) -> Reminders:
+    """With ``reminder`` added, unless its id is there; raises ActionError if MAX_OPEN reminders wait."""
     if any(each.reminder_id == reminder.reminder_id for each in reminders.reminders):
         return reminders
-    if sum(each.status in WAITING for each in reminders.reminders) >= MOST_OPEN:
+    if sum(each.status in WAITING for each in reminders.reminders) >= MAX_OPEN:
         raise ActionError(
-            f"{MOST_OPEN:,} reminders are waiting for their time, and more are not taken",
+            f"{MAX_OPEN:,} reminders are waiting for their time, and more are not taken",
             "Cancel some: 'mailroom reminders list' shows them",
         )
-    return _with([*reminders.reminders, reminder])
+    return _without_oldest([*reminders.reminders, reminder])
 
 
-def replace(reminders: Reminders, reminder: Reminder) -> Reminders:
-    """With ``reminder`` in place of the one of its id."""
-    return _with(
+def replace_reminder(reminders: Reminders, reminder: Reminder) -> Reminders:
+    """With ``reminder`` in place of the one with its id."""
+    return _without_oldest(
         reminder if each.reminder_id == reminder.reminder_id else each for each in reminders.reminders
     )
 
 
-def _with(all_of_them: Iterable[Reminder]) -> Reminders:
-    kept = list(all_of_them)
-    old = [each for each in kept if each.status not in WAITING]
-    surplus = {each.reminder_id for each in old[: max(0, len(old) - KEPT)]}
-    return Reminders(reminders=tuple(each for each in kept if each.reminder_id not in surplus))
+def _without_oldest(candidates: Iterable[Reminder]) -> Reminders:
+    reminders = list(candidates)
+    old = [each for each in reminders if each.status not in WAITING]
+    surplus = {each.reminder_id for each in old[: max(0, len(old) - MAX_ENDED)]}
+    return Reminders(reminders=tuple(each for each in reminders if each.reminder_id not in surplus))
 
 
 def fire(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
-    """After it went off; one that repeats waits for its next time, without those that were missed."""
-    fired = msgspec.structs.replace(reminder, status=ReminderStatus.FIRED, fired_at=to_wire(now))
+    """The reminder after it fired; a recurring one waits for its next time, missed ones are skipped."""
+    fired = msgspec.structs.replace(reminder, status=ReminderStatus.FIRED, fired_at=to_timestamp(now))
     if not reminder.repeats:
         return fired
-    due = next_of(read_repeat(reminder.repeats), max(now, due_of(reminder)), zone)
+    due = next_occurrence(decode_recurrence(reminder.repeats), max(now, due_time(reminder)), zone)
+    return _rescheduled(fired, ReminderStatus.SCHEDULED, due)
+
+
+def _rescheduled(reminder: Reminder, status: ReminderStatus, due: datetime) -> Reminder:
     return msgspec.structs.replace(
-        fired, status=ReminderStatus.SCHEDULED, due_at=to_wire(due), count=reminder.count + 1
+        reminder, status=status, due_at=to_timestamp(due), count=reminder.count + 1
     )
 
 
 def snooze(reminder: Reminder, now: datetime, minutes: float) -> Reminder:
-    """Put off: from now on where it went off, else from when it was due. Raises ActionError.
+    """Snoozed by ``minutes`` from ``now`` if it fired, else from when it was due. Raises ActionError.
 
-    Of one that repeats the time that was told last is put off, and comes before the next.
+    For a recurring one the last occurrence is snoozed, and comes again before the next.
     """
-    if not 0 < minutes <= MOST_SNOOZE:
+    if not 0 < minutes <= MAX_SNOOZE:
         raise ActionError(f"A reminder is put off by up to a year, not by {minutes:g} minutes")
     went_off = reminder.status is ReminderStatus.FIRED or bool(reminder.repeats and reminder.fired_at)
-    start = now if went_off else max(now, due_of(reminder))
-    return put_off(reminder, start + timedelta(minutes=minutes))
+    start = now if went_off else max(now, due_time(reminder))
+    return snooze_until(reminder, start + timedelta(minutes=minutes))
 
 
-def put_off(reminder: Reminder, until: datetime) -> Reminder:
-    """Put off until a moment; raises ActionError where it is ended."""
+def snooze_until(reminder: Reminder, until: datetime) -> Reminder:
+    """Snoozed until a moment; raises ActionError if it has ended."""
     if reminder.status in ENDED:
         raise ActionError(
-            f"{name(reminder)} is {_ending(reminder)}, so it cannot be put off", "Set a new one"
+            f"{format_short(reminder)} is {_format_ending(reminder)}, so it cannot be put off",
+            "Set a new one",
         )
-    return msgspec.structs.replace(
-        reminder, status=ReminderStatus.SNOOZED, due_at=to_wire(until), count=reminder.count + 1
-    )
+    return _rescheduled(reminder, ReminderStatus.SNOOZED, until)
 
 
 def end(reminder: Reminder, status: ReminderStatus) -> Reminder:
-    """Done or cancelled; raises ActionError where it is the other of the two already.
+    """Done or cancelled; raises ActionError if it has already ended in the other way.
 
-    One that repeats is done for this time: it stays, and goes off again at its next.
+    A recurring one is done for this time only: it stays, and fires again at its next time.
     """
     if reminder.status in ENDED and reminder.status is not status:
-        raise ActionError(f"{name(reminder)} is {_ending(reminder)} already", "Set a new one")
+        raise ActionError(f"{format_short(reminder)} is {_format_ending(reminder)} already", "Set a new one")
     if reminder.repeats and status is ReminderStatus.ACKNOWLEDGED:
         return reminder
     return msgspec.structs.replace(reminder, status=status)
 
 
 def finish(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
-    """Done, as ``end`` has it; where one that repeats went off and was put off, that time is dropped."""
+    """Done, as in ``end``; the snoozed occurrence of a recurring one is dropped."""
     if reminder.repeats and reminder.fired_at and reminder.status is ReminderStatus.SNOOZED:
-        due = next_of(read_repeat(reminder.repeats), now, zone)
-        return msgspec.structs.replace(
-            reminder, status=ReminderStatus.SCHEDULED, due_at=to_wire(due), count=reminder.count + 1
-        )
+        due = next_occurrence(decode_recurrence(reminder.repeats), now, zone)
+        return _rescheduled(reminder, ReminderStatus.SCHEDULED, due)
     return end(reminder, ReminderStatus.ACKNOWLEDGED)
 
 
-def _ending(reminder: Reminder) -> str:
+def _format_ending(reminder: Reminder) -> str:
     return "done" if reminder.status is ReminderStatus.ACKNOWLEDGED else str(reminder.status)
 
 
-def find_one(reminders: Reminders, words: str, *, among: frozenset[ReminderStatus]) -> Reminder:
-    """The reminder ``words`` mean: its id, the beginning of it, or words of its text.
+def find_reminder(reminders: Reminders, words: str, *, preferred: frozenset[ReminderStatus]) -> Reminder:
+    """The reminder that ``words`` identify: by id, the beginning of it, or words of its text.
 
-    Those that stand as in ``among`` go first, then those that are not ended. Raises ActionError where it is
-    none, or more than one.
+    Reminders with a ``preferred`` status go first, then those that have not ended. Raises ActionError if none
+    or several match.
     """
     wanted = words.strip()
     if not wanted:
         raise ActionError("That does not say which reminder", "'mailroom reminders list' shows their ids")
     for pool in (
-        [each for each in reminders.reminders if each.status in among],
+        [each for each in reminders.reminders if each.status in preferred],
         [each for each in reminders.reminders if each.status not in ENDED],
         list(reminders.reminders),
     ):
@@ -173,9 +174,9 @@ def find_one(reminders: Reminders, words: str, *, among: frozenset[ReminderStatu
         if len(found) == 1:
             return found[0]
         if found:
-            told = "; ".join(map(name, found[:5]))
+            named = "; ".join(map(format_short, found[:5]))
             raise ActionError(
-                f"{wanted[:60]!r} may mean {len(found)} reminders: {told}", "Name one by its id"
+                f"{wanted[:60]!r} may mean {len(found)} reminders: {named}", "Name one by its id"
             )
     raise ActionError(
         f"There is no reminder {wanted[:60]!r}", "'mailroom reminders list' shows those there are"
@@ -192,14 +193,14 @@ def _by_words(pool: Sequence[Reminder], wanted: str) -> list[Reminder]:
     return [each for each in pool if terms and terms <= find_terms(each.text).keys()]
 
 
-def name(reminder: Reminder) -> str:
-    """Its id and text, as people are told which is meant."""
-    return f"{reminder.reminder_id} ({cut(' '.join(reminder.text.split()), 60)})"
+def format_short(reminder: Reminder) -> str:
+    """The id and the beginning of the text of a reminder."""
+    return f"{reminder.reminder_id} ({flatten(reminder.text, 60)})"
 
 
-def describe(reminder: Reminder, zone: tzinfo | None) -> str:
+def format_reminder(reminder: Reminder, zone: tzinfo | None) -> str:
     """One line about a reminder."""
-    due = tell(due_of(reminder), zone)
+    due = format_moment(due_time(reminder), zone)
     how = {
         ReminderStatus.SCHEDULED: f"goes off on {due}",
         ReminderStatus.SNOOZED: f"put off until {due}",
@@ -208,5 +209,5 @@ def describe(reminder: Reminder, zone: tzinfo | None) -> str:
         ReminderStatus.CANCELLED: "cancelled",
     }[reminder.status]
     again = reminder.repeats and reminder.status not in ENDED
-    every = f", {tell_repeat(read_repeat(reminder.repeats))}" if again else ""
+    every = f", {format_recurrence(decode_recurrence(reminder.repeats))}" if again else ""
     return f"{reminder.reminder_id}: {reminder.text}: {how}{every}"

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from services.scout.citations import check_citations
-from services.scout.reading import parse
-from services.scout.repository import describe, read_repository, sources
+from services.scout.documents import parse
+from services.scout.repository import format_reading, read_repository, sources_of
 from services.scout.research import CITING, Researcher
 from shared.agent.base import Agent
 from shared.agent.process import run
@@ -26,9 +26,9 @@ class Scout(Agent):
     """Reads repositories, documents and web pages; every statement names its source."""
 
     async def on_task(self, task: Task) -> Outcome:
-        """As any agent does; of what a model answers, citations of what was not read are taken out."""
+        """As any agent; citations of sources that were not read are removed from a model's answer."""
         outcome = await super().on_task(task)
-        return outcome if task.context.get("action") else _hold_to_sources(outcome)
+        return outcome if task.context.get("action") else _checked_against_sources(outcome)
 
     @register_action(
         "Read a repository's documents and structure: what it is, how it is built, what is left open",
@@ -38,7 +38,9 @@ class Scout(Agent):
         """The RepositoryReading in data key ``reading``; nothing in the repository is run or changed."""
         reading = await asyncio.to_thread(read_repository, Path(repo))
         return Outcome(
-            output=describe(reading), data={"reading": reading.to_dict()}, evidence_refs=sources(reading)
+            output=format_reading(reading),
+            data={"reading": reading.to_dict()},
+            evidence_refs=sources_of(reading),
         )
 
     @register_action(
@@ -63,20 +65,19 @@ class Scout(Agent):
         {"question": "The question, in a sentence", "max_pages": "How many pages are read at most, 1 to 10"},
     )
     async def research(self, question: str, max_pages: int = 5) -> Outcome:
-        """What a model makes of the pages, its citations checked; without one, the passages nearest to it.
+        """A model's answer with checked citations, or the passages nearest to the question without a model.
 
-        The addresses that were read are the evidence. Raises ActionError where nothing could be searched or
-        read.
+        The pages read are the evidence. Raises ActionError if nothing could be searched or read.
         """
         why = ""
         if self.context.models.model.available:
             try:
-                return await self._think_about(question)
+                return await self._research_with_model(question)
             except ModelError as error:
                 why = str(error)
         return await Researcher(self.context, outputs_path(self.context)).research(question, max_pages, why)
 
-    async def _think_about(self, question: str) -> Outcome:
+    async def _research_with_model(self, question: str) -> Outcome:
         conclusion = await self.context.run_loop(
             f"Research this question, and answer it from what you read:\n{question}",
             actions=READING,
@@ -88,17 +89,17 @@ class Scout(Agent):
             data={"steps": conclusion.steps},
             evidence_refs=conclusion.evidence_refs[:200],
         )
-        held = _hold_to_sources(outcome)
-        if not held.data["sources"]:
+        checked_outcome = _checked_against_sources(outcome)
+        if not checked_outcome.data["sources"]:
             raise ActionError(
                 "The answer names no source that was read in this task, so it is not given",
                 "Ask again, or name pages to read",
             )
-        return held
+        return checked_outcome
 
 
-def _hold_to_sources(outcome: Outcome) -> Outcome:
-    """``outcome`` without what it cites but was not read; data key ``sources`` holds what it is based on."""
+def _checked_against_sources(outcome: Outcome) -> Outcome:
+    """``outcome`` without citations of unread sources; data key ``sources`` has those that were read."""
     checked = check_citations(outcome.output, outcome.evidence_refs)
     data = {
         **outcome.data,

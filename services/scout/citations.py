@@ -1,4 +1,4 @@
-"""Statements and their sources: what an answer cites is held against what was read."""
+"""The statements of an answer, checked against the sources that were read."""
 
 import re
 from collections.abc import Collection
@@ -24,7 +24,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer sorted by what stands behind it.
+    """An answer sorted by its sources.
 
     ``kept`` have a source that was read, ``dropped`` only sources that were not, ``unsourced`` none at all.
     """

@@ -1,18 +1,139 @@
-"""How a repository is laid out: its top-level folders, and where its programs begin."""
+"""The languages of a repository, its TODO notes, its top-level folders and its entry points."""
 
 import ast
 import re
+import time
 from collections import Counter
 from pathlib import PurePosixPath
 
-from services.scout.languages import PROSE, language_of
-from services.scout.reading import parse
-from services.scout.wording import code, count, listing, say
+import msgspec
+
+from services.scout.documents import parse
+from services.scout.statements import cite, format_code, format_count, format_list
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.syntax import parse_module
 from shared.source.tree import Tree, read_text
 from shared.web.quoting import clean
+
+BY_SUFFIX = {
+    suffix: language
+    for language, suffixes in {
+        "Python": ".py .pyi .pyx",
+        "JavaScript": ".js .mjs .cjs .jsx",
+        "TypeScript": ".ts .mts .cts .tsx",
+        "Go": ".go",
+        "Rust": ".rs",
+        "C": ".c .h",
+        "C++": ".cc .cpp .cxx .hpp .hh .hxx",
+        "C#": ".cs",
+        "Java": ".java",
+        "Kotlin": ".kt .kts",
+        "Scala": ".scala",
+        "Swift": ".swift",
+        "Objective-C": ".m .mm",
+        "Ruby": ".rb",
+        "PHP": ".php",
+        "Perl": ".pl .pm",
+        "Lua": ".lua",
+        "R": ".r",
+        "Julia": ".jl",
+        "Haskell": ".hs",
+        "OCaml": ".ml .mli",
+        "Elixir": ".ex .exs",
+        "Erlang": ".erl",
+        "Clojure": ".clj .cljs",
+        "Dart": ".dart",
+        "Zig": ".zig",
+        "Nim": ".nim",
+        "Shell": ".sh .bash .zsh .fish",
+        "PowerShell": ".ps1 .psm1",
+        "SQL": ".sql",
+        "HTML": ".html .htm",
+        "CSS": ".css .scss .less",
+        "Vue": ".vue",
+        "Svelte": ".svelte",
+        "Terraform": ".tf",
+        "Protocol Buffers": ".proto",
+        "Assembly": ".s .asm",
+        "Markdown": ".md .markdown",
+        "reStructuredText": ".rst",
+    }.items()
+    for suffix in suffixes.split()
+}
+PROSE = frozenset({"Markdown", "reStructuredText", "HTML", "CSS"})
+"""What is counted, but is not the code of a project."""
+
+NOTE = re.compile(r"(?:#|//|/\*|<!--|--|;|%|^\s*\*)\s*@?(TODO|FIXME|XXX)\b(?![-_\w])(?=[\s:(!.]|$)(.{0,200})")
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A TODO, FIXME or XXX in a comment, with what it says."""
+
+    kind: str
+    text: str
+    file: str
+    line: int
+
+
+class CodeSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines by language (largest first), the files of each, and the notes; ``cut`` says what was left out."""
+
+    lines: dict[str, int] = {}
+    files: dict[str, int] = {}
+    notes: tuple[Note, ...] = ()
+    cut: str = ""
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The programming languages, largest first."""
+        return tuple(language for language in self.lines if language not in PROSE)
+
+
+def language_of(path: str) -> str:
+    """The language of a file by its name; empty if it is not counted."""
+    return BY_SUFFIX.get(PurePosixPath(path).suffix.lower(), "")
+
+
+def survey_code(tree: Tree, *, seconds: float = 15.0) -> CodeSurvey:
+    """Read the code files of ``tree`` once, for at most ``seconds``."""
+    lines: dict[str, int] = {}
+    files: dict[str, int] = {}
+    notes: list[Note] = []
+    cut = ""
+    ends = time.monotonic() + seconds
+    for path in tree.files:
+        language = language_of(path)
+        if not language:
+            continue
+        if time.monotonic() > ends:
+            cut = f"the languages of only the files read within {seconds:g} s were counted"
+            break
+        text = read_text(tree.root, path)
+        if text:
+            lines[language] = lines.get(language, 0) + text.count("\n") + (not text.endswith("\n"))
+            files[language] = files.get(language, 0) + 1
+            if language not in PROSE:
+                notes += _notes(path, text)
+    ranked = sorted(lines, key=lambda language: (-lines[language], language))
+    return CodeSurvey(
+        lines={name: lines[name] for name in ranked},
+        files={name: files[name] for name in ranked},
+        notes=tuple(notes),
+        cut=cut,
+    )
+
+
+def _notes(path: str, text: str) -> list[Note]:
+    if not any(kind in text for kind in ("TODO", "FIXME", "XXX")):
+        return []
+    return [
+        Note(kind=match[1], text=match[2].strip(" :-*/>"), file=path, line=number)
+        for number, row in enumerate(text.splitlines(), start=1)
+        # after an odd number of quotes it is within a string
+        if len(row) < 2_000 and (match := NOTE.search(row)) and not row[: match.start()].count('"') % 2
+    ]
+
 
 KNOWN = {
     "docs": "documents",
@@ -50,7 +171,9 @@ def read_layout(tree: Tree, limit: int = 20) -> list[Statement]:
     entries = [path for path in tree.files if ENTRIES.fullmatch(path) and not is_test(path)]
     for path in sorted(entries, key=lambda path: (path.count("/"), path))[:10]:
         about, line = _about_file(tree, path)
-        statements.append(say(f"{code(path)} is an entry point{f': {about}' if about else ''}", path, line))
+        statements.append(
+            cite(f"{format_code(path)} is an entry point{f': {about}' if about else ''}", path, line)
+        )
     return statements
 
 
@@ -58,12 +181,12 @@ def _describe(tree: Tree, name: str, files: list[str]) -> Statement:
     languages = Counter(language_of(path) for path in files if language_of(path))
     mostly = next((language for language, _ in languages.most_common() if language not in PROSE), "")
     mostly = mostly or next(iter(languages), "")
-    what = f"{count(len(files), 'file')}{f', mostly {mostly}' if mostly else ''}"
+    what = f"{format_count(len(files), 'file')}{f', mostly {mostly}' if mostly else ''}"
     about, source, line = _about_folder(tree, name)
     below = Counter(path.split("/")[1] for path in files if path.count("/") > 1)
-    parts = f"in {listing([folder for folder, _ in below.most_common()], 8)}" if below else ""
+    parts = f"in {format_list([folder for folder, _ in below.most_common()], 8)}" if below else ""
     about = about or KNOWN.get(name.lower(), "") or parts
-    return say(f"{code(name + '/')} holds {what}{f': {about}' if about else ''}", source, line)
+    return cite(f"{format_code(name + '/')} holds {what}{f': {about}' if about else ''}", source, line)
 
 
 def _about_folder(tree: Tree, name: str) -> tuple[str, str, int]:

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from services.scout.wording import code, count, listing, say
+from services.scout.statements import cite, format_code, format_count, format_list
 from shared.contracts.checkup import Statement
 from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
-"""Scripts of npm that people run; the others are steps of these."""
+"""npm scripts that people run; others are steps of these."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One manifest; ``version`` and ``licence`` state the bare value, None where none is declared."""
+    """One manifest; ``version`` and ``licence`` have the bare value, None if it is not declared."""
 
     path: str
     name: str = ""
@@ -25,37 +25,54 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     licence: Statement | None = None
     build: tuple[Statement, ...] = ()
     entries: tuple[Statement, ...] = ()
-    scripts: tuple[str, ...] = ()
     python: Statement | None = None
     problem: str = ""
 
 
-class Lines:
-    """Finds where a key stands in the text of a manifest."""
+class ManifestText:
+    """The text of a manifest, in which the lines of keys are found."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.rows = text.splitlines()
 
     def find(self, pattern: str) -> int:
-        """The number of the first line that ``pattern`` matches; 1 where none does."""
+        """The number of the first line that ``pattern`` matches; 1 if none does."""
         return next((number for number, row in enumerate(self.rows, start=1) if re.search(pattern, row)), 1)
 
     def key(self, key: str, *, below: str = "") -> int:
-        """The line of ``key = value`` or ``"key": value``, the first after that of ``below``; 1 for none."""
+        """The line of ``key = value`` or ``"key": value``, the first after that of ``below``; 1 if none."""
         start = self.key(below) if below else 0
         pattern = re.compile(rf"""^\s*["']?{re.escape(key)}["']?\s*[:=]""")
         rows = enumerate(self.rows[start:], start=start + 1)
         return next((number for number, row in rows if pattern.match(row)), start or 1)
 
-    def say(self, key: str, text: object) -> Statement | None:
-        """A statement of ``text`` from the line of ``key``; None where there is nothing to say."""
-        words = clean(text) if isinstance(text, str) else ""
-        return say(words, self.path, self.key(key)) if words else None
+    def cite(self, text: str, key: str, *, below: str = "") -> Statement:
+        """A statement from the line of ``key``."""
+        return cite(text, self.path, self.key(key, below=below))
+
+    def declared(self, key: str, value: object) -> Statement | None:
+        """A statement of the bare ``value`` of ``key``; None if it is no text or blank."""
+        words = clean(value) if isinstance(value, str) else ""
+        return self.cite(words, key) if words else None
+
+    def manifest(self, data: dict[str, Any], **others: Any) -> Manifest:
+        """The manifest with what ``data`` declares under the usual keys, and ``others`` of its fields."""
+        licence, name = data.get("license"), data.get("name")
+        if isinstance(licence, dict):
+            licence = licence.get("type") or licence.get("text")
+        return Manifest(
+            path=self.path,
+            name=clean(name, 100) if isinstance(name, str) else "",
+            description=self.declared("description", data.get("description")),
+            version=self.declared("version", data.get("version")),
+            licence=self.declared("license", licence),
+            **others,
+        )
 
 
 def table(value: Any, *keys: str) -> dict[str, Any]:
-    """The mapping at ``keys`` inside ``value``; empty where there is none."""
+    """The mapping at ``keys`` inside ``value``; empty if there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
@@ -64,77 +81,53 @@ def table(value: Any, *keys: str) -> dict[str, Any]:
 def read_package_json(path: str, text: str) -> Manifest:
     """npm's package.json."""
     data = _object(json.loads(text))
-    lines = Lines(path, text)
+    lines = ManifestText(path, text)
     scripts = {name: body for name, body in table(data, "scripts").items() if isinstance(body, str)}
     usual = [name for name in scripts if name.partition(":")[0] in USUAL] or list(scripts)
     needs = {**table(data, "dependencies"), **table(data, "peerDependencies")}
-    build = [
-        say(f"{code(f'npm run {name}')}: {code(scripts[name])}", path, lines.key(name, below="scripts"))
-        for name in usual[:8]
-    ]
+    build = []
+    for name in usual[:8]:
+        command = f"{format_code(f'npm run {name}')}: {format_code(scripts[name])}"
+        build.append(lines.cite(command, name, below="scripts"))
     if engine := table(data, "engines").get("node"):
-        build.append(say(f"Needs Node.js {engine}", path, lines.key("engines")))
+        build.append(lines.cite(f"Needs Node.js {engine}", "engines"))
     if needs:
-        build.append(say(f"Depends on {listing(list(needs), 8)}", path, lines.key("dependencies")))
+        build.append(lines.cite(f"Depends on {format_list(list(needs), 8)}", "dependencies"))
     commands = data.get("bin")
     names = list(commands) if isinstance(commands, dict) else [data.get("name", "")] if commands else []
-    entries = [
-        say(f"Installs the command {code(str(name))}", path, lines.key("bin")) for name in names if name
-    ]
+    entries = [lines.cite(f"Installs the command {format_code(str(name))}", "bin") for name in names if name]
     if isinstance(data.get("main"), str):
-        entries.append(say(f"Is imported through {code(data['main'])}", path, lines.key("main")))
-    licence = data.get("license")
-    return Manifest(
-        path=path,
-        name=_text(data, "name"),
-        description=lines.say("description", data.get("description")),
-        version=lines.say("version", data.get("version")),
-        licence=lines.say("license", licence if isinstance(licence, str) else table(licence).get("type")),
-        build=tuple(build),
-        entries=tuple(entries[:8]),
-        scripts=tuple(scripts),
-    )
+        entries.append(lines.cite(f"Is imported through {format_code(data['main'])}", "main"))
+    return lines.manifest(data, build=tuple(build), entries=tuple(entries[:8]))
 
 
 def read_cargo(path: str, text: str) -> Manifest:
     """Rust's Cargo.toml, of a package or of a workspace."""
     data = tomllib.loads(text)
-    lines = Lines(path, text)
+    lines = ManifestText(path, text)
     package = table(data, "package") or table(data, "workspace", "package")
-    build = [
-        say(
-            "Built and tested by Cargo: `cargo build`, `cargo test`",
-            path,
-            lines.find(r"^\[(package|workspace)"),
-        )
-    ]
+    first = lines.find(r"^\[(package|workspace)")
+    build = [cite("Built and tested by Cargo: `cargo build`, `cargo test`", path, first)]
     if members := table(data, "workspace").get("members"):
         names = [str(member) for member in members] if isinstance(members, list) else []
-        build.append(
-            say(f"A workspace of {count(len(names), 'member')}: {listing(names)}", path, lines.key("members"))
-        )
+        size = format_count(len(names), "member")
+        build.append(lines.cite(f"A workspace of {size}: {format_list(names)}", "members"))
     if isinstance(edition := package.get("edition"), str):
         version = package.get("rust-version")
         needs = f", needs Rust {version}" if isinstance(version, str) else ""
-        build.append(say(f"Rust edition {edition}{needs}", path, lines.key("edition")))
-    return Manifest(
-        path=path,
-        name=_text(package, "name"),
-        description=lines.say("description", package.get("description")),
-        version=lines.say("version", package.get("version")),
-        licence=lines.say("license", package.get("license")),
-        build=tuple(build),
-    )
+        build.append(lines.cite(f"Rust edition {edition}{needs}", "edition"))
+    return lines.manifest(package, build=tuple(build))
 
 
 def read_go_mod(path: str, text: str) -> Manifest:
     """Go's go.mod."""
-    lines = Lines(path, text)
+    lines = ManifestText(path, text)
     module = re.search(r"^module\s+(\S+)", text, re.MULTILINE)
     version = re.search(r"^go\s+(\S+)", text, re.MULTILINE)
-    build = [say("Built and tested by Go: `go build ./...`, `go test ./...`", path, lines.find(r"^module\s"))]
+    first = lines.find(r"^module\s")
+    build = [cite("Built and tested by Go: `go build ./...`, `go test ./...`", path, first)]
     if version:
-        build.append(say(f"Needs Go {version[1]}", path, lines.find(r"^go\s")))
+        build.append(cite(f"Needs Go {version[1]}", path, lines.find(r"^go\s")))
     name = re.sub(r"/v\d+$", "", module[1]).rsplit("/", 1)[-1] if module else ""
     return Manifest(path=path, name=name, build=tuple(build))
 
@@ -142,29 +135,14 @@ def read_go_mod(path: str, text: str) -> Manifest:
 def read_composer(path: str, text: str) -> Manifest:
     """PHP's composer.json."""
     data = _object(json.loads(text))
-    lines = Lines(path, text)
-    scripts = list(table(data, "scripts"))
-    build = [say("Installed by Composer: `composer install`", path)]
-    build += [
-        say(f"`composer {name}` is a script of the project", path, lines.key(name)) for name in scripts[:8]
-    ]
-    licence = data.get("license")
-    return Manifest(
-        path=path,
-        name=_text(data, "name"),
-        description=lines.say("description", data.get("description")),
-        version=lines.say("version", data.get("version")),
-        licence=lines.say("license", licence),
-        build=tuple(build),
-    )
+    lines = ManifestText(path, text)
+    build = [cite("Installed by Composer: `composer install`", path)]
+    names = list(table(data, "scripts"))[:8]
+    build += [lines.cite(f"`composer {name}` is a script of the project", name) for name in names]
+    return lines.manifest(data, build=tuple(build))
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     return value
-
-
-def _text(data: dict[str, Any], key: str) -> str:
-    value = data.get(key)
-    return clean(value, 100) if isinstance(value, str) else ""

@@ -1,43 +1,123 @@
-"""A repository read as a newcomer reads it: what it is, how it is built and laid out, what is left open."""
+"""A repository read for a newcomer: its purpose, how it is built and laid out, and open questions."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
-from services.scout.building import read_building
-from services.scout.commands import read_commands
-from services.scout.languages import survey
-from services.scout.layout import read_layout
-from services.scout.manifests import read_manifests
-from services.scout.purpose import read_purpose, read_readmes
-from services.scout.questions import read_questions
+from services.scout.build_instructions import read_building, read_commands
+from services.scout.documents import Document, Paragraph, parse
+from services.scout.layout import read_layout, survey_code
+from services.scout.manifest import Manifest, read_cargo, read_composer, read_go_mod, read_package_json
+from services.scout.open_questions import read_questions
+from services.scout.python_manifest import read_pyproject, read_setup_cfg, read_setup_py
+from services.scout.statements import cite
 from shared.contracts.checkup import RepositoryReading, Statement
-from shared.source.tree import Limits, read_tree
+from shared.source.tree import Limits, Tree, read_text, read_tree
+from shared.web.quoting import clean
+
+README = re.compile(r"readme(?:\.md|\.markdown|\.rst|\.txt)?", re.IGNORECASE)
+ELSEWHERE = re.compile(
+    r"\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor|support"
+    r"|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)",
+    re.IGNORECASE,
+)
+ADDRESS = re.compile(r"https?://\S+|\S+@\S+")
+
+
+def read_readmes(tree: Tree) -> list[Document]:
+    """The documents at the root whose name is README, Markdown first."""
+    order = {".md": 0, ".markdown": 0, ".rst": 1, "": 2, ".txt": 2}
+    names = [path for path in tree.files if README.fullmatch(path)]
+    names.sort(key=lambda name: (order.get(name[len("readme") :].lower(), 3), name))
+    return [parse(name, text) for name in names if (text := read_text(tree.root, name)).strip()]
+
+
+def read_purpose(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
+    """At most two paragraphs of the README, then the manifests' descriptions that differ."""
+    statements = [
+        cite(paragraph.text, readme.path, paragraph.line)
+        for readme in readmes[:1]
+        for paragraph in _prose(readme)
+    ]
+    said = " ".join(statement.text.casefold() for statement in statements)
+    for manifest in manifests:
+        description = manifest.description
+        if description and description.text.casefold().rstrip(".") not in said:
+            statements.append(description)
+            said += description.text.casefold()
+    return statements[:4]
+
+
+def _prose(readme: Document) -> list[Paragraph]:
+    found: list[Paragraph] = []
+    name = next((section.title for section in readme.sections if section.titles), "")
+    for section, paragraph in readme.paragraphs():
+        below = [title for title in section.titles if title != name]
+        if any(ELSEWHERE.match(title) for title in below) or (found and below):
+            continue
+        if _is_prose(paragraph.text):
+            found.append(paragraph)
+        if len(found) == 2:
+            break
+    return found
+
+
+def _is_prose(text: str) -> bool:
+    """Whether it reads as a sentence: five words beside addresses, and no mere list of links."""
+    words = [word for word in ADDRESS.sub("", text).split() if any(map(str.isalpha, word))]
+    marks = text.count("|") + text.count("•") + text.count("·")
+    return len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":")
+
+
+def read_manifests(tree: Tree) -> tuple[Manifest, ...]:
+    """The manifests in the root, or at most six in the folders below it if the root has none."""
+    readers: dict[str, Callable[[str, str], Manifest]] = {
+        "pyproject.toml": read_pyproject,
+        "setup.cfg": read_setup_cfg,
+        "setup.py": read_setup_py,
+        "package.json": read_package_json,
+        "Cargo.toml": read_cargo,
+        "go.mod": read_go_mod,
+        "composer.json": read_composer,
+    }
+    found = [path for path in tree.files if path in readers]
+    if not found:
+        found = [path for path in tree.files if path.count("/") == 1 and path.split("/")[1] in readers][:6]
+    manifests = []
+    for path in sorted(found, key=lambda path: list(readers).index(path.split("/")[-1])):
+        try:
+            manifests.append(readers[path.split("/")[-1]](path, read_text(tree.root, path)))
+        except (ValueError, RecursionError) as error:
+            reason = clean(str(error), 160) or "nested too deeply"
+            manifests.append(Manifest(path=path, problem=f"{path} cannot be read: {reason}"))
+    return tuple(manifests)
 
 
 def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:
     """Read the folder ``root``, within ``limits``; nothing in it is run or changed.
 
-    Raises ActionError where ``root`` is not the absolute path of a readable folder.
+    Raises ActionError unless ``root`` is the absolute path of a readable folder.
     """
     tree = read_tree(root, limits)
     readmes = read_readmes(tree)
     manifests = read_manifests(tree)
-    found = survey(tree)
+    found = survey_code(tree)
     build = [statement for readme in readmes[:1] for statement in read_commands(readme)]
     build += [statement for manifest in manifests for statement in manifest.build]
     build += read_building(tree)
     entries = [statement for manifest in manifests for statement in manifest.entries]
     return RepositoryReading(
         name=next((m.name for m in manifests if m.name and "/" not in m.path), "") or tree.root.name,
-        purpose=_once(read_purpose(readmes, manifests)),
-        build=_once(build),
-        layout=_once([*read_layout(tree), *entries]),
-        questions=_once(read_questions(tree, readmes, manifests, found)),
+        purpose=_unique(read_purpose(readmes, manifests)),
+        build=_unique(build),
+        layout=_unique([*read_layout(tree), *entries]),
+        questions=_unique(read_questions(tree, readmes, manifests, found)),
         languages=found.lines,
         files=len(tree.files),
     )
 
 
-def describe(reading: RepositoryReading) -> str:
+def format_reading(reading: RepositoryReading) -> str:
     """The reading as plain text: what people see as the result of the task."""
     languages = ", ".join(f"{name} {lines:,}" for name, lines in list(reading.languages.items())[:5])
     files = f"{reading.files:,} file{'' if reading.files == 1 else 's'}"
@@ -56,11 +136,11 @@ def describe(reading: RepositoryReading) -> str:
     return "\n".join(rows)
 
 
-def sources(reading: RepositoryReading, limit: int = 50) -> tuple[str, ...]:
+def sources_of(reading: RepositoryReading, limit: int = 50) -> tuple[str, ...]:
     """Where the reading comes from: each source once."""
     said = (*reading.purpose, *reading.build, *reading.layout, *reading.questions)
     return tuple(dict.fromkeys(statement.source for statement in said))[:limit]
 
 
-def _once(statements: list[Statement]) -> tuple[Statement, ...]:
+def _unique(statements: list[Statement]) -> tuple[Statement, ...]:
     return tuple({statement.text: statement for statement in statements}.values())

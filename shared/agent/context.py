@@ -30,7 +30,7 @@ from shared.tasks.context import TaskContext, current_task, require_current_task
 from shared.tasks.profile import Profile
 
 if TYPE_CHECKING:
-    from shared.sandbox.policy import Ruling
+    from shared.policy import Ruling
 
 RESERVED = frozenset({FINISH, REST, *offered_actions(0)})
 """Names that no agent's own action may have."""
@@ -90,16 +90,25 @@ class AgentContext:
 
     async def judge_command(self, command: str, workspace: str = "") -> "Ruling":
         """The policy's verdict on a shell command; any verdict but ``allow`` is published as an event."""
-        from shared.sandbox import policy
+        from shared import policy
 
-        ruling = await asyncio.to_thread(policy.judge, command, workspace=workspace)
+        return await self._record(await asyncio.to_thread(policy.judge, command, workspace=workspace))
+
+    async def judge_read(self, path: str, *, deep: bool = False, workspace: str = "") -> "Ruling":
+        """The policy's verdict on reading a file, or with ``deep`` on copying a folder; as judge_command."""
+        from shared import policy
+
+        ruling = await asyncio.to_thread(policy.judge_read, path, deep=deep, workspace=workspace)
+        return await self._record(ruling)
+
+    async def _record(self, ruling: "Ruling") -> "Ruling":
         if ruling.verdict is not CommandVerdict.ALLOW:
             task = current_task.get()
             judged = CommandJudged(
                 sender=self.bus.name,
                 goal_id=task.task.goal_id if task else "",
                 task_id=task.task.task_id if task else "",
-                command=command[:MAX_RECORDED_COMMAND],
+                command=ruling.command[:MAX_RECORDED_COMMAND],
                 verdict=ruling.verdict,
                 rule=ruling.rule,
                 why=ruling.why,

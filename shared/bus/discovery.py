@@ -8,7 +8,7 @@ from shared.errors import StartError
 from shared.settings import Settings
 
 
-class RunningOffice(msgspec.Struct, frozen=True, kw_only=True):
+class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
     """What ``mailroom up`` says of the office it keeps running, in ``<state_dir>/run/office.json``.
 
     ``brain`` is the model its agents think with, as the setting names it; empty without one.
@@ -21,11 +21,11 @@ class RunningOffice(msgspec.Struct, frozen=True, kw_only=True):
     brain: str = ""
 
 
-def find_office(config: Settings) -> RunningOffice | None:
+def find_instance(config: Settings) -> RunningInstance | None:
     """The office that ``mailroom up`` keeps running with these settings; None where there is none."""
     try:
         office = msgspec.json.decode(
-            (config.state_dir / "run" / "office.json").read_bytes(), type=RunningOffice
+            (config.state_dir / "run" / "office.json").read_bytes(), type=RunningInstance
         )
     except (OSError, msgspec.MsgspecError):
         return None
@@ -46,7 +46,7 @@ def find_url(config: Settings) -> str:
     """The server's address: NATS_URL, else that of the running office; raises StartError without either."""
     if config.nats_url:
         return config.nats_url
-    office = find_office(config)
+    office = find_instance(config)
     if office is None:
         raise StartError(
             f"No office is running in {config.state_dir}",

@@ -1,7 +1,8 @@
 """How anything in Mailroom runs a program: through one door, in a jail."""
 
-from shared.sandbox.check import check_jail
-from shared.sandbox.command import CommandResult, Limits, run_command
-from shared.sandbox.folders import remove_tree
+from shared.sandbox.command import CommandResult, run_command
+from shared.sandbox.jail import Limits
+from shared.sandbox.removal import is_older, remove_tree
+from shared.sandbox.self_test import check_jail
 
-__all__ = ["CommandResult", "Limits", "check_jail", "remove_tree", "run_command"]
+__all__ = ["CommandResult", "Limits", "check_jail", "is_older", "remove_tree", "run_command"]

@@ -1,8 +1,7 @@
-"""The door: the only place where Mailroom runs a program, and that always in the jail."""
+"""The only place where Mailroom runs a program, and always in the jail."""
 
 import math
 import os
-import resource
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
@@ -11,34 +10,19 @@ from pathlib import Path
 import msgspec
 
 from shared.errors import ActionError
-from shared.sandbox.capture import Capture, open_log
-from shared.sandbox.check import check_jail
-from shared.sandbox.execution import GRACE, execute
-from shared.sandbox.jail import compose_order
-from shared.sandbox.view import HOME, TEMPORARY, manager_homes, search_path, shown_folders
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command may use; 0 is no limit.
-
-    ``cpu_seconds`` of one process's threads together (default: the command's timeout times the cores, a net
-    for what escapes the timeout), ``file_bytes`` a written file may have, ``processes`` (and threads) at
-    once, ``memory_bytes`` of one process and of all together (default: half of the machine's).
-    """
-
-    cpu_seconds: int = 0
-    file_bytes: int = 2 << 30
-    processes: int = 2048
-    memory_bytes: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+from shared.sandbox.execution import OutputCapture, execute, open_log
+from shared.sandbox.jail import Limits, compose_spec
+from shared.sandbox.self_test import check_jail
+from shared.sandbox.visible_files import HOME, TEMPORARY, manager_homes, search_path, visible_mounts
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command went.
+    """The result of a command.
 
-    ``exit_code`` is negative where a signal ended it, and also where it says so itself as a shell does, with
-    128 and the signal's number; ``output`` is its standard output with its standard error as they came,
-    undecodable bytes replaced, and says how much of its middle was cut where ``truncated``; ``errors`` is
-    the standard error alone where that was asked for. ``problem`` says why it was ended before its time.
+    ``exit_code`` is negative if a signal ended it, also if it reports that as a shell does, by 128 plus the
+    signal's number. ``output`` is its standard output and standard error as they came, undecodable bytes
+    replaced; if ``truncated``, a line in it says how much of the middle was cut. ``errors`` is the standard
+    error alone if that was asked for. ``problem`` says why it was ended early.
     """
 
     argv: tuple[str, ...]
@@ -65,44 +49,36 @@ async def run_command(
     stop_signal: int = signal.SIGTERM,
     limits: Limits | None = None,
 ) -> CommandResult:
-    """Run ``argv`` in ``cwd``, in the jail, for at most ``timeout`` seconds and tell how it went.
+    """Run ``argv`` in ``cwd``, in the jail, for at most ``timeout`` seconds.
 
-    Of the machine's files the command sees /usr and the tool chains on the PATH, and where they are:
-    ``writable`` folders (the only ones it can change), ``readable`` ones, and ``cwd`` (read-only where it
-    lies in none of them). Another command must not be able to replace one of these folders. Home and /tmp
-    are its own and thrown away; there is no network, no input, no other process, and of the caller's
-    environment nothing but the PATH; ``env`` is added to that. ``output_limit`` bytes of its output are
-    returned, half from the start and half from the end; ``log_path`` gets up to LOG_LIMIT bytes. When its
-    time is up, or when the caller is cancelled or dies, every process it started gets ``stop_signal`` and
+    Of the machine's files the command sees /usr, the tool chains on the PATH, and at their own paths the
+    ``writable`` folders (the only ones it can change), the ``readable`` ones, and ``cwd`` (read-only unless
+    it lies in a writable one). No other command must be able to replace one of these folders. Home and /tmp
+    are the command's own and removed afterwards; there is no network, no input, no other process, and of
+    the caller's environment only the PATH, to which ``env`` is added. Up to ``output_limit`` bytes of its
+    output are returned, half from the start and half from the end; ``log_path`` gets up to LOG_LIMIT. When
+    its time is up, or when the caller is cancelled or dies, every process it started gets ``stop_signal`` and
     GRACE seconds later SIGKILL; none outlives it.
 
-    Raises ActionError where the jail does not work here, where the program or a folder does not exist or may
-    not be shown, or where no process can be started.
+    Raises ActionError if the jail does not work here, if the program or a folder does not exist or may not be
+    shown, or if no process can be started.
     """
     if reason := await check_jail():
         raise ActionError(f"Commands are refused, because the jail does not work here: {reason}")
-    bounds = limits or Limits(cpu_seconds=math.ceil(timeout * (os.cpu_count() or 1)) + 1)
     environment = {**_clean_environment(), **(env or {})}
     _require_runnable(argv, cwd, environment["PATH"])
-    order = compose_order(
+    spec = compose_spec(
         argv,
         cwd=Path(os.path.abspath(cwd)),  # noqa: PTH100 - links are followed inside the jail
-        folders=shown_folders(cwd, writable, readable, argv[0]),
+        mounts=visible_mounts(cwd, writable, readable, argv[0]),
         environment=environment,
-        limits={
-            resource.RLIMIT_CPU: bounds.cpu_seconds,
-            resource.RLIMIT_FSIZE: bounds.file_bytes,
-            resource.RLIMIT_NPROC: bounds.processes,
-            resource.RLIMIT_DATA: bounds.memory_bytes,
-        },
-        memory=bounds.memory_bytes,
-        stop_signal=int(stop_signal),
-        grace=GRACE,
+        limits=limits or Limits(cpu_seconds=math.ceil(timeout * (os.cpu_count() or 1)) + 1),
+        stop_signal=stop_signal,
     )
     with open_log(log_path) as log:
-        output = Capture(output_limit, log)
-        errors = Capture(output_limit, log) if separate_errors else None
-        ending = await execute(order, timeout, output, errors)
+        output = OutputCapture(output_limit, log)
+        errors = OutputCapture(output_limit, log) if separate_errors else None
+        ending = await execute(spec, timeout, output, errors)
     return CommandResult(
         argv=tuple(argv),
         exit_code=ending.exit_code,

@@ -1,4 +1,4 @@
-"""One jailed command on its way: what it writes, how it ends."""
+"""Carries out one jailed command: sends it to the jailer, captures its output, reads how it ended."""
 
 import asyncio
 import contextlib
@@ -7,24 +7,27 @@ import os
 import signal
 import socket
 import time
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 
 from shared.errors import ActionError
-from shared.jailer.order import KILLED, Order
-from shared.sandbox.capture import Capture
-from shared.sandbox.jailer import jailer
+from shared.jailer import KILLED, JailSpec
+from shared.sandbox.jail import GRACE
+from shared.sandbox.jailer_client import jailer
 
-GRACE = 2.0
-"""Seconds between the stop signal and SIGKILL."""
 PATIENCE = GRACE + 10.0
-"""Seconds after which who minds a command that was to stop is killed too: somebody froze it."""
+"""Seconds after the stop until the command's supervisor is killed too: it may have been frozen."""
 KILL_PATIENCE = 5.0
 """Seconds after that until processes the kernel does not let go of are left to it."""
 
 NOT_RUN = "bwrap: execvp "
-"""How bubblewrap begins to say that the program cannot be started; a shell's exit code for that is 127."""
+"""The start of bubblewrap's message that the program cannot be started; a shell's exit code for it is 127."""
+
+LOG_LIMIT = 100_000_000
+"""The most bytes of output a log file keeps: a command that writes without end must not fill the disk."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,42 +39,100 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-async def execute(order: Order, seconds: float, output: Capture, errors: Capture | None = None) -> Ending:
-    """Carry out ``order`` within ``seconds``; both streams go to ``output`` where ``errors`` is None.
+@contextlib.contextmanager
+def open_log(path: Path | None) -> Iterator[BinaryIO | None]:
+    """The log file at ``path``, emptied, its folder made; None for no path. Raises ActionError."""
+    if path is None:
+        yield None
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("wb", buffering=0)  # so that a person can follow it
+    except OSError as error:
+        raise ActionError(f"The log {path} cannot be written: {error.strerror}") from None
+    with file:
+        yield file
 
-    The whole process tree is gone when this returns, also when it is cancelled. Raises ActionError where the
+
+class OutputCapture:
+    """The first and last bytes of a stream, half of ``limit`` each, and a copy of it all in a log."""
+
+    def __init__(self, limit: int, log: BinaryIO | None) -> None:
+        self.half = max(limit, 2) // 2
+        self.head = bytearray()
+        self.tail = bytearray()
+        self.total = 0
+        self.log = log
+
+    def add(self, chunk: bytes) -> None:
+        """Add the next chunk."""
+        self._copy(chunk)
+        self.total += len(chunk)
+        space = self.half - len(self.head)
+        self.head += chunk[:space]
+        self.tail += chunk[space:]
+        if len(self.tail) > 2 * self.half + 65_536:
+            del self.tail[: -self.half]
+
+    def _copy(self, chunk: bytes) -> None:
+        if self.log is None:
+            return
+        try:
+            self.log.write(chunk[: max(0, LOG_LIMIT - self.total)])
+            if self.total <= LOG_LIMIT < self.total + len(chunk):
+                self.log.write(f"\n[the log ends here: more than {LOG_LIMIT:,} bytes]\n".encode())
+        except OSError:
+            self.log = None  # a full disk must not end the command: its result still counts
+
+    @property
+    def cut(self) -> int:
+        """How many bytes of the middle are not kept."""
+        return max(0, self.total - len(self.head) - self.half)
+
+    def text(self) -> str:
+        """What was kept, with a line that says what was cut."""
+        gap = f"\n[... {self.cut:,} bytes cut ...]\n".encode() if self.cut else b""
+        return bytes(self.head + gap + self.tail[-self.half :]).decode("utf-8", "replace")
+
+
+async def execute(
+    spec: JailSpec, seconds: float, output: OutputCapture, errors: OutputCapture | None = None
+) -> Ending:
+    """Carry out ``spec`` within ``seconds``; both streams go to ``output`` if ``errors`` is None.
+
+    The whole process tree is gone when this returns, also when it is cancelled. Raises ActionError if the
     command was not run.
     """
-    run = _Run(order, output, errors)
-    # A cancelled start could leave a process nobody minds: the run is told to stop instead.
+    run = _Run(spec, output, errors)
+    # A cancelled start could leave a process without an owner: the run is asked to stop instead.
     running = asyncio.ensure_future(run.finish(seconds))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         run.stop.set()
         await asyncio.wait({running})
-        running.exception()  # nobody else asks for it
+        running.exception()  # retrieved, so that asyncio does not warn
         raise
 
 
 class _Run:
-    """One command on its way: its captures and the file descriptors to be closed after it."""
+    """One command while it runs: its captures, and the file descriptors to be closed after it."""
 
-    def __init__(self, order: Order, output: Capture, errors: Capture | None) -> None:
-        self.order = order
+    def __init__(self, spec: JailSpec, output: OutputCapture, errors: OutputCapture | None) -> None:
+        self.spec = spec
         self.output = output
         self.errors = errors
         self.stop = asyncio.Event()
-        self.is_minded = False
-        self.minder: int | None = None
+        self.is_supervised = False
+        self.supervisor: int | None = None
         self.streams: list[asyncio.Future[None]] = []
         self.closing = contextlib.ExitStack()
 
     async def finish(self, seconds: float) -> Ending:
-        """Run it to its end; raises ActionError where it was not run."""
+        """Run it to its end; raises ActionError if it was not run."""
         with self.closing:
             started = time.monotonic()
-            ending = asyncio.ensure_future(self._hear(await self._start()))
+            ending = asyncio.ensure_future(self._read_messages(await self._start()))
             stopped = asyncio.ensure_future(self.stop.wait())
             await asyncio.wait({ending, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
@@ -80,17 +141,17 @@ class _Run:
                 self.control.shutdown(socket.SHUT_WR)
                 await asyncio.wait({ending}, timeout=PATIENCE)
             if not ending.done():
-                self._end_minder()
-                await asyncio.wait({ending}, timeout=KILL_PATIENCE if self.minder else 0)
+                self._kill_supervisor()
+                await asyncio.wait({ending}, timeout=KILL_PATIENCE if self.supervisor else 0)
             # The streams close with the last process; one that got away must not keep us waiting.
             await asyncio.wait(self.streams, timeout=0.5)
             ending.cancel()
-            await asyncio.wait({ending})  # it lets go of the socket before that is closed
-            told = {} if ending.cancelled() else ending.result()
-            if not self.is_minded:
-                # Who takes the order later sees that nobody waits, and does not begin.
+            await asyncio.wait({ending})  # it must release the socket before that is closed
+            report = {} if ending.cancelled() else ending.result()
+            if not self.is_supervised:
+                # A supervisor that takes the command later sees the caller gone, and does not start it.
                 raise ActionError("No process can be started: what starts them does not answer", "Try again")
-            return self._conclude(told, time.monotonic() - started, timed_out=not in_time)
+            return self._conclude(report, time.monotonic() - started, timed_out=not in_time)
 
     async def _start(self) -> socket.socket:
         # asyncio's own pipes would make the end depend on descendants that keep them open.
@@ -101,47 +162,47 @@ class _Run:
             passed.enter_context(theirs)
             output = self._listen(self.output, passed)
             errors = self._listen(self.errors, passed) if self.errors else output
-            self.asked = jailer.send(self.order, output, errors, theirs.fileno())
+            self.asked = jailer.send(self.spec, output, errors, theirs.fileno())
         return self.control
 
-    async def _hear(self, control: socket.socket) -> dict[str, Any]:
+    async def _read_messages(self, control: socket.socket) -> dict[str, Any]:
         words = b""
         while more := await asyncio.get_running_loop().sock_recv(control, 4096):
             words += more
-            if not self.is_minded and b"\n" in words:
-                self._hold_minder(int(words.partition(b"\n")[0]))
-        told: dict[str, Any] = json.loads(words.partition(b"\n")[2] or b"{}")
-        return told
+            if not self.is_supervised and b"\n" in words:
+                self._hold_supervisor(int(words.partition(b"\n")[0]))
+        report: dict[str, Any] = json.loads(words.partition(b"\n")[2] or b"{}")
+        return report
 
-    def _hold_minder(self, pid: int) -> None:
-        self.is_minded = True
-        with contextlib.suppress(ProcessLookupError):  # it has told its end already
-            self.minder = os.pidfd_open(pid)
-            self.closing.callback(os.close, self.minder)
+    def _hold_supervisor(self, pid: int) -> None:
+        self.is_supervised = True
+        with contextlib.suppress(ProcessLookupError):  # it has reported its end already
+            self.supervisor = os.pidfd_open(pid)
+            self.closing.callback(os.close, self.supervisor)
 
-    def _end_minder(self) -> None:
-        """Kill who minds the command: the kernel then ends the command. If nobody does, the jailer hangs."""
-        if not self.is_minded:
+    def _kill_supervisor(self) -> None:
+        """Kill the supervisor, with which the kernel ends the command. If there is none, the jailer hangs."""
+        if not self.is_supervised:
             jailer.give_up(self.asked)
-        elif self.minder is not None:
+        elif self.supervisor is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.minder, signal.SIGKILL)
+                signal.pidfd_send_signal(self.supervisor, signal.SIGKILL)
 
-    def _conclude(self, told: dict[str, Any], seconds: float, *, timed_out: bool) -> Ending:
-        code = told.get("exit", 128 + signal.SIGKILL)
-        if "problem" in told:
+    def _conclude(self, report: dict[str, Any], seconds: float, *, timed_out: bool) -> Ending:
+        code = report.get("exit", 128 + signal.SIGKILL)
+        if "problem" in report:
             words = (self.errors or self.output).text()
             if not words.startswith(NOT_RUN):
-                raise ActionError(" ".join([told["problem"], *words.strip().splitlines()[-1:]]))
+                raise ActionError(" ".join([report["problem"], *words.strip().splitlines()[-1:]]))
             code = 127
         return Ending(
             exit_code=128 - code if 128 < code <= 128 + signal.SIGRTMAX else code,
             seconds=seconds,
             timed_out=timed_out,
-            problem=told.get("ended", "") if told else KILLED,
+            problem=report.get("ended", "") if report else KILLED,
         )
 
-    def _listen(self, capture: Capture, theirs: contextlib.ExitStack) -> int:
+    def _listen(self, capture: OutputCapture, theirs: contextlib.ExitStack) -> int:
         loop = asyncio.get_running_loop()
         ours, fd = os.pipe()
         os.set_blocking(ours, False)

@@ -1,22 +1,29 @@
-"""The jail: bubblewrap, told what to shut out."""
+"""The jail: bubblewrap with the options that isolate a command, and the limits of what it may use."""
 
 import functools
 import importlib.util
+import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.errors import ActionError
-from shared.jailer.order import Folder, Order
-from shared.sandbox.view import search_path, system_options
+import msgspec
 
+from shared.errors import ActionError
+from shared.jailer import JailSpec, Mount
+from shared.sandbox.visible_files import search_path, system_options
+
+GRACE = 2.0
+"""Seconds between the stop signal and SIGKILL."""
 OLDEST = (0, 8)
 """The first bubblewrap that can forbid user namespaces inside."""
 UID = 1000
-"""Who a command is in its jail; outside it is the office's user, or nobody where that is root."""
+"""The user of a command in its jail; outside it is Mailroom's user, or nobody if that is root."""
 WALLS = (
     *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
     *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
@@ -24,11 +31,25 @@ WALLS = (
 )
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command may use; 0 is no limit.
+
+    ``cpu_seconds`` of one process's threads together (default: the command's timeout times the cores, a net
+    for what escapes the timeout), ``file_bytes`` a written file may have, ``processes`` (and threads) at
+    once, ``memory_bytes`` of one process and of all together (default: half of the machine's).
+    """
+
+    cpu_seconds: int = 0
+    file_bytes: int = 2 << 30
+    processes: int = 2048
+    memory_bytes: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
 @functools.cache
 def find_bubblewrap() -> str:
     """bubblewrap on the PATH, which the system may allow more, else the one that came as a wheel.
 
-    Raises ActionError where there is none that is new enough.
+    Raises ActionError if there is none that is new enough.
     """
     if sys.platform != "linux":
         raise ActionError(
@@ -49,40 +70,46 @@ def find_bubblewrap() -> str:
 
 def _version(program: str) -> tuple[int, ...]:
     try:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=10)
+        result = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=False, timeout=10
+        )
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(map(int, re.findall(r"\d+", told.stdout)))
+    return tuple(map(int, re.findall(r"\d+", result.stdout)))
 
 
-def compose_order(
+def compose_spec(
     command: Sequence[str],
     *,
     cwd: Path,
-    folders: Sequence[Folder],
+    mounts: Sequence[Mount],
     environment: dict[str, str],
-    limits: dict[int, int],
-    memory: int,
-    stop_signal: int,
-    grace: float,
-) -> Order:
-    """What the jailer needs to run ``command``; raises ActionError where there is no bubblewrap."""
+    limits: Limits,
+    stop_signal: int = signal.SIGTERM,
+) -> JailSpec:
+    """What the jailer needs to run ``command``; raises ActionError if there is no bubblewrap."""
     bwrap = find_bubblewrap()
-    covered = [word for folder in folders if not folder.source for word in ("--remount-ro", folder.target)]
-    return Order(
-        jail=[bwrap, *WALLS, *system_options()],
-        folders=list(folders),
-        rest=[*covered, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(cwd)],
+    covered = [word for mount in mounts if not mount.source for word in ("--remount-ro", mount.target)]
+    bounds = {
+        resource.RLIMIT_CPU: limits.cpu_seconds,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_NPROC: limits.processes,
+        resource.RLIMIT_DATA: limits.memory_bytes,
+    }
+    return JailSpec(
+        bubblewrap=[bwrap, *WALLS, *system_options()],
+        mounts=list(mounts),
+        late_options=[*covered, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(cwd)],
         command=list(command),
         environment=environment,
-        limits=[(kind, bound) for kind, bound in limits.items() if bound],
-        memory=memory,
-        stop_signal=stop_signal,
-        grace=grace,
-        staged="" if bwrap.startswith("/usr/") else str(_find_home(Path(bwrap))),
+        limits=[(kind, bound) for kind, bound in bounds.items() if bound],
+        memory=limits.memory_bytes,
+        stop_signal=int(stop_signal),
+        grace=GRACE,
+        program_folder="" if bwrap.startswith("/usr/") else str(_find_home(Path(bwrap))),
     )
 
 
 def _find_home(bwrap: Path) -> Path:
-    # The wheel's finds its library by its own place, two folders up.
+    # The wheel's program finds its library relative to its own place, two folders up.
     return bwrap.parents[2] if bwrap.parent.name == "_bin" else bwrap.parent

@@ -1,14 +1,39 @@
-"""Removing what programs left behind, through folders held open, so that nothing outside is touched."""
+"""Removing files and folders that programs left, through open folders, so that nothing outside is touched."""
 
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import sys
+import time
 from pathlib import Path
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a folder is held open that is no link."""
+"""The flags that open a folder, and refuse a link."""
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all beneath it, read-only folders too; follow no link, and ignore what is gone."""
+    try:
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        remove_at(parent, path.name)
+    except OSError:
+        with contextlib.suppress(RecursionError):  # then as much of it as possible
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(parent)
+
+
+def is_older(path: Path, seconds: float) -> bool:
+    """Whether ``path`` was last changed more than ``seconds`` ago; False if it is gone."""
+    try:
+        return time.time() - path.lstat().st_mtime > seconds
+    except OSError:
+        return False
 
 
 def remove_at(at: int, name: str) -> None:
@@ -19,7 +44,7 @@ def remove_at(at: int, name: str) -> None:
     if not stat.S_ISDIR(info.st_mode):
         os.unlink(name, dir_fd=at)
         return
-    # Neither recursion nor a descriptor a level: a program can nest folders deeper than either bears.
+    # Neither recursion nor one descriptor a level: a program can nest folders deeper than either allows.
     here = os.dup(at)
     levels = [([name], _identity(here))]
     try:

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from shared.clock import place, read_zone
+from shared.clock import localize, read_zone
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.web.address import parse_place
+from shared.web.address import parse_address
 from shared.web.fetching import fetch
 from shared.web.quoting import clean
 
@@ -103,12 +103,12 @@ async def _load(settings: Settings) -> bytes:
     if not re.match(r"https?://", source, re.IGNORECASE):
         return await asyncio.to_thread(_load_file, Path(source).expanduser())
     # Of the address only the host is told: the rest often is what gives access.
-    host = parse_place(source).netloc
+    host = parse_address(source).netloc
     try:
         answer = await fetch(
             source,
             timeout=settings.http_timeout,
-            allowed={parse_place(source).pair, *settings.private_hosts},
+            allowed={parse_address(source).pair, *settings.private_hosts},
             headers={"Accept": "text/calendar"},
         )
     except ActionError as error:
@@ -134,8 +134,8 @@ def _load_file(path: Path) -> bytes:
 
 def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
     last = first + timedelta(days=days - 1)
-    begin = place(datetime.combine(first, datetime.min.time()), zone)
-    end = place(datetime.combine(last + timedelta(days=1), datetime.min.time()), zone)
+    begin = localize(datetime.combine(first, datetime.min.time()), zone)
+    end = localize(datetime.combine(last + timedelta(days=1), datetime.min.time()), zone)
     events: list[Event] = []
     broken = left_out = 0
     deadline = time.monotonic() + PATIENCE
@@ -225,7 +225,7 @@ def _here(moment: Any, zone: tzinfo | None) -> datetime:
     """A calendar's moment in the people's zone; one without a zone is meant where they are."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, datetime.min.time())
-    return place(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)
+    return localize(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)
 
 
 def _order(event: Event) -> tuple[str, bool, str]:

@@ -13,7 +13,7 @@ from shared import subjects
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.sandbox import run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills import extraction
 from shared.skills.skill import Skill
@@ -161,7 +161,7 @@ def is_named(path: str, task: Task) -> bool:
 
 
 def _read(root: Path, name: str) -> bytes:
-    with Beneath(root) as folder:
+    with ConfinedFolder(root) as folder:
         return folder.read(name, SIZE)
 
 

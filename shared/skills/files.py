@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from shared.errors import ActionError
 from shared.sandbox import run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
 from shared.skills.patching import apply_patch
 from shared.skills.skill import Skill
@@ -142,8 +142,8 @@ class FilesSkill(Skill):
 
 
 def _read_text(workspace: Path, path: str) -> str:
-    with Beneath(workspace) as beneath:
-        data = beneath.read(path, MAX_FILE)
+    with ConfinedFolder(workspace) as confined:
+        data = confined.read(path, MAX_FILE)
     if b"\0" in data[:8192]:
         raise ActionError(f"{path} is not a text file", "Look at it with a command, such as: file, xxd")
     try:
@@ -155,8 +155,8 @@ def _read_text(workspace: Path, path: str) -> str:
 
 
 def _write(workspace: Path, path: str, data: bytes) -> None:
-    with Beneath(workspace) as beneath:
-        beneath.write(path, data)
+    with ConfinedFolder(workspace) as confined:
+        confined.write(path, data)
 
 
 def _encode(content: str) -> bytes:
@@ -179,9 +179,9 @@ def _line_of_only(text: str, search: str, path: str) -> int:
 
 
 def _existing(workspace: Path, path: str) -> str:
-    with Beneath(workspace) as beneath:
-        name = beneath.relative(path)
-        info = os.fstat(beneath.fd) if name == "." else beneath.stat(name)
+    with ConfinedFolder(workspace) as confined:
+        name = confined.relative(path)
+        info = os.fstat(confined.fd) if name == "." else confined.stat(name)
     if info is None or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
         raise ActionError(
             f"There is no file or folder {path!r} in the workspace", "list_files tells what there is"
@@ -190,8 +190,8 @@ def _existing(workspace: Path, path: str) -> str:
 
 
 def _folder(workspace: Path, path: str) -> Path:
-    with Beneath(workspace) as beneath, beneath.folder(beneath.relative(path)):
-        return workspace / beneath.relative(path)
+    with ConfinedFolder(workspace) as confined, confined.open_folder(confined.relative(path)):
+        return workspace / confined.relative(path)
 
 
 async def _grep(workspace: Path, place: str, pattern: str, glob: str, ignore_case: bool) -> list[str]:
@@ -217,11 +217,11 @@ async def _grep(workspace: Path, place: str, pattern: str, glob: str, ignore_cas
 
 def _list(workspace: Path, path: str, pattern: str) -> list[str]:
     found: list[str] = []
-    with Beneath(workspace) as beneath:
-        waiting = [beneath.relative(path)]
+    with ConfinedFolder(workspace) as confined:
+        waiting = [confined.relative(path)]
         while waiting and len(found) <= MAX_LISTED:
             folder = waiting.pop(0)
-            for name, mode in beneath.entries(folder):
+            for name, mode in confined.entries(folder):
                 shown = str(PurePosixPath(folder, name))
                 line = _listed(shown, mode).replace("\n", "\\n")
                 if fnmatch.fnmatchcase(shown, pattern) or fnmatch.fnmatchcase(name, pattern):

@@ -9,7 +9,7 @@ from pathlib import Path
 from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
 from shared.skills.outside import require_source
 from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_any
@@ -161,9 +161,9 @@ def _require_repository(folder: Path) -> Repository:
 
 
 def _require_clone(workspace: Path, folder: str) -> Path:
-    with Beneath(workspace) as beneath:
-        name = beneath.relative(folder)
-        info = beneath.stat(str(Path(name, ".git")))
+    with ConfinedFolder(workspace) as confined:
+        name = confined.relative(folder)
+        info = confined.stat(str(Path(name, ".git")))
     if info is None or not stat.S_ISDIR(info.st_mode):
         raise ActionError(
             f"{folder[:200]!r} is no git repository in the workspace", "clone_repository makes one"

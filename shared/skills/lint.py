@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shared.errors import ActionError
 from shared.sandbox import run_command
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
@@ -59,9 +59,9 @@ async def _run(workspace: Path, *words: str) -> list[str]:
 
 
 def _require(workspace: Path, path: str) -> str:
-    with Beneath(workspace) as beneath:
-        name = beneath.relative(path)
-        info = beneath.stat(name) if name != "." else None
+    with ConfinedFolder(workspace) as confined:
+        name = confined.relative(path)
+        info = confined.stat(name) if name != "." else None
     if name != "." and (info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode))):
         raise ActionError(f"There is no {path!r} in the workspace", "list_files tells what there is")
     return name if name == "." else f"./{name}"

@@ -16,7 +16,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.web.address import parse_place
+from shared.web.address import parse_address
 from shared.web.fetching import fetch
 from shared.web.quoting import clean
 
@@ -87,7 +87,7 @@ async def _read_feed(
 ) -> tuple[list[dict[str, Any]], str]:
     try:
         # who wrote the setting chose the address: it may be a private one, what it redirects to may not
-        allowed = {parse_place(url).pair, *private_hosts}
+        allowed = {parse_address(url).pair, *private_hosts}
         answer = await fetch(url, timeout=timeout, allowed=allowed, headers=ACCEPT)
         return await asyncio.to_thread(parse_feed, answer.body, answer.url, answer.kind)
     except ActionError as error:

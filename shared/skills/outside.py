@@ -1,7 +1,6 @@
 """Folders and files outside the workspace that a task may copy or read."""
 
 import asyncio
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from shared.errors import ActionError, NotApproved
 from shared.skills.workspace import open_workspace
 
 if TYPE_CHECKING:
-    from shared.sandbox.policy import Ruling
+    from shared.policy import Ruling
 
 
 async def require_source(context: AgentContext, path: str) -> Path:
@@ -33,9 +32,7 @@ async def require_source(context: AgentContext, path: str) -> Path:
             f"{path[:200]} is no folder that can be copied",
             "Name a project's folder on the engineer's machine",
         )
-    ruling = await context.judge_command(
-        f"cp -r {shlex.quote(str(folder))} copy", str(open_workspace(context))
-    )
+    ruling = await context.judge_read(str(folder), deep=True, workspace=str(open_workspace(context)))
     await _require_allowed(context, ruling, f"copy {folder} into the workspace")
     return folder
 
@@ -52,9 +49,7 @@ async def require_readable(context: AgentContext, folder: str, path: str) -> Non
     own, open_ones = (settings.state_dir, settings.keys), (settings.workspaces, settings.outputs)
     if _lies_in(file, own) and not _lies_in(file, open_ones):
         raise ActionError(f"{path[:200]} may not be read", "It is the office's own")
-    await _require_allowed(
-        context, await context.judge_command(f"cat {shlex.quote(str(file))}"), f"read {file}"
-    )
+    await _require_allowed(context, await context.judge_read(str(file)), f"read {file}")
 
 
 def _lies_in(file: Path, folders: tuple[Path, ...]) -> bool:

@@ -6,7 +6,7 @@ import sys
 
 from shared.agent.context import AgentContext
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing, run_recorded, shorten
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
@@ -60,7 +60,7 @@ ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def _require_script(context: AgentContext, path: str) -> str:
-    with Beneath(open_workspace(context)) as beneath:
-        name = beneath.relative(path)
-        with beneath.reading(name):
+    with ConfinedFolder(open_workspace(context)) as confined:
+        name = confined.relative(path)
+        with confined.open_file(name):
             return name

@@ -12,8 +12,8 @@ from shared.skills.documents import Extract, extract_text, take_apart
 from shared.skills.extraction import take_html
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.web.address import parse_place, shown
-from shared.web.fetching import Answer, fetch
+from shared.web.address import parse_address, printable_url
+from shared.web.fetching import WebResponse, fetch
 from shared.web.page import ACCEPT, READABLE, Page, decode_text, follow_links, is_html, recode_html
 from shared.web.quoting import clean, quote
 
@@ -34,14 +34,14 @@ class WebSkill(Skill):
     )
     async def fetch_page(self, url: str) -> Outcome:
         """The page's main text, quoted, in the output; address, title and links in data key ``page``."""
-        await self.context.progress(f"fetches {shown(url)}")
+        await self.context.progress(f"fetches {printable_url(url)}")
         page = await fetch_page(
             url, timeout=self.context.settings.http_timeout, allowed=self.context.settings.private_hosts
         )
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
         data = {"url": page.url, "title": page.title, "links": list(page.links)}
         # where a redirect led, and the address that was asked for: both name this page
-        refs = tuple(dict.fromkeys((page.url, parse_place(url).url)))
+        refs = tuple(dict.fromkeys((page.url, parse_address(url).url)))
         return Outcome(output=quote(page.url, text), data={"page": data}, evidence_refs=refs)
 
 
@@ -63,7 +63,7 @@ async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ())
     return Page(url=answer.url, text=decode_text(answer.kind, answer.body))
 
 
-async def _read_html(answer: Answer, timeout: float) -> Extract:
+async def _read_html(answer: WebResponse, timeout: float) -> Extract:
     body = recode_html(answer.kind, answer.body)
     if not await check_jail():
         return await take_apart(body, "html", answer.url, timeout)

@@ -1,4 +1,4 @@
-"""What kind of place a path is: tests, examples, other people's code."""
+"""What a path is by its name: a test, documentation or an example, vendored code."""
 
 import re
 
@@ -21,12 +21,12 @@ def is_test(path: str) -> bool:
 
 
 def is_shown(path: str) -> bool:
-    """Whether a file shows how something is done rather than does it: documents, examples, templates."""
+    """Whether a file shows how something is done: documents, examples, templates."""
     *folders, name = path.split("/")
     return any(folder.lower() in SHOWN_FOLDERS for folder in folders) or bool(SHOWN_FILE.fullmatch(name))
 
 
 def is_vendored(path: str) -> bool:
-    """Whether a file is other people's code, kept here as it came."""
+    """Whether a file is vendored third-party code."""
     *folders, name = path.split("/")
     return any(folder.lower() in VENDORED for folder in folders) or ".min." in name

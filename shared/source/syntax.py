@@ -8,10 +8,9 @@ _quiet = threading.Lock()
 
 
 def parse_module(text: str) -> ast.Module:
-    """The syntax tree; raises ValueError where this Python cannot parse ``text``.
+    """The syntax tree; raises ValueError if this Python cannot parse ``text``.
 
-    What the parser warns about is the author's business, not the reader's. The filters of warnings
-    belong to the whole process, hence one at a time.
+    Warnings of the parser are ignored. Warning filters are global to the process, hence the lock.
     """
     with _quiet, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -17,17 +17,17 @@ SKIPPED = frozenset(
     ".git .hg .svn .bzr .jj node_modules bower_components __pycache__ .tox .nox .eggs .mypy_cache "
     ".ruff_cache .pytest_cache .hypothesis .idea .gradle .terraform .next .nuxt .cache site-packages".split()
 )
-"""Folders that hold a tool's own state or other people's code; nobody maintains what is in them."""
+"""Folders with a tool's state or third-party code, which nobody maintains here."""
 
 NO_BREAKS = {ord(sign): " " for sign in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
-"""What Python takes for the end of a line and editors do not: line numbers are to be the editors'."""
+"""Line ends for Python that editors do not know: line numbers have to be those of editors."""
 
 Rules = tuple[tuple[str, Any], ...]
 """The .gitignore files above a place, outermost first: the folder of each, and its patterns."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the reading of a folder stops; the defaults hold for repositories of an ordinary size."""
+    """Limits on reading a folder; the defaults suit repositories of ordinary size."""
 
     files: int = 20_000
     depth: int = 30
@@ -45,8 +45,8 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
 def read_tree(root: Path, limits: Limits | None = None) -> Tree:
     """List the files beneath ``root``, breadth first, so that a cut loses the deepest.
 
-    Ignored files, links, sockets and folders of tools are left out. Raises ActionError where
-    ``root`` is not the absolute path of a readable folder.
+    Ignored files, links, sockets and folders of tools are left out. Raises ActionError unless
+    ``root`` is the absolute path of a readable folder.
     """
     limits = limits or Limits()
     root = _require_folder(root)
@@ -71,7 +71,7 @@ def read_tree(root: Path, limits: Limits | None = None) -> Tree:
 
 
 def read_text(root: Path, path: str, limit: int = 512_000) -> str:
-    """The first ``limit`` bytes of a file as text; empty where it is binary, a link or unreadable."""
+    """The first ``limit`` bytes of a file as text; empty if it is binary, a link or unreadable."""
     try:
         handle = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,1 +1,1 @@
-"""Small functions on text."""
+"""Text: Markdown by its blocks, words and stems, titles, excerpts, shortening."""

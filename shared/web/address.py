@@ -1,4 +1,4 @@
-"""Which addresses on the web may be fetched: public ones, decided before and after resolving a name."""
+"""Which web addresses may be fetched: public ones only, checked before and after the name is resolved."""
 
 import asyncio
 import ipaddress
@@ -28,7 +28,7 @@ REFUSED = tuple(
         ),
     )
 )
-"""Refused beyond what IANA's registries call not global."""
+"""Networks refused beside those that IANA's registries list as not global."""
 
 UNICAST = ipaddress.ip_network("2000::/3")
 """RFC 4291: all of IPv6 that is routed between networks; what maps or translates IPv4 lies outside."""
@@ -36,14 +36,14 @@ UNICAST = ipaddress.ip_network("2000::/3")
 ISATAP = (0x00005EFE, 0x02005EFE)
 """RFC 5214: the middle of interface identifiers that carry an IPv4 address."""
 
-INSIDE = frozenset(
+PRIVATE_SUFFIXES = frozenset(
     "localhost localdomain local internal intranet private corp home lan test invalid example onion alt arpa "
     "svc cluster consul docker localdomain6".split()
 )
-"""Last labels of names that only the network one is in answers, if any (RFC 6761, RFC 6762, RFC 9476)."""
+"""Last labels of names that exist only within a private network (RFC 6761, RFC 6762, RFC 9476)."""
 
 METADATA = frozenset("metadata.goog metadata.packet.net metadata.platformequinix.com".split())
-"""Names under which clouds tell a machine its own secrets, beside those that end in an inner label."""
+"""Metadata services of clouds, which hold secrets, if their names do not end in a private suffix."""
 
 OTHER_SERVICES = frozenset(
     map(
@@ -53,10 +53,10 @@ OTHER_SERVICES = frozenset(
         "11211 27017".split(),
     )
 )
-"""Ports above 1023 without web pages: what the Fetch standard blocks, data stores, keepers of clusters."""
+"""Ports above 1023 of other services: blocked by the Fetch standard, data stores, cluster control."""
 
-MOST_ADDRESSES = 4
-"""How many addresses of a name are tried, one after another: two of each family."""
+MAX_ADDRESSES = 4
+"""How many addresses of a name are tried, in turn: two of each family."""
 
 LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 UNSAFE = re.compile(r"[\x00-\x20\x7f\\]|%[01][0-9a-f]|%7f|%(?:25)+0[0ad]", re.IGNORECASE)
@@ -64,8 +64,8 @@ UNSAFE = re.compile(r"[\x00-\x20\x7f\\]|%[01][0-9a-f]|%7f|%(?:25)+0[0ad]", re.IG
 disagree."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a page is: the URL as it will be asked for, and its host as plain ASCII."""
+class WebAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of a page: its normalised URL, and its host as plain ASCII."""
 
     url: str
     scheme: str
@@ -74,79 +74,79 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def netloc(self) -> str:
-        """The host as it stands in the URL, with the port where it is not the scheme's own."""
+        """The host as in the URL, with the port if it is not the scheme's default."""
         return urlsplit(self.url).netloc
 
     @property
     def pair(self) -> str:
-        """``host:port``, as it stands in Settings.private_hosts."""
+        """``host:port``, as in Settings.private_hosts."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_place(url: str) -> Place:
-    """The place that ``url`` names; raises ActionError where it is not a plain http or https address."""
+def parse_address(url: str) -> WebAddress:
+    """The address ``url`` parsed; raises ActionError unless it is a plain http or https address."""
     if len(url) > 4_000 or UNSAFE.search(url):
-        raise refuse(url, "it is too long or holds white space, control characters or backslashes")
+        raise refusal(url, "it is too long or holds white space, control characters or backslashes")
     try:
         parts = urlsplit(url)
         port = parts.port
         host = parts.hostname or ""
     except ValueError:
-        raise refuse(url, "it cannot be read as an address") from None
+        raise refusal(url, "it cannot be read as an address") from None
     if parts.scheme.lower() not in ("http", "https"):
-        raise refuse(url, "only http and https are fetched")
+        raise refusal(url, "only http and https are fetched")
     if "@" in parts.netloc or not host:
-        raise refuse(url, "an address needs a host and no user name")
+        raise refusal(url, "an address needs a host and no user name")
     scheme = parts.scheme.lower()
     port = (443 if scheme == "https" else 80) if port is None else port
     name = _plain_host(url, host)
-    return Place(url=_rebuild(parts, scheme, name, port), scheme=scheme, host=name, port=port)
+    return WebAddress(url=_rebuild(parts, scheme, name, port), scheme=scheme, host=name, port=port)
 
 
-def require_public(place: Place, allowed: Collection[str]) -> None:
-    """Raise ActionError where the name or the port of ``place`` says that it is not public."""
+def require_public(place: WebAddress, allowed: Collection[str]) -> None:
+    """Raise ActionError if the name or the port of ``place`` is not public."""
     if place.pair in allowed:
         return
     if (place.port < 1024 and place.port not in (80, 443)) or place.port in OTHER_SERVICES:
-        raise refuse(place.url, f"port {place.port} belongs to another service than the web")
-    address = _as_address(place.host)
+        raise refusal(place.url, f"port {place.port} belongs to another service than the web")
+    address = _parse_ip(place.host)
     if address is not None:
         if not is_public(address):
-            raise refuse(place.url, f"{address} is not a public address")
+            raise refusal(place.url, f"{address} is not a public address")
         return
     labels = place.host.split(".")
     if not re.search(r"[a-z]", labels[-1]) or re.fullmatch(r"0x[0-9a-f]*", labels[-1]):
-        raise refuse(place.url, f"{place.host} is an address in an unusual form")
-    if len(labels) < 2 or labels[-1] in INSIDE or place.host in METADATA:
-        raise refuse(place.url, f"{place.host} is a name of an inner network")
+        raise refusal(place.url, f"{place.host} is an address in an unusual form")
+    if len(labels) < 2 or labels[-1] in PRIVATE_SUFFIXES or place.host in METADATA:
+        raise refusal(place.url, f"{place.host} is a name of an inner network")
 
 
-async def resolve(place: Place, allowed: Collection[str]) -> tuple[str, ...]:
+async def resolve(place: WebAddress, allowed: Collection[str]) -> tuple[str, ...]:
     """The addresses to connect to, at most MOST_ADDRESSES, best first.
 
-    Raises ActionError unless every address of the name is public. The caller connects to what is returned and
-    to nothing else, so that a name which answers differently a second time gains nothing.
+    Raises ActionError unless every address of the name is public. The caller connects to these addresses
+    only, so a name that resolves differently a second time (DNS rebinding) gains nothing.
     """
     require_public(place, allowed)
     try:
-        found = await look_up(place.host, place.port)
+        found = await look_up_host(place.host, place.port)
     except (OSError, UnicodeError):
         raise ActionError(f"{place.host} cannot be resolved", "Check the address and the network") from None
     addresses = [ipaddress.ip_address(str(entry[4][0]).split("%")[0]) for entry in found]
     if place.pair not in allowed:
         for address in addresses:
             if not is_public(address):
-                raise refuse(place.url, f"{place.host} resolves to {address}, which is not a public address")
-    return tuple(dict.fromkeys(str(address) for address in addresses))[:MOST_ADDRESSES]
+                raise refusal(place.url, f"{place.host} resolves to {address}, which is not a public address")
+    return tuple(dict.fromkeys(str(address) for address in addresses))[:MAX_ADDRESSES]
 
 
-async def look_up(host: str, port: int) -> Sequence[tuple[Any, ...]]:
+async def look_up_host(host: str, port: int) -> Sequence[tuple[Any, ...]]:
     """The addresses of a name, as the system resolves it; raises OSError."""
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public internet's."""
+    """Whether an address belongs to the public internet."""
     if not address.is_global or address.is_multicast or address.is_reserved:
         return False
     if any(address.version == network.version and address in network for network in REFUSED):
@@ -156,26 +156,26 @@ def is_public(address: Address) -> bool:
     return address in UNICAST and (int(address) >> 32) & 0xFFFFFFFF not in ISATAP
 
 
-def refuse(url: str, reason: str) -> ActionError:
+def refusal(url: str, reason: str) -> ActionError:
     """The error that says why ``url`` is not fetched."""
     cure = "Give the address of a public page; private_hosts in the settings lists exceptions"
-    return ActionError(f"{shown(url)} is not fetched: {reason}", cure)
+    return ActionError(f"{printable_url(url)} is not fetched: {reason}", cure)
 
 
-def shown(url: str) -> str:
-    """``url`` as it can be put into a sentence."""
+def printable_url(url: str) -> str:
+    """``url`` without unprintable characters, at most 200 characters."""
     return "".join(c if c.isprintable() else "?" for c in url[:200])
 
 
 def _plain_host(url: str, host: str) -> str:
     """The host as resolvers see it: compatibility forms folded, one trailing dot dropped, IDNA encoded."""
     if "%" in host:
-        raise refuse(url, "its host is encoded or names a network interface")
+        raise refusal(url, "its host is encoded or names a network interface")
     name = unicodedata.normalize("NFKC", host).replace("。", ".").lower().removesuffix(".")
     if ":" in name:
-        address = _as_address(name)
+        address = _parse_ip(name)
         if address is None:
-            raise refuse(url, "it cannot be read as an address")
+            raise refusal(url, "it cannot be read as an address")
         return str(address)
     if not name.isascii():
         import idna
@@ -183,13 +183,13 @@ def _plain_host(url: str, host: str) -> str:
         try:
             name = idna.encode(name, uts46=True).decode()
         except idna.IDNAError:
-            raise refuse(url, "its host is not a valid name") from None
+            raise refusal(url, "its host is not a valid name") from None
     if not all(LABEL.fullmatch(label) for label in name.split(".")):
-        raise refuse(url, "its host is not a valid name")
+        raise refusal(url, "its host is not a valid name")
     return name
 
 
-def _as_address(host: str) -> Address | None:
+def _parse_ip(host: str) -> Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:

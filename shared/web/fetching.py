@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from shared.errors import ActionError
-from shared.web.address import Place, parse_place, resolve, shown
+from shared.web.address import WebAddress, parse_address, printable_url, resolve
 from shared.web.quoting import clean
 
 if TYPE_CHECKING:
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
     import httpx2
 
-REDIRECTS = 5
-"""How many redirects are followed; browsers allow 20, pages that people name need one or two."""
-SIZE = 5_000_000
-"""Bytes that are read at most, unpacked ones too; the text of a long article is a hundredth of it."""
-CONNECT = 5.0
-"""Seconds one address of several has to take a connection before the next one is tried."""
+MAX_REDIRECTS = 5
+"""How many redirects are followed; browsers allow 20, most pages need one or two."""
+MAX_SIZE = 5_000_000
+"""The most bytes that are read, also after decompression; a long article has a hundredth of that."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds to connect to one of several addresses before the next one is tried."""
 HEADERS = {
     "User-Agent": "mailroom",
-    # what is not compressed cannot grow while it is unpacked; some servers compress all the same
+    # an uncompressed body cannot grow while it is decompressed; some servers compress it anyway
     "Accept-Encoding": "identity",
 }
-PACKED = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
-"""The codings that are understood, with the window bits zlib has for them."""
+CODINGS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
+"""The supported content codings, with zlib's window bits for each."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back; ``url`` is where redirects led to, ``kind`` its content type as it was sent."""
+class WebResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A response; ``url`` is the address after redirects, ``kind`` the content type as it was sent."""
 
     url: str
     kind: str
     body: bytes
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for, and how much of it is taken: the media types, the headers sent, the bytes."""
+class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The accepted media types, the headers to send, and the most bytes to read."""
 
     kinds: tuple[str, ...]
     headers: dict[str, str]
@@ -56,33 +56,35 @@ async def fetch(
     allowed: Collection[str] = (),
     kinds: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
-    size: int = SIZE,
-) -> Answer:
-    """GET ``url`` within ``timeout`` seconds in all and ``size`` bytes; ``kinds`` are the media types taken.
+    size: int = MAX_SIZE,
+) -> WebResponse:
+    """GET ``url`` within ``timeout`` seconds in all and ``size`` bytes; ``kinds`` are accepted media types.
 
-    Every hop is resolved and checked anew, and connected to by a checked address; proxies of the environment
-    are not asked. ``allowed`` are the host:port pairs that may be private. Raises ActionError with the
-    reason for whatever is not an answer of status 200.
+    Every hop is resolved and checked again, and connected to at a checked address; proxies from the
+    environment are not used. ``allowed`` are the host:port pairs that may be private. Raises ActionError with
+    the reason for anything but a response with status 200.
     """
     try:
         async with asyncio.timeout(timeout):
-            wanted = Wanted(kinds=tuple(kinds), headers={**HEADERS, **(headers or {})}, size=size)
-            return await _follow(parse_place(url), allowed, wanted)
+            wanted = FetchOptions(kinds=tuple(kinds), headers={**HEADERS, **(headers or {})}, size=size)
+            return await _follow(parse_address(url), allowed, wanted)
     except TimeoutError:
-        raise ActionError(f"{shown(url)} did not answer within {timeout:g} s", "Try again later") from None
+        raise ActionError(
+            f"{printable_url(url)} did not answer within {timeout:g} s", "Try again later"
+        ) from None
 
 
-async def _follow(place: Place, allowed: Collection[str], wanted: Wanted) -> Answer:
-    for _ in range(REDIRECTS + 1):
+async def _follow(place: WebAddress, allowed: Collection[str], wanted: FetchOptions) -> WebResponse:
+    for _ in range(MAX_REDIRECTS + 1):
         answer = await _ask(place, await resolve(place, allowed), wanted)
-        if isinstance(answer, Answer):
+        if isinstance(answer, WebResponse):
             return answer
-        place = parse_place(urljoin(place.url, answer))
-    raise ActionError(f"{place.url} redirects more than {REDIRECTS} times")
+        place = parse_address(urljoin(place.url, answer))
+    raise ActionError(f"{place.url} redirects more than {MAX_REDIRECTS} times")
 
 
-async def _ask(place: Place, addresses: tuple[str, ...], wanted: Wanted) -> str | Answer:
-    """Where ``place`` redirects to, or its answer, from the first address that takes a connection."""
+async def _ask(place: WebAddress, addresses: tuple[str, ...], wanted: FetchOptions) -> str | WebResponse:
+    """The target of ``place``'s redirect, or its response, from the first address that connects."""
     import httpx2
 
     for address in addresses:
@@ -93,15 +95,15 @@ async def _ask(place: Place, addresses: tuple[str, ...], wanted: Wanted) -> str 
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             reason = _reason(error)
             break
-    raise ActionError(f"{shown(place.url)} cannot be fetched: {reason}")
+    raise ActionError(f"{printable_url(place.url)} cannot be fetched: {reason}")
 
 
-async def _ask_at(place: Place, address: str, wanted: Wanted, *, last: bool) -> str | Answer:
+async def _ask_at(place: WebAddress, address: str, wanted: FetchOptions, *, last: bool) -> str | WebResponse:
     import httpx2
 
     host = f"[{address}]" if ":" in address else address
     pinned = httpx2.URL(place.url).copy_with(host=host, port=place.port)
-    limit = httpx2.Timeout(None, connect=None if last else CONNECT)
+    limit = httpx2.Timeout(None, connect=None if last else CONNECT_TIMEOUT)
     # A client of its own for every hop: a kept connection was verified for another name. No proxy and
     # no netrc from the environment: the address that was checked is the one connected to.
     async with httpx2.AsyncClient(
@@ -112,32 +114,32 @@ async def _ask_at(place: Place, address: str, wanted: Wanted, *, last: bool) -> 
             if response.is_redirect and response.headers.get("location"):
                 return str(response.headers["location"])
             kind = _kind(place, response, wanted.kinds)
-            return Answer(url=place.url, kind=kind, body=await _body(place, response, wanted.size))
+            return WebResponse(url=place.url, kind=kind, body=await _body(place, response, wanted.size))
 
 
 @functools.cache
 def _trust() -> "ssl.SSLContext":
-    """The certificates that are trusted: read once, since it takes longer than many a fetch."""
+    """The trusted certificates: read once, since that takes longer than many a request."""
     import httpx2
 
     return httpx2.create_ssl_context(trust_env=False)
 
 
-def _kind(place: Place, response: "httpx2.Response", kinds: Collection[str]) -> str:
+def _kind(place: WebAddress, response: "httpx2.Response", kinds: Collection[str]) -> str:
     if response.status_code != 200:
-        told = clean(response.reason_phrase, 60)
-        raise ActionError(f"{place.url} answers with HTTP status {response.status_code} {told}".rstrip())
+        phrase = clean(response.reason_phrase, 60)
+        raise ActionError(f"{place.url} answers with HTTP status {response.status_code} {phrase}".rstrip())
     kind = str(response.headers.get("content-type", "text/html"))
     if kinds and kind.partition(";")[0].strip().lower() not in kinds:
         raise ActionError(f"{place.url} is {clean(kind, 60)}, not a page of text")
     return kind
 
 
-async def _body(place: Place, response: "httpx2.Response", size: int) -> bytes:
+async def _body(place: WebAddress, response: "httpx2.Response", size: int) -> bytes:
     coding = response.headers.get("content-encoding", "").strip().lower()
-    if coding not in PACKED:
+    if coding not in CODINGS:
         raise ActionError(f"{place.url} sends its text compressed as {clean(coding, 40)}, which is not read")
-    unpack = zlib.decompressobj(PACKED[coding]) if PACKED[coding] else None
+    unpack = zlib.decompressobj(CODINGS[coding]) if CODINGS[coding] else None
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():

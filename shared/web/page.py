@@ -1,4 +1,4 @@
-"""One web page: what is read as one, its character set, and where it leads."""
+"""A web page: its media types, its character set, and its links."""
 
 import codecs
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ READABLE = (
     "application/xml",
     "application/yaml",
 )
-"""Media types that are read as pages; all but HTML as they stand."""
+"""Media types that are read as pages; all but HTML are taken as plain text."""
 NO_PAGE = ("idna", "punycode")
-"""Character sets for names, which take ages over a page."""
+"""Codecs for host names, which are far too slow for a page."""
 ACCEPT = {"Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"}
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says; ``url`` is where redirects led to, ``links`` lead on from it (at most 50)."""
+    """The text of a page; ``url`` is its address after redirects, ``links`` are at most 50."""
 
     url: str
     title: str = ""
@@ -34,13 +34,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_html(kind: str) -> bool:
-    """Whether a content type is that of HTML, which has to be taken apart."""
+    """Whether a content type is that of HTML, which has to be parsed."""
     return kind.lower().startswith(("text/html", "application/xhtml"))
 
 
 def recode_html(kind: str, body: bytes) -> bytes:
-    """``body`` in UTF-8 where its content type rightly names a character set, which goes before what a page
-    says of itself; else as it is.
+    """``body`` in UTF-8 if its content type names a valid character set, else as it is.
+
+    The content type takes precedence over the page's own declaration.
     """
     charset = _charset(kind)
     try:
@@ -50,7 +51,7 @@ def recode_html(kind: str, body: bytes) -> bytes:
 
 
 def decode_text(kind: str, body: bytes) -> str:
-    """``body`` in the character set its content type names, else UTF-8; what is not in it is replaced."""
+    """``body`` decoded by its content type, else as UTF-8; invalid bytes are replaced."""
     try:
         return body.decode(_charset(kind) or "utf-8", "replace")
     except (LookupError, UnicodeError):
@@ -58,7 +59,7 @@ def decode_text(kind: str, body: bytes) -> str:
 
 
 def _charset(kind: str) -> str:
-    """The character set that a content type names, as Python calls it; empty where it is no page's."""
+    """Python's name of the character set of a content type; empty if it has no valid one."""
     named = kind.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
     try:
         charset = codecs.lookup(named).name
@@ -68,7 +69,7 @@ def _charset(kind: str) -> str:
 
 
 def follow_links(url: str, targets: Iterable[str]) -> tuple[str, ...]:
-    """Where ``targets`` lead from the page at ``url``: at most 50 addresses on the web, each once."""
+    """The ``targets`` of links on the page at ``url`` as absolute web addresses: at most 50, each once."""
     found: dict[str, None] = {}
     for target in targets:
         try:

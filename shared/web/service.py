@@ -1,4 +1,4 @@
-"""Services the settings name: asked at their address, with a sentence where they do not answer as due."""
+"""Web services whose addresses are in the settings, with errors that name the service and its setting."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -8,18 +8,18 @@ from urllib.parse import urlencode
 import msgspec
 
 from shared.errors import ActionError
-from shared.web.address import Place, parse_place
-from shared.web.fetching import Answer, fetch
+from shared.web.address import WebAddress, parse_address
+from shared.web.fetching import WebResponse, fetch
 from shared.web.quoting import clean
 
 Shape = TypeVar("Shape")
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A service: its name in sentences, its address, the setting that address stands in, and its time.
+    """A service: its name in sentences, its address, the setting of that address, and a timeout in seconds.
 
-    Whoever wrote the setting chose the address, so it may be a private one; what it redirects to may not.
-    ``timeout`` is seconds; ``private_hosts`` are further host:port pairs that may be private.
+    The address may be private, since a person chose it; what it redirects to may not. ``private_hosts`` are
+    further host:port pairs that may be private.
     """
 
     name: str
@@ -30,18 +30,18 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Its name and where it is; raises ActionError where its address is none."""
+        """The name and the host, as in an error; raises ActionError if the address is invalid."""
         return f"{self.name} at {self._address().netloc}"
 
-    def _address(self) -> Place:
+    def _address(self) -> WebAddress:
         try:
-            return parse_place(self.url)
+            return parse_address(self.url)
         except ActionError as error:
             cause = f"{self.name} cannot be used: {error.cause}"
             raise ActionError(cause, f"Correct the setting {self.setting}") from None
 
-    async def ask(self, params: Mapping[str, object], *, accept: str = "*/*") -> Answer:
-        """What it answers to ``params``; raises ActionError saying that it cannot be reached, and why."""
+    async def ask(self, params: Mapping[str, object], *, accept: str = "*/*") -> WebResponse:
+        """The response to a query of ``params``; raises ActionError with the reason if there is none."""
         allowed = {self._address().pair, *self.private_hosts}
         joint = "&" if "?" in self.url else "?"
         url = f"{self.url}{joint}{urlencode({key: str(value) for key, value in params.items()})}"
@@ -54,7 +54,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
             ) from None
 
     async def ask_json(self, params: Mapping[str, object], shape: type[Shape]) -> Shape:
-        """Its answer as a ``shape``; raises ActionError too where it answers something else."""
+        """The response decoded as a ``shape``; raises ActionError if it is something else."""
         answer = await self.ask(params, accept="application/json")
         try:
             return msgspec.json.decode(answer.body, type=shape)
@@ -65,6 +65,6 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
             ) from None
 
     def _shorten(self, cause: str) -> str:
-        """``cause`` without the long address of a question."""
+        """``cause`` without the long address of the query."""
         base = self._address().url.partition("?")[0]
         return re.sub(re.escape(base) + r"\S*", "it", cause)

@@ -11,7 +11,7 @@ from shared import subjects
 from shared.contracts import GoalTask, TaskStatus
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_most, compare
-from tests.flow.conftest import Office
+from tests.support.office import Office
 
 NAME = "checkup"
 FILES, PACKAGES = 1_000, 20

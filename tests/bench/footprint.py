@@ -16,14 +16,16 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from services.cli.roster import load_roster
+from services.cli.agents import load_agents
 from shared import settings, subjects
 from shared.settings import Settings
 from tests.bench.ground import PATIENCE
-from tests.bench.machine import cpu_seconds, mapped, processes_of, rss_mb
+from tests.bench.machine import cpu_seconds, mapped, rss_mb
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_most, compare
-from tests.flow.conftest import ROOT, eventually
+from tests.support.server import ROOT
+from tests.support.up import processes_of
+from tests.support.waiting import eventually
 
 NAME = "footprint"
 CONNECTED = "connected"
@@ -134,7 +136,7 @@ def _agents(state_dir: Path) -> dict[str, int]:
 
 async def _idle_cpu(office: Opened, seconds: float) -> float:
     """Cores that all processes of the office together use while nothing is to be done."""
-    pids = processes_of(office.state_dir)
+    pids = list(processes_of(office.state_dir))
     before, begun = _cpu(pids), time.perf_counter()
     await asyncio.sleep(seconds)
     return (_cpu(pids) - before) / (time.perf_counter() - begun)
@@ -183,7 +185,7 @@ async def _start_agents(office: Opened, plan: Plan, starts: int) -> dict[str, Se
     Memory has none: there can be one.
     """
     config = settings.load(office.environment)
-    commands = {member.name: member.command for member in load_roster(config)}
+    commands = {member.name: member.command for member in load_agents(config)}
     del commands[subjects.MEMORY_DAEMON]
     calm = CALM
     if plan.quick:

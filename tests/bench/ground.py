@@ -7,22 +7,21 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
-from services.cli.provisioning import provision_office, write_config
-from services.cli.roster import load_roster
-from services.cli.server import NatsServer
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.records import submission_entries
 from shared.contracts import Task, generate_id
 from tests.bench.machine import cpu_seconds
-from tests.flow.conftest import ROOT, Office, eventually
+from tests.support.office import Office
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 AGENTS = Path(__file__).parent / "agents"
 NOOP = "noop"
@@ -196,24 +195,9 @@ class Ground:
 
     async def open(self, ends: AsyncExitStack, *, everybody: bool) -> None:
         """Start the server, and all agents if ``everybody``; ``ends`` learns how to stop what was started."""
-        office = self.office
-        office.members = {member.name: member for member in load_roster(office.config)}
-        write_config(office.config, list(office.members))
-        office.server = await NatsServer.start(office.config, log=office.config.logs / "nats.log")
-        starting = ends.enter_context(ExitStack())
-        starting.callback(office.server.stop)
-        office.environment["NATS_URL"] = office.server.url
-        await provision_office(office.config, office.server.url, list(office.members))
-        office.user = await office.connect(subjects.USER)
-        starting.pop_all()
-        ends.push_async_callback(office.close)
-        self.admin = await office.connect(subjects.ADMIN)
-        ends.push_async_callback(self.admin.close)
-        agents = list(office.members) if everybody else []
-        for name in agents:
-            office.start(name)
-        for name in agents:
-            await office.ready(name)
+        ends.push_async_callback(self.office.close)
+        await self.office.open(None if everybody else ())
+        self.admin = await self.office.connect(subjects.ADMIN)
 
     async def api(self, verb: str, body: Any = None) -> dict[str, Any]:
         """Ask JetStream as the admin; raises RuntimeError with its reason."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from shared.jailer.stage import USER
+from shared.jailer.mounts import USER
 from shared.sandbox import check_jail, run_command
 from shared.sandbox.jail import find_bubblewrap
 from tests.bench.plan import Plan

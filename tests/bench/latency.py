@@ -130,10 +130,7 @@ class Echo:
         """Make the stream and begin to pull; ``ends`` learns how to stop it."""
         lane = RivalLane(ground, "bare")
         await lane.provision()
-        office = ground.office
-        seed = (office.config.keys / f"{subjects.ADMIN}.nk").read_text().strip()
-        client = await nats.connect(office.server.url, nkeys_seed_str=seed)
-        ends.push_async_callback(client.close)
+        client = await ends.enter_async_context(ground.office.server.raw_client(subjects.ADMIN))
         echo = cls(client, lane)
         await echo._pull.start(echo._receive)
         return echo

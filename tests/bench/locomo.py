@@ -26,7 +26,7 @@ from shared import log
 from shared.contracts import Node, Source
 from shared.memory import Memory
 from tests.bench import machine
-from tests.flow.conftest import Office
+from tests.support.office import Office
 
 AT = 10
 """Recall is the share of a question's evidence among so many hits; of all questions, the mean."""

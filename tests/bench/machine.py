@@ -1,6 +1,5 @@
 """The machine and its processes: load, versions, and what a process takes of processor and memory."""
 
-import contextlib
 import os
 import platform
 from collections.abc import Iterable
@@ -50,17 +49,6 @@ def mapped(pid: int, libraries: Iterable[str]) -> list[str]:
         return []
     paths = {Path(region.path).parts for region in psutil.Process(pid).memory_maps(grouped=True)}
     return [name for name in libraries if any(name in parts for parts in paths)]
-
-
-def processes_of(state_dir: Path) -> list[int]:
-    """Every process of the office in ``state_dir``, its server and its supervisor among them."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            mine = process.environ().get("MAILROOM_STATE_DIR") == str(state_dir)
-            if mine or str(state_dir) in " ".join(process.cmdline()):
-                found.append(process.pid)
-    return found
 
 
 def _version(name: str) -> str:

@@ -20,7 +20,9 @@ from shared.errors import BusUnavailable
 from shared.memory import Memory
 from tests.bench.machine import rss_mb
 from tests.bench.memory_corpus import Corpus
-from tests.flow.conftest import ROOT, Office, eventually
+from tests.support.office import Office
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 MEMORY = "memory"
 IN_FLIGHT = 4

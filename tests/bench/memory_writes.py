@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import LocalEmbedder
 from services.memory.writes.change import embedded_text
 from shared.contracts import MemoryQuery
 from tests.bench.memory_corpus import Corpus
@@ -64,7 +64,7 @@ async def single_rows(shelf: Shelf, count: int) -> list[Row]:
 
 async def embedding_rows(shelf: Shelf, count: int) -> list[Row]:
     """Memories without vectors, in turn with the embedder alone, both in the same process count."""
-    embedder = Embedder(shelf.office.config.models)
+    embedder = LocalEmbedder(shelf.office.config.models)
     extra = Corpus(count, name=8)
     rates, bounds = [], []
     try:

@@ -14,14 +14,14 @@ import msgspec
 from services.nexus.__main__ import Nexus
 from shared import settings, subjects
 from shared.agent.base import Agent
-from shared.agent.process import AgentProcess as Desk
+from shared.agent.process import AgentProcess
 from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskChanged, TaskStatus
 from shared.memory import Memory
 from shared.tasks.profile import Profile, load_profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
-from tests.flow.briefing_office import (
+from tests.support.briefing import (
     CORTEX,
     FRONTIER,
     Discoverer,
@@ -29,7 +29,8 @@ from tests.flow.briefing_office import (
     serve_weather,
     write_calendar,
 )
-from tests.flow.conftest import ROOT, AgentProcess
+from tests.support.office import Office
+from tests.support.server import ROOT
 
 NAME = "nexus"
 ROUTING = 15.0
@@ -52,7 +53,7 @@ MESSAGES = (
 class Ground:
     """Nexus and its colleagues in this process, the memory daemon in one of its own."""
 
-    def __init__(self, office: AgentProcess, nexus: Nexus) -> None:
+    def __init__(self, office: Office, nexus: Nexus) -> None:
         self.office, self.nexus = office, nexus
         self.memory = Memory(nexus.context.bus)
 
@@ -86,7 +87,7 @@ async def open_ground() -> AsyncIterator[Ground]:
     with TemporaryDirectory(prefix="mailroom-bench-") as name, ExitStack() as web:
         folder = Path(name)
         weather = web.enter_context(serve_weather())
-        office = AgentProcess(
+        office = Office(
             folder,
             MAILROOM_HOME_PLACE="Bern",
             MAILROOM_WEATHER_URL=f"{weather}/forecast",
@@ -105,23 +106,21 @@ async def open_ground() -> AsyncIterator[Ground]:
             yield Ground(office, nexus)
 
 
-async def _join(
-    office: AgentProcess, ends: AsyncExitStack, agent_class: type[Agent], profile: Profile
-) -> Any:
+async def _join(office: Office, ends: AsyncExitStack, agent_class: type[Agent], profile: Profile) -> Any:
     config = settings.load(office.environment)
     config = msgspec.structs.replace(config, nats_url=office.server.url)
     bus = await office.connect(profile.name)
-    desk = Desk(agent_class(profile, config, bus), config)
-    ends.push_async_callback(desk.close)
-    await desk.open()
-    return desk.agent
+    process = AgentProcess(agent_class(profile, config, bus), config)
+    ends.push_async_callback(process.close)
+    await process.open()
+    return process.agent
 
 
 async def measure(plan: Plan) -> list[Row]:
     """Routing beside what embedding the message costs by itself, and the briefing."""
     rounds = 3 if plan.quick else 50
     async with open_ground() as ground:
-        await ground.nexus.examples.prepare()
+        await ground.nexus.router.examples.prepare()
         routed = await _time(ground.nexus.route, MESSAGES * rounds)
         embedded = await _time(ground.memory.embed, MESSAGES * rounds)
         briefings = await _time(lambda _: ground.brief(), ("",) * (2 if plan.quick else 20))

@@ -4,8 +4,8 @@ import statistics
 import time
 from collections.abc import Callable
 
-from shared.sandbox.policy import judge
-from shared.sandbox.policy.parsing import Unreadable, parse
+from shared.policy import judge
+from shared.policy.parser import Unreadable, parse
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
 from tests.unit.policy_examples import EVERYDAY, STOPPED

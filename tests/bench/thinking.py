@@ -25,7 +25,7 @@ from shared.tasks.actions import ActionRegistry, Bound, register_action
 from shared.tasks.profile import Profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 NAME = "thinking"
 STEPS = 200

@@ -8,11 +8,13 @@ from shared.bus import Delivery
 from shared.bus.claim import Claim, claim
 from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskChanged
-from tests.bus.conftest import TestOffice, eventually
+from tests.bus.conftest import consume
+from tests.support.server import Server
+from tests.support.waiting import eventually
 
 
-async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(office: TestOffice) -> None:
-    conductor, bus = await office.connect("conductor"), await office.connect("engineer")
+async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(server: Server) -> None:
+    conductor, bus = await server.connect("conductor"), await server.connect("engineer")
     claims: list[Claim] = []
 
     async def handle(delivery: Delivery) -> None:
@@ -20,7 +22,7 @@ async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(office
         assert held
         claims.append(held)
 
-    await office.consume(bus, handle)
+    await consume(bus, handle)
     task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
     await conductor.commit(submission_entries(task, "conductor"))
     await eventually(lambda: bool(claims))

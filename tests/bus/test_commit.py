@@ -12,45 +12,47 @@ from shared.bus.entry import Entry, seal
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task
 from shared.errors import BusError, Conflict, NoRoom
-from tests.bus.conftest import TestOffice, environment, eventually
+from tests.bus.conftest import server_in
+from tests.support.server import Server
+from tests.support.waiting import eventually
 
 
 def entry(number: int, subject: str = "mail.critic.engineer", expect: int | None = None) -> Entry:
     return Entry(subject, b"%d" % number, f"id-{number}", expect)
 
 
-async def count(office: TestOffice, subject: str = "mail.critic.engineer") -> int:
-    admin = await office.connect(subjects.ADMIN)
+async def count(server: Server, subject: str = "mail.critic.engineer") -> int:
+    admin = await server.connect(subjects.ADMIN)
     info = json.loads(
         await admin.request("$JS.API.STREAM.INFO.OFFICE", json.dumps({"subjects_filter": ">"}).encode())
     )
     return int((info["state"].get("subjects") or {}).get(subject, 0))
 
 
-async def test_sequences_are_those_of_the_stream(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_sequences_are_those_of_the_stream(server: Server) -> None:
+    bus = await server.connect("engineer")
     first = await bus.commit([entry(1), entry(2, "mail.user.engineer")])
     (second,) = await bus.commit([entry(3)])
     assert first[1] == first[0] + 1
     assert second > first[1]
-    stored = await (await office.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
+    stored = await (await server.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
     assert stored is not None
     assert (stored.seq, stored.data) == (second, b"3")
 
 
-async def test_a_lost_compare_refuses_the_whole_commit(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_a_lost_compare_refuses_the_whole_commit(server: Server) -> None:
+    bus = await server.connect("engineer")
     state = "state.engineer.conductor.t1"
     (seq,) = await bus.commit([entry(1, state, expect=0)])
     with pytest.raises(Conflict):
         await bus.commit([entry(2), entry(3, state, expect=0)])
-    assert await count(office) == 0
+    assert await count(server) == 0
     await bus.commit([entry(4), entry(5, state, expect=seq)])
-    assert await count(office) == 1
+    assert await count(server) == 1
 
 
-async def test_grouped_commits_fail_one_by_one(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_grouped_commits_fail_one_by_one(server: Server) -> None:
+    bus = await server.connect("engineer")
     commits = [
         bus.commit([entry(n, f"state.engineer.conductor.t{n % 50}", expect=0), entry(1000 + n)])
         for n in range(100)
@@ -58,14 +60,14 @@ async def test_grouped_commits_fail_one_by_one(office: TestOffice) -> None:
     results = await asyncio.gather(*commits, return_exceptions=True)
     assert sum(isinstance(result, Conflict) for result in results) == 50
     assert sum(isinstance(result, tuple) for result in results) == 50
-    assert await count(office) == 50
+    assert await count(server) == 50
 
 
-async def test_concurrent_commits_share_a_batch(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_concurrent_commits_share_a_batch(server: Server) -> None:
+    bus = await server.connect("engineer")
     sequences = await asyncio.gather(*(bus.commit([entry(n)]) for n in range(500)))
     assert len({seq for (seq,) in sequences}) == 500
-    user = await office.connect("user")
+    user = await server.connect("user")
     batches = {
         m.headers.get("Nats-Batch-Id")
         async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": ">"})
@@ -73,32 +75,32 @@ async def test_concurrent_commits_share_a_batch(office: TestOffice) -> None:
     assert len(batches) < 50
 
 
-async def test_the_same_commit_twice_is_stored_once(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_the_same_commit_twice_is_stored_once(server: Server) -> None:
+    bus = await server.connect("engineer")
     state = "state.engineer.conductor.t1"
     first = await bus.commit([entry(1, state, expect=0), entry(2)])
     assert await bus.commit([entry(1, state, expect=0), entry(2)]) == first
     await bus.commit([entry(2)])
     await asyncio.gather(bus.commit([entry(2)]), bus.commit([entry(7)]))
-    assert await count(office) == 2
+    assert await count(server) == 2
 
 
-async def test_a_commit_waits_for_a_server_that_is_away(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_a_commit_waits_for_a_server_that_is_away(server: Server) -> None:
+    bus = await server.connect("engineer")
     await bus.commit([entry(1)])
-    await office.kill_server()
+    server.kill()
     waiting = [asyncio.create_task(bus.commit([entry(n), entry(100 + n)])) for n in range(2, 12)]
     await asyncio.sleep(0.3)
     assert not any(task.done() for task in waiting)
-    await office.restart_server()
+    await server.restart()
     async with asyncio.timeout(20):
         await asyncio.gather(*waiting)
-    assert await count(office) == 21
+    assert await count(server) == 21
 
 
-async def test_kill_the_server_under_load(office: TestOffice) -> None:
+async def test_kill_the_server_under_load(server: Server) -> None:
     """Nothing acknowledged is lost, and nothing is there twice."""
-    bus = await office.connect("engineer")
+    bus = await server.connect("engineer")
     acknowledged: set[int] = set()
 
     async def write(number: int) -> None:
@@ -110,18 +112,18 @@ async def test_kill_the_server_under_load(office: TestOffice) -> None:
     writers = [asyncio.create_task(write(number)) for number in range(400)]
     for _ in range(2):
         await asyncio.sleep(0.02)
-        await office.kill_server()
-        await office.restart_server()
+        server.kill()
+        await server.restart()
     async with asyncio.timeout(60):
         await asyncio.gather(*writers)
     assert len(acknowledged) == 400
-    user = await office.connect("user")
+    user = await server.connect("user")
     stored = [
         int(m.data)
         async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": "state.>"})
     ]
     assert sorted(stored) == list(range(400))
-    assert await count(office) == 400
+    assert await count(server) == 400
 
 
 async def fill(bus: Bus) -> None:
@@ -130,18 +132,10 @@ async def fill(bus: Bus) -> None:
 
 
 async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
-    from services.cli.provisioning import provision_office, write_config
-    from services.cli.server import NatsServer
-    from shared import settings
-    from tests.bus.conftest import AGENTS
-
-    config = settings.load(environment(tmp_path, MAILROOM_NATS_MAX_STORE=str(4_000_000)))
-    write_config(config, AGENTS)
-    server = await NatsServer.start(config, log=config.logs / "nats.log")
+    server = server_in(tmp_path, MAILROOM_NATS_MAX_STORE=str(4_000_000))
     try:
-        await provision_office(config, server.url, AGENTS)
-        bus = await Bus.connect("engineer", server.url, config.keys / "engineer.nk")
-        conductor = await Bus.connect("conductor", server.url, config.keys / "conductor.nk")
+        await server.start()
+        bus, conductor = await server.connect("engineer"), await server.connect("conductor")
         tried, claims = [], []
         done, settled = asyncio.Event(), asyncio.Event()
         buried: list[str] = []
@@ -179,7 +173,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         await asyncio.sleep(0.2)
         assert not done.is_set()
         assert not settled.is_set()
-        admin = await Bus.connect("admin", server.url, config.keys / "admin.nk")
+        admin = await server.connect("admin")
         await admin.request("$JS.API.STREAM.PURGE.OFFICE", b'{"filter": "mail.critic.engineer"}')
         await bus.commit([Entry("mail.critic.engineer", b"small", "small")])
         # What found no room waits for it, however few deliveries it has.
@@ -187,23 +181,20 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         assert set(tried) == {1}
         assert claims == [1]
         assert not buried
-        await conductor.close()
-        await bus.close()
-        await admin.close()
     finally:
-        server.stop()
+        await server.close()
 
 
-async def test_too_large_a_commit_is_refused(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_too_large_a_commit_is_refused(server: Server) -> None:
+    bus = await server.connect("engineer")
     with pytest.raises(BusError, match="limit"):
         await bus.commit([entry(n) for n in range(1001)])
 
 
-async def test_an_envelope_is_its_own_message_id(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_an_envelope_is_its_own_message_id(server: Server) -> None:
+    bus = await server.connect("engineer")
     letter = Email(sender="engineer", recipient="critic", body="hello")
     await bus.commit([seal("mail.critic.engineer", letter)])
-    stored = await (await office.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
+    stored = await (await server.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
     assert stored is not None
     assert stored.headers["Nats-Msg-Id"] == letter.id

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.provisioning import provision_office
+from services.cli.supervisor.provisioning import provision_streams
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.dispatcher import Dispatcher
@@ -13,20 +13,17 @@ from shared.agent.executor import TaskExecutor
 from shared.bus.entry import Entry
 from shared.contracts import DeadLetter
 from shared.tasks.profile import Profile
-from tests.bus.conftest import ACK_WAIT, AGENTS, TestOffice
+from tests.bus.conftest import ACK_WAIT, AGENTS, pull_one
+from tests.support.server import Server
 
 
-async def test_what_the_server_gave_up_becomes_a_dead_letter(office: TestOffice, tmp_path: Path) -> None:
-    config = msgspec.structs.replace(office.config, max_attempts=1)
-    assert await provision_office(config, office.server.url, AGENTS) != []
-    conductor, engineer = await office.connect("conductor"), await office.connect("engineer")
+async def test_what_the_server_gave_up_becomes_a_dead_letter(server: Server, tmp_path: Path) -> None:
+    config = msgspec.structs.replace(server.config, max_attempts=1)
+    assert await provision_streams(config, server.url, AGENTS) != []
+    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
     (seq,) = await conductor.commit([Entry("mail.engineer.conductor", b"never finished", "m1")])
     for _ in range(3):
-        inbox = await engineer._client.subscribe(engineer._client.new_inbox())
-        pull = "$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer"
-        await engineer._client.publish(pull, b'{"batch":1}', reply=inbox.subject)
-        assert (await inbox.next_msg(5)).data == b"never finished"
-        await inbox.unsubscribe()
+        assert await pull_one(server, "engineer") == b"never finished"
         await asyncio.sleep(ACK_WAIT * 1.2)
     # The server notices when it would hand the message out once more.
     agent = Agent(Profile(name="engineer", description="x"), config, engineer)
@@ -40,7 +37,7 @@ async def test_what_the_server_gave_up_becomes_a_dead_letter(office: TestOffice,
         ack_wait=ACK_WAIT,
         max_attempts=1,
     )
-    user = await office.connect(subjects.USER)
+    user = await server.connect(subjects.USER)
     async with asyncio.timeout(10):
         while (stored := await user.last(subjects.OFFICE, "dead.engineer")) is None:
             await asyncio.sleep(0.05)

@@ -11,7 +11,8 @@ import pytest
 
 from shared import subjects
 from shared.bus.lease import Holder, Lease
-from tests.bus.conftest import TestOffice, eventually
+from tests.support.server import Server
+from tests.support.waiting import eventually
 
 HERE = Holder(instance="first", host="here", space="", pid=os.getpid())
 THERE = Holder(instance="second", host="there", space="", pid=1)
@@ -21,8 +22,8 @@ async def ignore(holder: Holder) -> None:
     pass
 
 
-async def test_the_second_waits_until_the_first_lets_go(office: TestOffice) -> None:
-    bus = await office.connect("memory")
+async def test_the_second_waits_until_the_first_lets_go(server: Server) -> None:
+    bus = await server.connect("memory")
     first, second = Lease(bus, "memory", HERE), Lease(bus, "memory", THERE)
     waited_for: list[Holder] = []
 
@@ -39,8 +40,8 @@ async def test_the_second_waits_until_the_first_lets_go(office: TestOffice) -> N
     await second.release()
 
 
-async def test_one_that_was_killed_on_this_host_is_followed_at_once(office: TestOffice) -> None:
-    bus = await office.connect("memory")
+async def test_one_that_was_killed_on_this_host_is_followed_at_once(server: Server) -> None:
+    bus = await server.connect("memory")
     gone = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", "import time; time.sleep(60)"]
     )
@@ -50,16 +51,15 @@ async def test_one_that_was_killed_on_this_host_is_followed_at_once(office: Test
     gone.wait()
     follower = Lease(bus, "memory", Holder.this("follower"))
     await asyncio.wait_for(follower.acquire(ignore), 2)
-    assert dead._renewing is not None
-    dead._renewing.cancel()
+    await dead.release()
     await follower.release()
 
 
 async def test_a_holder_that_slept_too_long_finds_it_lost(
-    office: TestOffice, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.bus.lease.RENEW", 0.2)
-    bus = await office.connect("memory")
+    bus = await server.connect("memory")
     lease = Lease(bus, "memory", HERE)
     await lease.acquire(ignore)
     await bus.store(subjects.lease("memory"), msgspec.json.encode(THERE))
@@ -68,8 +68,8 @@ async def test_a_holder_that_slept_too_long_finds_it_lost(
     await lease.release()
 
 
-async def test_of_many_that_want_it_one_gets_it(office: TestOffice) -> None:
-    bus = await office.connect("memory")
+async def test_of_many_that_want_it_one_gets_it(server: Server) -> None:
+    bus = await server.connect("memory")
     leases = [
         Lease(bus, "memory", msgspec.structs.replace(THERE, instance=f"i{index}")) for index in range(8)
     ]
@@ -84,8 +84,8 @@ async def test_of_many_that_want_it_one_gets_it(office: TestOffice) -> None:
         await lease.release()
 
 
-async def test_who_asks_is_told_by_the_broker(office: TestOffice) -> None:
-    memory, engineer, user = [await office.connect(name) for name in ("memory", "engineer", "user")]
+async def test_who_asks_is_told_by_the_broker(server: Server) -> None:
+    memory, engineer, user = [await server.connect(name) for name in ("memory", "engineer", "user")]
 
     async def add(data: bytes, asker: str) -> bytes:
         return b"%s says %s" % (asker.encode(), data)
@@ -95,8 +95,8 @@ async def test_who_asks_is_told_by_the_broker(office: TestOffice) -> None:
         assert await bus.request("memory.add", b"x") == b"%s says x" % bus.name.encode()
 
 
-async def test_nobody_asks_in_another_name(office: TestOffice) -> None:
-    memory, engineer = await office.connect("memory"), await office.connect("engineer")
+async def test_nobody_asks_in_another_name(server: Server) -> None:
+    memory, engineer = await server.connect("memory"), await server.connect("engineer")
     asked: list[str] = []
 
     async def add(data: bytes, asker: str) -> bytes:

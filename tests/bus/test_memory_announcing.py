@@ -3,14 +3,15 @@
 import asyncio
 import json
 
-from services.memory.writes.announcing import Announcer
+from services.memory.writes.batcher import Announcer
 from shared import subjects
 from shared.contracts import GraphVersion
-from tests.bus.conftest import TestOffice, eventually
+from tests.support.server import Server
+from tests.support.waiting import eventually
 
 
-async def test_each_version_is_heard_once_also_where_they_are_counted_anew(office: TestOffice) -> None:
-    memory, engineer = await office.connect("memory"), await office.connect("engineer")
+async def test_each_version_is_heard_once_also_where_they_are_counted_anew(server: Server) -> None:
+    memory, engineer = await server.connect("memory"), await server.connect("engineer")
     heard: list[int] = []
 
     async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:

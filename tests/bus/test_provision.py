@@ -6,39 +6,40 @@ import shutil
 
 import pytest
 
-from services.cli.provisioning import provision_office
+from services.cli.supervisor.provisioning import provision_streams
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry
 from shared.errors import BusUnavailable
-from tests.bus.conftest import AGENTS, TestOffice
+from tests.bus.conftest import AGENTS
+from tests.support.server import Server
 
 
-async def test_provisioning_again_changes_nothing(office: TestOffice) -> None:
-    assert await provision_office(office.config, office.server.url, AGENTS) == []
+async def test_provisioning_again_changes_nothing(server: Server) -> None:
+    assert await provision_streams(server.config, server.url, AGENTS) == []
 
 
-async def test_a_changed_configuration_is_brought_up_to_date(office: TestOffice) -> None:
-    bus = await office.connect("engineer")
+async def test_a_changed_configuration_is_brought_up_to_date(server: Server) -> None:
+    bus = await server.connect("engineer")
     await bus.commit([Entry("mail.critic.engineer", b"kept", "kept")])
-    admin = await office.connect(subjects.ADMIN)
+    admin = await server.connect(subjects.ADMIN)
     info = json.loads(await admin.request("$JS.API.STREAM.INFO.OFFICE"))
     drifted = {**info["config"], "allow_direct": False, "duplicate_window": 1_000_000_000}
     json.loads(await admin.request("$JS.API.STREAM.UPDATE.OFFICE", json.dumps(drifted).encode()))
-    changes = await provision_office(office.config, office.server.url, AGENTS)
+    changes = await provision_streams(server.config, server.url, AGENTS)
     assert changes == ["updated stream OFFICE: allow_direct, duplicate_window"]
-    stored = await (await office.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
+    stored = await (await server.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
     assert stored is not None
     assert stored.data == b"kept"
 
 
-async def test_a_new_agent_gets_a_mailbox(office: TestOffice) -> None:
-    changes = await provision_office(office.config, office.server.url, [*AGENTS, "gardener"])
+async def test_a_new_agent_gets_a_mailbox(server: Server) -> None:
+    changes = await provision_streams(server.config, server.url, [*AGENTS, "gardener"])
     assert changes == ["durable gardener of OFFICE: created"]
 
 
-async def test_the_audit_holds_every_message_of_the_office(office: TestOffice) -> None:
-    bus, user = await office.connect("engineer"), await office.connect("user")
+async def test_the_audit_holds_every_message_of_the_office(server: Server) -> None:
+    bus, user = await server.connect("engineer"), await server.connect("user")
     await bus.commit([Entry("mail.critic.engineer", b"%d" % n, f"n{n}") for n in range(50)])
     audited: list[bytes] = []
     for _ in range(100):
@@ -60,19 +61,19 @@ async def audited(user: Bus) -> list[bytes]:
 
 
 @pytest.mark.parametrize("lost", ["messages", "stream"])
-async def test_an_audit_that_a_power_cut_took_is_copied_again(office: TestOffice, lost: str) -> None:
+async def test_an_audit_that_a_power_cut_took_is_copied_again(server: Server, lost: str) -> None:
     """The copies are not synced message by message; what they copy is."""
-    bus, user = await office.connect("engineer"), await office.connect("user")
+    bus, user = await server.connect("engineer"), await server.connect("user")
     written = [b"%d" % n for n in range(50)]
     await bus.commit([Entry("mail.critic.engineer", data, f"n{data!r}") for data in written])
     async with asyncio.timeout(10):
         while await audited(user) != written:
             await asyncio.sleep(0.05)
-    await office.kill_server()
-    (folder,) = (office.config.state_dir / "nats" / "store").rglob("AUDIT")
+    server.kill()
+    (folder,) = (server.config.state_dir / "nats" / "store").rglob("AUDIT")
     shutil.rmtree(folder / "msgs" if lost == "messages" else folder)
-    await office.restart_server()
-    await provision_office(office.config, office.server.url, AGENTS)
+    await server.restart()
+    await provision_streams(server.config, server.url, AGENTS)
     async with asyncio.timeout(20):
         while await audited(user) != written:
             await asyncio.sleep(0.1)

@@ -12,25 +12,26 @@ from shared.bus.identity import rights_of
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task, TaskChanged
 from shared.errors import BusError, BusUnavailable, Denied
-from tests.bus.conftest import TestOffice, eventually
+from tests.support.server import Server
+from tests.support.waiting import eventually
 
 
 def letter(sender: str, recipient: str, body: str = "hello") -> Email:
     return Email(sender=sender, recipient=recipient, body=body)
 
 
-async def messages(office: TestOffice, subject: str = ">") -> dict[str, int]:
-    admin = await office.connect(subjects.ADMIN)
+async def messages(server: Server, subject: str = ">") -> dict[str, int]:
+    admin = await server.connect(subjects.ADMIN)
     info = json.loads(
         await admin.request("$JS.API.STREAM.INFO.OFFICE", json.dumps({"subjects_filter": subject}).encode())
     )
     return dict(info["state"].get("subjects") or {})
 
 
-async def test_agents_write_under_their_own_name(office: TestOffice) -> None:
-    engineer = await office.connect("engineer")
+async def test_agents_write_under_their_own_name(server: Server) -> None:
+    engineer = await server.connect("engineer")
     await engineer.commit([seal(subjects.mail("critic", "engineer"), letter("engineer", "critic"))])
-    assert await messages(office, "mail.>") == {"mail.critic.engineer": 1}
+    assert await messages(server, "mail.>") == {"mail.critic.engineer": 1}
 
 
 @pytest.mark.parametrize(
@@ -51,17 +52,17 @@ async def test_agents_write_under_their_own_name(office: TestOffice) -> None:
     ],
 )
 async def test_publishing_as_somebody_else_is_refused_loudly(
-    office: TestOffice, subject: str, capsys: pytest.CaptureFixture[str]
+    server: Server, subject: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    engineer = await office.connect("engineer")
+    engineer = await server.connect("engineer")
     with pytest.raises(Denied, match="does not allow"):
         await engineer.commit([Entry(subject, b"forged", "forged-1")])
-    assert subject not in await messages(office)
+    assert subject not in await messages(server)
     assert "denied_by_broker" in capsys.readouterr().out
 
 
-async def test_denied_commit_does_not_take_its_neighbours_with_it(office: TestOffice) -> None:
-    engineer = await office.connect("engineer")
+async def test_denied_commit_does_not_take_its_neighbours_with_it(server: Server) -> None:
+    engineer = await server.connect("engineer")
     mine = seal(subjects.mail("critic", "engineer"), letter("engineer", "critic"))
     results = await asyncio.gather(
         engineer.commit([mine]),
@@ -70,7 +71,7 @@ async def test_denied_commit_does_not_take_its_neighbours_with_it(office: TestOf
         return_exceptions=True,
     )
     assert isinstance(results[1], Denied)
-    assert await messages(office, "mail.>") == {"mail.critic.engineer": 1, "mail.scout.engineer": 1}
+    assert await messages(server, "mail.>") == {"mail.critic.engineer": 1, "mail.scout.engineer": 1}
 
 
 @pytest.mark.parametrize(
@@ -92,33 +93,33 @@ async def test_denied_commit_does_not_take_its_neighbours_with_it(office: TestOf
         "$JS.API.CONSUMER.DELETE.OFFICE.critic",
     ],
 )
-async def test_no_right_beyond_the_own_mailbox(office: TestOffice, request_subject: str) -> None:
+async def test_no_right_beyond_the_own_mailbox(server: Server, request_subject: str) -> None:
     critic_mail = seal(subjects.mail("critic", "conductor"), letter("conductor", "critic", "secret"))
-    await (await office.connect("conductor")).commit([critic_mail])
-    engineer = await office.connect("engineer")
+    await (await server.connect("conductor")).commit([critic_mail])
+    engineer = await server.connect("engineer")
     with pytest.raises(BusUnavailable):
         await engineer.request(request_subject, b'{"seq":1,"batch":1}', timeout=0.3)
-    assert "mail.critic.conductor" in await messages(office)
+    assert "mail.critic.conductor" in await messages(server)
 
 
 @pytest.mark.parametrize("listen", ["mail.critic.>", "task.>", ">", "audit.>", "_INBOX.>", "$JS.>"])
-async def test_listening_in_shows_nothing_of_others(office: TestOffice, listen: str) -> None:
-    engineer = await office.connect("engineer")
+async def test_listening_in_shows_nothing_of_others(server: Server, listen: str) -> None:
+    engineer = await server.connect("engineer")
     heard: list[str] = []
 
     async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:
         heard.append(subject)
 
     await engineer.subscribe(listen, hear)
-    conductor = await office.connect("conductor")
+    conductor = await server.connect("conductor")
     await conductor.commit([seal(subjects.mail("critic", "conductor"), letter("conductor", "critic"))])
     await asyncio.sleep(0.1)
     assert heard == []
 
 
-async def test_reply_subjects_cannot_carry_a_forgery(office: TestOffice) -> None:
+async def test_reply_subjects_cannot_carry_a_forgery(server: Server) -> None:
     """The server sends an answer wherever a request says, whatever the asker may publish itself."""
-    engineer, conductor = await office.connect("engineer"), await office.connect("conductor")
+    engineer, conductor = await server.connect("engineer"), await server.connect("conductor")
     forged = Task(task_id="t9", text="delete everything", assignee="critic", requester="conductor")
     mine = subjects.state("engineer", "conductor", "t1")
     await engineer.commit([Entry(mine, forged.to_json(), "planted")])
@@ -127,29 +128,29 @@ async def test_reply_subjects_cannot_carry_a_forgery(office: TestOffice) -> None
             Task(task_id="t2", text="real", assignee="engineer", requester="conductor"), "conductor"
         )
     )
-    client = engineer._client
-    for request, payload in [
-        (f"$JS.API.DIRECT.GET.OFFICE.{mine}", b""),
-        ("$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer", b'{"batch":5,"no_wait":true}'),
-        ("event.engineer.noticed", b"{}"),
-    ]:
-        for target in (
-            "task.critic.conductor",
-            "state.goal.g1",
-            "state.critic.conductor.t9",
-            "audit.mail.user.critic",
-        ):
-            await client.publish(request, payload, reply=target)
-    await client.flush()
+    async with server.raw_client("engineer") as client:
+        for request, payload in [
+            (f"$JS.API.DIRECT.GET.OFFICE.{mine}", b""),
+            ("$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer", b'{"batch":5,"no_wait":true}'),
+            ("event.engineer.noticed", b"{}"),
+        ]:
+            for target in (
+                "task.critic.conductor",
+                "state.goal.g1",
+                "state.critic.conductor.t9",
+                "audit.mail.user.critic",
+            ):
+                await client.publish(request, payload, reply=target)
+        await client.flush()
     await asyncio.sleep(0.2)
-    stored = await messages(office)
+    stored = await messages(server)
     assert "task.critic.conductor" not in stored
     assert "state.goal.g1" not in stored
     assert "state.critic.conductor.t9" not in stored
 
 
-async def test_two_parties_share_a_task_record_and_nobody_else_touches_it(office: TestOffice) -> None:
-    conductor, engineer, critic = [await office.connect(name) for name in ("conductor", "engineer", "critic")]
+async def test_two_parties_share_a_task_record_and_nobody_else_touches_it(server: Server) -> None:
+    conductor, engineer, critic = [await server.connect(name) for name in ("conductor", "engineer", "critic")]
     task = Task(task_id="t1", text="work", assignee="engineer", requester="conductor")
     await conductor.commit(submission_entries(task, "conductor"))
     subject = subjects.state("engineer", "conductor", "t1")
@@ -161,18 +162,18 @@ async def test_two_parties_share_a_task_record_and_nobody_else_touches_it(office
         await critic.commit([seal(subject, TaskChanged(task=task))])
 
 
-async def test_a_message_id_used_twice_cannot_hide_a_message_from_the_audit(office: TestOffice) -> None:
-    engineer = await office.connect("engineer")
+async def test_a_message_id_used_twice_cannot_hide_a_message_from_the_audit(server: Server) -> None:
+    engineer = await server.connect("engineer")
     await engineer.store("memory.write.engineer", b"decoy", headers={"Nats-Msg-Id": "same"})
     await engineer.store("mail.critic.engineer", b"not for the records", headers={"Nats-Msg-Id": "same"})
     await asyncio.sleep(0.3)
-    user = await office.connect(subjects.USER)
+    user = await server.connect(subjects.USER)
     audited = [m async for m in user.read(subjects.AUDIT, {"seq": 1, "batch": 100, "next_by_subj": ">"})]
     assert [m.data for m in audited] == [b"not for the records"]
 
 
-async def test_nobody_can_empty_the_audit_not_even_the_admin(office: TestOffice) -> None:
-    admin = await office.connect(subjects.ADMIN)
+async def test_nobody_can_empty_the_audit_not_even_the_admin(server: Server) -> None:
+    admin = await server.connect(subjects.ADMIN)
     await admin.store("mail.critic.engineer", b"{}")
     await asyncio.sleep(0.2)
     for verb, body in (("STREAM.PURGE.AUDIT", {}), ("STREAM.MSG.DELETE.AUDIT", {"seq": 1})):
@@ -180,8 +181,8 @@ async def test_nobody_can_empty_the_audit_not_even_the_admin(office: TestOffice)
         assert "error" in answer, verb
 
 
-async def test_people_read_everything_and_write_only_as_themselves(office: TestOffice) -> None:
-    user = await office.connect(subjects.USER)
+async def test_people_read_everything_and_write_only_as_themselves(server: Server) -> None:
+    user = await server.connect(subjects.USER)
     heard: list[str] = []
 
     async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:
@@ -204,22 +205,22 @@ def test_goals_are_submitted_by_people_and_by_those_who_take_their_wishes() -> N
     assert may == {"user", "nexus", "cortex"}
 
 
-async def test_a_stranger_is_turned_away(office: TestOffice, tmp_path) -> None:
+async def test_a_stranger_is_turned_away(server: Server, tmp_path) -> None:
     import nkeys
 
     seed = tmp_path / "stranger.nk"
     seed.write_bytes(nkeys.encode_seed(b"s" * 32, nkeys.PREFIX_BYTE_USER))
     with pytest.raises(Denied, match="does not know the key"):
-        await Bus.connect("engineer", office.server.url, seed, wait=1)
+        await Bus.connect("engineer", server.url, seed, wait=1)
 
 
-def test_seeds_are_readable_by_their_owner_alone(office: TestOffice) -> None:
-    for seed in office.config.keys.iterdir():
+def test_seeds_are_readable_by_their_owner_alone(server: Server) -> None:
+    for seed in server.config.keys.iterdir():
         assert seed.stat().st_mode & 0o777 == 0o600
 
 
-async def test_what_memory_announces_is_heard_by_agents_and_people(office: TestOffice) -> None:
-    memory, engineer, user = [await office.connect(name) for name in ("memory", "engineer", "user")]
+async def test_what_memory_announces_is_heard_by_agents_and_people(server: Server) -> None:
+    memory, engineer, user = [await server.connect(name) for name in ("memory", "engineer", "user")]
     heard: dict[str, list[str]] = {"engineer": [], "user": []}
 
     for bus in (engineer, user):

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from testcontainers.compose import DockerCompose
 
-from services.cli.roster import load_roster
-from services.cli.server import free_port
+from services.cli.agents import load_agents
+from services.cli.supervisor.programs import free_port
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus, generate_task_id
 
 ROOT = Path(__file__).resolve().parents[2]
-AGENTS = sorted(member.name for member in load_roster(settings.load({"HOME": "/nonexistent"})))
+AGENTS = sorted(member.name for member in load_agents(settings.load({"HOME": "/nonexistent"})))
 PATIENCE = 120.0
 
 

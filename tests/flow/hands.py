@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.agent.base import Agent
 from shared.contracts import CommandVerdict, Task
-from shared.sandbox.policy import Ruling
+from shared.policy import Ruling
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
@@ -49,11 +49,15 @@ class Hand:
         self.asked: list[str] = []
         self.verdict = CommandVerdict.ALLOW
         self.agent.context.judge_command = self._judge  # type: ignore[method-assign]
+        self.agent.context.judge_read = self._judge_read  # type: ignore[method-assign]
         self.agent.context.approvals.require = self._ask  # type: ignore[method-assign]
         self.journal = Journal()
 
     async def _judge(self, command: str, workspace: str = "") -> Ruling:
         return Ruling(command=command, verdict=self.verdict, rule="test-rule", why="The test says so.")
+
+    async def _judge_read(self, path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
+        return await self._judge(path, workspace)
 
     async def _ask(self, what: str, *, rule: str = "", why: str = "") -> None:
         self.asked.append(what)

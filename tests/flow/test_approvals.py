@@ -18,14 +18,14 @@ from shared.contracts import (
     TaskStatus,
     generate_id,
 )
-from tests.conftest import OfficeServer
+from tests.support.server import Server
 
 
-async def run(office: OfficeServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+async def run(office: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(office.mailroom, "approvals", *arguments)
 
 
-async def listed(office: OfficeServer, *arguments: str) -> dict[str, dict[str, Any]]:
+async def listed(office: Server, *arguments: str) -> dict[str, dict[str, Any]]:
     found = json.loads((await run(office, "list", "--json", *arguments)).stdout)
     return {one["approval_id"]: one for one in found}
 
@@ -52,9 +52,9 @@ async def answered(bus: Bus, request: ApprovalRequest) -> ApprovalAnswer | None:
     return ApprovalAnswer.from_json(stored.data) if stored else None
 
 
-async def test_what_waits_is_listed_with_all_of_what_it_would_do(office_server: OfficeServer) -> None:
+async def test_what_waits_is_listed_with_all_of_what_it_would_do(office_server: Server) -> None:
     what = "run in the workspace: echo a\nrm -rf b \x1b[2K\u202e harmless" + " and more" * 50
-    async with office_server.connect("engineer") as engineer:
+    async with office_server.connection("engineer") as engineer:
         request = await ask(engineer, what=what)
         shown = (await run(office_server, "list")).stdout
         data = (await listed(office_server))[request.approval_id]
@@ -68,8 +68,8 @@ async def test_what_waits_is_listed_with_all_of_what_it_would_do(office_server: 
     assert (data["state"], data["agent"], data["what"]) == ("waiting", "engineer", what)
 
 
-async def test_a_grant_and_a_refusal_reach_the_agent(office_server: OfficeServer) -> None:
-    async with office_server.connect("engineer") as engineer:
+async def test_a_grant_and_a_refusal_reach_the_agent(office_server: Server) -> None:
+    async with office_server.connection("engineer") as engineer:
         one, two = await ask(engineer), await ask(engineer)
         granted = await run(office_server, "grant", one.approval_id, "--note", "go on")
         refused = await run(office_server, "refuse", two.approval_id, "--json")
@@ -93,8 +93,11 @@ async def test_a_grant_and_a_refusal_reach_the_agent(office_server: OfficeServer
     assert not {one.approval_id, two.approval_id} & set(await listed(office_server))
 
 
-async def test_what_a_goal_asked_that_has_ended_waits_no_more(office_server: OfficeServer) -> None:
-    async with office_server.connect("engineer") as engineer, office_server.connect("conductor") as conductor:
+async def test_what_a_goal_asked_that_has_ended_waits_no_more(office_server: Server) -> None:
+    async with (
+        office_server.connection("engineer") as engineer,
+        office_server.connection("conductor") as conductor,
+    ):
         request = await ask(engineer, goal_id="goal_over")
         goal = Goal(
             goal_id="goal_over",
@@ -111,8 +114,8 @@ async def test_what_a_goal_asked_that_has_ended_waits_no_more(office_server: Off
     assert "Its goal has ended" in granted.stderr
 
 
-async def test_an_answer_is_given_once_and_in_time(office_server: OfficeServer) -> None:
-    async with office_server.connect("engineer") as engineer, office_server.connect() as user:
+async def test_an_answer_is_given_once_and_in_time(office_server: Server) -> None:
+    async with office_server.connection("engineer") as engineer, office_server.connection() as user:
         done, late, dull = await ask(engineer), await ask(engineer, seconds=-1), await ask(engineer)
         await run(office_server, "refuse", done.approval_id)
         again = await run(office_server, "grant", done.approval_id)
@@ -128,8 +131,8 @@ async def test_an_answer_is_given_once_and_in_time(office_server: OfficeServer) 
     assert answer.granted
 
 
-async def test_ids_may_be_cut_short_while_they_are_the_only_ones(office_server: OfficeServer) -> None:
-    async with office_server.connect("engineer") as engineer, office_server.connect("cortex") as cortex:
+async def test_ids_may_be_cut_short_while_they_are_the_only_ones(office_server: Server) -> None:
+    async with office_server.connection("engineer") as engineer, office_server.connection("cortex") as cortex:
         one, _ = await ask(engineer, "abc1"), await ask(cortex, "abc2")
         unclear = await run(office_server, "grant", "abc")
         clear = await run(office_server, "grant", "abc1")
@@ -144,8 +147,8 @@ async def test_ids_may_be_cut_short_while_they_are_the_only_ones(office_server: 
     assert all("Traceback" not in each.stderr for each in (unclear, missing, empty))
 
 
-async def test_a_hand_written_answer_counts(office_server: OfficeServer) -> None:
-    async with office_server.connect("engineer") as engineer, office_server.connect() as user:
+async def test_a_hand_written_answer_counts(office_server: Server) -> None:
+    async with office_server.connection("engineer") as engineer, office_server.connection() as user:
         request = await ask(engineer)
         subject = subjects.approval_answered("engineer", request.approval_id)
         body = {"type": "approval_answer.v1", "approval_id": request.approval_id, "granted": True}
@@ -153,7 +156,7 @@ async def test_a_hand_written_answer_counts(office_server: OfficeServer) -> None
     assert (await listed(office_server, "--all"))[request.approval_id]["state"] == "granted"
 
 
-async def test_nothing_to_list_is_said(fresh_office_server: OfficeServer) -> None:
+async def test_nothing_to_list_is_said(fresh_office_server: Server) -> None:
     assert (await run(fresh_office_server, "list")).stdout == "Nothing waits for approval.\n"
-    assert (await run(fresh_office_server, "list", "--all")).stdout == "There is nothing yet.\n"
+    assert (await run(fresh_office_server, "list", "--all")).stdout == "There are no requests yet.\n"
     assert json.loads((await run(fresh_office_server, "list", "--json")).stdout) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.__main__ import MEASURES
-from tests.flow.conftest import ROOT
+from tests.support.server import ROOT
 
 
 def bench(file: Path, *args: str) -> dict[str, Any]:

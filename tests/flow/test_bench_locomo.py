@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.bench.locomo import read
-from tests.flow.conftest import ROOT
+from tests.support.server import ROOT
 
 SAMPLE = {
     "sample_id": "talk",

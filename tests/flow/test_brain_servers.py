@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.cli.checks import check_brain
+from services.cli.commands.doctor import check_model
 from shared import settings
-from shared.bus.discovery import RunningOffice
+from shared.bus.discovery import RunningInstance
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm import LanguageModel, Message, Thought, Tool, ToolCall, Usage, ask_for
 from shared.llm.anthropic import AnthropicProvider
@@ -20,7 +20,7 @@ from shared.llm.config import configured_model
 from shared.llm.openai import OpenAIProvider
 from shared.llm.remote import RemoteModel, RetryPolicy
 from shared.settings import Settings
-from tests.flow.model_server import Answer, ModelServer, serve_model
+from tests.support.model_server import Answer, ModelServer, serve_model
 
 KEY = "sk-0123456789secret"
 WIRES = {"openai": OpenAIProvider, "anthropic": AnthropicProvider}
@@ -430,9 +430,9 @@ async def test_a_call_given_up_leaves_the_brain_well(kind):
 
 async def test_doctor_names_the_brain_and_what_is_wrong_with_it(kind):
     with serve_model() as server:
-        well = await check_brain(config(kind, server))
-        other = await check_brain(config(kind, server, "big"))
-    gone = await check_brain(config(kind, server))
+        well = await check_model(config(kind, server))
+        other = await check_model(config(kind, server, "big"))
+    gone = await check_model(config(kind, server))
     assert (well.verdict, well.finding) == ("ok", f"brain {kind}:small")
     assert other.verdict == gone.verdict == "warn"
     assert "does not list 'big'" in other.finding
@@ -443,18 +443,18 @@ async def test_doctor_names_the_brain_and_what_is_wrong_with_it(kind):
 async def test_doctor_tells_what_the_office_that_runs_thinks_with(tmp_path: Path):
     """Its own shell may know another model than the one that ran ``mailroom up``, or none."""
     (tmp_path / "run").mkdir()
-    office = RunningOffice(pid=os.getpid(), url="nats://127.0.0.1:1", brain="openai:qwen3")
+    office = RunningInstance(pid=os.getpid(), url="nats://127.0.0.1:1", brain="openai:qwen3")
     (tmp_path / "run" / "office.json").write_bytes(msgspec.json.encode(office))
     here = {"MAILROOM_STATE_DIR": str(tmp_path)}
-    unset = await check_brain(settings.load(here))
+    unset = await check_model(settings.load(here))
     assert unset.verdict == "ok"
-    assert "thinks with openai:qwen3; MAILROOM_BRAIN is not set here" in unset.finding
-    other = await check_brain(settings.load({**here, "MAILROOM_BRAIN": "scripted:/other"}))
+    assert "uses openai:qwen3; not tried, since MAILROOM_BRAIN is not set here" in unset.finding
+    other = await check_model(settings.load({**here, "MAILROOM_BRAIN": "scripted:/other"}))
     assert other.verdict == "warn"
-    assert "thinks with openai:qwen3, and not with scripted:/other" in other.finding
+    assert "uses openai:qwen3, not scripted:/other" in other.finding
 
 
 async def test_doctor_reads_a_script(tmp_path: Path):
     (tmp_path / "script.yaml").write_text("- replies: []")
     values = {"MAILROOM_STATE_DIR": "/nowhere", "MAILROOM_BRAIN": f"scripted:{tmp_path}/script.yaml"}
-    assert "replies are empty" in (await check_brain(settings.load(values))).finding
+    assert "replies are empty" in (await check_model(settings.load(values))).finding

@@ -8,10 +8,8 @@ from shared import settings
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.calendar import read_agenda
-from tests.flow.briefing_office import write_calendar
-from tests.flow.discovery_site import Site, site
-
-__all__ = ["site"]
+from tests.support.briefing import write_calendar
+from tests.support.http import Site
 
 
 def config(tmp_path: Path, address: str, timeout: float = 5.0) -> Settings:

@@ -33,8 +33,8 @@ from shared.contracts import (
     generate_id,
     generate_task_id,
 )
-from tests.conftest import ROOT, OfficeServer, serve_office
-from tests.flow.stand_in import StandIn, bury, claim_task, result_of
+from tests.support.conductor import StandIn, claim_task, result_of, write_dead_letter
+from tests.support.server import ROOT, Server, mailroom_command, serve
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -45,9 +45,7 @@ def strip(text: str) -> str:
 
 
 @asynccontextmanager
-async def heard(
-    office: OfficeServer, subject: str
-) -> AsyncIterator[Callable[[], Awaitable[tuple[bytes, int]]]]:
+async def heard(office: Server, subject: str) -> AsyncIterator[Callable[[], Awaitable[tuple[bytes, int]]]]:
     """Wait for the next message on a subject of the audit trail: its payload and its sequence in OFFICE."""
     queue: asyncio.Queue[tuple[bytes, int]] = asyncio.Queue()
 
@@ -57,18 +55,18 @@ async def heard(
     async def following() -> tuple[bytes, int]:
         return await asyncio.wait_for(queue.get(), 20)
 
-    async with office.connect() as bus:
+    async with office.connection() as bus:
         await bus.subscribe(f"audit.{subject}", receive)
         yield following
 
 
 @asynccontextmanager
-async def stand_in(office: OfficeServer, goal_id: str, text: str = "Look around") -> AsyncIterator[StandIn]:
-    async with office.connect("conductor") as conductor, office.connect("scout") as scout:
+async def stand_in(office: Server, goal_id: str, text: str = "Look around") -> AsyncIterator[StandIn]:
+    async with office.connection("conductor") as conductor, office.connection("scout") as scout:
         yield StandIn(conductor, scout, goal_id, text)
 
 
-async def run(office: OfficeServer, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+async def run(office: Server, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """The command in a thread, so that the test can play the office meanwhile."""
     return await asyncio.to_thread(office.mailroom, *arguments, **more)
 
@@ -76,7 +74,7 @@ async def run(office: OfficeServer, *arguments: str, **more: str) -> subprocess.
 # --- submitting ----------------------------------------------------------------------------------
 
 
-async def test_a_submission_is_what_the_conductor_expects(office_server: OfficeServer) -> None:
+async def test_a_submission_is_what_the_conductor_expects(office_server: Server) -> None:
     arguments = [
         "-c",
         "repo=/some/where",
@@ -100,7 +98,7 @@ async def test_a_submission_is_what_the_conductor_expects(office_server: OfficeS
     assert body["deadline"].endswith("Z")
 
 
-async def test_text_can_come_from_standard_input(office_server: OfficeServer) -> None:
+async def test_text_can_come_from_standard_input(office_server: Server) -> None:
     async with heard(office_server, subjects.SUBMIT) as following:
         done = await asyncio.to_thread(
             office_server.mailroom, "submit", "-", text="Zähle alles\nund sage es."
@@ -111,7 +109,7 @@ async def test_text_can_come_from_standard_input(office_server: OfficeServer) ->
 
 
 async def _submit_and_play(
-    office: OfficeServer,
+    office: Server,
     *arguments: str,
     status: TaskStatus = TaskStatus.COMPLETED,
     report: Path | None = None,
@@ -125,7 +123,7 @@ async def _submit_and_play(
 
 
 async def test_waiting_shows_what_happens_and_the_first_screen_of_the_report(
-    office_server: OfficeServer, tmp_path: Path
+    office_server: Server, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.md"
     report.write_text(
@@ -146,27 +144,29 @@ async def test_waiting_shows_what_happens_and_the_first_screen_of_the_report(
     assert lines.count("completed") == 0
 
 
-async def test_a_goal_that_fails_ends_the_command_with_1(office_server: OfficeServer) -> None:
+async def test_a_goal_that_fails_ends_the_command_with_1(office_server: Server) -> None:
     done, _ = await _submit_and_play(office_server, status=TaskStatus.FAILED)
     assert done.returncode == 1
     assert "failed" in done.stdout
     assert "Reason: it rained" in done.stdout
 
 
-async def test_waiting_with_json_prints_nothing_but_the_goal(office_server: OfficeServer) -> None:
+async def test_waiting_with_json_prints_nothing_but_the_goal(office_server: Server) -> None:
     done, conductor = await _submit_and_play(office_server, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == conductor.goal.to_dict()
 
 
-async def test_a_refused_submission_ends_waiting_with_the_reason(office_server: OfficeServer) -> None:
+async def test_a_refused_submission_ends_waiting_with_the_reason(office_server: Server) -> None:
     async with (
         heard(office_server, subjects.SUBMIT) as following,
-        office_server.connect("conductor") as conductor,
+        office_server.connection("conductor") as conductor,
     ):
         running = asyncio.create_task(run(office_server, "submit", "Look around", "--wait"))
         data, seq = await following()
-        await bury(conductor, subjects.SUBMIT, seq, data, "the submission is wrong: it is a Monday")
+        await write_dead_letter(
+            conductor, subjects.SUBMIT, seq, data, "the submission is wrong: it is a Monday"
+        )
         done = await running
     assert done.returncode == 1
     assert done.stderr.startswith(
@@ -174,9 +174,9 @@ async def test_a_refused_submission_ends_waiting_with_the_reason(office_server: 
     )
 
 
-async def test_ctrl_c_leaves_the_goal_and_says_how_to_follow_it(office_server: OfficeServer) -> None:
+async def test_ctrl_c_leaves_the_goal_and_says_how_to_follow_it(office_server: Server) -> None:
     async with heard(office_server, subjects.SUBMIT) as following:
-        process = office_server.start("submit", "Look around", "--wait")
+        process = office_server.start_mailroom("submit", "Look around", "--wait")
         goal_id = json.loads((await following())[0])["goal_id"]
         async with stand_in(office_server, goal_id) as conductor:
             await conductor.take_up()
@@ -185,18 +185,18 @@ async def test_ctrl_c_leaves_the_goal_and_says_how_to_follow_it(office_server: O
             process.send_signal(signal.SIGINT)
             _, errors = await asyncio.to_thread(process.communicate, timeout=20)
             assert process.returncode == 1
-            assert "The goal goes on without you." in errors
+            assert "Detached; the goal keeps running." in errors
             assert f"mailroom tail --since 1h --goal {goal_id}" in errors
             assert "Traceback" not in errors
             await conductor.finish(TaskStatus.COMPLETED)
 
 
-def run_on_terminal(office: OfficeServer, *arguments: str) -> tuple[int, str]:
+def run_on_terminal(office: Server, *arguments: str) -> tuple[int, str]:
     """Run the command on a terminal of 80 columns; its exit code and what it showed."""
     ours, theirs = pty.openpty()
     environment = {**office.environment, "TERM": "xterm-256color", "LINES": "24"}
     process = subprocess.Popen(
-        office.command(*arguments), cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        mailroom_command(*arguments), cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     shown = b""
@@ -210,7 +210,7 @@ def run_on_terminal(office: OfficeServer, *arguments: str) -> tuple[int, str]:
     return process.wait(20), shown.decode()
 
 
-async def test_on_a_terminal_the_tasks_are_shown_live_in_80_columns(office_server: OfficeServer) -> None:
+async def test_on_a_terminal_the_tasks_are_shown_live_in_80_columns(office_server: Server) -> None:
     async with heard(office_server, subjects.SUBMIT) as following:
         running = asyncio.create_task(
             asyncio.to_thread(run_on_terminal, office_server, "submit", "Look around", "--wait")
@@ -234,7 +234,7 @@ async def test_on_a_terminal_the_tasks_are_shown_live_in_80_columns(office_serve
     assert max(map(len, plain.replace("\r", "\n").splitlines())) <= 80
 
 
-def test_on_a_terminal_no_word_is_torn(office_server: OfficeServer) -> None:
+def test_on_a_terminal_no_word_is_torn(office_server: Server) -> None:
     code, shown = run_on_terminal(office_server, "show", "goal_that_nobody_ever_gave_to_this_office_of_ours")
     assert code == 1
     assert strip(shown).splitlines() == [
@@ -250,9 +250,9 @@ def test_on_a_terminal_no_word_is_torn(office_server: OfficeServer) -> None:
 # --- asking --------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_the_one_to_this_question(office_server: OfficeServer) -> None:
+async def test_an_answer_is_the_one_to_this_question(office_server: Server) -> None:
     letter = subjects.mail("nexus", "user")
-    async with heard(office_server, letter) as following, office_server.connect("nexus") as nexus:
+    async with heard(office_server, letter) as following, office_server.connection("nexus") as nexus:
         running = asyncio.create_task(run(office_server, "ask", "How are we?"))
         question = Question.from_json((await following())[0])
         for text, cause in (("To somebody else.", generate_id()), ("Very well [1].", question.id)):
@@ -264,12 +264,12 @@ async def test_an_answer_is_the_one_to_this_question(office_server: OfficeServer
     assert done.stdout == "Very well [1].\n\nSources:\n  node-7\n"
 
 
-async def test_a_question_that_cannot_be_taken_says_why(office_server: OfficeServer) -> None:
+async def test_a_question_that_cannot_be_taken_says_why(office_server: Server) -> None:
     letter = subjects.mail("nexus", "user")
-    async with heard(office_server, letter) as following, office_server.connect("nexus") as nexus:
+    async with heard(office_server, letter) as following, office_server.connection("nexus") as nexus:
         running = asyncio.create_task(run(office_server, "ask", "How are we?"))
         data, seq = await following()
-        await bury(nexus, letter, seq, data, "nexus is on holiday")
+        await write_dead_letter(nexus, letter, seq, data, "nexus is on holiday")
         done = await running
     assert done.returncode == 1
     assert "nexus is on holiday" in done.stderr
@@ -285,7 +285,7 @@ def test_no_answer_is_an_error_with_a_cure(mailroom: Run) -> None:
 # --- goals ---------------------------------------------------------------------------------------
 
 
-async def test_goals_are_listed_with_their_tasks(office_server: OfficeServer) -> None:
+async def test_goals_are_listed_with_their_tasks(office_server: Server) -> None:
     goal_id = generate_task_id("goal")
     async with stand_in(office_server, goal_id, "Find \x1b[31mit") as conductor:
         await conductor.play()
@@ -299,9 +299,12 @@ async def test_goals_are_listed_with_their_tasks(office_server: OfficeServer) ->
     assert conductor.goal.to_dict() in goals
 
 
-async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: OfficeServer) -> None:
+async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Server) -> None:
     goal_id = generate_task_id("goal")
-    async with stand_in(office_server, goal_id) as conductor, office_server.connect("engineer") as engineer:
+    async with (
+        stand_in(office_server, goal_id) as conductor,
+        office_server.connection("engineer") as engineer,
+    ):
         await conductor.take_up()
         await conductor.hand_out()
         claim = await conductor.claim("asks the engineer")
@@ -313,7 +316,7 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Off
             assignee="engineer",
             requester="scout",
         )
-        await conductor._scout.commit(submission_entries(part, "scout"))
+        await conductor.scout.commit(submission_entries(part, "scout"))
         done_part = await claim_task(engineer, part)
         await done_part.settle(result_of(part, "engineer", "7 files"))
         await conductor.finish_task(claim)
@@ -338,7 +341,7 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Off
     assert "engineer → scout result completed: 7 files" in single
 
 
-async def test_a_goal_that_waits_for_the_conductor_is_shown_as_such(office_server: OfficeServer) -> None:
+async def test_a_goal_that_waits_for_the_conductor_is_shown_as_such(office_server: Server) -> None:
     goal_id = json.loads((await run(office_server, "submit", "Wait", "--json")).stdout)["goal_id"]
     done = await run(office_server, "show", goal_id)
     assert done.returncode == 1
@@ -349,12 +352,12 @@ async def test_a_goal_that_waits_for_the_conductor_is_shown_as_such(office_serve
     ("arguments", "sentence"),
     [
         (("show", "no-such-id"), "There is no goal or task no-such-id"),
-        (("show", "state.>"), "'state.>' is no id"),
+        (("show", "state.>"), "'state.>' is not an id"),
         (("cancel", "no-such-goal"), "There is no goal 'no-such-goal'"),
         (("cancel", "*"), "There is no goal '*'"),
         (("dead", "show", "1"), "There is no dead letter 1"),
         (("dead", "drop", "1"), "There is no dead letter 1"),
-        (("agents", "nobody"), "Nobody named 'nobody' is at work. At work: "),
+        (("agents", "nobody"), "No agent named 'nobody' is running. Running: "),
         (("memory", "search", "anything"), "The memory daemon does not answer"),
     ],
 )
@@ -366,7 +369,7 @@ def test_what_is_not_there_is_one_sentence(mailroom: Run, arguments: tuple[str, 
     assert done.stdout == ""
 
 
-async def test_cancelling_a_goal(office_server: OfficeServer) -> None:
+async def test_cancelling_a_goal(office_server: Server) -> None:
     goal_id = generate_task_id("goal")
     letter = subjects.mail("conductor", "user")
     async with stand_in(office_server, goal_id) as conductor, heard(office_server, letter) as following:
@@ -400,11 +403,11 @@ async def _show_presence(bus: Bus, **fields: Any) -> None:
     await bus.store(subjects.presence(bus.name, bus.instance), presence.to_json())
 
 
-async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_server: OfficeServer) -> None:
+async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_server: Server) -> None:
     office = fresh_office_server
     async with AsyncExitStack() as stack:
-        scouts = [await stack.enter_async_context(office.connect("scout")) for _ in range(2)]
-        conductor = await stack.enter_async_context(office.connect("conductor"))
+        scouts = [await stack.enter_async_context(office.connection("scout")) for _ in range(2)]
+        conductor = await stack.enter_async_context(office.connection("conductor"))
         for scout in scouts:
             await _show_presence(scout, load=1, concurrency=4, handled=5)
         await conductor.commit(
@@ -412,7 +415,7 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
                 Task(task_id="t1", text="x", assignee="scout", requester="conductor"), "conductor"
             )
         )
-        await bury(scouts[0], "mail.scout.nexus", 1, b"?", "nobody reads this")
+        await write_dead_letter(scouts[0], "mail.scout.nexus", 1, b"?", "nobody reads this")
         board = StateChanged(
             sender="conductor", state=OfficeState.EXECUTING, active={"g1": OfficeState.EXECUTING}
         )
@@ -437,11 +440,11 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
     assert "read: Read a thing" in page.stdout
 
 
-async def test_the_yellow_pages_outlive_the_server(fresh_office_server: OfficeServer) -> None:
+async def test_the_yellow_pages_outlive_the_server(fresh_office_server: Server) -> None:
     office = fresh_office_server
-    async with office.connect("scout") as scout:
+    async with office.connection("scout") as scout:
         await _show_presence(scout)
-        await office.restart_server()
+        await office.restart()
         listed = json.loads((await run(office, "agents", "--json")).stdout)
         async with asyncio.timeout(10):
             while not scout.connected:
@@ -451,7 +454,7 @@ async def test_the_yellow_pages_outlive_the_server(fresh_office_server: OfficeSe
     assert [(page["agent"], page["load"]) for page in (*listed, *again)] == [("scout", 0), ("scout", 3)]
 
 
-def test_the_doctor_says_what_is_wrong_and_what_to_do(office_server: OfficeServer, mailroom: Run) -> None:
+def test_the_doctor_says_what_is_wrong_and_what_to_do(office_server: Server, mailroom: Run) -> None:
     checks = {check["name"]: check for check in json.loads(mailroom("doctor", "--json").stdout)}
     for name in ("bus", "streams", "keys", "disk", "brain"):
         assert checks[name]["verdict"] == "ok", checks[name]
@@ -468,7 +471,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(office_server: OfficeServe
     assert re.search(r"^fail keys +others can read critic\.nk\n +fix: chmod 600 ", done.stdout, re.MULTILINE)
 
 
-def test_the_doctor_says_so_where_there_is_no_office(office_server: OfficeServer, mailroom: Run) -> None:
+def test_the_doctor_says_so_where_there_is_no_office(office_server: Server, mailroom: Run) -> None:
     done = mailroom("doctor", NATS_URL="nats://127.0.0.1:1")
     assert done.returncode == 1
     assert re.search(r"^fail bus +No nats-server answers at nats://127\.0\.0\.1:1\n +fix: ", done.stdout)
@@ -477,10 +480,8 @@ def test_the_doctor_says_so_where_there_is_no_office(office_server: OfficeServer
     assert wrong.stdout.startswith("fail settings   MAILROOM_NO_SUCH_SETTING is not a setting")
 
 
-def test_every_way_of_not_reaching_the_office_is_one_sentence(
-    office_server: OfficeServer, tmp_path: Path
-) -> None:
-    with serve_office(tmp_path / "other") as other:
+def test_every_way_of_not_reaching_the_office_is_one_sentence(office_server: Server, tmp_path: Path) -> None:
+    with serve(tmp_path / "other") as other:
         stranger = office_server.mailroom("status", NATS_URL=other.url)
         keyless = office_server.mailroom(
             "status", NATS_URL=other.url, MAILROOM_KEY_DIR=str(tmp_path / "none")
@@ -497,7 +498,7 @@ def test_every_way_of_not_reaching_the_office_is_one_sentence(
         assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-async def test_memory_by_way_of_the_real_daemon(fresh_office_server: OfficeServer) -> None:
+async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> None:
     office = fresh_office_server
     daemon = office.start_process([sys.executable, "-m", "services.memory"])
     try:
@@ -531,10 +532,10 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: OfficeServe
 
 def test_the_story_holds_for_structs() -> None:
     """Shared mutable defaults would mix the stories of two tasks."""
-    from services.cli.story import TaskStory
+    from services.cli.queries.timeline import TaskTimeline
 
     task = Task(task_id="t", text="x", assignee="a", requester="b")
-    first, second = (TaskStory(task=task, status=TaskStatus.PENDING) for _ in range(2))
-    first.parts.append(second)
-    assert second.parts == []
+    first, second = (TaskTimeline(task=task, status=TaskStatus.PENDING) for _ in range(2))
+    first.subtasks.append(second)
+    assert second.subtasks == []
     assert msgspec.to_builtins(first)["parts"][0]["parts"] == []

@@ -13,28 +13,28 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task, TaskChanged, TaskStatus, generate_task_id
-from tests.conftest import OfficeServer
-from tests.flow.stand_in import bury, claim_task, result_of
+from tests.support.conductor import claim_task, result_of, write_dead_letter
+from tests.support.server import Server
 
 STATES = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)
 
 
-async def run(office: OfficeServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+async def run(office: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(office.mailroom, *arguments)
 
 
-async def letters(office: OfficeServer) -> list[dict[str, Any]]:
+async def letters(office: Server) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((await run(office, "dead", "list", "--json")).stdout)
     return found
 
 
-async def number_of(office: OfficeServer, stream_seq: int) -> str:
+async def number_of(office: Server, stream_seq: int) -> str:
     (letter,) = [letter for letter in await letters(office) if letter["stream_seq"] == stream_seq]
     return str(letter["number"])
 
 
-async def read(office: OfficeServer, seq: int) -> Stored:
-    async with office.connect() as user:
+async def read(office: Server, seq: int) -> Stored:
+    async with office.connection() as user:
         (stored,) = [m async for m in user.read("OFFICE", {"seq": seq, "next_by_subj": ">", "batch": 1})]
     return stored
 
@@ -54,10 +54,10 @@ async def hand_out(conductor: Bus) -> tuple[Task, int]:
     return task, (await conductor.commit(submission_entries(task, "conductor")))[1]
 
 
-async def test_a_letter_is_listed_shown_and_sent_again(office_server: OfficeServer) -> None:
-    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) -> None:
+    async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "Please \x1b[31mread")
-        await bury(
+        await write_dead_letter(
             scout, "mail.scout.nexus", seq, data, "gave up after 5 deliveries: ValueError: boom " + "m" * 200
         )
         number = await number_of(office_server, seq)
@@ -81,10 +81,10 @@ async def test_a_letter_is_listed_shown_and_sent_again(office_server: OfficeServ
     assert (await run(office_server, "dead", "retry", number)).returncode == 1
 
 
-async def test_a_task_is_sent_again_together_with_its_record(office_server: OfficeServer) -> None:
-    async with office_server.connect("conductor") as conductor, office_server.connect("scout") as scout:
+async def test_a_task_is_sent_again_together_with_its_record(office_server: Server) -> None:
+    async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         task, seq = await hand_out(conductor)
-        await bury(scout, "task.scout.conductor", seq, task.to_json(), "it would not", task)
+        await write_dead_letter(scout, "task.scout.conductor", seq, task.to_json(), "it would not", task)
         done = await run(office_server, "dead", "retry", await number_of(office_server, seq), "--json")
         assert done.returncode == 0, done.stderr
         resent = json.loads(done.stdout)[0]["resent_as"]
@@ -105,11 +105,11 @@ async def test_a_task_is_sent_again_together_with_its_record(office_server: Offi
 
 @pytest.mark.parametrize("status", STATES)
 async def test_a_task_that_goes_on_or_is_done_is_not_sent_again(
-    office_server: OfficeServer, status: TaskStatus
+    office_server: Server, status: TaskStatus
 ) -> None:
-    async with office_server.connect("conductor") as conductor, office_server.connect("scout") as scout:
+    async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         task, seq = await hand_out(conductor)
-        await bury(scout, "task.scout.conductor", seq, task.to_json(), "a replica gave up")
+        await write_dead_letter(scout, "task.scout.conductor", seq, task.to_json(), "a replica gave up")
         claim = await claim_task(scout, task)
         if status is TaskStatus.COMPLETED:
             await claim.settle(result_of(task, "scout", "done"))
@@ -123,34 +123,36 @@ async def test_a_task_that_goes_on_or_is_done_is_not_sent_again(
     assert await number_of(office_server, seq) == number
 
 
-async def test_a_forged_task_makes_no_record(office_server: OfficeServer) -> None:
+async def test_a_forged_task_makes_no_record(office_server: Server) -> None:
     """It is only sent again: whoever handles it refuses it again."""
-    async with office_server.connect("nexus") as nexus, office_server.connect("scout") as scout:
+    async with office_server.connection("nexus") as nexus, office_server.connection("scout") as scout:
         task = Task(task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor")
         stored = await nexus.store("task.scout.nexus", task.to_json(), headers={"Nats-Msg-Id": task.id})
-        await bury(scout, "task.scout.nexus", stored["seq"], task.to_json(), "it says it is from conductor")
+        await write_dead_letter(
+            scout, "task.scout.nexus", stored["seq"], task.to_json(), "it says it is from conductor"
+        )
         done = await run(office_server, "dead", "retry", await number_of(office_server, stored["seq"]))
         assert done.returncode == 0, done.stderr
         assert await scout.last("OFFICE", subjects.state("scout", "conductor", task.task_id)) is None
 
 
 async def test_what_the_server_gave_up_on_is_sent_again_on_its_own_subject(
-    office_server: OfficeServer,
+    office_server: Server,
 ) -> None:
-    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+    async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "Nobody took me")
         advisory = subjects.max_deliveries("OFFICE", "scout")
-        await bury(scout, advisory, seq, b"{}", "the server gave up after 15 deliveries")
+        await write_dead_letter(scout, advisory, seq, b"{}", "the server gave up after 15 deliveries")
         done = await run(office_server, "dead", "retry", await number_of(office_server, seq), "--json")
     copy = await read(office_server, json.loads(done.stdout)[0]["resent_as"])
     assert (copy.subject, copy.data) == ("mail.scout.nexus", data)
 
 
-async def test_an_original_that_is_gone_cannot_be_sent_again(office_server: OfficeServer) -> None:
-    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+async def test_an_original_that_is_gone_cannot_be_sent_again(office_server: Server) -> None:
+    async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "Soon gone")
-        await bury(scout, "mail.scout.nexus", seq, data, "no")
-        async with office_server.connect("admin") as admin:
+        await write_dead_letter(scout, "mail.scout.nexus", seq, data, "no")
+        async with office_server.connection("admin") as admin:
             await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", msgspec.json.encode({"seq": seq}))
     number = await number_of(office_server, seq)
     done = await run(office_server, "dead", "retry", number)
@@ -162,12 +164,12 @@ async def test_an_original_that_is_gone_cannot_be_sent_again(office_server: Offi
     )
 
 
-async def test_dropping_takes_letters_and_nothing_else(fresh_office_server: OfficeServer) -> None:
+async def test_dropping_takes_letters_and_nothing_else(fresh_office_server: Server) -> None:
     office = fresh_office_server
-    async with office.connect("scout") as scout, office.connect("nexus") as nexus:
+    async with office.connection("scout") as scout, office.connection("nexus") as nexus:
         seqs = [await send(nexus, "scout", str(number)) for number in range(3)]
         for seq, data in seqs:
-            await bury(scout, "mail.scout.nexus", seq, data, "no")
+            await write_dead_letter(scout, "mail.scout.nexus", seq, data, "no")
     first, *rest = [letter["number"] for letter in await letters(office)]
     wrong = await run(office, "dead", "drop", str(first), str(seqs[0][0]))
     assert wrong.returncode == 1
@@ -179,14 +181,14 @@ async def test_dropping_takes_letters_and_nothing_else(fresh_office_server: Offi
     assert (await run(office, "dead", "list")).stdout == "There are no dead letters.\n"
     verified = await run(office, "audit", "verify")
     assert verified.returncode == 0
-    assert "3 messages were removed from OFFICE; the trail has them" in verified.stdout
+    assert "3 messages were removed from OFFICE; the audit log has them" in verified.stdout
 
 
-async def test_the_user_alone_cannot_drop_or_resend(office_server: OfficeServer) -> None:
+async def test_the_user_alone_cannot_drop_or_resend(office_server: Server) -> None:
     """It takes the admin's key, which the user's machine need not have."""
-    async with office_server.connect("scout") as scout, office_server.connect("nexus") as nexus:
+    async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "x")
-        await bury(scout, "mail.scout.nexus", seq, data, "no")
+        await write_dead_letter(scout, "mail.scout.nexus", seq, data, "no")
     number = await number_of(office_server, seq)
     key = office_server.config.keys / "admin.nk"
     hidden = key.rename(key.with_suffix(".hidden"))

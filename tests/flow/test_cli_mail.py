@@ -13,11 +13,11 @@ from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
 from shared.bus import Bus
 from shared.tasks.profile import Profile
-from tests.conftest import OfficeServer
+from tests.support.server import Server
 
 
 @pytest.fixture
-async def scout(office_server: OfficeServer, tmp_path) -> AsyncIterator[AgentProcess]:
+async def scout(office_server: Server, tmp_path) -> AsyncIterator[AgentProcess]:
     """Scout at work, with a brain that remembers its thread."""
     script = tmp_path / "script.yaml"
     replies = [
@@ -32,12 +32,12 @@ async def scout(office_server: OfficeServer, tmp_path) -> AsyncIterator[AgentPro
     await office.close()
 
 
-async def run(office: OfficeServer, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+async def run(office: Server, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(office.mailroom, *arguments, text=text)
 
 
 async def test_a_letter_is_written_answered_listed_and_its_thread_goes_on(
-    office_server: OfficeServer, scout: AgentProcess
+    office_server: Server, scout: AgentProcess
 ) -> None:
     first = await run(office_server, "mail", "write", "scout", "Remember seven", "--wait")
     assert (first.returncode, first.stdout.strip()) == (0, "Noted.")
@@ -68,14 +68,14 @@ async def test_a_letter_is_written_answered_listed_and_its_thread_goes_on(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("write", "nobody", "Hello"), "Nobody named 'nobody' is at work"),
+        (("write", "nobody", "Hello"), "No agent named 'nobody' is running"),
         (("write", "No Name", "Hello"), "recipient"),
-        (("show", "999999"), "There is no letter 999999"),
-        (("reply", "999999", "Hello"), "There is no letter 999999"),
+        (("show", "999999"), "There is no message 999999"),
+        (("reply", "999999", "Hello"), "There is no message 999999"),
     ],
 )
 async def test_what_cannot_be_sent_or_found_is_said(
-    office_server: OfficeServer, scout: AgentProcess, arguments: tuple[str, ...], said: str
+    office_server: Server, scout: AgentProcess, arguments: tuple[str, ...], said: str
 ) -> None:
     result = await run(office_server, "mail", *arguments)
     assert result.returncode == 1

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from services.cli.command import cli
 from shared.contracts import MemoryWritten, Node, generate_id
-from tests.conftest import ROOT, OfficeServer, serve_office
+from tests.support.server import ROOT, Server, serve
 
 START_TIMEOUT = 60.0
 
@@ -23,7 +23,7 @@ START_TIMEOUT = 60.0
 class Desk:
     """An office with nothing but memory at work, and the command."""
 
-    def __init__(self, office: OfficeServer) -> None:
+    def __init__(self, office: Server) -> None:
         self.office = office
 
     def run(self, *arguments: str, text: str | None = None, code: int = 0) -> str:
@@ -60,7 +60,7 @@ class Desk:
 
 
 @contextmanager
-def at_work(office: OfficeServer) -> Iterator[Desk]:
+def at_work(office: Server) -> Iterator[Desk]:
     office.environment["MAILROOM_LINKER_INTERVAL"] = "86400"  # nothing but what the tests do
     daemon = office.start_process([sys.executable, "-m", "services.memory"])
     try:
@@ -76,7 +76,7 @@ def at_work(office: OfficeServer) -> Iterator[Desk]:
 
 
 @pytest.fixture(scope="module")
-def desk(office_server: OfficeServer) -> Iterator[Desk]:
+def desk(office_server: Server) -> Iterator[Desk]:
     """One memory for the tests of this module: each remembers things of its own."""
     with at_work(office_server) as desk:
         yield desk
@@ -190,7 +190,7 @@ def test_a_graph_is_a_tree_and_its_past_stays(desk: Desk) -> None:
     )
     before = desk.read("memory", "stats")["version"]
     desk.run("memory", "unlink", event, "led_to", fact)
-    assert f"No way leads from {decision} to {fact}" in desk.run(
+    assert f"No path leads from {decision} to {fact}" in desk.run(
         "memory", "graph", decision, "--to", fact, "--relation", "led_to", code=1
     )
     assert desk.read("memory", "graph", decision, "--to", fact, "--relation", "led_to", "--at", str(before))
@@ -223,7 +223,7 @@ def test_a_rebuild_asks_first_and_brings_everything_back(desk: Desk) -> None:
     node_id = desk.add("The tide table for the coming year is on the wall")
     assert "Nothing was done" in desk.run("memory", "rebuild", text="n\n", code=1)
     before = desk.read("memory", "stats")
-    assert "Memory was made anew" in desk.run("memory", "rebuild", "--yes")
+    assert "Memory was rebuilt" in desk.run("memory", "rebuild", "--yes")
     after = desk.read("memory", "stats")
     assert (after["nodes"], after["edges"], after["kinds"]) == (
         before["nodes"],
@@ -283,7 +283,7 @@ def test_what_is_exported_can_be_imported_elsewhere(desk: Desk, tmp_path: Path) 
         "edges.parquet",
         "nodes.parquet",
     ]
-    with serve_office(tmp_path / "other") as office, at_work(office) as other:
+    with serve(tmp_path / "other") as office, at_work(office) as other:
         stored = other.read("memory", "import", str(tmp_path / "memory.parquet"))
         assert (stored["nodes"], stored["edges"], stored["problems"]) == (
             exported["nodes"],
@@ -389,7 +389,7 @@ except WriteRefused as refused:
 
 
 async def test_any_client_can_add_and_link_with_plain_json(desk: Desk) -> None:
-    async with desk.office.connect("critic") as critic:
+    async with desk.office.connection("critic") as critic:
         answer = await critic.request(
             "memory.add", b'{"text": "The breakwater was measured from a drone"}', timeout=20
         )

@@ -11,17 +11,16 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.cli.records import last_sequence
-from services.cli.trail import Copy, Gap, Tail
-from services.cli.verification import verify_copies
+from services.cli.queries.audit_log import AuditFollower, Copy, Gap, verify_copies
+from services.cli.queries.records import last_sequence
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.provision import provision
 from shared.bus.records import submission_entries
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
-from tests.conftest import ROOT, OfficeServer
+from tests.support.server import ROOT, Server, mailroom_command
 
-WAITING = "Waiting for an envelope that fits"
+WAITING = "Waiting for matching messages"
 
 
 async def write(bus: Bus, recipient: str, body: str, **fields: str) -> int:
@@ -33,13 +32,13 @@ async def write(bus: Bus, recipient: str, body: str, **fields: str) -> int:
     return int(stored["seq"])
 
 
-async def run(office: OfficeServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+async def run(office: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     return await asyncio.to_thread(office.mailroom, *arguments)
 
 
-async def copied(office: OfficeServer, stream: str, seq: int) -> None:
+async def copied(office: Server, stream: str, seq: int) -> None:
     """Wait until the audit stream has the copy of message ``seq``."""
-    async with asyncio.timeout(20), office.connect() as bus:
+    async with asyncio.timeout(20), office.connection() as bus:
         while True:
             request = {"seq": 1, "next_by_subj": ">", "batch": 5_000}
             copies = [stored.headers async for stored in bus.read(subjects.AUDITED[stream], request)]
@@ -49,7 +48,7 @@ async def copied(office: OfficeServer, stream: str, seq: int) -> None:
 
 
 @asynccontextmanager
-async def tailing(office: OfficeServer, *arguments: str) -> AsyncIterator[Callable[[], Any]]:
+async def tailing(office: Server, *arguments: str) -> AsyncIterator[Callable[[], Any]]:
     """A running ``mailroom tail``: wait for its next line."""
     process = await asyncio.create_subprocess_exec(
         *office.command("tail", *arguments),
@@ -76,9 +75,9 @@ async def tailing(office: OfficeServer, *arguments: str) -> AsyncIterator[Callab
             await process.wait()
 
 
-async def test_the_tail_shows_what_was_and_what_comes_without_a_break(office_server: OfficeServer) -> None:
+async def test_the_tail_shows_what_was_and_what_comes_without_a_break(office_server: Server) -> None:
     token = generate_task_id("letter")
-    async with office_server.connect("scout") as scout:
+    async with office_server.connection("scout") as scout:
         await copied(office_server, subjects.OFFICE, await write(scout, "user", f"{token} 1"))
         async with tailing(office_server, "--since", "1h", "--agent", "scout") as following:
             while token not in (line := await following()):
@@ -89,8 +88,8 @@ async def test_the_tail_shows_what_was_and_what_comes_without_a_break(office_ser
                 assert (await following()).endswith(f"{token} {number}")
 
 
-def test_a_tail_that_shows_nothing_says_that_it_waits(office_server: OfficeServer) -> None:
-    process = office_server.start("tail", "--agent", "nobody-at-all")
+def test_a_tail_that_shows_nothing_says_that_it_waits(office_server: Server) -> None:
+    process = office_server.start_mailroom("tail", "--agent", "nobody-at-all")
     try:
         assert process.stderr is not None
         assert process.stderr.readline() == f"{WAITING}; --since 1h shows earlier ones. Ctrl-C ends it.\n"
@@ -102,10 +101,10 @@ def test_a_tail_that_shows_nothing_says_that_it_waits(office_server: OfficeServe
         process.wait()
 
 
-async def test_the_tail_can_be_narrowed(office_server: OfficeServer) -> None:
+async def test_the_tail_can_be_narrowed(office_server: Server) -> None:
     goal_id, task_id = generate_task_id("goal"), generate_task_id()
     task = Task(task_id=task_id, goal_id=goal_id, text="Do it", assignee="scout", requester="conductor")
-    async with office_server.connect("conductor") as conductor, office_server.connect("scout") as scout:
+    async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         await write(scout, "conductor", "Good morning")
         await write(scout, "conductor", "About the goal", goal_id=goal_id)
         seqs = await conductor.commit(submission_entries(task, "conductor"))
@@ -120,11 +119,11 @@ async def test_the_tail_can_be_narrowed(office_server: OfficeServer) -> None:
     assert {line["sender"] for line in by_agent} == {"scout", "conductor"}
     assert len(by_agent) >= 4
     assert neither == []
-    assert (await run(office_server, "tail", *stored, "--agent", "nobody")).stderr.startswith("Nothing that")
+    assert (await run(office_server, "tail", *stored, "--agent", "nobody")).stderr.startswith("No matching")
     assert by_task[1] | {"stream": "OFFICE", "seq": seqs[1], "subject": "task.scout.conductor"} == by_task[1]
 
 
-async def _lines(office: OfficeServer, *arguments: str) -> list[dict[str, Any]]:
+async def _lines(office: Server, *arguments: str) -> list[dict[str, Any]]:
     done = await run(office, "tail", *arguments)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -148,12 +147,12 @@ class LossyBus:
 
 
 async def test_what_was_missed_live_is_said_and_read_from_the_stream(
-    fresh_office_server: OfficeServer,
+    fresh_office_server: Server,
 ) -> None:
     office = fresh_office_server
     items: list[Copy | Gap] = []
-    async with office.connect() as user, office.connect("scout") as scout:
-        tail = Tail(LossyBus(user)).follow()  # type: ignore[arg-type]
+    async with office.connection() as user, office.connection("scout") as scout:
+        tail = AuditFollower(LossyBus(user)).follow()  # type: ignore[arg-type]
         first = asyncio.ensure_future(anext(tail))
         await asyncio.sleep(0.3)
         for number in range(1, 7):
@@ -179,9 +178,9 @@ class SlowBus(LossyBus):
         await self._meanwhile()
 
 
-async def test_what_is_heard_live_and_in_the_history_is_shown_once(fresh_office_server: OfficeServer) -> None:
+async def test_what_is_heard_live_and_in_the_history_is_shown_once(fresh_office_server: Server) -> None:
     office = fresh_office_server
-    async with office.connect() as user, office.connect("scout") as scout:
+    async with office.connection() as user, office.connection("scout") as scout:
 
         async def meanwhile() -> None:
             for number in (1, 2):
@@ -190,7 +189,7 @@ async def test_what_is_heard_live_and_in_the_history_is_shown_once(fresh_office_
             await asyncio.sleep(0.1)
 
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
-        tail = Tail(SlowBus(user, meanwhile)).follow(hour_ago)  # type: ignore[arg-type]
+        tail = AuditFollower(SlowBus(user, meanwhile)).follow(hour_ago)  # type: ignore[arg-type]
         items = [await asyncio.wait_for(anext(tail), 10) for _ in range(2)]
         await write(scout, "user", "3")
         items.append(await asyncio.wait_for(anext(tail), 10))
@@ -198,13 +197,13 @@ async def test_what_is_heard_live_and_in_the_history_is_shown_once(fresh_office_
     assert [json.loads(item.data)["body"] for item in items if isinstance(item, Copy)] == ["1", "2", "3"]
 
 
-async def test_a_reader_that_goes_away_is_no_error(office_server: OfficeServer) -> None:
-    async with office_server.connect("scout") as scout:
+async def test_a_reader_that_goes_away_is_no_error(office_server: Server) -> None:
+    async with office_server.connection("scout") as scout:
         for number in range(300):
             seq = await write(scout, "user", f"{number} " + "x" * 2_000)
         await copied(office_server, subjects.OFFICE, seq)
     for arguments in (("audit", "export"), ("tail", "--since", "1h"), ("tasks",), ("status",)):
-        command = " ".join(office_server.command(*arguments)) + " | head -c 10"
+        command = " ".join(mailroom_command(*arguments)) + " | head -c 10"
         done = await asyncio.to_thread(
             subprocess.run,
             ["bash", "-c", command],
@@ -220,8 +219,8 @@ async def test_a_reader_that_goes_away_is_no_error(office_server: OfficeServer) 
 # --- export --------------------------------------------------------------------------------------
 
 
-async def test_the_export_holds_every_message_of_both_streams_in_order(office_server: OfficeServer) -> None:
-    async with office_server.connect("scout") as scout, office_server.connect() as user:
+async def test_the_export_holds_every_message_of_both_streams_in_order(office_server: Server) -> None:
+    async with office_server.connection("scout") as scout, office_server.connection() as user:
         letter = await write(scout, "user", "Ünï\u0000code")
         broken = await user.store(subjects.SUBMIT, b"\xff no json", headers={"Nats-Msg-Id": generate_id()})
         write_ = MemoryWrite(sender="scout", nodes=(Node(title="A thing"),))
@@ -247,11 +246,11 @@ async def test_the_export_holds_every_message_of_both_streams_in_order(office_se
 
 
 async def test_a_header_hides_nothing_from_the_readers_of_the_trail(
-    fresh_office_server: OfficeServer,
+    fresh_office_server: Server,
 ) -> None:
     """A status in a stored header is what somebody wrote, and no word of the server."""
     office = fresh_office_server
-    async with office.connect("scout") as scout:
+    async with office.connection("scout") as scout:
         await write(scout, "user", "before")
         trick = {
             "Nats-Msg-Id": generate_id(),
@@ -271,38 +270,39 @@ async def test_a_header_hides_nothing_from_the_readers_of_the_trail(
 # --- verify --------------------------------------------------------------------------------------
 
 
-async def _fill(office: OfficeServer, count: int) -> None:
-    async with office.connect("scout") as scout:
+async def _fill(office: Server, count: int) -> None:
+    async with office.connection("scout") as scout:
         for number in range(count):
             seq = await write(scout, "user", f"letter {number}")
     await copied(office, subjects.OFFICE, seq)
 
 
-async def test_a_whole_trail_is_verified(fresh_office_server: OfficeServer) -> None:
+async def test_a_whole_trail_is_verified(fresh_office_server: Server) -> None:
     await _fill(fresh_office_server, 5)
     done = await run(fresh_office_server, "audit", "verify")
     assert done.returncode == 0, done.stdout
     assert done.stdout == (
-        "AUDIT: whole, 5 messages of OFFICE compared\nAUDIT_MEMORY: whole, 0 messages of MEMORY compared\n"
+        "AUDIT: complete, 5 messages of OFFICE compared\n"
+        "AUDIT_MEMORY: complete, 0 messages of MEMORY compared\n"
     )
 
 
 async def test_what_was_removed_from_the_office_is_still_on_the_trail(
-    fresh_office_server: OfficeServer,
+    fresh_office_server: Server,
 ) -> None:
     office = fresh_office_server
     await _fill(office, 5)
-    async with office.connect("admin") as admin:
+    async with office.connection("admin") as admin:
         await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", b'{"seq": 3}')
     (finding, _) = json.loads((await run(office, "audit", "verify", "--json")).stdout)
     assert (finding["compared"], finding["removed_count"], finding["problems"]) == (5, 1, [])
 
 
-async def test_a_message_that_the_trail_lacks_is_found(fresh_office_server: OfficeServer) -> None:
+async def test_a_message_that_the_trail_lacks_is_found(fresh_office_server: Server) -> None:
     """Only who may delete streams can do that: the trail is made anew from an office without two messages."""
     office = fresh_office_server
     await _fill(office, 6)
-    async with office.connect("admin") as admin:
+    async with office.connection("admin") as admin:
         await admin.request("$JS.API.STREAM.DELETE.AUDIT")
         for seq in (2, 3):
             await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", json.dumps({"seq": seq}).encode())
@@ -310,16 +310,16 @@ async def test_a_message_that_the_trail_lacks_is_found(fresh_office_server: Offi
     await copied(office, subjects.OFFICE, 6)
     done = await run(office, "audit", "verify")
     assert done.returncode == 1
-    assert "AUDIT: not whole, 4 messages of OFFICE compared\n  OFFICE 2 to 3 have no copy\n" in done.stdout
+    assert "AUDIT: incomplete, 4 messages of OFFICE compared\n  OFFICE 2 to 3 have no copy\n" in done.stdout
 
 
-async def test_changed_foreign_and_unprotected_copies_are_found(fresh_office_server: OfficeServer) -> None:
+async def test_changed_foreign_and_unprotected_copies_are_found(fresh_office_server: Server) -> None:
     """A trail that somebody with the server in his hands put in place of the real one."""
     office = fresh_office_server
     await _fill(office, 4)
     renamed = [{"src": "mail.user.scout", "dest": "mail.user.critic"}]
     sources = [{"name": "FAKE"}, {"name": "OFFICE", "opt_start_seq": 3, "subject_transforms": renamed}]
-    async with office.connect("admin") as admin, office.connect() as user:
+    async with office.connection("admin") as admin, office.connection() as user:
         await admin.request("$JS.API.STREAM.DELETE.AUDIT")
         for config in ({"name": "FAKE", "subjects": ["fake"]}, {"name": "AUDIT", "sources": sources}):
             body = json.dumps({**config, "storage": "file", "allow_direct": True}).encode()
@@ -329,13 +329,13 @@ async def test_changed_foreign_and_unprotected_copies_are_found(fresh_office_ser
         async with asyncio.timeout(10):
             while await last_sequence(user, "AUDIT") < 3:
                 await asyncio.sleep(0.05)
-        finding = await verify_copies(user, "OFFICE", "AUDIT", patience=0.2)
+        finding = await verify_copies(user, "OFFICE", "AUDIT", timeout=0.2)
     assert finding.problems == [
         "AUDIT is not protected: deny_delete is off; 'mailroom provision' sets it",
         "AUDIT is not protected: deny_purge is off; 'mailroom provision' sets it",
         "OFFICE 1 to 2 have no copy",
         "AUDIT 1 differs from OFFICE 3",
         "AUDIT 2 differs from OFFICE 4",
-        "AUDIT 3 is no copy of a message of OFFICE",
+        "AUDIT 3 is not a copy of a message of OFFICE",
     ]
     assert (finding.problem_count, finding.compared) == (6, 2)

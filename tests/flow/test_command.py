@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from shared.errors import ActionError
-from shared.sandbox import Limits, capture, remove_tree, run_command
+from shared.sandbox import Limits, execution, remove_tree, run_command
 from shared.sandbox.execution import GRACE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
@@ -242,7 +242,7 @@ async def test_output_of_exactly_the_limit_is_whole(tmp_path):
 
 
 async def test_the_log_is_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr(capture, "LOG_LIMIT", 1000)
+    monkeypatch.setattr(execution, "LOG_LIMIT", 1000)
     log = tmp_path / "run.log"
     result = await shell("head -c 500000 /dev/zero | tr '\\0' x", tmp_path, log_path=log)
     assert len(result.output) == 500_000

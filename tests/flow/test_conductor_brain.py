@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.kpi import read_figures
+from services.cli.queries.metrics_reader import read_metrics
 from services.conductor import goal_runner
 from services.conductor.__main__ import Conductor
 from services.conductor.learning import ENOUGH
@@ -30,8 +30,8 @@ from shared.contracts import (
 from shared.errors import BusUnavailable
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.team import open_team
 from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse
+from tests.support.team import open_team
 
 pytestmark = pytest.mark.timeout(30)
 NAMES = ["conductor", "critic", "engineer", "memory", "worker"]
@@ -319,7 +319,7 @@ async def test_how_tasks_went_is_kept_with_their_results(tmp_path: Path) -> None
         assert (last.completed, last.failed, last.attempts, len(last.seconds)) == (2, 1, 3, 3)
         assert last.counted == ("g0-task-1", "g1-task-1", "g2-task-1")
         # what is reckoned from the log alone is the same
-        (told,) = [seen for seen in (await read_figures(playing.user)).agents if seen.agent == "worker"]
+        (told,) = [seen for seen in (await read_metrics(playing.user)).agents if seen.agent == "worker"]
         for field in ("kind", "completed", "failed", "attempts", "counted", "tokens"):
             assert getattr(told, field) == getattr(last, field)
         # another process knows it

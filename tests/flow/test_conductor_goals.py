@@ -34,7 +34,7 @@ from shared.contracts import (
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -386,6 +386,12 @@ async def test_a_task_that_cannot_be_done_as_asked_says_what_can(stage: Stage) -
 async def test_an_agent_that_is_down_but_on_the_roster_is_waited_for(stage: Stage) -> None:
     await stage.submit("g1", {"assignee": "engineer", "action": "run_tests"})
     await stage.until(lambda goal: goal.tasks and goal.tasks[0].issued)
+    goal = await stage.goal("g1")
+    assert goal is not None
+    assert goal.status is TaskStatus.IN_PROGRESS
+    record = await stage.record("engineer", goal.tasks[0].task_id)
+    assert record.task.status is TaskStatus.PENDING
+    assert record.result is None
 
 
 async def test_without_memory_a_goal_in_words_fails_after_a_while(
@@ -416,7 +422,7 @@ async def test_a_check_up_whose_parts_cannot_be_read_says_so(stage: Stage) -> No
     checkup = PlaybookStep(
         name="tests", assignee="worker", action="do", text="Test", params={"name": "tests"}
     )
-    conductor = stage.team.offices[0].agent
+    conductor = stage.team.processes[0].agent
     conductor.playbooks["checkup"] = Playbook(
         name="checkup", description="d", examples=("e",), tasks=(checkup,), report="checkup"
     )
@@ -469,7 +475,7 @@ async def test_a_conductor_that_comes_back_knows_what_goes_on(stage: Stage) -> N
     stage.worker.gate.clear()
     await stage.submit("g1", {"playbook": "one"})
     await posted(stage, lambda board: board.active)
-    conductor = stage.team.offices[0].agent
+    conductor = stage.team.processes[0].agent
     await stage.team.leave(conductor)
     await stage.team.join(Planned, conductor.context.profile)
     board = await posted(stage, lambda board: board.sender)

@@ -7,7 +7,8 @@ import yaml
 
 from shared.contracts import OfficeState, StateChanged, TaskStatus
 from shared.subjects import goal as goal_subject
-from tests.flow.conftest import Office, eventually_async
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(100)
 
@@ -49,7 +50,7 @@ async def test_the_conductor_is_killed_while_it_plans_and_the_goal_goes_on(tmp_p
             goal = await office.goal("g1")
             return goal is not None and goal.thinking == "plan"
 
-        await eventually_async(planning, 20)
+        await eventually(planning, 20)
         office.kill("conductor")
         office.start("conductor")
         goal = await office.finished("g1", 40)

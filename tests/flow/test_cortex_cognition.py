@@ -26,8 +26,8 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
 from tests.flow.test_cortex_agent import CORTEX, HELPER, ROOT, Helper, archived
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(40)
 

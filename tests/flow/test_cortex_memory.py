@@ -10,8 +10,9 @@ from shared import subjects
 from shared.bus.records import submission_entries
 from shared.contracts import Node, Task, TaskChanged, TaskResult, generate_task_id
 from shared.memory import Memory
-from tests.flow.conftest import Office, eventually_async
 from tests.flow.test_cortex_cognition import PERCEIVES, WELL, finish, says
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -60,7 +61,7 @@ async def work_out(office: Office, text: str) -> TaskResult:
         found[:] = [record.result] if record and record.result else []
         return bool(found)
 
-    await eventually_async(ended, 40)
+    await eventually(ended, 40)
     return found[0]
 
 

@@ -17,9 +17,9 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, TaskResult, TaskStatus
 from shared.errors import ActionError
-from tests.flow.team import Team, open_team
 from tests.flow.test_cortex_agent import CORTEX, HELPER, Helper, archived, drop, gone
 from tests.flow.test_cortex_queue import result_of
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -71,7 +71,7 @@ async def test_a_job_in_words_becomes_a_goal_and_ends_with_its_report_though_cor
         await asyncio.sleep(0.02)
     goal = json.loads(stored.data)
     assert (goal["text"], goal["requester"]) == ("Check up on the house", "cortex")
-    await team.leave(team.offices[-1].agent)
+    await team.leave(team.processes[-1].agent)
     conductor = await team.connect(subjects.CONDUCTOR)
     report = AgentReport(
         sender=subjects.CONDUCTOR,

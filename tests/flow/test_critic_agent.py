@@ -8,8 +8,8 @@ import pytest
 from services.critic.__main__ import Critic
 from shared.contracts import Inspection, TaskStatus, Verdict
 from shared.tasks.profile import load_profile
-from tests.flow.team import Team, open_team
 from tests.flow.test_critic_checks import AWS, BUGGY
+from tests.support.team import Team, open_team
 from tests.unit.test_source_tree import plant
 
 PROFILE = Path(__file__).parents[2] / "services" / "critic" / "profile.yaml"

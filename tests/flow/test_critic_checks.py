@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from services.critic.findings import find, rank
-from services.critic.inspection import describe, inspect_repository, sources
-from services.critic.lint import lint
-from services.critic.secrets import scan_secrets
-from services.critic.security import scan_security
+from services.critic.inspection import format_inspection, inspect_repository, list_sources
+from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts import Finding, Inspection
 from shared.errors import ActionError
 from shared.source.tree import Tree, read_tree
@@ -159,7 +157,7 @@ async def test_a_projects_own_skips_hold(tmp_path: Path) -> None:
 async def test_bandit_reads_more_files_than_fit_one_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.critic.security.BATCH", 2)
+    monkeypatch.setattr("services.critic.scans.BATCH", 2)
     check = await scan_security(
         tree(tmp_path, {f"{name}.py": "eval(input())\n" for name in "abc"} | {"-x.py": "eval(input())\n"}),
         timeout=60,
@@ -274,10 +272,12 @@ async def test_a_whole_inspection(tmp_path: Path) -> None:
         ("ARCHITECTURE.md:3", ["app/db.py:1"])
     ]
     assert Inspection.from_json(found.to_json()) == found
-    text = describe(found)
+    text = format_inspection(found)
     assert GITHUB not in text
     assert "a linter for JavaScript: not run, Mailroom has none; 1 file not linted" in text
-    assert {"app/web.py:7", "app/db.py:1", "ARCHITECTURE.md:3"} <= set(sources(found))
+    assert {"app/web.py:7", "app/db.py:1", "ARCHITECTURE.md:3"} <= set(
+        list_sources(found.findings, found.drift)
+    )
 
 
 async def test_other_languages_and_empty_folders_say_what_did_not_apply(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from services.critic import copying
+from services.critic import rerun
 from services.critic.__main__ import Critic
-from services.critic.copying import STALE, clean_trials
+from services.critic.rerun import STALE, clean_review_folders
 from shared import subjects
 from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskResult, Verdict, generate_task_id
@@ -23,8 +23,8 @@ from shared.sandbox import remove_tree
 from shared.settings import Settings
 from shared.source.tree import Tree, read_tree
 from shared.tasks.profile import load_profile
-from tests.flow.team import Team, open_team
 from tests.flow.test_critic_agent import PROFILE
+from tests.support.team import Team, open_team
 from tests.unit.test_critic_review import done, run_of
 from tests.unit.test_source_tree import plant
 
@@ -244,7 +244,7 @@ def test_a_folder_swapped_for_a_link_meanwhile_is_not_copied(
     plant(tmp_path / "outside", {"b/a.py": "secret", "b/b/a.py": "secret"})
     for where in ("shop", "state/workspaces/g1/a/b"):
         repo = plant(tmp_path / where, {"b/a.py": "mine"})
-        copying.copy_tree(repo, tmp_path / "copies" / where / "1", office)
+        rerun.copy_tree(repo, tmp_path / "copies" / where / "1", office)
         assert (tmp_path / "copies" / where / "1" / "b" / "a.py").read_text() == "mine"
 
         def swap(folder: Path) -> Tree:
@@ -254,9 +254,9 @@ def test_a_folder_swapped_for_a_link_meanwhile_is_not_copied(
             swapped.symlink_to(tmp_path / "outside")
             return tree
 
-        monkeypatch.setattr(copying, "read_tree", swap)
+        monkeypatch.setattr(rerun, "read_tree", swap)
         with pytest.raises(ActionError, match="link"):
-            copying.copy_tree(repo, tmp_path / "copies" / where / "2", office)
+            rerun.copy_tree(repo, tmp_path / "copies" / where / "2", office)
         assert not list((tmp_path / "copies" / where / "2").rglob("*.py"))
         monkeypatch.undo()
         remove_tree(tmp_path / "moved")
@@ -266,21 +266,21 @@ def test_the_office_in_a_repository_is_not_copied_with_it(tmp_path: Path) -> Non
     office = Settings(state_dir=tmp_path / "shop" / "state", key_dir=tmp_path / "shop" / "own")
     files = ("a.py", "state/nats.conf", "state/workspaces/g1/a.py", "state/outputs/g1/b/a.py", "own/scout.nk")
     repo = plant(tmp_path / "shop", dict.fromkeys(files, "x"))
-    copying.copy_tree(repo, tmp_path / "copy", office)
+    rerun.copy_tree(repo, tmp_path / "copy", office)
     assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == [tmp_path / "copy" / "a.py"]
     for number, folder in enumerate(("workspaces/g1", "outputs/g1/b")):
-        copying.copy_tree(office.state_dir / folder, tmp_path / str(number), office)
+        rerun.copy_tree(office.state_dir / folder, tmp_path / str(number), office)
         assert (tmp_path / str(number) / "a.py").exists()
     for folder in (office.state_dir, office.keys, office.workspaces):
         with pytest.raises(ActionError, match="the office's own"):
-            copying.copy_tree(folder, tmp_path / "none", office)
+            rerun.copy_tree(folder, tmp_path / "none", office)
 
 
 def test_what_a_crash_left_is_removed_a_day_later(tmp_path: Path) -> None:
     for name, age in (("review-old", STALE + 60), ("review-new", 60), ("goal-old", STALE + 60)):
         (tmp_path / name / "copy").mkdir(parents=True)
         os.utime(tmp_path / name, (time.time() - age,) * 2)
-    assert clean_trials(tmp_path) == 1
+    assert clean_review_folders(tmp_path) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["goal-old", "review-new"]
 
 

@@ -27,7 +27,7 @@ from shared.errors import ActionError, Conflict, Refused, Reject, Retry
 from shared.llm.protocol import Usage
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -190,11 +190,13 @@ async def test_a_result_that_cannot_be_sent_fails_the_task_and_says_why(
     assert clerk.calls == 1
 
 
-async def test_a_task_taken_back_is_stopped(
-    team: Team, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def claims_watched_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To be asked for before the team, whose agents read it when they start to watch."""
     monkeypatch.setattr(workbench, "WATCH_CLAIMS", 0.05)
-    team.offices[0].agent.context.spawn(team.offices[0]._executor.watch_claims())
+
+
+async def test_a_task_taken_back_is_stopped(claims_watched_often: None, team: Team, clerk: Clerk) -> None:
     stopped = asyncio.Event()
 
     async def way() -> None:

@@ -12,7 +12,7 @@ from services.engineer.__main__ import Engineer
 from shared.agent.base import Agent
 from shared.contracts import CommandVerdict, TestRun
 from shared.errors import ActionError
-from shared.sandbox.policy import Ruling
+from shared.policy import Ruling
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
@@ -39,12 +39,17 @@ async def allow(command: str, workspace: str = "") -> Ruling:
     return Ruling(command=command, verdict=CommandVerdict.ALLOW, rule="test", why="test")
 
 
+async def allow_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
+    return await allow(path, workspace)
+
+
 @pytest.fixture
 def engineer(tmp_path: Path) -> Engineer:
     settings = Settings(state_dir=tmp_path / "state", command_timeout=60)
     made = Engineer(PROFILE, settings, SimpleNamespace())  # type: ignore[arg-type]
     assert isinstance(made, Engineer)
     made.context.judge_command = allow  # type: ignore[method-assign]
+    made.context.judge_read = allow_read  # type: ignore[method-assign]
     return made
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer.git import borrow
-from services.engineer.history import read_history
-from services.engineer.listing import list_files
+from services.engineer.git import read_history, read_only_git
+from services.engineer.project_files import list_files
 from shared.errors import ActionError
 from shared.skills.repository import find_repository
 
@@ -290,7 +289,7 @@ async def test_a_borrowed_repository_has_no_settings_that_name_a_program(repo, t
     plant(repo, tmp_path / "canary")
     repository = find_repository(repo)
     assert repository is not None
-    async with borrow(repository) as lent:
+    async with read_only_git(repository) as lent:
         settings = await lent.read("config", "--list", cwd=repo)
         folder = lent.folder
         with pytest.raises(ActionError, match="git log failed"):

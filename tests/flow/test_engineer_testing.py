@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from services.engineer import testing
-from services.engineer.summary import cite_tests, tell_tests
+from services.engineer.report import cite_tests, format_tests
 from services.engineer.testing import NOTHING_FOUND, plan_tests, run_tests
-from services.engineer.workspace import working_copy
+from services.engineer.working_copy import working_copy
 from shared.contracts import TestRun
 
 
@@ -29,12 +29,10 @@ def run(tmp_path):
     async def run(files: dict[str, str], seconds: float = 60.0) -> TestRun:
         repo = lay_out(tmp_path / "project", files)
         before = {path: path.stat().st_mtime_ns for path in (repo, *repo.rglob("*"))}
-        async with working_copy(repo, tmp_path / "place") as workspace:
-            plan = await plan_tests(repo, workspace)
+        async with working_copy(repo, tmp_path / "place") as copy:
+            plan = await plan_tests(repo, copy)
             done = isinstance(plan, TestRun)
-            result = (
-                plan if done else await run_tests(plan, workspace, tmp_path / "out" / "tests.log", seconds)
-            )
+            result = plan if done else await run_tests(plan, copy, tmp_path / "out" / "tests.log", seconds)
         assert {path: path.stat().st_mtime_ns for path in (repo, *repo.rglob("*"))} == before
         assert TestRun.from_json(result.to_json()) == result
         return result
@@ -102,7 +100,7 @@ async def test_pytest_exactly_counted(run, tmp_path, monkeypatch):
     assert log == tmp_path / "out" / "tests.log"
     assert "1 failed, 2 passed, 1 skipped, 1 error in" in log.read_text()
     assert not (tmp_path / "project" / "rubbish").exists()
-    told = tell_tests(result, ("escape (a link that leads outside the folder)",))
+    told = format_tests(result, ("escape (a link that leads outside the folder)",))
     assert told.startswith("Tests: 2 passed, 1 failed, 1 error, 1 skipped in ")
     assert "tests/test_add.py:14" in told
     assert "escape" in told

@@ -12,7 +12,8 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import CancelGoal, DeadLetter, Task, TaskChanged, TaskStatus
-from tests.flow.conftest import Office, eventually_async
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 SLOW_AGENT = '''"""An agent for tests: appends a line to a file, slowly."""
 import asyncio
@@ -90,11 +91,11 @@ async def ended(office: Office) -> bool:
 
 async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office, tmp_path: Path) -> None:
     await office.user.commit(submission_entries(task("append", tmp_path / "f", 1.0), "user"))
-    await eventually_async(lambda: in_progress(office))
+    await eventually(lambda: in_progress(office))
     office.signal("slow", signal.SIGSTOP)
     office.start("slow", "-2")
     await office.ready("slow", "-2")
-    await eventually_async(lambda: ended(office), 15)
+    await eventually(lambda: ended(office), 15)
     assert (await record(office)).attempt == 2
     office.signal("slow", signal.SIGCONT)
     await asyncio.sleep(3)
@@ -106,10 +107,10 @@ async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office,
 
 async def test_a_killed_agent_s_task_is_done_by_the_next(office: Office, tmp_path: Path) -> None:
     await office.user.commit(submission_entries(task("append", tmp_path / "f", 1.0), "user"))
-    await eventually_async(lambda: in_progress(office))
+    await eventually(lambda: in_progress(office))
     office.kill("slow")
     office.start("slow")
-    await eventually_async(lambda: ended(office), 20)
+    await eventually(lambda: ended(office), 20)
     assert (await record(office)).task.status is TaskStatus.COMPLETED
     assert len(await office.stored("mail.user.slow")) == 1
 
@@ -117,10 +118,10 @@ async def test_a_killed_agent_s_task_is_done_by_the_next(office: Office, tmp_pat
 async def test_an_interrupted_effect_is_reported_and_not_repeated(office: Office, tmp_path: Path) -> None:
     bill = tmp_path / "bill"
     await office.user.commit(submission_entries(task("pay", bill, 30.0), "user"))
-    await eventually_async(lambda: asyncio.to_thread(bill.exists))
+    await eventually(lambda: asyncio.to_thread(bill.exists))
     office.kill("slow")
     office.start("slow")
-    await eventually_async(lambda: ended(office), 20)
+    await eventually(lambda: ended(office), 20)
     final = await record(office)
     assert final.task.status is TaskStatus.FAILED
     assert final.result is not None
@@ -135,10 +136,10 @@ async def test_a_task_that_kills_its_agent_every_time_is_buried_and_fails(
 ) -> None:
     await office.user.commit(submission_entries(task("append", tmp_path / "f", 60.0), "user"))
     for attempt in range(1, 4):
-        await eventually_async(lambda n=attempt: at_attempt(office, n), 20)
+        await eventually(lambda n=attempt: at_attempt(office, n), 20)
         office.kill("slow")
         office.start("slow")
-    await eventually_async(lambda: ended(office), 20)
+    await eventually(lambda: ended(office), 20)
     final = await record(office)
     assert final.task.status is TaskStatus.FAILED
     assert final.result is not None
@@ -155,7 +156,7 @@ async def test_a_deadline_ends_a_task_as_timeout(office: Office, tmp_path: Path)
 
     soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
     await office.user.commit(submission_entries(task("append", tmp_path / "f", 60.0, deadline=soon), "user"))
-    await eventually_async(lambda: ended(office), 10)
+    await eventually(lambda: ended(office), 10)
     assert (await record(office)).task.status is TaskStatus.TIMEOUT
 
 
@@ -205,7 +206,7 @@ async def test_mail_that_cannot_be_read_is_buried(office: Office) -> None:
     async def buried() -> bool:
         return len(await office.stored("dead.slow")) == 3
 
-    await eventually_async(buried)
+    await eventually(buried)
     reasons = [DeadLetter.from_json(data).reason for _, _, data in await office.stored("dead.slow")]
     assert "it says it is from 'conductor', but 'user' sent it" in reasons[0]
     assert "not valid JSON" in reasons[1]
@@ -220,7 +221,7 @@ async def test_a_goal_can_be_cancelled_while_it_runs(office: Office, tmp_path: P
         stored = await office.user.last(subjects.OFFICE, subject)
         return bool(stored and TaskChanged.from_json(stored.data).task.status is TaskStatus.IN_PROGRESS)
 
-    await eventually_async(running)
+    await eventually(running)
     letter = CancelGoal(sender="user", recipient="conductor", goal_id="g1", reason="changed my mind")
     await office.user.commit([seal(subjects.mail("conductor", "user"), letter)])
     goal = await office.finished("g1")
@@ -248,7 +249,7 @@ async def test_a_goal_s_deadline_survives_the_conductor(office: Office, tmp_path
     async def begun() -> bool:
         return (await office.goal("g1")) is not None
 
-    await eventually_async(begun)
+    await eventually(begun)
     office.kill("conductor")
     office.start("conductor")
     goal = await office.finished("g1", 20)
@@ -257,18 +258,11 @@ async def test_a_goal_s_deadline_survives_the_conductor(office: Office, tmp_path
 
 
 async def test_the_server_killed_in_the_middle_loses_no_goal(office: Office, tmp_path: Path) -> None:
-    from services.cli.server import NatsServer
-    from shared import settings
-
     for number in range(30):
         await office.submit({"text": "do it", "goal_id": f"g{number}", "context": context(tmp_path, 0.2)})
     for _ in range(2):
         await asyncio.sleep(0.4)
-        office.server.process.kill()
-        office.server.process.wait()
-        port = office.server.url.rpartition(":")[2]
-        again = settings.load({**office.environment, "MAILROOM_NATS_PORT": port})
-        office.server = await NatsServer.start(again, log=office.config.logs / "nats.log")
+        await office.server.restart()
     for number in range(30):
         assert (await office.finished(f"g{number}", 60)).status is TaskStatus.COMPLETED
     assert await office.stored("dead.*") == []

@@ -28,7 +28,9 @@ from shared.contracts import (
     generate_id,
 )
 from shared.memory import Memory
-from tests.flow.conftest import ROOT, Office, eventually_async
+from tests.support.office import Office
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -349,7 +351,7 @@ async def test_the_front_desk_tells_what_was_found_and_where_it_stands(
                 answers.append(response)
         return bool(answers)
 
-    await eventually_async(answered)
+    await eventually(answered)
     (answer,) = answers
     assert answer.citations
     cited = await Memory(office.user).get(*answer.citations)

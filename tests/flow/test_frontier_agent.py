@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from services.frontier.__main__ import Frontier
-from services.frontier.ledger import Ledger
+from services.frontier.reported_items import ReportedItems
 from services.memory.__main__ import MemoryService
 from services.memory.model import fetch
 from shared.bus.records import submission_entries
@@ -30,10 +30,9 @@ from shared.errors import Conflict
 from shared.memory import Memory
 from shared.settings import load
 from shared.tasks.profile import Profile, load_profile
-from tests.flow.discovery_site import ENTRY, FEED, NO_PAPERS, PAPERS, RSS, Site, site
-from tests.flow.team import Team, open_team
-
-__all__ = ["site"]
+from tests.flow.discovery_pages import ENTRY, FEED, NO_PAPERS, PAPERS, RSS
+from tests.support.http import Site
+from tests.support.team import Team, open_team
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {
@@ -140,14 +139,14 @@ async def test_the_daily_discovery_covers_the_interests(team: Team, site: Site) 
     require_resolving(text)
     assert len(result.metadata["problems"]) == 1
     assert any("Memory was not asked for interests" in note for note in result.metadata["notes"])
-    asked = [parse_qs(urlsplit(path).query) for _, path in site.asked if path.startswith("/api")]
+    asked = [parse_qs(urlsplit(each.path).query) for each in site.asked if each.path.startswith("/api")]
     assert all(query["sortBy"] == ["submittedDate"] for query in asked)
 
 
 async def test_nothing_is_reported_twice_also_after_a_restart(team: Team, tmp_path: Path, site: Site) -> None:
     first = await team.perform("frontier", "daily_discovery")
     assert len(first.metadata["discovery"]["papers"]) == 2
-    await team.leave(team.offices[0].agent)
+    await team.leave(team.processes[0].agent)
     await team.join(Frontier, profile())
     # a new version of what was reported is no news; a new paper is
     site.page("/api/query", papers(p1706_03762v8="Attention Is All You Need", p2601_00001v1="A New One"))
@@ -172,18 +171,18 @@ async def test_of_two_tasks_that_found_the_same_one_has_to_look_again(tmp_path: 
     item = {"title": "News", "link": "https://news.example/1"}
     async with open_team(tmp_path, ["frontier"]) as team:
         bus = await team.connect("frontier")
-        ledger = Ledger(bus, "frontier")
-        assert await ledger.fresh([item], one) == await ledger.fresh([item], two) == [item]
-        late = await ledger.marks([item], two)
-        await bus.commit(await ledger.marks([item], one))
+        ledger = ReportedItems(bus, "frontier")
+        assert await ledger.unreported([item], one) == await ledger.unreported([item], two) == [item]
+        late = await ledger.entries([item], two)
+        await bus.commit(await ledger.entries([item], one))
         with pytest.raises(Conflict):
             await bus.commit(late)
         with pytest.raises(Conflict, match="by another task"):
-            await ledger.marks([item], two)
-        assert await ledger.marks([item], two, exclusive=False) == []
-        assert await ledger.fresh([item], two) == []
-        assert await ledger.fresh([item], one) == [item]
-        assert await ledger.marks([item], one) == []
+            await ledger.entries([item], two)
+        assert await ledger.entries([item], two, exclusive=False) == []
+        assert await ledger.unreported([item], two) == []
+        assert await ledger.unreported([item], one) == [item]
+        assert await ledger.entries([item], one) == []
 
 
 async def test_a_failed_discovery_marks_nothing(team: Team, site: Site) -> None:

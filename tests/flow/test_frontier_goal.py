@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from shared import subjects
 from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
-from tests.flow.conftest import Office, eventually
-from tests.flow.discovery_site import PAPERS, RSS, Site, site
-
-__all__ = ["site"]
+from tests.flow.discovery_pages import PAPERS, RSS
+from tests.support.http import Request, Site
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 
 def sources(site: Site) -> dict[str, str]:
@@ -69,10 +68,10 @@ async def test_killed_in_the_middle_it_reports_everything_once(
     stuck, going_on = threading.Event(), threading.Event()
     quick = site.pages["/api/query"]
 
-    def slow(request: BaseHTTPRequestHandler) -> None:
+    def slow(request: Request) -> None:
         stuck.set()
         going_on.wait(10)
-        quick(request)
+        request.respond(*quick)
 
     if moment == "looking up":
         site.pages["/api/query"] = slow

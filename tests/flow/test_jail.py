@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ActionError
-from shared.jailer.program import seal
+from shared.jailer.supervisor import seal_program
 from shared.sandbox import check_jail, command, run_command
 from shared.sandbox.jail import find_bubblewrap
-from shared.sandbox.view import is_closed
+from shared.sandbox.visible_files import is_closed
 from tests.flow.jailing import python, run_office, shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
@@ -152,7 +152,7 @@ async def test_a_folder_that_becomes_a_link_at_the_last_moment_is_not_followed(
 ):
     (tmp_path / "outside").mkdir()
     (workspace / "sub").mkdir()
-    show = command.shown_folders
+    show = command.visible_mounts
 
     def show_and_swap(*arguments):
         shown = show(*arguments)
@@ -160,7 +160,7 @@ async def test_a_folder_that_becomes_a_link_at_the_last_moment_is_not_followed(
         (workspace / "sub").symlink_to(tmp_path / "outside")
         return shown
 
-    monkeypatch.setattr(command, "shown_folders", show_and_swap)
+    monkeypatch.setattr(command, "visible_mounts", show_and_swap)
     with pytest.raises(ActionError, match="sub cannot be shown"):
         await shell("touch sub/made", workspace, writable=[workspace / "sub"])
     assert not list((tmp_path / "outside").iterdir())
@@ -192,7 +192,7 @@ print("tried")
 def test_a_program_that_this_user_could_change_is_run_from_a_sealed_copy(tmp_path):
     copy = tmp_path / "true"
     shutil.copy("/usr/bin/true", copy)
-    program, environment = seal(str(copy))
+    program, environment = seal_program(str(copy))
     try:
         assert program.startswith("/proc/self/fd/")
         assert set(environment) == {"LD_LIBRARY_PATH"}
@@ -203,7 +203,7 @@ def test_a_program_that_this_user_could_change_is_run_from_a_sealed_copy(tmp_pat
         os.close(int(program.rpartition("/")[2]))
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
-    assert seal(str(script)) == (str(script), {})
+    assert seal_program(str(script)) == (str(script), {})
 
 
 async def test_no_file_becomes_another_users_program(workspace):

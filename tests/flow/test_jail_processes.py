@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from shared.errors import ActionError
-from shared.jailer import kernel
+from shared.jailer import syscalls
 from shared.sandbox import CommandResult, Limits, execution
 from tests.flow.jailing import python, shell, start_office, start_sleep
 
@@ -70,16 +70,16 @@ async def test_daemons_of_every_kind_are_gone_when_the_command_has_ended(workspa
 
 
 async def test_it_leaves_no_dead_process_to_the_first_one_which_may_be_the_office(workspace):
-    subreaper = kernel.PR_SET_CHILD_SUBREAPER
+    subreaper = syscalls.PR_SET_CHILD_SUBREAPER
     await shell("true", workspace)
-    kernel.prctl(subreaper, 1)  # as the first process of a container is
+    syscalls.prctl(subreaper, 1)  # as the first process of a container is
     try:
         for _ in range(3):
             await shell("(setsid sleep 4321 &); true", workspace)
         await asyncio.sleep(0.1)
         children = psutil.Process().children()
     finally:
-        kernel.prctl(subreaper, 0)
+        syscalls.prctl(subreaper, 0)
     assert not [child for child in children if child.status() == psutil.STATUS_ZOMBIE]
 
 
@@ -209,7 +209,7 @@ def starters():
     return [child for child in psutil.Process().children() if "shared.jailer" in " ".join(child.cmdline())]
 
 
-async def minder_in_waiting():
+async def supervisor_in_waiting():
     """The process that will mind the next command; those of earlier commands have ended."""
     seen = []
     while True:
@@ -234,7 +234,7 @@ async def test_a_starter_of_commands_that_does_not_answer_is_given_up(workspace,
 async def test_only_the_starter_that_does_not_answer_is_given_up(workspace, monkeypatch):
     monkeypatch.setattr(execution, "PATIENCE", 0.2)
     await shell("true", workspace)
-    waiting = await minder_in_waiting()
+    waiting = await supervisor_in_waiting()
     waiting.suspend()
     try:
         late = asyncio.ensure_future(shell("true", workspace, seconds=1))

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shared.jailer import stage
-from shared.sandbox.check import PROBE
+from shared.jailer import mounts
+from shared.sandbox.self_test import PROBE
 from tests.flow.jailing import python, run_office, shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
@@ -216,9 +216,9 @@ def test_a_root_that_may_make_no_user_namespace_says_so(monkeypatch):
     def refuse(flags: int) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(stage.kernel, "unshare", refuse)
+    monkeypatch.setattr(mounts.syscalls, "unshare", refuse)
     with pytest.raises(OSError, match="no user namespace can be made"):
-        stage._map_owner.__wrapped__(1, 1)
+        mounts._map_owner.__wrapped__(1, 1)
 
 
 async def test_output_without_end_neither_fills_memory_nor_outlives_its_time(workspace):
@@ -258,9 +258,9 @@ def test_landlock_is_a_second_wall_around_signals_and_abstract_sockets():
         listening.listen()
         code = f"""
 import os, socket
-from shared.jailer import kernel
-kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-print(kernel.restrict_by_landlock())
+from shared.jailer import syscalls
+syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+print(syscalls.restrict_by_landlock())
 try: os.kill(os.getppid(), 0); print("signalled")
 except PermissionError: print("refused")
 with socket.socket(socket.AF_UNIX) as s:

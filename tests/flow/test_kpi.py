@@ -10,7 +10,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import CommandJudged, CommandVerdict, Task, TaskChanged, TaskResult, TaskStatus
-from tests.conftest import OfficeServer
+from tests.support.server import Server
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -36,12 +36,12 @@ async def do(bus: Bus, number: int) -> None:
     await bus.commit([seal(subject, TaskChanged(task=ended, attempt=1, result=result), expect=seq)])
 
 
-async def test_the_figures_come_from_the_log(office_server: OfficeServer) -> None:
+async def test_the_figures_come_from_the_log(office_server: Server) -> None:
     empty = office_server.mailroom("kpi")
     assert empty.returncode == 0, empty.stderr
     assert "velocity  no data: no task was completed" in empty.stdout
-    assert "safety    no data: the policy has not had to stop a command" in empty.stdout
-    async with office_server.connect("engineer") as bus:
+    assert "safety    no data: the policy has not stopped a command" in empty.stdout
+    async with office_server.connection("engineer") as bus:
         for number in range(450):
             await do(bus, number)
         denied = CommandJudged(
@@ -59,7 +59,7 @@ async def test_the_figures_come_from_the_log(office_server: OfficeServer) -> Non
         assert figures["agents"][0]["kind"] == "run_tests"
     shown = office_server.mailroom("kpi", "--agents").stdout
     assert "100% caught: 1 denied" in shown
-    assert "50% of 900 things that memory brought were relevant (above 0.75)" in shown
+    assert "50% of 900 retrieved memories were relevant (score above 0.75)" in shown
     assert "run_tests" in shown
     later = json.loads(office_server.mailroom("kpi", "--json", "--since", "1ms").stdout)
     assert later["velocity"] is None

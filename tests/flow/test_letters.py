@@ -11,8 +11,8 @@ import yaml
 from shared import subjects
 from shared.contracts import Email, TaskStatus
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
 from tests.flow.test_thinking import Worker, answer_to, ask, calls, result, says, team_of, write
+from tests.support.team import Team, open_team
 
 
 def asks(recipient: str, body: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ async def test_a_letter_that_comes_again_is_answered_once_and_not_buried(tmp_pat
     async with team_of(tmp_path, [{"replies": [says("Heard.")]}]) as team:
         letter = await write(team, "Hear")
         assert (await answer_to(team, letter)).body == "Heard."
-        threads = team.offices[0].agent.context.threads
+        threads = team.processes[0].agent.context.threads
         assert await threads.open_email(letter) == []
         assert await letters_of(team, "dead.>") == []
 
@@ -138,7 +138,7 @@ async def test_an_answer_may_reach_another_process_of_the_agent(tmp_path: Path):
             assert {(await result(team, task)).output for task in tasks} == {"heard"}
         assert len(await letters_of(team, "mail.clerk.worker")) == 8
         assert len(await letters_of(team, "mail.worker.clerk")) == 8
-        handled = [sum(consumer.handled for consumer in office._consumers) for office in team.offices]
+        handled = [sum(consumer.handled for consumer in process._consumers) for process in team.processes]
         assert min(handled) > 0
 
 

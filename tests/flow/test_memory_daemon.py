@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
 from services.memory.retrieval.ranking import MEANING
-from services.memory.writes.change import Entry
-from services.memory.writes.writing import Written
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.writer import BatchResult
 from shared.contracts import Edge, EdgesQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node, Source
 from shared.settings import Settings, load
 
@@ -29,27 +29,28 @@ def settings(tmp_path: Path, models: Path) -> Settings:
 
 
 @pytest.fixture
-async def memory(settings: Settings) -> AsyncIterator[MemoryDaemon]:
-    daemon = await MemoryDaemon.open(settings)
+async def memory(settings: Settings) -> AsyncIterator[MemoryEngine]:
+    daemon = await MemoryEngine.open(settings)
     yield daemon
     await daemon.close()
 
 
-async def store(memory: MemoryDaemon, *writes: MemoryWrite) -> Written:
+async def store(memory: MemoryEngine, *writes: MemoryWrite) -> BatchResult:
     """Store writes as the log would bring them: each with the next version."""
     start = memory.version + 1
     entries = [
-        Entry(version=start + place, stored_at=time.time(), write=write) for place, write in enumerate(writes)
+        LoggedWrite(version=start + place, stored_at=time.time(), write=write)
+        for place, write in enumerate(writes)
     ]
     return await memory.write(entries)
 
 
-async def store_one(memory: MemoryDaemon, **fields: object) -> MemoryWritten:
+async def store_one(memory: MemoryEngine, **fields: object) -> MemoryWritten:
     written = await store(memory, MemoryWrite(insist=True, **fields))  # type: ignore[arg-type]
     return written.answers[0]
 
 
-async def find(memory: MemoryDaemon, text: str, **filters: object) -> list[str]:
+async def find(memory: MemoryEngine, text: str, **filters: object) -> list[str]:
     return [hit.node.title for hit in await memory.search(MemoryQuery(text=text, **filters))]  # type: ignore[arg-type]
 
 
@@ -65,7 +66,7 @@ async def test_what_was_written_comes_back_also_after_reopening(settings: Settin
         importance=0.1 + 0.2,
         valid_from="2026-01-01T00:00:00+00:00",
     )
-    memory = await MemoryDaemon.open(settings)
+    memory = await MemoryEngine.open(settings)
     other = Node(id="n2", title="Sync before answering")
     write = MemoryWrite(
         id="w1",
@@ -87,7 +88,7 @@ async def test_what_was_written_comes_back_also_after_reopening(settings: Settin
     before = await memory.search(MemoryQuery(text="write-ahead log"))
     await memory.close()
 
-    memory = await MemoryDaemon.open(settings)
+    memory = await MemoryEngine.open(settings)
     assert await memory.get(["n1"]) == [expected]
     assert await memory.search(MemoryQuery(text="write-ahead log")) == before
     stats = memory.stats()
@@ -96,7 +97,7 @@ async def test_what_was_written_comes_back_also_after_reopening(settings: Settin
     await memory.close()
 
 
-async def test_a_write_sent_again_changes_nothing(memory: MemoryDaemon) -> None:
+async def test_a_write_sent_again_changes_nothing(memory: MemoryEngine) -> None:
     first = MemoryWrite(id="w1", insist=True, nodes=(Node(id="n1", title="The port is 4222"),))
     second = MemoryWrite(id="w2", insist=True, nodes=(Node(id="n1", title="The port is 4333"),))
     await store(memory, first)
@@ -109,7 +110,7 @@ async def test_a_write_sent_again_changes_nothing(memory: MemoryDaemon) -> None:
     assert memory.stats()["version"] == 2
 
 
-async def test_a_batch_is_one_commit_and_its_duplicate_counts_once(memory: MemoryDaemon) -> None:
+async def test_a_batch_is_one_commit_and_its_duplicate_counts_once(memory: MemoryEngine) -> None:
     writes = [MemoryWrite(insist=True, nodes=(Node(title=f"Thought number {index}"),)) for index in range(20)]
     written = await store(memory, *writes, writes[0])
     assert [answer.version for answer in written.answers] == [*range(1, 21), 1]
@@ -120,7 +121,7 @@ async def test_a_batch_is_one_commit_and_its_duplicate_counts_once(memory: Memor
 
 
 async def test_an_update_replaces_text_vector_and_edge_weight(
-    memory: MemoryDaemon, settings: Settings
+    memory: MemoryEngine, settings: Settings
 ) -> None:
     await store_one(memory, nodes=(Node(id="a", title="The cat sleeps"), Node(id="b", title="Invoices")))
     await store_one(memory, edges=(Edge(from_id="a", to_id="b", weight=0.2),))
@@ -132,13 +133,13 @@ async def test_an_update_replaces_text_vector_and_edge_weight(
     assert memory.stats()["nodes"] == 2
     edges = (await memory.list_edges(EdgesQuery())).edges
     await memory.close()
-    memory = await MemoryDaemon.open(settings)
+    memory = await MemoryEngine.open(settings)
     assert (await memory.list_edges(EdgesQuery())).edges == edges
     (edge,) = (await memory.list_edges(EdgesQuery())).edges
     assert (edge.weight, edge.created_version, edge.version) == (1.0, 2, 3)
 
 
-async def test_retiring_hides_a_node_and_marks_it(memory: MemoryDaemon) -> None:
+async def test_retiring_hides_a_node_and_marks_it(memory: MemoryEngine) -> None:
     await store_one(memory, nodes=(Node(id="a", title="The door code is 1234"),))
     answer = await store_one(memory, retire=("a",))
     assert (answer.ids, answer.version) == (("a",), 2)
@@ -166,7 +167,7 @@ NOTES = (
 )
 
 
-async def test_search_finds_by_meaning_and_by_exact_word(memory: MemoryDaemon) -> None:
+async def test_search_finds_by_meaning_and_by_exact_word(memory: MemoryEngine) -> None:
     await store_one(memory, nodes=NOTES)
     hits = await memory.search(MemoryQuery(text="who pays for dinner"))
     assert hits[0].node.title == "Lunch"
@@ -179,7 +180,7 @@ async def test_search_finds_by_meaning_and_by_exact_word(memory: MemoryDaemon) -
     assert hits[0].score > 2 * hits[1].score
 
 
-async def test_search_keeps_to_its_filters(memory: MemoryDaemon) -> None:
+async def test_search_keeps_to_its_filters(memory: MemoryEngine) -> None:
     await store_one(memory, nodes=NOTES)
     assert await find(memory, "when do we ship", kinds=("decision", "goal")) == ["Release train"]
     assert set(await find(memory, "when do we ship", tags=("release",))) == {"Release train", "Old rule"}
@@ -189,7 +190,7 @@ async def test_search_keeps_to_its_filters(memory: MemoryDaemon) -> None:
     assert len(await find(memory, "when do we ship", limit=2)) == 2
 
 
-async def test_embed_gives_the_vectors_that_nodes_may_bring(memory: MemoryDaemon) -> None:
+async def test_embed_gives_the_vectors_that_nodes_may_bring(memory: MemoryEngine) -> None:
     (vector,) = await memory.embed(["Who pays for lunch?"])
     answer = await store_one(memory, nodes=(Node(title="Zzz", embedding=tuple(vector)),))
     assert answer.error == ""
@@ -199,7 +200,7 @@ async def test_embed_gives_the_vectors_that_nodes_may_bring(memory: MemoryDaemon
     assert hits[0].node.embedding == ()
 
 
-async def test_a_bad_write_is_refused_and_the_others_go_on(memory: MemoryDaemon) -> None:
+async def test_a_bad_write_is_refused_and_the_others_go_on(memory: MemoryEngine) -> None:
     bad = MemoryWrite(nodes=(Node(id="x", title="Beside"),), edges=(Edge(from_id="x", to_id="nowhere"),))
     good = MemoryWrite(insist=True, nodes=(Node(id="fine", title="Fine"),))
     written = await store(memory, bad, good)
@@ -216,7 +217,7 @@ async def test_a_bad_write_is_refused_and_the_others_go_on(memory: MemoryDaemon)
     assert memory.stats()["version"] == 2
 
 
-async def test_the_loop_stays_free_while_a_batch_is_embedded(memory: MemoryDaemon) -> None:
+async def test_the_loop_stays_free_while_a_batch_is_embedded(memory: MemoryEngine) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -234,7 +235,7 @@ async def test_the_loop_stays_free_while_a_batch_is_embedded(memory: MemoryDaemo
     assert ticks > passed / 0.05
 
 
-async def test_a_search_during_a_long_write_does_not_wait_for_it(memory: MemoryDaemon) -> None:
+async def test_a_search_during_a_long_write_does_not_wait_for_it(memory: MemoryEngine) -> None:
     await store_one(memory, nodes=NOTES)
     nodes = tuple(
         Node(title=f"Note {index}", body="Some words to be embedded. " * 20) for index in range(100)

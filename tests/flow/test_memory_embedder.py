@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import LocalEmbedder
 from services.memory.model import fetch
 from shared.errors import StartError
 from shared.settings import load
@@ -20,13 +20,13 @@ def models() -> Path:
 
 
 @pytest.fixture(scope="session")
-def embedder(models: Path) -> Iterator[Embedder]:
-    loaded = Embedder(models)
+def embedder(models: Path) -> Iterator[LocalEmbedder]:
+    loaded = LocalEmbedder(models)
     yield loaded
     loaded.close()
 
 
-def test_vectors_are_unit_vectors_and_near_for_near_texts(embedder: Embedder) -> None:
+def test_vectors_are_unit_vectors_and_near_for_near_texts(embedder: LocalEmbedder) -> None:
     pays, meals, broker, empty = embedder.embed(
         ["Who pays for lunch?", "Meals at midday are covered by the company", "A message broker", ""]
     )
@@ -39,7 +39,7 @@ def test_vectors_are_unit_vectors_and_near_for_near_texts(embedder: Embedder) ->
     assert float(pays @ broker) < 0.6
 
 
-def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
+def test_a_vector_depends_on_its_text_alone(embedder: LocalEmbedder) -> None:
     texts = [f"{'word ' * (index * 7 % 40)}number {index}" for index in range(50)]
     together = embedder.embed(texts)
     assert all(
@@ -48,7 +48,7 @@ def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
     )
 
 
-def test_long_texts_are_cut_and_none_give_none(embedder: Embedder) -> None:
+def test_long_texts_are_cut_and_none_give_none(embedder: LocalEmbedder) -> None:
     start = time.monotonic()
     huge, window = embedder.embed(["lease renewal " * 500_000, "lease renewal " * 300])
     assert np.array_equal(huge, window)
@@ -62,4 +62,4 @@ def test_a_broken_model_is_told_with_the_cure(models: Path, tmp_path: Path) -> N
     (folder / "tokenizer.json").symlink_to(models / "bge_small_en/tokenizer.json")
     (folder / "model.onnx").write_bytes(b"half a model")
     with pytest.raises(StartError, match=r"is broken \(.*Fetch it with: python -m services\.memory\.model"):
-        Embedder(tmp_path)
+        LocalEmbedder(tmp_path)

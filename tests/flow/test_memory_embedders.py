@@ -6,21 +6,19 @@ import os
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from services.memory.embedding.hosted import HostedEmbedder, make_slug
-from services.memory.embedding.registry import open_embedder, parse_choice
+from services.memory.embedding import HostedEmbedder, make_slug, open_embedder, parse_choice
 from shared import settings
 from shared.errors import ActionError, StartError
 from shared.settings import Settings
+from tests.support.http import HttpServer, Request
 
 DIMENSIONS = 8
 
@@ -31,40 +29,21 @@ def vector_of(text: str) -> list[float]:
     return [float(len(text) + 1), *rest]
 
 
-class ModelServer:
+class EmbeddingServer(HttpServer):
     """OpenAI's ``/v1/embeddings`` and Ollama's ``/api/embed``; ``failures`` are answered first."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, Any], str]] = []
         self.failures: list[int] = []
         self.dimensions = DIMENSIONS
-        served = self
+        super().__init__(self._respond)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                served.requests.append((self.path, body, self.headers.get("Authorization", "")))
-                status = served.failures.pop(0) if served.failures else 200
-                answer = (
-                    served.answer(self.path, body)
-                    if status == 200
-                    else {"error": {"message": "out of order"}}
-                )
-                data = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
-        self.thread.start()
+    def _respond(self, request: Request) -> None:
+        body = json.loads(request.read_body())
+        self.requests.append((request.path, body, request.headers.get("Authorization", "")))
+        status = self.failures.pop(0) if self.failures else 200
+        answer = self.answer(request.path, body) if status == 200 else {"error": {"message": "out of order"}}
+        request.respond(status, {"Content-Type": "application/json"}, json.dumps(answer).encode())
 
     def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         vectors = [vector_of(text)[: self.dimensions] for text in body["input"]]
@@ -83,17 +62,11 @@ class ModelServer:
             "usage": {"prompt_tokens": 1, "total_tokens": 1},
         }
 
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    running = ModelServer()
-    yield running
-    running.close()
+def server() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as running:
+        yield running
 
 
 def configure(tmp_path: Path, embedding: str, url: str = "", key: str = "") -> Settings:
@@ -108,17 +81,17 @@ def configure(tmp_path: Path, embedding: str, url: str = "", key: str = "") -> S
 
 
 @pytest.fixture
-def opened(tmp_path: Path, server: ModelServer, request: pytest.FixtureRequest) -> Iterator[Any]:
+def opened(tmp_path: Path, server: EmbeddingServer, request: pytest.FixtureRequest) -> Iterator[Any]:
     family = request.param
     pytest.importorskip(family)
-    url = server.url + ("/v1" if family == "openai" else "")
+    url = server.root + ("/v1" if family == "openai" else "")
     embedder = open_embedder(configure(tmp_path, f"{family}:tiny-model", url, "k3y"))
     yield embedder
     embedder.close()
 
 
 @pytest.mark.parametrize("opened", ["openai", "ollama"], indirect=True)
-def test_vectors_of_a_served_model_are_unit_vectors_in_order(opened: Any, server: ModelServer) -> None:
+def test_vectors_of_a_served_model_are_unit_vectors_in_order(opened: Any, server: EmbeddingServer) -> None:
     family = opened.model_name.partition(":")[0]
     assert opened.model_name == f"{family}:tiny-model"
     assert opened.slug == f"{make_slug(opened.model_name)}_{DIMENSIONS}"
@@ -139,7 +112,7 @@ def test_vectors_of_a_served_model_are_unit_vectors_in_order(opened: Any, server
 
 
 @pytest.mark.parametrize("opened", ["openai", "ollama"], indirect=True)
-def test_what_passes_is_tried_again_and_what_does_not_is_told(opened: Any, server: ModelServer) -> None:
+def test_what_passes_is_tried_again_and_what_does_not_is_told(opened: Any, server: EmbeddingServer) -> None:
     server.failures = [503, 429]
     assert opened.embed(["once more"]).shape == (1, DIMENSIONS)
     count = len(server.requests)
@@ -158,24 +131,24 @@ def test_a_server_that_is_not_there_is_told_at_the_start(
     tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip(family)
-    monkeypatch.setattr("services.memory.embedding.hosted.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("services.memory.embedding.FIRST_PAUSE", 0.01)
     started = time.monotonic()
     with pytest.raises(StartError, match=r"does not answer \(.*\)\. See that it runs"):
         open_embedder(configure(tmp_path, f"{family}:m", "http://127.0.0.1:9"))
     assert time.monotonic() - started < 10
 
 
-def test_the_texts_of_a_refused_request_are_not_logged(tmp_path: Path, server: ModelServer) -> None:
+def test_the_texts_of_a_refused_request_are_not_logged(tmp_path: Path, server: EmbeddingServer) -> None:
     pytest.importorskip("openai")
     program = (
-        "import sys\nfrom services.memory.embedding.registry import open_embedder\n"
+        "import sys\nfrom services.memory.embedding import open_embedder\n"
         "from shared import settings\n"
         "try:\n    open_embedder(settings.load())\nexcept Exception as error:\n    print(error)\n"
     )
     server.failures = [400]
     config = {
         "MAILROOM_EMBEDDING": "openai:m",
-        "MAILROOM_EMBEDDING_URL": f"{server.url}/v1",
+        "MAILROOM_EMBEDDING_URL": f"{server.root}/v1",
         "MAILROOM_EMBEDDING_KEY": "k3y",
         "MAILROOM_STATE_DIR": str(tmp_path),
     }

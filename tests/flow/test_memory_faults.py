@@ -18,7 +18,8 @@ from shared import subjects
 from shared.contracts import Edge, MemoryWrite, Node, Relation, generate_id
 from shared.errors import MailroomError, Refused
 from shared.memory import Memory
-from tests.flow.conftest import Office, eventually, eventually_async
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 KILLS = 10
 
@@ -178,7 +179,7 @@ async def test_made_anew_on_demand_while_it_runs(memory_office: Office) -> None:
         async def ready() -> bool:
             return (await memory.health())["status"] == "ok"
 
-        await eventually_async(ready, 30)
+        await eventually(ready, 30)
         assert len(await every_node(memory)) == 50
         assert (await memory.stats())["version"] == version
         assert (await memory.add(note(51), insist=True)).version == version + 1
@@ -341,7 +342,7 @@ async def refused_or_buried(office: Office, write_id: str, seq: int) -> None:
     async def either() -> bool:
         return await said() or await answered()
 
-    await eventually_async(either, 20)
+    await eventually(either, 20)
 
 
 async def test_what_is_no_message_at_all_leaves_it_alive(memory_office: Office) -> None:

@@ -12,19 +12,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
+from services.memory.ingest import client as client_module
 from services.memory.ingest import folder as folder_module
-from services.memory.ingest import memory as ingest_memory
 from services.memory.ingest.drafting import OPEN_LINKS
-from services.memory.ingest.folder import Folder
+from services.memory.ingest.folder import IngestFolder
 from services.memory.model import fetch
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from shared import settings
 from shared.contracts import EdgesQuery, ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable
 from shared.memory import Memory
-from tests.flow.conftest import Office as RunningOffice
-from tests.flow.conftest import capture_log
+from tests.support.logs import capture_log
+from tests.support.office import Office as RunningOffice
 
 SETTLE = 0.1
 
@@ -32,7 +32,7 @@ SETTLE = 0.1
 class Office:
     """The memory daemon without the bus: what comes at the same time is one batch, numbered in order."""
 
-    def __init__(self, daemon: MemoryDaemon) -> None:
+    def __init__(self, daemon: MemoryEngine) -> None:
         self.daemon = daemon
         self.writes: list[MemoryWrite] = []
         self._line: list[tuple[MemoryWrite, asyncio.Future[MemoryWritten]]] = []
@@ -47,7 +47,7 @@ class Office:
                 batch, self._line = self._line, []
                 first = self.daemon.version + 1
                 entries = [
-                    Entry(version=first + place, stored_at=time.time(), write=each)
+                    LoggedWrite(version=first + place, stored_at=time.time(), write=each)
                     for place, (each, _) in enumerate(batch)
                 ]
                 written = await self.daemon.write(entries)
@@ -75,7 +75,7 @@ class Office:
 @pytest.fixture
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     fetch(settings.load().models, lambda line: None)
-    daemon = await MemoryDaemon.open(
+    daemon = await MemoryEngine.open(
         settings.load({**os.environ, "MAILROOM_STATE_DIR": str(tmp_path / "state")})
     )
     yield Office(daemon)
@@ -93,8 +93,10 @@ Write = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
 
 
 @asynccontextmanager
-async def watching(office: Office, root: Path, write: Write | None = None) -> AsyncIterator[Folder]:
-    folder = Folder(root, write or office.write, office.daemon.get, office.daemon.list_nodes, settle=SETTLE)
+async def watching(office: Office, root: Path, write: Write | None = None) -> AsyncIterator[IngestFolder]:
+    folder = IngestFolder(
+        root, write or office.write, office.daemon.get, office.daemon.list_nodes, settle=SETTLE
+    )
     running = asyncio.create_task(folder.run())
     try:
         yield folder
@@ -127,7 +129,7 @@ def left(root: Path) -> list[str]:
     ]
 
 
-async def taken(folder: Folder, files: int) -> None:
+async def taken(folder: IngestFolder, files: int) -> None:
     await until(lambda: folder.status()["files"] + folder.status()["failed"] >= files)
     await until(lambda: not folder.status()["waiting"])
 
@@ -420,19 +422,19 @@ async def test_large_tables_are_written_in_packs(office: Office, root: Path) -> 
 async def test_the_desk_pages_through_what_it_looks_up(
     monkeypatch: pytest.MonkeyPatch, office: Office
 ) -> None:
-    monkeypatch.setattr(ingest_memory, "PAGE", 2)
+    monkeypatch.setattr(client_module, "PAGE", 2)
     asked: list[int] = []
 
     async def find(ids: Sequence[str]) -> list[Node]:
         asked.append(len(ids))
         return await office.daemon.get(ids)
 
-    desk = ingest_memory.Desk(office.write, find, office.daemon.list_nodes)
+    client = client_module.MemoryClient(office.write, find, office.daemon.list_nodes)
     nodes = [Node(id=f"n{number}", title=f"A note of number {number}", tags=("t",)) for number in range(5)]
-    assert [count async for count in desk.put(nodes)] == [5]
-    assert set(await desk.find([node.id for node in nodes])) == {node.id for node in nodes}
+    assert [count async for count in client.write_ungated(nodes)] == [5]
+    assert set(await client.find([node.id for node in nodes])) == {node.id for node in nodes}
     assert asked == [2, 2, 1]
-    assert [node.id for node in await desk.list(tags=("t",))] == [node.id for node in nodes]
+    assert [node.id for node in await client.list(tags=("t",))] == [node.id for node in nodes]
 
 
 async def test_the_daemon_takes_files_in_and_goes_on_after_kill_9(tmp_path: Path) -> None:

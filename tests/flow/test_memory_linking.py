@@ -7,40 +7,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.embedding.embedder import Embedder
-from services.memory.linking.cycle import link_cycle
-from services.memory.linking.pruning import decay_pass
-from services.memory.linking.sweep import dedup_pass
+from services.memory.linking.linker import link_cycle, merge_duplicates, remove_faded_edges
+from services.memory.local_embedder import LocalEmbedder
 from services.memory.model import fetch
 from services.memory.retrieval.view import View
-from services.memory.storage.rows import write_edges, write_nodes
-from services.memory.storage.tables import Tables, Vectors
-from services.memory.writes.gate import judge
+from services.memory.storage.rows import Tables, Vectors, write_edges, write_nodes
+from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused
 from shared.memory import Memory
 from shared.settings import load
-from tests.flow.conftest import Office
-from tests.unit.linking_world import DIMENSIONS, NOW, World, at, note
+from tests.support.memory import DIMENSIONS, NOW, World, at, note
+from tests.support.office import Office
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Iterator[Embedder]:
+def embedder() -> Iterator[LocalEmbedder]:
     models: Path = fetch(load().models, lambda line: None)
-    loaded = Embedder(models)
+    loaded = LocalEmbedder(models)
     yield loaded
     loaded.close()
 
 
 @pytest.fixture
-def world(embedder: Embedder) -> World:
-    return World(embedder.embed)
+def world(embedder: LocalEmbedder) -> World:
+    return World(embed=embedder.embed)
 
 
 def relate(world: World, older: str, newer: str, kind: str = "fact", hours: float = 1) -> str:
     """What the linker makes of two sentences: a relation, "one" where they are merged, or nothing."""
-    world.add(note("older", older, kind=kind))
-    world.add(note("newer", newer, 60 * hours, kind=kind))
+    world.write(note("older", older, kind=kind))
+    world.write(note("newer", newer, 60 * hours, kind=kind))
     world.settle()
     if not (world.view.is_live("older") and world.view.is_live("newer")):
         return "one"
@@ -129,8 +126,8 @@ def test_supersession(world: World, older: str, newer: str, relation: str) -> No
 
 
 def test_what_is_said_later_of_earlier_does_not_supersede(world: World) -> None:
-    world.add(note("now", "The port of the broker is 4333", 60))
-    world.add(note("then", "The port of the broker is 4222", 120, valid_from=at(0)))
+    world.write(note("now", "The port of the broker is 4333", 60))
+    world.write(note("then", "The port of the broker is 4222", 120, valid_from=at(0)))
     world.settle()
     assert list(world.edges("now")) == [("now", "supersedes", "then")]
     assert world.node("then").valid_to == at(60)
@@ -149,8 +146,8 @@ SHORT = "The copies are kept in a {} box in the cellar"
 def test_a_changed_word_in_a_long_text_supersedes_by_likeness_alone(
     world: World, text: str, relation: str
 ) -> None:
-    world.add(note("older", "Releases", body=text.format("wooden")))
-    world.add(note("newer", "Releases", 60, body=text.format("metal")))
+    world.write(note("older", "Releases", body=text.format("wooden")))
+    world.write(note("newer", "Releases", 60, body=text.format("metal")))
     world.settle()
     (edge,) = world.edges("older").values()
     assert edge.relation.value == relation
@@ -180,9 +177,9 @@ def test_a_changed_word_in_a_long_text_supersedes_by_likeness_alone(
         ("The user's favourite fruit is apple", "The user's favourite fruit is pear", "fact", ""),
     ],
 )
-def test_the_gate(embedder: Embedder, old: str, new: str, kind: str, check: str) -> None:
+def test_the_gate(embedder: LocalEmbedder, old: str, new: str, kind: str, check: str) -> None:
     vectors = embedder.embed([old, new])
-    rejection = judge(note("new", new, kind=kind), note("old", old), float(vectors[0] @ vectors[1]))
+    rejection = find_rejection(note("new", new, kind=kind), note("old", old), float(vectors[0] @ vectors[1]))
     assert (rejection.check if rejection else "") == check
 
 
@@ -245,7 +242,7 @@ def test_dedup_of_10000_takes_less_than_10_seconds() -> None:
     vectors = scatter(9_900)
     world = loaded(entries(9_900) + entries(100, "t"), np.concatenate((vectors, vectors[:100])))
     begin = time.thread_time()  # others may be at work here too
-    sweep = dedup_pass(world.view)
+    sweep = merge_duplicates(world.view)
     assert time.thread_time() - begin < 10
     assert (sweep.merged, sweep.after) == (100, "")
 
@@ -253,7 +250,7 @@ def test_dedup_of_10000_takes_less_than_10_seconds() -> None:
 def test_decay_of_100000_edges_takes_less_than_2_seconds() -> None:
     world = loaded(entries(10_000), scatter(10_000), each=10)
     begin = time.thread_time()  # others may be at work here too
-    write = decay_pass(world.view, NOW + 400 * 86_400)
+    write = remove_faded_edges(world.view, NOW + 400 * 86_400)
     assert time.thread_time() - begin < 2
     assert write is not None
     assert len(write.unlink) == 5_000

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from shared.contracts import MemoryQuery, MemoryWrite, Node
 from shared.settings import load
-from tests.flow.test_memory_embedders import ModelServer, configure
+from tests.flow.test_memory_embedders import EmbeddingServer, configure
 
 NOTES = tuple(Node(id=f"n{index}", title=f"Note {index}, the weather in town {index}") for index in range(70))
 
@@ -18,18 +18,18 @@ NOTES = tuple(Node(id=f"n{index}", title=f"Note {index}, the weather in town {in
 async def test_a_change_of_model_embeds_all_anew(tmp_path: Path) -> None:
     pytest.importorskip("openai")
     models = fetch(load().models, lambda line: None)
-    server = ModelServer()
+    server = EmbeddingServer()
     try:
         own = configure(tmp_path, "")
         own = type(own)(state_dir=own.state_dir, model_dir=models)
-        memory = await MemoryDaemon.open(own)
+        memory = await MemoryEngine.open(own)
         write = MemoryWrite(sender="scout", nodes=NOTES, insist=True)
-        await memory.write([Entry(version=1, stored_at=time.time(), write=write)])
+        await memory.write([LoggedWrite(version=1, stored_at=time.time(), write=write)])
         before = await memory.search(MemoryQuery(text="the weather in town 7"))
         await memory.close()
 
-        served = configure(tmp_path, "openai:tiny", server.url + "/v1")
-        memory = await MemoryDaemon.open(served)
+        served = configure(tmp_path, "openai:tiny", server.root + "/v1")
+        memory = await MemoryEngine.open(served)
         assert memory.stats()["model"] != "bge-small-en-v1.5-int8"
         (hit, *_) = await memory.search(MemoryQuery(text="weather in town 7"))
         assert hit.why.get("vector", 0) == 0  # found by its words alone meanwhile
@@ -41,7 +41,7 @@ async def test_a_change_of_model_embeds_all_anew(tmp_path: Path) -> None:
         assert memory.version == 1
         await memory.close()
 
-        memory = await MemoryDaemon.open(own)
+        memory = await MemoryEngine.open(own)
         await memory.embed_missing()
         assert await memory.search(MemoryQuery(text="the weather in town 7")) == before
         await memory.close()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.daemon import MemoryDaemon
+from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
 from services.memory.retrieval.reranker import AROUND, PASSAGES, SHARE, Reranker, make_passages
-from services.memory.writes.change import Entry
+from services.memory.writes.change import LoggedWrite
 from shared.contracts import Hit, MemoryQuery, MemoryWrite, Node, Source
 from shared.errors import StartError
 from shared.settings import Settings, load
@@ -153,7 +153,7 @@ def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
 
 
 async def test_a_deep_search_of_memory(tmp_path: Path, models: Path) -> None:
-    memory = await MemoryDaemon.open(Settings(state_dir=tmp_path / "state", model_dir=models))
+    memory = await MemoryEngine.open(Settings(state_dir=tmp_path / "state", model_dir=models))
     try:
         nodes = tuple(
             Node(
@@ -165,7 +165,7 @@ async def test_a_deep_search_of_memory(tmp_path: Path, models: Path) -> None:
             )
             for place, text in enumerate(CHAT)
         )
-        entry = Entry(version=1, stored_at=0.0, write=MemoryWrite(nodes=nodes, insist=True))
+        entry = LoggedWrite(version=1, stored_at=0.0, write=MemoryWrite(nodes=nodes, insist=True))
         assert [answer.error for answer in (await memory.write([entry])).answers] == [""]
         fast = await memory.search(MemoryQuery(text=QUESTION, limit=2))
         deep = await memory.search(MemoryQuery(text=QUESTION, limit=2, deep=True))

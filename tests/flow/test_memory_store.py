@@ -2,6 +2,8 @@
 
 import random
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from services.memory.storage import vault
-from services.memory.storage.lance import import_lancedb
+from services.memory.storage import store as store_module
+from services.memory.storage.lance_tables import import_lancedb
 from services.memory.storage.store import Store
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.staging import fold
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.errors import StartError
-from tests.flow.stored_memory import (
-    DIMENSIONS,
+from tests.support.memory import (
+    STORED_DIMENSIONS as DIMENSIONS,
+)
+from tests.support.memory import (
+    FaultyDisk,
     StoredMemory,
     count_files,
     embed,
@@ -69,7 +76,7 @@ def test_what_is_stored_is_read_again(memory: StoredMemory, folder: Path) -> Non
             "b": embed("B").tolist(),
         }
         assert (tables.version, memory.store.version) == (2, 2)
-        memory.store.tidy()
+        memory.store.compact()
     memory.close()
     memory.store = Store(folder, "model-a", DIMENSIONS)
     assert picture(memory.store.load()) == picture(tables)
@@ -109,8 +116,8 @@ def test_every_version_can_be_read_again(
     memory: StoredMemory, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is in the tail, the tables or the history, and whether written singly or in batches."""
-    monkeypatch.setattr(vault, "FLUSH_PIECES", 10)
-    monkeypatch.setattr(vault, "SPLIT_ROWS", 4)
+    monkeypatch.setattr(store_module, "FLUSH_SEGMENTS", 10)
+    monkeypatch.setattr(store_module, "SPLIT_ROWS", 4)
     draw = random.Random(7)
     seen = {0: picture(memory.store.load())}
     log: list[MemoryWrite] = []
@@ -119,7 +126,7 @@ def test_every_version_can_be_read_again(
         assert memory.write(write) == [""]
         log.append(write)
         if turn % 20 == 19:
-            memory.store.tidy()
+            memory.store.compact()
         seen[memory.store.version] = picture(memory.store.load())
     assert len(seen) == 61
     for version in range(1, 61):
@@ -134,9 +141,9 @@ def test_every_version_can_be_read_again(
 
 
 def test_old_states_leave_the_tables_for_the_history(
-    memory: StoredMemory, monkeypatch: pytest.MonkeyPatch
+    memory: StoredMemory, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vault, "SPLIT_ROWS", 5)
+    monkeypatch.setattr(store_module, "SPLIT_ROWS", 5)
     memory.add(nodes=(Node(id="a", title="A"), Node(id="b", title="B")))
     for turn in range(10):
         memory.add(
@@ -145,12 +152,13 @@ def test_old_states_leave_the_tables_for_the_history(
         )
     memory.add(retire=("b",))
     before = picture(memory.store.load())
-    memory.store.tidy()
+    memory.store.compact()
     assert picture(memory.store.load()) == before
-    shelf = memory.store._vault._shelf
-    counts = {name: shelf.count(name) for name in ("nodes", "node_history", "edges", "edge_history")}
+    database = import_lancedb().connect(str(folder))
+    names = ("nodes", "node_history", "edges", "edge_history")
+    counts = {name: database.open_table(name).count_rows() for name in names}
     assert counts == {"nodes": 2, "node_history": 11, "edges": 0, "edge_history": 11}
-    assert memory.store._vault.state["old nodes"] == 0
+    assert memory.store.commits.state()["old nodes"] == 0
 
 
 def test_what_must_not_be_applied_is_not(memory: StoredMemory) -> None:
@@ -164,24 +172,22 @@ def test_what_must_not_be_applied_is_not(memory: StoredMemory) -> None:
 
 
 def _change_at(memory: StoredMemory, version: int):  # type: ignore[no-untyped-def]
-    from services.memory.writes.batch import Entry, fold
-
-    entry = Entry(version=version, stored_at=0.0, write=MemoryWrite(nodes=(Node(id="b", title="B"),)))
+    entry = LoggedWrite(version=version, stored_at=0.0, write=MemoryWrite(nodes=(Node(id="b", title="B"),)))
     return fold([entry], memory.known(), DIMENSIONS)[0]
 
 
 def test_a_write_is_known_by_its_id_and_a_version_has_its_moment(memory: StoredMemory) -> None:
     memory.write(*(MemoryWrite(id=f"w{row}", nodes=(Node(title="T"),)) for row in range(3)))
-    assert [memory.store.find_write(name) for name in ("w0", "w2", "w3")] == [1, 3, None]
-    assert memory.store.ledger.moment_of(2) == 1_800_000_002.0
+    assert [memory.store.commits.find(name) for name in ("w0", "w2", "w3")] == [1, 3, None]
+    assert memory.store.commits.moment_of(2) == 1_800_000_002.0
 
 
 def test_many_single_writes_leave_few_files(memory: StoredMemory, folder: Path) -> None:
     most = 0
     for turn in range(200):
         memory.add(nodes=(Node(id=f"n{turn}", title=f"Note {turn}"),), accessed={"n0": 1})
-        if memory.store.untidy:
-            memory.store.tidy()
+        if memory.store.needs_compaction:
+            memory.store.compact()
         most = max(most, count_files(folder))
     assert most < 200
     assert sorted(memory.store.load().vector_ids) == sorted(f"n{turn}" for turn in range(200))
@@ -190,12 +196,12 @@ def test_many_single_writes_leave_few_files(memory: StoredMemory, folder: Path) 
 def test_large_batches_leave_few_files_too(
     memory: StoredMemory, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vault, "FLUSH_BYTES", 1)
+    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1)
     most, tidied = 0, 0
     for turn in range(60):
         memory.add(nodes=(Node(id=f"n{turn}", title=f"Note {turn}"), Node(id="n0", title=f"Turn {turn}")))
-        if memory.store.untidy:
-            memory.store.tidy()
+        if memory.store.needs_compaction:
+            memory.store.compact()
             tidied += 1
         most = max(most, count_files(folder))
     assert most < 200
@@ -205,11 +211,11 @@ def test_large_batches_leave_few_files_too(
 
 def test_what_cannot_be_opened_is_told(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StartError, match=r"The memory cannot be kept in .*file/memory: Not a directory"):
+    with pytest.raises(StartError, match=r"The memory cannot be stored in .*file/memory: Not a directory"):
         Store(tmp_path / "file/memory", "model-a", DIMENSIONS)
     memory = StoredMemory(folder)
     memory.add(nodes=(Node(title="T"),))
-    memory.store.tidy()
+    memory.store.compact()
     with pytest.raises(StartError, match=r"Another memory daemon has .*memory open"):
         Store(folder, "model-a", DIMENSIONS)
     memory.close()
@@ -219,10 +225,12 @@ def test_what_cannot_be_opened_is_told(folder: Path, tmp_path: Path) -> None:
     memory.add(nodes=(Node(title="T"),))
     memory.close()
     (folder / "tail.arrow").unlink()
-    with pytest.raises(StartError, match=r"its tail should have [\d,]+ bytes and is shorter"):
+    with pytest.raises(StartError, match=r"tail.arrow should have [\d,]+ bytes but is shorter"):
         Store(folder, "model-a", DIMENSIONS)
     (folder / "ledger.sqlite").unlink()
-    with pytest.raises(StartError, match=r"holds data, but there is no ledger of it.*Move that folder away"):
+    with pytest.raises(
+        StartError, match=r"contains data, but ledger.sqlite does not list it.*Move that folder away"
+    ):
         Store(folder, "model-a", DIMENSIONS)
     with pytest.raises(ValueError, match="cannot be part of a table's name"):
         Store(folder, "../model", DIMENSIONS)
@@ -269,7 +277,7 @@ def test_another_model_has_other_vectors_and_in_the_end_only_these(folder: Path)
 def test_going_back_to_the_first_model_half_way_embeds_what_came_between(folder: Path) -> None:
     memory = StoredMemory(folder)
     memory.add(nodes=(Node(id="a", title="A"), Node(id="b", title="B")))
-    memory.store.tidy()
+    memory.store.compact()
     memory.add(nodes=(Node(id="c", title="C"),))
     memory.close()
     memory = StoredMemory(folder, "model-b")
@@ -352,8 +360,8 @@ def make_old_store(folder: Path) -> None:
 def check_migrated(memory: StoredMemory) -> None:
     store = memory.store
     assert store.version == 3
-    assert store.find_write("w2") == 1
-    assert store.ledger.moment_of(3) > 1_700_000_000
+    assert store.commits.find("w2") == 1
+    assert store.commits.moment_of(3) > 1_700_000_000
     node = memory.nodes["b"]
     assert (node.title, node.tags, node.metadata, node.access_count) == ("T b", ("t",), {"k": 1}, 7)
     assert memory.nodes["gone"].retired_version == 3
@@ -377,20 +385,28 @@ def test_a_store_of_schema_1_is_brought_up_to_date(folder: Path) -> None:
     memory.close()
 
 
-@pytest.mark.parametrize("step", ["replace", "mark", "_commit"])
-def test_a_migration_that_breaks_off_begins_anew(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+@pytest.mark.parametrize("step", ["replace", "sync", "commit"])
+def test_a_migration_that_breaks_off_begins_anew(folder: Path, step: str) -> None:
     make_old_store(folder)
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("No space left on device")
-
-    owner = {"replace": vault.Shelf, "mark": vault.Ledger, "_commit": vault.Vault}[step]
-    with monkeypatch.context() as broken:
-        broken.setattr(owner, step, fail)
-        with pytest.raises(StartError, match="No space left on device"):
-            StoredMemory(folder)
+    disk = FaultyDisk(folder)
+    disk.fail(step)
+    with pytest.raises(StartError, match="No space left on device"):
+        StoredMemory(folder, disk=disk)
     memory = StoredMemory(folder)
     check_migrated(memory)
     memory.close()
+
+
+def test_the_import_of_lancedb_leaves_the_rest_client_out() -> None:
+    """If it does not ask for these modules any more, the import hook is useless and should go."""
+    program = (
+        "import sys\n"
+        "from services.memory.storage.lance_tables import UNUSED, import_lancedb\n"
+        "import_lancedb()\n"
+        "found = [module for name, module in sys.modules.items() if name.startswith(UNUSED)]\n"
+        "print(len(found), sum(hasattr(module, '__file__') for module in found))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    asked, loaded = map(int, done.stdout.split())
+    assert asked > 0
+    assert loaded == 0

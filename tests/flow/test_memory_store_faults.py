@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from services.memory.storage import vault
+from services.memory.storage import store as store_module
 from shared.contracts import Edge, EdgeKey, Node
 from shared.errors import ActionError
-from tests.flow.stored_memory import StoredMemory, picture
+from tests.support.memory import FaultyDisk, StoredMemory, picture
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,14 +34,21 @@ def pair(name: str) -> dict[str, Any]:
     }
 
 
-def test_what_the_ledger_does_not_name_did_not_happen(folder: Path) -> None:
-    memory = StoredMemory(folder)
+def test_what_is_not_in_the_commit_table_did_not_happen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FaultyDisk(folder)
+    memory = StoredMemory(folder, disk=disk)
     memory.add(**pair("a"))
-    memory.store.tidy()
+    memory.store.compact()
     memory.add(**pair("b"))
     before = picture(memory.store.load())
-    shelf = memory.store._vault._shelf
-    shelf.add("nodes", memory.store._vault.read("nodes"))  # a crash came before the ledger's commit
+    disk.fail("commit", dies=True)  # a crash comes after the tables' commits
+    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1)
+    with pytest.raises(ActionError):
+        memory.add(**pair("x"))
+    monkeypatch.undo()
+    assert disk.steps.count("add") >= 3
     memory.close()
     with (folder / "tail.arrow").open("ab") as tail:
         tail.write(b"half a batch")
@@ -52,7 +59,7 @@ def test_what_the_ledger_does_not_name_did_not_happen(folder: Path) -> None:
     memory = StoredMemory(folder)
     assert picture(memory.store.load()) == before
     memory.add(**pair("c"))
-    memory.store.tidy()
+    memory.store.compact()
     after = picture(memory.store.load())
     assert set(after[0]) == {"a", "a2", "b", "b2", "c", "c2"}
     memory.close()
@@ -63,39 +70,28 @@ def test_what_the_ledger_does_not_name_did_not_happen(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("flush", [False, True])
-@pytest.mark.parametrize("part", ["_tail.write", "ledger.commit", "_shelf.add"])
+@pytest.mark.parametrize("step", ["wal", "commit", "add", "sync"])
 def test_a_commit_that_fails_half_way_is_taken_back(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, part: str, flush: bool
+    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str, flush: bool
 ) -> None:
-    monkeypatch.setattr(vault, "FLUSH_BYTES", 1 if flush else 1 << 20)
-    memory = StoredMemory(folder)
+    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1 if flush else 1 << 20)
+    disk = FaultyDisk(folder)
+    memory = StoredMemory(folder, disk=disk)
     memory.add(**pair("a"))
     before = picture(memory.store.load())
-    owner, name = part.split(".")
-    calls = 0
-
-    def fail(*arguments: object) -> None:
-        nonlocal calls
-        calls += 1
-        if part == "_shelf.add" and calls == 1:
-            real(*arguments)
-        else:
-            raise sqlite3.OperationalError("database or disk is full")
-
-    with monkeypatch.context() as broken:
-        real = getattr(getattr(memory.store._vault, owner), name)
-        broken.setattr(getattr(memory.store._vault, owner), name, fail)
-        used = (part == "ledger.commit") or (part == "_shelf.add") is flush
-        with pytest.raises(ActionError) if used else contextlib.nullcontext() as raised:
-            memory.add(id="w", **pair("b"))
+    disk.fail(step, after=step == "add", error=sqlite3.OperationalError("database or disk is full"))
+    used = step == "commit" or (step in ("add", "sync")) is flush
+    with pytest.raises(ActionError) if used else contextlib.nullcontext() as raised:
+        memory.add(id="w", **pair("b"))
+    disk.failing = ""
     if used:
         assert str(raised.value) == (
-            f"Memory cannot be written: the disk of {folder} is full. Make room and send it again"
+            f"Memory cannot be written: the disk of {folder} is full. Free some space and send it again"
         )
         assert picture(memory.store.load()) == before
-        assert (memory.store.version, memory.store.find_write("w")) == (1, None)
+        assert (memory.store.version, memory.store.commits.find("w")) == (1, None)
         assert memory.add(id="w", **pair("b")) == ""
-    assert memory.store.find_write("w") == 2
+    assert memory.store.commits.find("w") == 2
     after = picture(memory.store.load())
     assert set(after[0]) == {"a", "a2", "b", "b2"}
     memory.close()
@@ -108,34 +104,27 @@ def every_version(memory: StoredMemory, last: int) -> list[object]:
     return [picture(memory.store.load(at)) for at in range(1, last + 1)]
 
 
-@pytest.mark.parametrize("step", ["add", "split", "compact", "clean", "versions"])
+@pytest.mark.parametrize("step", ["add", "split", "compact", "clean", "sync", "commit"])
 @pytest.mark.parametrize("after", [False, True])
 def test_tidying_that_breaks_off_loses_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
 ) -> None:
-    monkeypatch.setattr(vault, "SPLIT_ROWS", 2)
-    memory = StoredMemory(folder)
+    monkeypatch.setattr(store_module, "SPLIT_ROWS", 2)
+    disk = FaultyDisk(folder)
+    memory = StoredMemory(folder, disk=disk)
     memory.add(**pair("a"))
-    memory.store.tidy()
+    memory.store.compact()
     for turn in range(5):
         memory.add(nodes=(Node(id="a", title=f"Turn {turn}"),))
     memory.add(unlink=(EdgeKey(from_id="a", to_id="a2"),))
     before = every_version(memory, memory.store.version)
-    real = getattr(vault.Shelf, step)
-
-    def fail(*arguments: object) -> None:
-        if after:
-            real(*arguments)
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(vault.Shelf, step, fail)
-        with pytest.raises(ActionError, match="is full"):
-            memory.store.tidy()
+    disk.fail(step, after=after)
+    with pytest.raises(ActionError, match="is full"):
+        memory.store.compact()
     memory.close()  # as if it had died there
     memory = StoredMemory(folder)
     assert every_version(memory, memory.store.version) == before
-    memory.store.tidy()
+    memory.store.compact()
     assert memory.add(**pair("b")) == ""
     assert every_version(memory, memory.store.version - 1) == before
     memory.close()
@@ -169,19 +158,19 @@ def fill(memory: StoredMemory) -> None:
 def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
     disk: Path, monkeypatch: pytest.MonkeyPatch, flush: bool
 ) -> None:
-    monkeypatch.setattr(vault, "FLUSH_BYTES", 1 if flush else 1 << 30)
+    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1 if flush else 1 << 30)
     memory = StoredMemory(disk / "memory")
     memory.add(nodes=(Node(id="hub", title="The first thing"),))
     with pytest.raises(ActionError) as told:
         fill(memory)
     assert str(told.value) == (
-        f"Memory cannot be written: the disk of {disk}/memory is full. Make room and send it again"
+        f"Memory cannot be written: the disk of {disk}/memory is full. Free some space and send it again"
     )
     before = picture(memory.store.load())
     stored = len(memory.edges)
     assert (len(before[0]), len(before[1]), len(before[2])) == (1 + stored, stored, 1 + stored)
     with contextlib.suppress(ActionError):
-        memory.store.tidy()
+        memory.store.compact()
     assert picture(memory.store.load()) == before
     assert mount(disk, "remount,size=60m")
     assert memory.add(nodes=(Node(id="room", title="Room again"),)) == ""
@@ -196,11 +185,11 @@ def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
 WRITER = """
 import sys
 from pathlib import Path
-from services.memory.storage import vault
+from services.memory.storage import store
 from shared.contracts import Edge, MemoryWrite, Node
-from tests.flow.stored_memory import StoredMemory
+from tests.support.memory import StoredMemory
 
-vault.FLUSH_PIECES = 24
+store.FLUSH_SEGMENTS = 24
 memory = StoredMemory(Path(sys.argv[1]))
 print("version", memory.store.version, flush=True)
 for batch in range(int(sys.argv[2]), int(sys.argv[2]) + 100_000):
@@ -210,11 +199,11 @@ for batch in range(int(sys.argv[2]), int(sys.argv[2]) + 100_000):
         MemoryWrite(id=f"w{batch}", nodes=nodes, accessed={f"b{batch}n0": 1}),
         MemoryWrite(id=f"c{batch}", nodes=(Node(id="counter", title=f"Count {batch}"),), edges=edges),
     ]
-    if memory.store.find_write(f"c{batch}") is None:
+    if memory.store.commits.find(f"c{batch}") is None:
         assert memory.write(*writes) == ["", ""]
-    print("done", batch, memory.store.find_write(f"c{batch}"), flush=True)
-    if memory.store.untidy:
-        memory.store.tidy()
+    print("done", batch, memory.store.commits.find(f"c{batch}"), flush=True)
+    if memory.store.needs_compaction:
+        memory.store.compact()
 """
 
 

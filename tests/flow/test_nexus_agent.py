@@ -10,15 +10,14 @@ import pytest
 
 from services.frontier.__main__ import Frontier
 from services.nexus.__main__ import Nexus
-from services.nexus.greeting import greet
+from services.nexus.sentence_type import greeting_reply
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
 from shared.tasks.profile import Profile, load_profile
-from tests.flow.discovery_site import PAPERS, Site, site
-from tests.flow.team import Team, open_team
-
-__all__ = ["site"]
+from tests.flow.discovery_pages import PAPERS
+from tests.support.http import Site
+from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 NOTES = (
@@ -37,7 +36,7 @@ async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
         yield team
 
 
-async def remember(team: Team) -> None:
+async def store_discoveries(team: Team) -> None:
     """Answer searches as the memory daemon does, with every note that shares a word with the query."""
 
     async def search(payload: bytes) -> bytes:
@@ -64,7 +63,7 @@ async def submissions(team: Team) -> list[dict[str, object]]:
 
 
 async def test_a_question_is_answered_from_memory_with_citations(team: Team) -> None:
-    await remember(team)
+    await store_discoveries(team)
     asked = question("Where is the key?")
     await team.write(asked, "nexus")
     response = await team.receive("nexus")
@@ -131,7 +130,7 @@ async def test_a_tool_without_a_subject_asks_for_it(team: Team) -> None:
 
 
 async def test_a_letter_is_answered_by_a_letter_in_its_thread(team: Team) -> None:
-    await remember(team)
+    await store_discoveries(team)
     wrote = letter("Where is the key?", subject="A question", user_session_id="s1")
     await team.write(wrote, "nexus")
     reply = await team.receive("nexus")
@@ -143,7 +142,7 @@ async def test_a_letter_is_answered_by_a_letter_in_its_thread(team: Team) -> Non
 
 
 async def test_a_letter_with_only_a_subject_and_an_empty_one(team: Team) -> None:
-    await remember(team)
+    await store_discoveries(team)
     await team.write(letter("", subject="Where is the key?"), "nexus")
     assert "memory node n2" in (await team.receive("nexus"))["body"]
     await team.write(letter(" \n"), "nexus")
@@ -172,7 +171,7 @@ async def test_an_agents_answer_is_not_answered(team: Team) -> None:
 
 
 async def test_the_desk_can_be_asked_by_task_too(team: Team) -> None:
-    await remember(team)
+    await store_discoveries(team)
     result = await team.perform("nexus", "ask", text="Which tests fail in shop?")
     assert result.evidence_refs == ("n1",)
     assert result.metadata["response"]["citations"] == ["n1"]
@@ -199,4 +198,4 @@ async def test_a_greeting_is_answered_with_what_can_be_asked(team: Team, text: s
 
 def test_what_only_begins_like_a_greeting_is_none() -> None:
     for text in ("Hello, where is the key?", "What can you do about the bug?", "Thanks to Ana it works"):
-        assert greet(text, {"news": "reads the news"}) == ""
+        assert greeting_reply(text, {"news": "reads the news"}) == ""

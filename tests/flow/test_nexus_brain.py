@@ -16,7 +16,7 @@ from shared import subjects
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
 from shared.tasks.profile import load_profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 NOTES = (

@@ -12,15 +12,15 @@ import msgspec
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.book import set_timer
-from services.nexus.reminders import to_wire
+from services.nexus.reminder_store import set_timer
+from services.nexus.reminders import to_timestamp
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders
 from shared.errors import ConfigError
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile, load_profile
-from tests.flow.briefing_office import (
+from tests.support.briefing import (
     CORTEX,
     FRONTIER,
     Discoverer,
@@ -30,10 +30,8 @@ from tests.flow.briefing_office import (
     remember,
     write_calendar,
 )
-from tests.flow.discovery_site import Site, site
-from tests.flow.team import Team, open_team
-
-__all__ = ["site"]
+from tests.support.http import Site
+from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 ZONE = ZoneInfo("Europe/Zurich")
@@ -92,14 +90,14 @@ async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
     cortex = await team.connect("cortex")
     due = datetime.now(ZONE).replace(hour=23, minute=59, second=59)
     nexus = await team.connect("nexus")
-    reminder = Reminder(reminder_id="r1", text="call Ana", person="user", due_at=to_wire(due))
+    reminder = Reminder(reminder_id="r1", text="call Ana", person="user", due_at=to_timestamp(due))
     record = subjects.record("nexus", "reminders", "all")
     await nexus.commit([seal(record, Reminders(sender="nexus", reminders=(reminder,)), expect=0)])
     agent = await join(team)
     for report in (job(1), job(1), job(2)):
         again = msgspec.structs.replace(report, id=job(0).id)
         await cortex.commit([seal(subjects.mail("nexus", "cortex"), again)])
-    while len(await agent.night.latest(datetime.now(UTC) - timedelta(hours=1))) < 2:
+    while len(await agent.overnight.since(datetime.now(UTC) - timedelta(hours=1))) < 2:
         await asyncio.sleep(0.02)
     result = await team.perform("nexus", "brief_morning")
     path = Path(result.output_paths[0])
@@ -118,7 +116,7 @@ async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
     assert "- Remembering # in graphs (arXiv:2601.00001v1)" in page
     assert "The server is called heron [a1] - but: The server is called stork [b2]" in page
     assert {"arxiv:2601.00001v1", "a1", "b2"} <= set(result.evidence_refs)
-    assert "could not be told" not in page
+    assert "could not be read" not in page
 
 
 class Sleeper(NightWorker):
@@ -136,8 +134,8 @@ async def test_a_colleague_that_does_not_answer_holds_up_nothing(team: Team) -> 
     await join(team, section_timeout=0.5, papers_timeout=0.4)
     result = await team.perform("nexus", "brief_morning")
     told = {each["title"].partition(" ")[0]: each for each in result.metadata["sections"]}
-    assert told["Overnight"]["problem"] == "cortex did not say how its queue stands."
-    assert told["New"]["problem"].startswith("It could not be told")
+    assert told["Overnight"]["problem"] == "cortex did not report its queue's status."
+    assert told["New"]["problem"].startswith("It could not be read")
     assert told["Unresolved"]["lines"]
 
 
@@ -161,7 +159,7 @@ async def test_each_section_says_in_a_sentence_that_its_service_is_away(team: Te
     assert "No such file" in told["Calendar"]["problem"]
     assert told["Reminders"]["problem"] == ""
     assert told["Overnight"]["problem"] == "cortex is not at work. See 'mailroom status'"
-    assert told["New"]["problem"] == ("It could not be told: frontier is not at work. See 'mailroom status'.")
+    assert told["New"]["problem"] == ("It could not be read: frontier is not at work. See 'mailroom status'.")
     assert "The memory daemon does not answer" in told["Unresolved"]["problem"]
     assert all(not each["lines"] for each in told.values())
     assert "Traceback" not in result.output
@@ -210,7 +208,7 @@ async def test_only_cortex_reports_overnight_jobs(team: Team) -> None:
     forged = msgspec.structs.replace(job(3), sender="frontier")
     await frontier.commit([seal(subjects.mail("nexus", "frontier"), forged)])
     await asyncio.sleep(0.4)
-    assert await agent.night.latest(datetime.now(UTC) - timedelta(hours=1)) == []
+    assert await agent.overnight.since(datetime.now(UTC) - timedelta(hours=1)) == []
 
 
 async def test_an_inbox_that_cannot_be_written_is_said(team: Team) -> None:

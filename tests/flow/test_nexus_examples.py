@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.embedding.embedder import Embedder
-from services.nexus.nearest import NEAR_ENOUGH, Examples, candidates, load_examples
-from services.nexus.routing import route_request
-from services.nexus.tools import read_tools
+from services.memory.local_embedder import LocalEmbedder
+from services.nexus.router import read_tools
+from services.nexus.routing_rules import (
+    NEAR_ENOUGH,
+    RouteExamples,
+    candidate_routes,
+    load_examples,
+    route_request,
+)
 from shared import settings
 from shared.errors import ConfigError
 from shared.tasks.profile import load_profile
@@ -189,28 +194,28 @@ class Embedding:
     """Embeds as the memory daemon does."""
 
     def __init__(self) -> None:
-        self.embedder = Embedder(settings.load().models)
+        self.embedder = LocalEmbedder(settings.load().models)
 
     async def embed(self, *texts: str) -> list[list[float]]:
         return [list(map(float, vector)) for vector in self.embedder.embed(texts)]
 
 
 @pytest.fixture(scope="module")
-def examples() -> Examples:
-    return Examples(Embedding(), ROUTES, home="nexus")  # type: ignore[arg-type]
+def examples() -> RouteExamples:
+    return RouteExamples(Embedding(), ROUTES, home="nexus")  # type: ignore[arg-type]
 
 
-async def find_route(examples: Examples, text: str) -> str:
+async def find_route(examples: RouteExamples, text: str) -> str:
     """Where a message goes without a model, as nexus decides it."""
     decision = route_request(text, {name: tool.keywords for name, tool in TOOLS.items()}, PERSONAL)
     if decision.route != "nexus":
         return decision.route
-    allowed = candidates(text, ROUTES, [f"tool:{name}" for name in PERSONAL])
+    allowed = candidate_routes(text, ROUTES, [f"tool:{name}" for name in PERSONAL])
     nearest = await examples.decide(text, allowed)
     return nearest.route if nearest else "nexus"
 
 
-async def count(examples: Examples, sentences: Mapping[str, str]) -> tuple[int, int, int, list[str]]:
+async def count(examples: RouteExamples, sentences: Mapping[str, str]) -> tuple[int, int, int, list[str]]:
     """How many sentences there are, go where they should, and go to another agent than that."""
     wrong, right, total = [], 0, 0
     for route, block in sentences.items():
@@ -223,29 +228,29 @@ async def count(examples: Examples, sentences: Mapping[str, str]) -> tuple[int, 
     return total, right, len(wrong), wrong
 
 
-async def test_sentences_that_nobody_tuned_for_go_where_they_should(examples: Examples) -> None:
+async def test_sentences_that_nobody_tuned_for_go_where_they_should(examples: RouteExamples) -> None:
     total, right, elsewhere, wrong = await count(examples, UNSEEN)
     assert total == 55
     assert right >= 54, wrong
     assert elsewhere == 0, wrong
 
 
-async def test_the_others_too_but_for_a_few_that_stay(examples: Examples) -> None:
+async def test_the_others_too_but_for_a_few_that_stay(examples: RouteExamples) -> None:
     total, right, elsewhere, wrong = await count(examples, SEEN)
     assert total == 77
     assert right >= 71, wrong
     assert elsewhere <= 1, wrong
 
 
-async def test_what_is_only_said_goes_nowhere(examples: Examples) -> None:
+async def test_what_is_only_said_goes_nowhere(examples: RouteExamples) -> None:
     example, likeness = await examples.find("Make the search quicker", ROUTES)
     assert (example.route, round(likeness, 2)) == ("cortex", 1.0)
     assert likeness > NEAR_ENOUGH
-    assert candidates("The search is quicker now.", ROUTES, ()) == frozenset()
-    assert candidates("Debugging is fun", ROUTES, ()) == frozenset()
-    assert candidates("What did you find this morning?", ROUTES, ["tool:calendar"]) == frozenset()
-    assert "cortex" not in candidates("How does the search work?", ROUTES, ())
-    assert candidates("Do I have a meeting?", ROUTES, ["tool:calendar"]) == {"tool:calendar"}
+    assert candidate_routes("The search is quicker now.", ROUTES, ()) == frozenset()
+    assert candidate_routes("Debugging is fun", ROUTES, ()) == frozenset()
+    assert candidate_routes("What did you find this morning?", ROUTES, ["tool:calendar"]) == frozenset()
+    assert "cortex" not in candidate_routes("How does the search work?", ROUTES, ())
+    assert candidate_routes("Do I have a meeting?", ROUTES, ["tool:calendar"]) == {"tool:calendar"}
 
 
 def test_examples_that_are_wrong_are_said(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import Question, Response, Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
-from tests.flow.conftest import Office, eventually_async
-from tests.flow.discovery_site import Site, site
-
-__all__ = ["site"]
+from tests.support.http import Site
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ async def result_of(office: Office, task_id: str) -> TaskResult:
             found.append(record.result)
         return bool(found)
 
-    await eventually_async(ended, 30)
+    await eventually(ended, 30)
     return found[0]
 
 
@@ -70,7 +69,7 @@ async def ask(office: Office, text: str) -> Response:
                 found.append(Response.from_json(data))
         return bool(found)
 
-    await eventually_async(answered, 30)
+    await eventually(answered, 30)
     return found[0]
 
 

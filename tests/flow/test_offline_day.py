@@ -14,10 +14,11 @@ import pytest
 from services.cli.command import COMMANDS
 from shared import subjects
 from shared.contracts import Question, TaskStatus
-from tests.flow.conftest import ROOT, Office, eventually, eventually_async
-from tests.flow.discovery_site import PAPERS, RSS, Site, site
-
-__all__ = ["site"]
+from tests.flow.discovery_pages import PAPERS, RSS
+from tests.support.http import Site
+from tests.support.office import Office
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 HOUSE = {"README.md": "# House\n\nA house of one module.\n", "house.py": '"""A house."""\n\nROOMS = 3\n'}
 
@@ -61,7 +62,7 @@ async def ask(office: Office, text: str) -> str:
         answers[:] = [m["text"] for m in await letters(office, "nexus") if m.get("cause") == question.id]
         return bool(answers)
 
-    await eventually_async(answered, 30)
+    await eventually(answered, 30)
     return answers[0]
 
 
@@ -109,7 +110,7 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
         asked[:] = json.loads(listed.stdout or "[]")
         return bool(asked)
 
-    await eventually_async(is_asked, 40)
+    await eventually(is_asked, 40)
     granted = await mailroom(office, "approvals", "grant", str(asked[0]["approval_id"])[:12])
     assert granted.returncode == 0, granted.stderr
     shell = await office.finished("shell", 60)
@@ -134,7 +135,7 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
         told[:] = [await ask(office, "What did the check-up of the house find?")]
         return "house" in told[0].lower() and "[" in told[0]
 
-    await eventually_async(known, 30)
+    await eventually(known, 30)
 
     # A reminder, which fires once.
     answer = await ask(office, "Remind me in 3 seconds to water the plants")
@@ -144,7 +145,7 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
     async def reminded() -> bool:
         return sum("water the plants" in json.dumps(m) for m in await letters(office, "nexus")) >= 2
 
-    await eventually_async(reminded, 20)
+    await eventually(reminded, 20)
 
     # An overnight job in words, dropped as a file: a playbook knows them.
     job = {"id": "job-20260102-001", "task": f"Run the tests of {repo}"}
@@ -157,7 +158,7 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
     async def reported() -> bool:
         return any(b"job-20260102-001" in data for _, _, data in await office.stored("mail.nexus.cortex"))
 
-    await eventually_async(reported)
+    await eventually(reported)
 
 
 def test_every_command_of_the_day_is_there() -> None:

@@ -11,7 +11,8 @@ import yaml
 
 from shared.contracts import Goal, TaskStatus
 from shared.memory import Memory
-from tests.flow.conftest import Office, eventually_async
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 GOAL = "Teach the shop to say hello in Rumantsch and write down what we know about greetings"
 
@@ -140,7 +141,7 @@ async def test_every_agent_thinks_its_part_of_a_whole_goal(office: Office, tmp_p
         hits = await Memory(office.user).search(GOAL, limit=5)
         return any("Rumantsch" in f"{hit.node.title} {hit.node.body}" for hit in hits)
 
-    await eventually_async(remembered, 20)
+    await eventually(remembered, 20)
 
 
 @pytest.mark.timeout(240)

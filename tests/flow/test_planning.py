@@ -6,7 +6,7 @@ import pytest
 
 from services.conductor.planner import Planner
 from services.conductor.playbook import load_playbooks
-from services.memory.embedding.embedder import Embedder
+from services.memory.local_embedder import LocalEmbedder
 from shared import settings
 from shared.contracts import Goal
 from shared.errors import ActionError
@@ -94,7 +94,7 @@ REQUESTS = {
 class Embedding:
     """The memory client's ``embed``, on the model itself."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: LocalEmbedder) -> None:
         self._embedder = embedder
 
     async def embed(self, *texts: str) -> list[Sequence[float]]:
@@ -104,7 +104,7 @@ class Embedding:
 
 @pytest.fixture(scope="module")
 def planner() -> Planner:
-    embedder = Embedder(settings.load().models)
+    embedder = LocalEmbedder(settings.load().models)
     return Planner(load_playbooks(), Embedding(embedder))  # type: ignore[arg-type]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from services.nexus import book
+from services.nexus import reminder_store
 from services.nexus.__main__ import Nexus
-from services.nexus.book import set_timer
-from services.nexus.reminders import MOST_OPEN, to_wire
+from services.nexus.reminder_store import set_timer
+from services.nexus.reminders import MAX_OPEN, to_timestamp
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -25,8 +25,8 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.tasks.profile import load_profile
-from tests.flow.conftest import eventually_async
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
+from tests.support.waiting import eventually
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 RECORD = subjects.record("nexus", "reminders", "all")
@@ -64,7 +64,7 @@ async def stands(team: Team, text: str, status: ReminderStatus) -> None:
         found = (await recorded(team)).get(text)
         return found is not None and found.status is status
 
-    await eventually_async(reached, 10)
+    await eventually(reached, 10)
 
 
 async def write_record(team: Team, *reminders: Reminder) -> None:
@@ -74,7 +74,7 @@ async def write_record(team: Team, *reminders: Reminder) -> None:
 
 
 def reminder(text: str, due: datetime, **more: Any) -> Reminder:
-    return Reminder(reminder_id=f"r{text}", text=text, person="user", due_at=to_wire(due), **more)
+    return Reminder(reminder_id=f"r{text}", text=text, person="user", due_at=to_timestamp(due), **more)
 
 
 async def test_plain_words_become_a_reminder_that_goes_off_once(team: Team) -> None:
@@ -157,7 +157,7 @@ async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team
     async def told() -> bool:
         return bool(await reminded(team, "run"))
 
-    await eventually_async(told)
+    await eventually(told)
     for count in (1, 2):
         due = ReminderDue(sender="nexus", recipient="nexus", reminder_id="rrun", count=count)
         await set_timer(nexus.context.bus, f"again{count}", due, datetime.now(UTC))
@@ -194,7 +194,7 @@ async def test_a_timer_that_goes_off_twice_or_for_an_earlier_setting_tells_once(
 async def test_one_further_ahead_than_the_broker_keeps_timers_is_set_again_on_the_way(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(book, "LONGEST", timedelta(seconds=0.5))
+    monkeypatch.setattr(reminder_store, "MAX_TIMER", timedelta(seconds=0.5))
     await join(team)
     await team.perform("nexus", "set_reminder", text="tea in 3 seconds")
     await asyncio.sleep(1.5)
@@ -209,8 +209,8 @@ async def test_put_off_done_and_cancelled(team: Team) -> None:
     await join(team)
     await team.perform("nexus", "set_reminder", text="tea in 1 second")
     await stands(team, "tea", ReminderStatus.FIRED)
-    put_off = await team.perform("nexus", "snooze_reminder", reminder="tea", minutes=1 / 60)
-    assert put_off.metadata["reminder"]["count"] == 2
+    snooze_until = await team.perform("nexus", "snooze_reminder", reminder="tea", minutes=1 / 60)
+    assert snooze_until.metadata["reminder"]["count"] == 2
     await stands(team, "tea", ReminderStatus.SNOOZED)
     await stands(team, "tea", ReminderStatus.FIRED)
     assert len(await reminded(team, "tea")) == 2
@@ -241,7 +241,7 @@ async def test_one_that_is_not_there_is_said_in_a_sentence(team: Team) -> None:
 
 async def test_more_than_the_most_are_refused(team: Team) -> None:
     later = datetime.now(UTC) + timedelta(days=2)
-    await write_record(team, *(reminder(f"t{number}", later) for number in range(MOST_OPEN)))
+    await write_record(team, *(reminder(f"t{number}", later) for number in range(MAX_OPEN)))
     await join(team)
     result = await team.perform("nexus", "set_reminder", text="tea in 1 hour")
     assert "1,000 reminders are waiting" in result.error_message
@@ -296,6 +296,6 @@ async def test_many_that_are_set_and_due_at_the_same_moment_all_go_off_once(team
         found = await recorded(team)
         return len(found) == count and {each.status for each in found.values()} == {ReminderStatus.FIRED}
 
-    await eventually_async(all_went_off, 20)
+    await eventually(all_went_off, 20)
     subjects_told = [letter["subject"] for letter in await mail(team) if "subject" in letter]
     assert sorted(subjects_told) == sorted(f"Reminder: thing {number}" for number in range(count))

@@ -16,7 +16,9 @@ import pytest
 from shared import subjects
 from shared.bus.records import submission_entries
 from shared.contracts import Reminders, ReminderStatus, Task
-from tests.flow.conftest import ROOT, Office, eventually_async
+from tests.support.office import Office
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 RECORD = subjects.record("nexus", "reminders", "all")
 
@@ -70,7 +72,7 @@ async def test_killed_at_any_point_each_reminder_goes_off_once(desk: Office) -> 
         found = await statuses(desk)
         return len(found) == count and set(found.values()) == {ReminderStatus.FIRED}
 
-    await eventually_async(all_went_off, 30)
+    await eventually(all_went_off, 30)
     await asyncio.sleep(1)
     told = await letters(desk)
     assert told == {f"Reminder: thing {number}": 1 for number in range(count)}
@@ -89,7 +91,7 @@ async def test_a_frozen_process_that_wakes_up_late_reminds_nobody_again(desk: Of
         found = await statuses(desk)
         return len(found) == count and set(found.values()) == {ReminderStatus.FIRED}
 
-    await eventually_async(all_went_off, 30)
+    await eventually(all_went_off, 30)
     desk.signal("nexus", signal.SIGCONT)
     await asyncio.sleep(1.5)
     assert set((await letters(desk)).values()) == {1}
@@ -123,8 +125,8 @@ async def test_the_command_sets_lists_puts_off_and_ends(desk: Office) -> None:
     assert unclear.returncode == 1
     assert "can be read in two ways: 05:00 or 17:00" in unclear.stderr
     assert "Traceback" not in unclear.stderr
-    put_off = await run("snooze", "plants", "--for", "2h")
-    assert "is put off until" in put_off.stdout
+    snooze_until = await run("snooze", "plants", "--for", "2h")
+    assert "is put off until" in snooze_until.stdout
     assert (await run("snooze", "plants", "--for", "soon")).returncode == 2
     assert "is done" in (await run("done", again["reminder_id"])).stdout
     cancelled = json.loads((await run("cancel", "Ana", "--json")).stdout)

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
 import pytest_asyncio
 
@@ -22,7 +21,9 @@ from shared.bus.entry import seal
 from shared.bus.identity import ensure_keys
 from shared.bus.records import submission_entries
 from shared.contracts import Presence, Task, TaskChanged, TaskResult, TaskStatus
-from tests.flow.conftest import ROOT, Office, eventually_async
+from tests.support.office import Office
+from tests.support.server import ROOT
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -167,7 +168,7 @@ async def until(
             found.append(now)
         return bool(found)
 
-    await eventually_async(is_so, timeout)
+    await eventually(is_so, timeout)
     return found[-1]
 
 
@@ -252,10 +253,8 @@ class Switchboard:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def switchboard(office: Office) -> AsyncIterator[Switchboard]:
-    seed = (office.config.keys / "user.nk").read_text().strip()
-    client = await nats.connect(office.server.url, nkeys_seed_str=seed)
-    yield Switchboard(client)
-    await client.close()
+    async with office.server.raw_client(subjects.USER) as client:
+        yield Switchboard(client)
 
 
 async def test_every_agent_is_a_service_that_people_can_find(

@@ -8,11 +8,9 @@ import pytest
 from services.scout.__main__ import Scout
 from shared.contracts import RepositoryReading, TaskStatus
 from shared.tasks.profile import load_profile
-from tests.flow.team import Team, open_team
-from tests.flow.test_skills_world_web import Site, site
+from tests.support.http import Site
+from tests.support.team import Team, open_team
 from tests.unit.test_source_tree import plant
-
-__all__ = ["site"]
 
 PROFILE = Path(__file__).parents[2] / "services" / "scout" / "profile.yaml"
 

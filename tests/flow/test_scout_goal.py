@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 from shared.contracts import TaskStatus
-from tests.flow.conftest import Office
 from tests.flow.test_scout_research import KETTLE, SOUP
-from tests.flow.test_skills_world_web import Site, site
-
-__all__ = ["site"]
+from tests.support.http import Site
+from tests.support.office import Office
 
 
 async def test_a_goal_to_search_the_web_ends_in_quotations_with_their_sources(

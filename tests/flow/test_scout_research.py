@@ -15,10 +15,8 @@ from shared.bus.records import submission_entries
 from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
 from shared.settings import load
 from shared.tasks.profile import load_profile
-from tests.flow.team import Team, open_team
-from tests.flow.test_skills_world_web import Site, site
-
-__all__ = ["site"]
+from tests.support.http import Site
+from tests.support.team import Team, open_team
 
 SERVICES = Path(__file__).parents[2] / "services"
 KETTLE = f"""<html><head><title>Of kettles</title></head><body><article>

@@ -15,8 +15,9 @@ from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskChanged, TaskResult, TaskStatus
 from shared.tasks.profile import load_profile
-from tests.flow.conftest import Office, eventually, eventually_async
-from tests.flow.team import Team, open_team
+from tests.support.office import Office
+from tests.support.team import Team, open_team
+from tests.support.waiting import eventually
 
 PROFILE = load_profile(Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml")
 UNKNOWN = "frobnicate 2>/dev/null || echo ran >> ran.log"
@@ -49,7 +50,7 @@ async def result_of(user: Bus, task_id: str, timeout: float = 30.0) -> TaskResul
             found.append(record.result)
         return bool(found)
 
-    await eventually_async(ended, timeout)
+    await eventually(ended, timeout)
     return found[0]
 
 
@@ -61,7 +62,7 @@ async def asked(user: Bus, count: int = 1, timeout: float = 15.0) -> list[Approv
         found[:] = [ApprovalRequest.from_json(m.data) async for m in user.read(subjects.OFFICE, request)]
         return len(found) >= count
 
-    await eventually_async(read, timeout)
+    await eventually(read, timeout)
     return found
 
 

@@ -2,7 +2,6 @@
 
 import socket
 import time
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,10 +13,9 @@ from shared.settings import Settings
 from shared.skills.news import drop_duplicates, parse_feed, plain_link, read_news, strip_markup
 from shared.skills.papers import abstract_url, build_query, find_papers
 from shared.tasks.profile import Profile
-from tests.flow.discovery_site import ATOM, NO_PAPERS, PAPERS, REFUSAL, RSS, Site, site
-from tests.flow.team import open_team
-
-__all__ = ["site"]
+from tests.flow.discovery_pages import ATOM, NO_PAPERS, PAPERS, REFUSAL, RSS
+from tests.support.http import Request, Site
+from tests.support.team import open_team
 
 
 def closed_port() -> int:
@@ -46,7 +44,7 @@ async def test_papers_are_read_from_the_atom_answer(site: Site) -> None:
         "categories": ["cs.CL", "cs.LG"],
     }
     assert abstract_url(papers[1]) == "https://arxiv.org/abs/cs/0112017v1"
-    asked = parse_qs(urlsplit(site.asked[0][1]).query)
+    asked = parse_qs(urlsplit(site.asked[0].path).query)
     assert asked["search_query"] == ["all:attention AND all:transduction"]
     assert asked["max_results"] == ["2"]
     assert len(site.asked) == 1
@@ -61,7 +59,7 @@ async def test_requests_of_one_process_keep_the_pause(site: Site) -> None:
     for _ in range(2):
         settings = Settings(state_dir=Path("unused"), arxiv_url=url)
         await find_papers("attention", 1, settings=settings, delay=0.3, retries=0)
-    assert site.asked[1][0] - site.asked[0][0] >= 0.29
+    assert site.asked[1].at - site.asked[0].at >= 0.29
 
 
 @pytest.mark.parametrize(
@@ -90,8 +88,8 @@ async def test_a_failed_request_is_repeated(site: Site) -> None:
     site.page("/flaky", PAPERS)
     good = site.pages["/flaky"]
 
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        (bad if len(site.asked) == 1 else good)(request)
+    def answer(request: Request) -> None:
+        request.respond(*(bad if len(site.asked) == 1 else good))
 
     site.pages["/flaky"] = answer
     assert len(await search(url)) == 2
@@ -174,10 +172,9 @@ async def test_broken_feeds_are_told_and_the_others_read(site: Site, tmp_path: P
 
 
 async def test_a_feed_that_drips_or_never_ends_is_given_up(site: Site) -> None:
-    def drip(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.end_headers()
-        while not site.over.wait(0.05):
+    def drip(request: Request) -> None:
+        request.start_response(200, {})
+        while not site.closing.wait(0.05):
             try:
                 request.wfile.write(b" ")
             except OSError:
@@ -224,10 +221,8 @@ async def test_papers_news_and_pages_are_skills_that_a_profile_names(tmp_path: P
     moved = site.page("/moved", "", 302)
     page = site.page("/page", "Ignore all that", kind="text/plain")
 
-    def redirect(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(302)
-        request.send_header("Location", "/page")
-        request.end_headers()
+    def redirect(request: Request) -> None:
+        request.respond(302, {"Location": "/page"}, b"")
 
     site.pages["/moved"] = redirect
     environment = {

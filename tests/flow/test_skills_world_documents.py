@@ -17,7 +17,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.documents import is_named, locate, read_document
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 SETTINGS = Settings(state_dir=Path("/nonexistent/state"))
 

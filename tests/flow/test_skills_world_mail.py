@@ -19,7 +19,7 @@ from shared.settings import Settings
 from shared.skills.mail import read_server, write_message
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 PROFILE = Profile(name="clerk", description="Writes mail.", skills=("shared.skills.mail.MailSkill",))
 TEXT = "All 41 tests pass.\n.\nBye ✓\n"

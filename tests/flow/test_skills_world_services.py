@@ -17,10 +17,8 @@ from shared.settings import Settings
 from shared.skills.search import search
 from shared.skills.weather import read_forecast
 from shared.tasks.profile import Profile
-from tests.flow.discovery_site import Site, site
-from tests.flow.team import open_team
-
-__all__ = ["site"]
+from tests.support.http import Site
+from tests.support.team import open_team
 
 PLACES = """{"results":[{"id":2661552,"name":"Bern","latitude":46.94809,"longitude":7.44744,"elevation":549.0,
 "feature_code":"PPLC","country_code":"CH","admin1_id":2661551,"timezone":"Europe/Zurich","population":121631,
@@ -76,7 +74,7 @@ async def test_the_forecast_of_a_place(site: Site) -> None:
         "2026-01-05: light snow, -4 to 0 °C, 2.4 mm (85 % chance of rain)",
         "2026-01-06: overcast, -2 to 2 °C",
     ]
-    where, what = (parse_qs(urlsplit(path).query) for _, path in site.asked)
+    where, what = (parse_qs(urlsplit(each.path).query) for each in site.asked)
     assert where == {"name": ["Bern"], "count": ["1"], "language": ["en"], "format": ["json"]}
     assert (what["latitude"], what["longitude"], what["timezone"]) == (["46.94809"], ["7.44744"], ["auto"])
 
@@ -131,9 +129,7 @@ async def test_an_address_in_the_settings_that_is_none_is_told(site: Site) -> No
 
 async def test_a_service_may_be_private_but_lead_nowhere_else(site: Site) -> None:
     def answer(request: Any) -> None:
-        request.send_response(302)
-        request.send_header("Location", "http://169.254.169.254/latest/")
-        request.end_headers()
+        request.respond(302, {"Location": "http://169.254.169.254/latest/"}, b"")
 
     site.pages["/v1/search"] = answer
     with pytest.raises(ActionError, match=r"169\.254\.169\.254 is not a public address"):
@@ -147,7 +143,7 @@ async def test_a_searxng_server_is_asked(site: Site) -> None:
         ("https://docs.example.org/jetstream", "JetStream", "Streams and consumers."),
         ("https://blog.example.org/2", "A <b>blog post", "Words"),
     ]
-    assert parse_qs(urlsplit(site.asked[0][1]).query) == {"q": ["jetstream"], "format": ["json"]}
+    assert parse_qs(urlsplit(site.asked[0].path).query) == {"q": ["jetstream"], "format": ["json"]}
     assert len(await search("jetstream", 1, settings(site, search_url=site.root))) == 1
 
 
@@ -181,7 +177,7 @@ async def test_ddgs_is_asked_where_no_server_is_configured(
         ("https://docs.example.org/jetstream", "JetStream docs", "Streams and consumers."),
         ("https://blog.example.org/2", "A blog", "About jetstream."),
     }
-    assert parse_qs(urlsplit(site.asked[0][1]).query)["q"] == ["jetstream"]
+    assert parse_qs(urlsplit(site.asked[0].path).query)["q"] == ["jetstream"]
     use_engine(monkeypatch, site.page("/none", "<html><body>Nothing</body></html>", kind="text/html"))
     assert await search("jetstream", 5, settings(site)) == []
 

@@ -8,8 +8,6 @@ import ssl
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -18,10 +16,11 @@ import shared.skills.web
 import shared.web.address
 from shared.errors import ActionError
 from shared.skills.web import SIZE, fetch_page
-from shared.web.address import parse_place, require_public, resolve
-from shared.web.fetching import SIZE as FETCHED
+from shared.web.address import parse_address, require_public, resolve
+from shared.web.fetching import MAX_SIZE as FETCHED
 from shared.web.fetching import fetch
 from tests.flow.test_skills_world_documents import make_pdf
+from tests.support.http import Request, Site
 
 ARTICLE = f"""<html><head><title>Of  Kettles</title><style>x</style></head>
 <body><nav><a href="/home#top">Home</a></nav><article><h1>Of Kettles</h1>
@@ -32,50 +31,6 @@ ARTICLE = f"""<html><head><title>Of  Kettles</title><style>x</style></head>
 </article><script>alert('x')</script></body></html>"""
 
 Answer = tuple[int, dict[str, str], bytes]
-
-
-class Site:
-    """A local web server: ``pages`` maps a path to its answer; ``asked`` are the requests it saw."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, Answer | Callable[[BaseHTTPRequestHandler], None]] = {}
-        self.asked: list[tuple[str, str]] = []
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.asked.append((self.path, self.headers["Host"]))
-                page = site.pages.get(self.path, (404, {}, b""))
-                if not isinstance(page, tuple):
-                    page(self)
-                    return
-                status, headers, body = page
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.pair = f"127.0.0.1:{self.server.server_port}"
-        self.allowed = (self.pair, f"localhost:{self.server.server_port}")
-
-    def url(self, path: str, host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.server.server_port}{path}"
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
-    thread = threading.Thread(target=site.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield site
-    site.server.shutdown()
-    thread.join()
-    site.server.server_close()
 
 
 REFUSED = [
@@ -178,7 +133,7 @@ REFUSED = [
 @pytest.mark.parametrize("url", REFUSED)
 def test_refused_before_any_name_is_resolved(url: str) -> None:
     with pytest.raises(ActionError, match="is not fetched: ") as error:
-        require_public(parse_place(url), ())
+        require_public(parse_address(url), ())
     assert str(error.value).isprintable()
 
 
@@ -198,7 +153,7 @@ def test_refused_before_any_name_is_resolved(url: str) -> None:
     ],
 )
 def test_public_addresses_pass(url: str, as_asked: str, pair: str) -> None:
-    place = parse_place(url)
+    place = parse_address(url)
     require_public(place, ())
     assert (place.url, place.pair) == (as_asked, pair)
 
@@ -210,12 +165,12 @@ async def test_a_name_that_resolves_inside_is_refused(monkeypatch: pytest.Monkey
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in ("1.1.1.1", "10.0.0.7")
         ]
 
-    monkeypatch.setattr(shared.web.address, "look_up", answer)
+    monkeypatch.setattr(shared.web.address, "look_up_host", answer)
     with pytest.raises(
         ActionError, match=r"rebind.example.org resolves to 10\.0\.0\.7, which is not a public address"
     ):
-        await resolve(parse_place("http://rebind.example.org/"), ())
-    assert await resolve(parse_place("http://rebind.example.org/"), ("rebind.example.org:80",)) == (
+        await resolve(parse_address("http://rebind.example.org/"), ())
+    assert await resolve(parse_address("http://rebind.example.org/"), ("rebind.example.org:80",)) == (
         "1.1.1.1",
         "10.0.0.7",
     )
@@ -244,7 +199,7 @@ async def test_the_host_is_named_though_the_address_is_pinned(site: Site) -> Non
     site.pages["/a"] = (200, {"Content-Type": "text/plain; charset=latin-1"}, b"caf\xe9")
     page = await fetch_page(site.url("/a", "localhost"), timeout=5, allowed=site.allowed)
     assert page.text == "café"
-    assert site.asked == [("/a", f"localhost:{site.server.server_port}")]
+    assert [(each.path, each.host) for each in site.asked] == [("/a", f"localhost:{site.port}")]
 
 
 async def test_redirects_are_followed_and_checked_each(site: Site) -> None:
@@ -269,10 +224,8 @@ async def test_redirects_are_followed_and_checked_each(site: Site) -> None:
 
 
 async def test_size_and_time_are_bounded(site: Site) -> None:
-    def endless(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("Content-Type", "text/plain")
-        request.end_headers()
+    def endless(request: Request) -> None:
+        request.start_response(200, {"Content-Type": "text/plain"})
         try:
             while True:
                 request.wfile.write(b"x" * 65_536)
@@ -362,11 +315,8 @@ async def test_the_character_set_the_server_names_goes_before_what_the_page_says
 
 
 async def test_what_follows_the_end_of_packed_text_is_not_read(site: Site) -> None:
-    def follow(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("Content-Type", "text/plain")
-        request.send_header("Content-Encoding", "gzip")
-        request.end_headers()
+    def follow(request: Request) -> None:
+        request.start_response(200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"})
         request.wfile.write(gzip.compress(b"plain words"))
         with contextlib.suppress(OSError):
             while True:
@@ -406,18 +356,18 @@ async def test_a_name_is_resolved_once_and_the_next_address_is_tried(
 ) -> None:
     # a name server that answers inside, and something else the second time it is asked
     with socket.socket() as closed:
-        closed.bind(("127.0.0.2", site.server.server_port))
+        closed.bind(("127.0.0.2", site.port))
         answers = [["127.0.0.2", "127.0.0.1"], ["10.0.0.7"]]
 
         async def answer(host: str, port: int, **_: Any) -> list[Any]:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in answers.pop(0)]
 
-        monkeypatch.setattr(shared.web.address, "look_up", answer)
-        name = f"rebind.example.org:{site.server.server_port}"
+        monkeypatch.setattr(shared.web.address, "look_up_host", answer)
+        name = f"rebind.example.org:{site.port}"
         site.pages["/a"] = (200, {"Content-Type": "text/plain"}, b"pinned")
         page = await fetch_page(f"http://{name}/a", timeout=5, allowed=(name,))
     assert page.text == "pinned"
-    assert site.asked == [("/a", name)]
+    assert [(each.path, each.host) for each in site.asked] == [("/a", name)]
     assert answers == [["10.0.0.7"]]
 
 
@@ -440,7 +390,7 @@ async def test_tls_is_asked_for_under_the_name_though_the_address_is_pinned(
     async def answer(_: str, port: int) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr(shared.web.address, "look_up", answer)
+    monkeypatch.setattr(shared.web.address, "look_up_host", answer)
     async with server:
         with pytest.raises(ActionError, match="cannot be fetched"):
             await fetch(
@@ -455,7 +405,7 @@ async def test_a_name_or_port_that_is_not_public_is_not_even_looked_up(
     async def answer(*_: Any) -> list[Any]:
         raise AssertionError("looked up")
 
-    monkeypatch.setattr(shared.web.address, "look_up", answer)
+    monkeypatch.setattr(shared.web.address, "look_up_host", answer)
     for url in (
         "http://intranet/",
         "http://example.org:22/",

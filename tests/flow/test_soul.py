@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,8 @@ from shared.errors import BusUnavailable
 from shared.reasoning import persona as soul
 from shared.reasoning.persona import compose_prompt, compose_system_prompt, fetch_soul
 from shared.settings import Settings
-from tests.flow.conftest import capture_log
+from tests.support.http import HttpServer, Request
+from tests.support.logs import capture_log
 
 VERSION = {
     "id": "0b1f",
@@ -33,43 +32,24 @@ VERSION = {
 }
 
 
-class PromptForge:
+class PromptForge(HttpServer):
     """A server whose next answers the test decides: status, content type, body, seconds until it comes."""
 
     def __init__(self) -> None:
         self.answer: tuple[int, str, bytes, float] = (404, "application/json", b'{"detail": "not found"}', 0)
         self.paths: list[str] = []
-        forge = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                forge.paths.append(self.path)
-                status, kind, body, wait = forge.answer
-                time.sleep(wait)
-                with suppress(ConnectionError):  # the asker did not wait
-                    self.send_response(status)
-                    self.send_header("Content-Type", kind)
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
-        self.thread.start()
+        super().__init__(self._respond)
 
     def give(self, body: object, status: int = 200, kind: str = "application/json", wait: float = 0) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.answer = (status, kind, data, wait)
 
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
+    def _respond(self, request: Request) -> None:
+        self.paths.append(request.path)
+        status, kind, body, wait = self.answer
+        time.sleep(wait)
+        with suppress(ConnectionError):  # the agent did not wait
+            request.respond(status, {"Content-Type": kind}, body)
 
 
 @pytest.fixture
@@ -81,7 +61,7 @@ def forge() -> Iterator[PromptForge]:
 
 @pytest.fixture
 def config(forge: PromptForge, tmp_path: Path) -> Settings:
-    return settings.load({"MAILROOM_STATE_DIR": str(tmp_path), "MAILROOM_PROMPTFORGE_URL": f"{forge.url}/"})
+    return settings.load({"MAILROOM_STATE_DIR": str(tmp_path), "MAILROOM_PROMPTFORGE_URL": f"{forge.root}/"})
 
 
 async def test_the_latest_version_is_the_soul_and_a_copy_is_kept(

@@ -13,25 +13,25 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli import supervisor as supervising
-from services.cli.lock import OfficeLock
-from services.cli.logbook import Line
-from services.cli.records import read_presences
-from services.cli.roster import load_roster
-from services.cli.supervisor import Supervisor
+from services.cli.agents import load_agents
+from services.cli.supervisor import supervisor as supervising
+from services.cli.supervisor.lock import InstanceLock
+from services.cli.supervisor.logs import LogLine
+from services.cli.supervisor.supervisor import Supervisor
 from shared import settings, subjects
 from shared.bus import Bus
+from shared.bus.records import read_presences
 from shared.contracts import Goal, Presence, StateChanged, TaskStatus
-from tests.flow.test_up import environment
+from tests.support.server import environment
 
 pytestmark = pytest.mark.timeout(110)
 STAFF = ("conductor", "critic", "memory")
 
 
-class Office:
-    """An office as ``mailroom up`` runs it, with few agents."""
+class SupervisedOffice:
+    """The supervisor of ``mailroom up`` in the process of the test, with few agents."""
 
-    def __init__(self, supervisor: Supervisor, told: list[Line], bus: Bus) -> None:
+    def __init__(self, supervisor: Supervisor, told: list[LogLine], bus: Bus) -> None:
         self.supervisor, self.told, self.bus = supervisor, told, bus
         self.state_dir = supervisor.config.state_dir
 
@@ -40,23 +40,25 @@ class Office:
 
 
 @asynccontextmanager
-async def opened(state_dir: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> AsyncIterator[Office]:
+async def opened(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch, **more: str
+) -> AsyncIterator[SupervisedOffice]:
     env = environment(state_dir, **more)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     config = settings.load(env)
     monkeypatch.setattr(
-        supervising, "load_roster", lambda config: [m for m in load_roster(config) if m.name in STAFF]
+        supervising, "load_agents", lambda config: [m for m in load_agents(config) if m.name in STAFF]
     )
-    lock = OfficeLock.acquire(state_dir)
+    lock = InstanceLock.acquire(state_dir)
     assert lock is not None
-    told: list[Line] = []
+    told: list[LogLine] = []
     supervisor = Supervisor(config, lock, told.append)
     try:
         await supervisor.open()
         bus = await Bus.connect(subjects.USER, supervisor.url, config.keys / "user.nk")
         try:
-            yield Office(supervisor, told, bus)
+            yield SupervisedOffice(supervisor, told, bus)
         finally:
             await bus.close()
     finally:

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.provisioning import provision_office, write_config
+from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task
-from tests.flow.team import Team, open_team
+from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(40)
 STAFF = ["conductor", "engineer", "memory"]
@@ -73,7 +73,7 @@ async def test_the_work_goes_on_while_the_server_reads_its_configuration_anew(te
         for _ in range(2):
             team.server.reload()
             await asyncio.sleep(0.2)
-        await provision_office(team.config, team.server.url, names)
+        await provision_streams(team.config, team.server.url, names)
         # the others, connected before, can give it work, and it can find it
         task = Task(task_id=f"t{number}", text="x", assignee=names[-1], requester="conductor")
         await sender.commit(submission_entries(task, "conductor"))

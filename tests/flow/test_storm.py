@@ -9,7 +9,7 @@ import pytest
 
 from shared import subjects
 from shared.contracts import StateChanged, TaskChanged, TaskStatus
-from tests.flow.conftest import Office
+from tests.support.office import Office
 
 GOALS = 200
 

@@ -10,21 +10,22 @@ import msgspec
 import psutil
 import pytest
 
-from services.cli.child import LOUD, Backoff, Child, Program
-from services.cli.lifeline import Lifeline
-from services.cli.lock import OfficeLock, holder, is_held
-from services.cli.logbook import Line, last_complaint
+from services.cli.supervisor.child import ALERT_AFTER, Backoff, Child, Program
+from services.cli.supervisor.lock import InstanceLock, is_held, read_holder
+from services.cli.supervisor.logs import LogLine, read_last_error
+from services.cli.supervisor.watchdog import Watchdog
 from shared.errors import StartError
+from tests.support.waiting import eventually
 
 ARRIVES = 'touch "ready-$$"; '
 """What a script does once it is ready."""
 
 
 class Bench:
-    def __init__(self, folder: Path, lifeline: Lifeline) -> None:
+    def __init__(self, folder: Path, watchdog: Watchdog) -> None:
         self.folder = folder
-        self.lifeline = lifeline
-        self.lines: list[Line] = []
+        self.watchdog = watchdog
+        self.lines: list[LogLine] = []
         self.children: list[Child] = []
 
     def start(self, script: str) -> Child:
@@ -36,10 +37,10 @@ class Bench:
             log=self.folder / "scout.log",
             stage=0,
             ready=lambda process: self.sign(process).exists(),
-            complaint=last_complaint,
+            last_error=read_last_error,
             clean_up=lambda process: self.sign(process).unlink(missing_ok=True),
         )
-        child = Child(program, tell=self.lines.append, lifeline=self.lifeline)
+        child = Child(program, report=self.lines.append, watchdog=self.watchdog)
         self.children.append(child)
         return child
 
@@ -50,22 +51,20 @@ class Bench:
         return any(text in line.text for line in self.lines)
 
     async def until(self, what: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
-            while not what():
-                await asyncio.sleep(0.01)
+        await eventually(what)
 
 
 @pytest.fixture
 async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
     monkeypatch.setattr(Backoff, "FIRST", 0.01)
-    lock = OfficeLock.acquire(tmp_path)
+    lock = InstanceLock.acquire(tmp_path)
     assert lock is not None
-    lifeline = Lifeline(lock, tmp_path / "office.json", 1.0)
-    await lifeline.tie()
-    bench = Bench(tmp_path, lifeline)
+    watchdog = Watchdog(lock, tmp_path / "office.json", 1.0)
+    await watchdog.start()
+    bench = Bench(tmp_path, watchdog)
     yield bench
     await asyncio.gather(*(child.stop(1.0) for child in bench.children))
-    await lifeline.untie()
+    await watchdog.stop()
     lock.release()
 
 
@@ -79,7 +78,7 @@ def gone(process: int) -> bool:
 
 async def test_one_that_ends_is_started_again(bench: Bench) -> None:
     child = bench.start(ARRIVES + "sleep 60")
-    await child.opened
+    await child.started
     assert child.process is not None
     first = child.process.pid
     os.kill(first, signal.SIGKILL)
@@ -93,7 +92,7 @@ async def test_one_that_never_gets_ready_does_not_open(bench: Bench) -> None:
     with pytest.raises(
         StartError, match=r"^scout does not start: The key is damaged. Delete it. Its log is .*scout\.log$"
     ):
-        await child.opened
+        await child.started
     assert bench.said("ended with exit code 1: The key is damaged. Delete it; started again in 0.01 s")
 
 
@@ -101,10 +100,10 @@ async def test_one_that_cannot_be_run_says_what_is_missing(bench: Bench) -> None
     child = bench.start("exit 0")
     await child.stop(0)
     program = msgspec.structs.replace(child.program, command=("/nonexistent/python",))
-    missing = Child(program, tell=bench.lines.append, lifeline=bench.lifeline)
+    missing = Child(program, report=bench.lines.append, watchdog=bench.watchdog)
     bench.children.append(missing)
     with pytest.raises(StartError, match="No such file or directory"):
-        await missing.opened
+        await missing.started
 
 
 async def test_a_row_of_failed_starts_is_told_once_and_loudly(
@@ -114,18 +113,20 @@ async def test_a_row_of_failed_starts_is_told_once_and_loudly(
     child = bench.start(
         f"if [ ! -e begun ]; then touch begun; {ARRIVES} sleep 0.2; exit 0; fi; echo broken; exit 3"
     )
-    await child.opened
-    await bench.until(lambda: child._backoff.failed_starts > LOUD + 1)
+    await child.started
+    await bench.until(lambda: child._backoff.failed_starts > ALERT_AFTER + 1)
     loud = [line for line in bench.lines if line.level == "error"]
     assert len(loud) == 1
-    assert loud[0].text.startswith(f"failed to start {LOUD} times in a row and is tried every 0.02 s: broken")
+    assert loud[0].text.startswith(
+        f"failed to start {ALERT_AFTER} times in a row and is tried every 0.02 s: broken"
+    )
 
 
 async def test_stopping_waits_for_what_is_being_finished(bench: Bench) -> None:
     child = bench.start(
         f"trap 'sleep 0.2; echo done > finished; exit 0' TERM; {ARRIVES} while :; do sleep 0.02; done"
     )
-    await child.opened
+    await child.started
     await child.stop(5.0)
     assert (bench.folder / "finished").exists()
     assert not bench.said("started again")
@@ -133,7 +134,7 @@ async def test_stopping_waits_for_what_is_being_finished(bench: Bench) -> None:
 
 async def test_stopping_kills_what_does_not_end_and_what_it_left(bench: Bench) -> None:
     child = bench.start(f"trap '' TERM; sleep 60 & echo $! > left; {ARRIVES} while :; do sleep 0.02; done")
-    await child.opened
+    await child.started
     assert child.process is not None
     left = int((bench.folder / "left").read_text())
     await child.stop(0.1)
@@ -143,7 +144,7 @@ async def test_stopping_kills_what_does_not_end_and_what_it_left(bench: Bench) -
 
 async def test_what_an_ended_process_left_is_ended(bench: Bench) -> None:
     child = bench.start(f"sleep 60 & echo $! > left; {ARRIVES} sleep 0.1; exit 0")
-    await child.opened
+    await child.started
     await bench.until(lambda: bench.said("ended with exit code 0"))
     await bench.until(lambda: not runs(int((bench.folder / "left").read_text())))
 
@@ -152,10 +153,10 @@ async def test_the_warden_ends_what_is_enrolled_when_the_lifeline_is_cut(bench: 
     (bench.folder / "office.json").write_text("{}")
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", "sleep 60", start_new_session=True)
     ended = await asyncio.create_subprocess_exec("/bin/sh", "-c", "sleep 60", start_new_session=True)
-    bench.lifeline.enroll(process.pid, 1)
-    bench.lifeline.enroll(ended.pid, 0)
-    bench.lifeline.strike(ended.pid)
-    await bench.lifeline.untie()
+    bench.watchdog.add(process.pid, 1)
+    bench.watchdog.add(ended.pid, 0)
+    bench.watchdog.remove(ended.pid)
+    await bench.watchdog.stop()
     assert await process.wait() == -signal.SIGTERM
     assert not (bench.folder / "office.json").exists()
     assert ended.returncode is None
@@ -172,14 +173,14 @@ def runs(process: int) -> bool:
 
 def test_one_office_at_a_time_holds_the_lock(tmp_path: Path) -> None:
     assert not is_held(tmp_path)
-    assert holder(tmp_path) == 0
-    lock = OfficeLock.acquire(tmp_path)
+    assert read_holder(tmp_path) == 0
+    lock = InstanceLock.acquire(tmp_path)
     assert lock is not None
-    assert OfficeLock.acquire(tmp_path) is None
+    assert InstanceLock.acquire(tmp_path) is None
     assert is_held(tmp_path)
-    assert holder(tmp_path) == os.getpid()
+    assert read_holder(tmp_path) == os.getpid()
     lock.release()
     assert not is_held(tmp_path)
-    again = OfficeLock.acquire(tmp_path)
+    again = InstanceLock.acquire(tmp_path)
     assert again is not None
     again.release()

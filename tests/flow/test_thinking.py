@@ -32,8 +32,8 @@ from shared.contracts.base import amended
 from shared.errors import ActionError, ConfigError, Reject
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
-from tests.flow.model_server import Answer, serve_model
-from tests.flow.team import Team, open_team
+from tests.support.model_server import Answer, serve_model
+from tests.support.team import Team, open_team
 
 
 class Worker(Agent):
@@ -115,7 +115,7 @@ async def test_a_task_in_words_is_worked_out_and_what_it_took_is_told(tmp_path: 
         assert told.metadata["steps"] == 2
         assert told.metadata["usage"]["calls"] == 2
         day = told.created_at[:10]
-        stored = await team.offices[0].agent.context.bus.last(
+        stored = await team.processes[0].agent.context.bus.last(
             subjects.OFFICE, subjects.record("worker", "spending", day)
         )
         assert Spending.from_json(stored.data).calls == 2
@@ -140,7 +140,7 @@ async def test_a_thread_goes_on_with_every_reply_and_after_a_restart(tmp_path: P
         assert answer.body == "I remember."
         second = await write(team, "What was it?", in_reply_to=answer.id)
         assert (await answer_to(team, second)).body == "It was 7."
-        await team.leave(team.offices[0].agent)
+        await team.leave(team.processes[0].agent)
         await team.join(Worker, Profile(name="worker", description="It works."))
         again = await write(team, "And again?", in_reply_to=answer.id)
         assert (await answer_to(team, again)).body == "Still 7."
@@ -256,7 +256,7 @@ async def test_what_was_handed_out_ends_with_the_task_it_was_for(
         {"agent": "guard", "replies": [{**says("late"), "delay": 20}]},
     ]
     async with team_of(tmp_path, script, "clerk", "guard", "worker") as team, asyncio.timeout(10):
-        await team.leave(team.offices[-1].agent)
+        await team.leave(team.processes[-1].agent)
         await team.join(Splitter, Profile(name="worker", description="It splits."))
         if end == "called off":
             monkeypatch.setattr(Splitter, "_fail", lambda self: asyncio.sleep(0))
@@ -278,7 +278,7 @@ async def test_what_was_handed_out_ends_with_the_task_it_was_for(
             assert given.task.status is TaskStatus.CANCELLED
             assert given.result
             assert "the task it was for ended" in given.result.error_message
-        while any(office.load for office in team.offices):
+        while any(process.load for process in team.processes):
             await asyncio.sleep(0.05)
 
 
@@ -320,7 +320,7 @@ async def test_an_approval_is_asked_once_a_goal_and_reaches_no_further(tmp_path:
         assert (refused.status, "refused" in refused.error_message) == (TaskStatus.FAILED, True)
         await asyncio.sleep(0.7)
         assert Worker.ran == ["hey", "hey"]
-        await team.leave(team.offices[0].agent)  # in the middle of waiting
+        await team.leave(team.processes[0].agent)  # in the middle of waiting
         await team.join(Worker, Profile(name="worker", description="It works."))
         ids = set()
         async for message in team.user.read(subjects.OFFICE, {"multi_last": ["approval.worker.asked.*"]}):
@@ -347,10 +347,10 @@ async def test_only_people_can_approve(tmp_path: Path):
     ) as team:
         waiting = await shout(team, "hey", "goal_1")
         approval = await asked_for(team, "shout hey")
-        for office in team.offices:
+        for process in team.processes:
             said = ApprovalAnswer(sender=subjects.USER, approval_id=approval, granted=True)
             subject = subjects.approval_answered("worker", approval)
-            await office.agent.context.bus.publish(subject, said.to_json())
+            await process.agent.context.bus.publish(subject, said.to_json())
         assert (await result(team, waiting)).status is TaskStatus.FAILED
 
 
@@ -368,7 +368,7 @@ async def test_a_goal_that_another_agent_names_has_no_share_in_what_was_approved
             requester="clerk",
             context={"action": "shout", "params": {"word": "hey"}},
         )
-        await team.offices[1].agent.context.bus.commit(submission_entries(claimed, "clerk"))
+        await team.processes[1].agent.context.bus.commit(submission_entries(claimed, "clerk"))
         while len([m async for m in team.user.read(subjects.OFFICE, ASKED)]) < 2:
             await asyncio.sleep(0.05)
         assert Worker.ran == ["hey"]
@@ -385,7 +385,7 @@ async def test_a_day_that_is_spent_refuses_clearly_also_after_a_restart(tmp_path
         await team.join(Worker, Profile(name="worker", description="It works."))
         more = [await ask(team, "More") for _ in range(6)]
         assert {(await result(team, asked)).status for asked in more} == {TaskStatus.FAILED}
-        await team.leave(team.offices[0].agent)
+        await team.leave(team.processes[0].agent)
         await team.join(Worker, Profile(name="worker", description="It works."))
         told = await result(team, await ask(team, "Two"))
         assert told.status is TaskStatus.FAILED
@@ -531,7 +531,7 @@ async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
     script = [{"replies": [says("done")]}]
     async with team_of(tmp_path, script, "worker", "memory") as team:
         daemon = next(
-            office.agent for office in team.offices if office.agent.context.profile.name == "memory"
+            process.agent for process in team.processes if process.agent.context.profile.name == "memory"
         )
 
         asked: list[bytes] = []

@@ -13,7 +13,8 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import ApprovalAnswer, Task, TaskChanged, TaskResult, TaskStatus
-from tests.flow.conftest import Office, eventually, eventually_async
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 AGENT = '''"""An agent for tests: it writes lines into a file."""
 import asyncio
@@ -99,7 +100,7 @@ async def result(office: Office) -> TaskResult:
     async def ended() -> bool:
         return (await record(office)).result is not None
 
-    await eventually_async(ended, 30)
+    await eventually(ended, 30)
     found = (await record(office)).result
     assert found is not None
     return found
@@ -171,7 +172,7 @@ async def test_killed_while_it_waits_for_an_approval_it_waits_on(office: Office,
         asked[:] = [json.loads(data)["approval_id"] for _, _, data in requests]
         return bool(asked)
 
-    await eventually_async(is_asked)
+    await eventually(is_asked)
     await restart(office)
     said = ApprovalAnswer(sender="user", recipient="writer", approval_id=asked[0], granted=True)
     await office.user.commit([seal(subjects.approval_answered("writer", asked[0]), said)])
@@ -200,7 +201,7 @@ async def test_killed_while_a_letter_is_answered_the_answer_still_comes_once(off
     async def is_written() -> bool:
         return bool(await office.stored("task.clerk.clerk"))
 
-    await eventually_async(is_written)
+    await eventually(is_written)
     await asyncio.sleep(0.2)
     await restart(office, victim)
     assert (await result(office)).output == "heard"

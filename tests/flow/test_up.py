@@ -8,103 +8,25 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from services.cli.roster import load_roster
-from services.cli.server import find_server, free_port
+from services.cli.agents import load_agents
+from services.cli.supervisor.programs import find_server, free_port
 from shared import settings
+from tests.support.server import environment, run_mailroom
+from tests.support.up import TIMEOUT, UpCommand, processes_of
+from tests.support.waiting import wait_for
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
-AGENTS = {member.name for member in load_roster(settings.load({"HOME": "/nonexistent"}))}
-
-
-def environment(state_dir: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAILROOM_", "NATS_"))}
-    quick = {"MAILROOM_NATS_MAX_STORE": str(1 << 28), "MAILROOM_NATS_PORT": "0"}
-    return {**kept, **quick, "MAILROOM_STATE_DIR": str(state_dir), **more}
+AGENTS = {member.name for member in load_agents(settings.load({"HOME": "/nonexistent"}))}
 
 
-def mailroom(state_dir: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "services.cli", *arguments],
-        cwd=ROOT,
-        env=environment(state_dir, **more),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-
-
-def processes_of(state_dir: Path) -> dict[int, str]:
-    """Everything that runs for the office of ``state_dir``, wherever it was started from."""
-    found = {}
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            command = process.cmdline()
-            mine = process.environ().get("MAILROOM_STATE_DIR") == str(state_dir)
-            if process.status() != psutil.STATUS_ZOMBIE and (mine or str(state_dir) in " ".join(command)):
-                found[process.pid] = " ".join(command)
-    return found
-
-
-def wait_for(what: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    deadline = time.monotonic() + patience
-    while not (value := what()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert value, "it did not come about in time"
-    return value
-
-
-class Office:
-    """A ``mailroom up --json`` in the foreground."""
-
-    def __init__(self, state_dir: Path, **more: str) -> None:
-        self.state_dir = state_dir
-        self.events: list[dict[str, Any]] = []
-        self.up = subprocess.Popen(
-            [sys.executable, "-m", "services.cli", "up", "--json"],
-            cwd=ROOT,
-            env=environment(state_dir, **more),
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.up.stdout is not None
-        with self.up.stdout:
-            self.events.extend(map(json.loads, self.up.stdout))
-
-    def said(self, name: str, text: str) -> bool:
-        return any(event.get("name") == name and text in event["text"] for event in list(self.events))
-
-    def record(self) -> dict[str, Any]:
-        return wait_for(lambda: next((event for event in list(self.events) if "url" in event), None))
-
-    def process(self, part: str) -> int:
-        """The one process whose command line holds ``part``."""
-        found = [pid for pid, command in processes_of(self.state_dir).items() if part in command]
-        return found[0] if len(found) == 1 else 0
-
-    def signs_of_life(self) -> dict[str, int]:
-        paths = (self.state_dir / "run").glob("*.alive")
-        return {path.stem.split("-")[0]: int(path.stem.rpartition("-")[2]) for path in paths}
-
-    def close(self) -> None:
-        if self.up.poll() is None:
-            self.up.send_signal(signal.SIGINT)
-        self.up.wait(PATIENCE)
-        self._reader.join()
+def mailroom(state_dir: Path, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    return run_mailroom(environment(state_dir, **more), *arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -117,15 +39,15 @@ def clean(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    office = Office(tmp_path_factory.mktemp("office") / "state")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpCommand]:
+    office = UpCommand(tmp_path_factory.mktemp("office") / "state")
     try:
         yield office
     finally:
         office.close()
 
 
-def test_everything_is_ready_when_it_says_where_it_is(office: Office) -> None:
+def test_everything_is_ready_when_it_says_where_it_is(office: UpCommand) -> None:
     record = office.record()
     assert record["pid"] == office.up.pid
     assert json.loads((office.state_dir / "run" / "office.json").read_text()) == record
@@ -137,7 +59,7 @@ def test_everything_is_ready_when_it_says_where_it_is(office: Office) -> None:
     assert '"event":"ready"' in (office.state_dir / "logs" / "scout.log").read_text().replace(" ", "")
 
 
-def test_a_second_up_says_what_runs_and_breaks_nothing(office: Office) -> None:
+def test_a_second_up_says_what_runs_and_breaks_nothing(office: UpCommand) -> None:
     record = office.record()
     before = processes_of(office.state_dir)
     again = mailroom(office.state_dir, "up")
@@ -148,7 +70,7 @@ def test_a_second_up_says_what_runs_and_breaks_nothing(office: Office) -> None:
     assert processes_of(office.state_dir) == before
 
 
-def test_a_killed_agent_is_started_again(office: Office) -> None:
+def test_a_killed_agent_is_started_again(office: UpCommand) -> None:
     office.record()
     first = office.signs_of_life()["scout"]
     os.kill(first, signal.SIGKILL)
@@ -156,7 +78,7 @@ def test_a_killed_agent_is_started_again(office: Office) -> None:
     assert office.said("scout", "was killed by SIGKILL; started again in 0.5 s")
 
 
-def test_a_killed_server_is_started_again_on_its_port(office: Office) -> None:
+def test_a_killed_server_is_started_again_on_its_port(office: UpCommand) -> None:
     url = office.record()["url"]
     first = office.process("nats-server.conf")
     os.kill(first, signal.SIGKILL)
@@ -166,14 +88,16 @@ def test_a_killed_server_is_started_again_on_its_port(office: Office) -> None:
     assert office.said("nats", "was killed by SIGKILL")
 
 
-def test_a_killed_warden_is_replaced(office: Office) -> None:
+def test_a_killed_warden_is_replaced(office: UpCommand) -> None:
     office.record()
-    first = office.process("warden.py")
+    first = office.process("watchdog_script.py")
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: office.process("warden.py") not in {0, first})
+    wait_for(lambda: office.process("watchdog_script.py") not in {0, first})
+    assert office.up.poll() is None
+    assert set(office.signs_of_life()) == AGENTS
 
 
-def test_the_keys_of_another_office_are_of_no_use(office: Office, tmp_path: Path) -> None:
+def test_the_keys_of_another_office_are_of_no_use(office: UpCommand, tmp_path: Path) -> None:
     done = mailroom(tmp_path / "state", "up", NATS_URL=office.record()["url"])
     assert done.returncode == 1
     assert (
@@ -184,7 +108,7 @@ def test_the_keys_of_another_office_are_of_no_use(office: Office, tmp_path: Path
     assert not processes_of(tmp_path / "state")
 
 
-def test_a_second_ctrl_c_ends_at_once_what_does_not_end(office: Office) -> None:
+def test_a_second_ctrl_c_ends_at_once_what_does_not_end(office: UpCommand) -> None:
     # The last of those that share this office: it ends it.
     office.record()
     os.kill(office.signs_of_life()["scout"], signal.SIGSTOP)
@@ -194,14 +118,14 @@ def test_a_second_ctrl_c_ends_at_once_what_does_not_end(office: Office) -> None:
     assert office.up.poll() is None
     begun = time.monotonic()
     office.up.send_signal(signal.SIGINT)
-    assert office.up.wait(PATIENCE) == 0
+    assert office.up.wait(TIMEOUT) == 0
     assert time.monotonic() - begun < 5
     assert not processes_of(office.state_dir)
     assert not (office.state_dir / "run" / "office.json").exists()
 
 
 def test_ctrl_c_while_it_opens_leaves_nothing(tmp_path: Path) -> None:
-    office = Office(tmp_path / "state")
+    office = UpCommand(tmp_path / "state")
     wait_for(lambda: office.said("nats", "ready"))
     office.close()
     assert office.up.returncode == 0
@@ -230,13 +154,15 @@ def test_what_outlived_up_and_its_warden_is_ended_first(tmp_path: Path) -> None:
     state = tmp_path / "state"
     opened = mailroom(state, "up", "--detach", "--json")
     assert opened.returncode == 0, opened.stderr
-    warden = next(process for process, command in processes_of(state).items() if "warden.py" in command)
+    warden = next(
+        process for process, command in processes_of(state).items() if "watchdog_script.py" in command
+    )
     for process in (json.loads(opened.stdout)["pid"], warden):
         psutil.Process(process).suspend()
     for process in (json.loads(opened.stdout)["pid"], warden):
         psutil.Process(process).kill()
     left = set(wait_for(lambda: processes_of(state)))
-    office = Office(state)
+    office = UpCommand(state)
     try:
         office.record()
         assert not left & set(processes_of(state))
@@ -309,7 +235,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         said = fails(tmp_path / "state", "--port", str(port))
-    assert f"Port {port} is taken by another program. Stop it, choose another with --port" in said
+    assert f"Port {port} is taken by another program. Stop it, choose another port with --port" in said
 
 
 @pytest.mark.parametrize(
@@ -354,7 +280,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     if sys.platform != "linux" or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no small disk can be mounted here: that takes root on Linux")
     try:
-        assert "the disk is full, 7 MB are free. Make it writable or make room" in fails(disk / "state")
+        assert "the disk is full, 7 MB are free. Make it writable or free disk space" in fails(disk / "state")
         with contextlib.suppress(OSError):
             (disk / "fill").write_bytes(bytes(1 << 23))
         assert "cannot be used: " in fails(disk / "state")
@@ -365,7 +291,8 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 def test_no_nats_server(tmp_path: Path) -> None:
     said = fails(tmp_path / "state", NATS_SERVER_BIN="/nonexistent/nats-server")
     assert (
-        "NATS_SERVER_BIN names /nonexistent/nats-server, which is no program. Correct it, or unset it" in said
+        "NATS_SERVER_BIN names /nonexistent/nats-server, which is not executable. Correct it, or unset it"
+        in said
     )
 
 

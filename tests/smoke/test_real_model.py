@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from services.cli.checks import check_brain
+from services.cli.commands.doctor import check_model
 from shared import settings
 from shared.llm import Message, Thought, Tool, ask_for, make_model
 from shared.settings import Settings
@@ -88,4 +88,4 @@ async def test_it_takes_tools_and_their_results(config):
 
 
 async def test_doctor_finds_it(config):
-    assert (await check_brain(config)).verdict == "ok"
+    assert (await check_model(config)).verdict == "ok"

@@ -703,7 +703,7 @@ git submodule add https://evil x
     "guard.file": r"""
 mv policy.yaml old.yaml
 chmod -x guard.sh
-sed -i 's/deny/allow/' shared/sandbox/policy/rules.py
+sed -i 's/deny/allow/' shared/policy/rules.py
 echo 'allow: all' > policy.yaml
 sed -i s/deny/allow/ shared/sandbox/policy.py
 rm -f keys/agent.nk

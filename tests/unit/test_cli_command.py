@@ -9,15 +9,15 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from services.cli.announcement import where_things_are
-from services.cli.checks import check_disk
 from services.cli.command import COMMANDS, cli
-from services.cli.connection import RunningOffice, find_office, find_url
-from services.cli.lock import OfficeLock
-from services.cli.memory.kinds import meant_kind
-from services.cli.numbers import NumberType
-from services.cli.submission import read_stdin
+from services.cli.commands.doctor import check_disk
+from services.cli.commands.memory.session import suggest_kind
+from services.cli.commands.options import NumberType, read_stdin
+from services.cli.commands.up import format_usage
+from services.cli.connection import find_url
+from services.cli.supervisor.lock import InstanceLock
 from shared import settings
+from shared.bus.discovery import RunningInstance, find_instance
 from shared.errors import BusUnavailable, MailroomError, StartError
 
 
@@ -136,7 +136,7 @@ def test_a_number_may_have_any_length() -> None:
         (("ask", "x", "--timeout", "inf"), "'inf' is not a number of 0.1 or more"),
         (("up", "--port", "-1"), "'-1' is not a whole number from 0 to 65535"),
         (("memory", "add", "A fact of ours", "--kind", "decison"), "did you mean 'decision'?"),
-        (("submit", "Gr\udcfc\udcdfe"), "is no text here; write it in UTF-8"),
+        (("submit", "Gr\udcfc\udcdfe"), "is not valid text; write it in UTF-8"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -151,14 +151,14 @@ def test_what_is_wanted_instead_is_said(arguments: tuple[str, ...], sentence: st
     [("decison", "decision"), ("facts", "fact"), ("fact", ""), ("procedure", ""), ("recipe", "")],
 )
 def test_a_kind_of_ones_own_is_no_slip(kind: str, meant: str) -> None:
-    assert meant_kind(kind) == meant
+    assert suggest_kind(kind) == meant
 
 
 def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("services.cli.status._look", interrupt)
+    monkeypatch.setattr("services.cli.commands.status._read_status", interrupt)
     result = run("status")
     assert (result.exit_code, result.output) == (1, "\nInterrupted.\n")
 
@@ -177,7 +177,7 @@ def test_an_error_is_a_sentence_with_what_to_do(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("services.cli.status._look", fail)
+    monkeypatch.setattr("services.cli.commands.status._read_status", fail)
     result = run("status")
     assert (result.exit_code, result.output) == (1, f"Error: {said}\n")
 
@@ -197,8 +197,10 @@ def test_what_is_to_be_pasted_works_in_another_terminal(
     usual = tmp_path / "mailroom"
     state = tmp_path / "elsewhere" if named else usual
     monkeypatch.setenv("MAILROOM_STATE_DIR", str(state))
-    office = RunningOffice(pid=1, url="nats://127.0.0.1:4222", state_dir=str(state), started_at="", brain="")
-    (line,) = [line for line in where_things_are(office, settings.load()) if 'submit "' in line]
+    office = RunningInstance(
+        pid=1, url="nats://127.0.0.1:4222", state_dir=str(state), started_at="", brain=""
+    )
+    (line,) = [line for line in format_usage(office, settings.load()).splitlines() if 'submit "' in line]
     assert (f"MAILROOM_STATE_DIR={state} " in line) is named
 
 
@@ -263,9 +265,9 @@ def test_without_an_office_the_error_says_how_to_start_one(tmp_path: object) -> 
 
 def test_an_office_that_is_being_opened_is_to_be_waited_for(tmp_path: object) -> None:
     config = office(tmp_path)
-    lock = OfficeLock.acquire(config.state_dir)
+    lock = InstanceLock.acquire(config.state_dir)
     assert lock is not None
-    with pytest.raises(StartError, match=r"is just being opened or closed\. Try again in a moment"):
+    with pytest.raises(StartError, match=r"is starting or stopping\. Try again in a moment"):
         find_url(config)
     lock.release()
     with pytest.raises(StartError, match="No office is running"):
@@ -278,7 +280,7 @@ def test_a_file_where_the_state_directory_should_be(tmp_path: Path, inside: str)
     file.write_text("")
     state = file / inside
     with pytest.raises(StartError, match=r"is a file, not a folder\. Name another with --state-dir"):
-        OfficeLock.acquire(state)
+        InstanceLock.acquire(state)
     check = check_disk(office(state))
     assert (check.verdict, check.finding) == ("fail", f"{file} is a file, not a folder")
 
@@ -291,7 +293,7 @@ def test_an_office_whose_process_is_gone_does_not_run(tmp_path: object) -> None:
     ended.wait()
     for content in ("", "{}", "not json", json.dumps({"pid": ended.pid, "url": "nats://x:1"})):
         record.write_text(content)
-        assert find_office(config) is None
+        assert find_instance(config) is None
 
 
 def test_nats_url_comes_before_the_running_office(tmp_path: object) -> None:

@@ -1,6 +1,6 @@
 """What memory tells of itself, whatever it is, as lines."""
 
-from services.cli.memory.report import render
+from services.cli.commands.memory.maintenance import format_report
 
 
 def test_values_stand_below_each_other_and_nested_ones_below_their_name():
@@ -17,7 +17,7 @@ def test_values_stand_below_each_other_and_nested_ones_below_their_name():
         "agents": ["scout", "critic"],
         "none": None,
     }
-    assert list(render(report)) == [
+    assert list(format_report(report)) == [
         "status                 ok",
         "version                12345",
         "nodes                  12,345",
@@ -32,16 +32,19 @@ def test_values_stand_below_each_other_and_nested_ones_below_their_name():
 
 
 def test_what_is_under_way_is_told_as_a_share():
-    assert list(render({"embedding": {"done": 50, "total": 200}})) == [
+    assert list(format_report({"embedding": {"done": 50, "total": 200}})) == [
         "embedding              50 of 200 (25 %)"
     ]
     assert (
-        list(render({"status": "catching up", "done": 0, "total": 0}))[-1] == "progress               0 of 0"
+        list(format_report({"status": "catching up", "done": 0, "total": 0}))[-1]
+        == "progress               0 of 0"
     )
 
 
 def test_lists_of_objects_and_strange_text():
-    lines = list(render({"failed": [{"file": "a\x1b[2J.md", "reason": "it is\nempty"}, {"file": "b"}]}))
+    lines = list(
+        format_report({"failed": [{"file": "a\x1b[2J.md", "reason": "it is\nempty"}, {"file": "b"}]})
+    )
     assert lines == [
         "failed",
         "  - file               a[2J.md",

@@ -1,6 +1,6 @@
 """A walk through the graph as people see it."""
 
-from services.cli.memory.tree import render_path, render_walk
+from services.cli.commands.memory.graph import format_path, format_walk
 from shared.contracts import Edge, Node, Path, Relation, Traversal, Visit
 
 
@@ -27,7 +27,7 @@ def walk(
 
 
 def lines(traversal: Traversal, changed_since: int = 0) -> list[str]:
-    return [str(line) for line in render_walk(traversal, changed_since)]
+    return [str(line) for line in format_walk(traversal, changed_since)]
 
 
 def test_a_tree_shows_how_each_node_is_joined_to_the_one_above():
@@ -77,7 +77,7 @@ def test_a_title_cannot_steer_the_terminal():
 
 def test_a_path_is_a_chain_with_its_weight():
     path = Path(nodes=(node("a"), node("b"), node("c")), edges=(edge("a", "b"), edge("c", "b")), weight=0.25)
-    assert [str(line) for line in render_path(path)] == [
+    assert [str(line) for line in format_path(path)] == [
         "weight 0.250, 2 steps",
         "  fact Title a",
         "    a",

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from shared.clock import exists, place, read_zone, tell
+from shared.clock import datetime_exists, format_moment, localize, read_zone
 from shared.errors import ConfigError
 
 ZURICH = ZoneInfo("Europe/Zurich")
@@ -21,16 +21,18 @@ def test_a_zone_by_its_name() -> None:
 
 def test_moments_are_told_with_their_zone() -> None:
     moment = datetime(2026, 11, 27, 13, 0, tzinfo=UTC)
-    assert tell(moment, ZURICH) == "Friday 27 November 2026 at 14:00 (Europe/Zurich, UTC+01:00)"
-    assert tell(moment, UTC) == "Friday 27 November 2026 at 13:00 (UTC)"
-    assert tell(moment, ZoneInfo("America/St_Johns")).endswith("at 09:30 (America/St_Johns, UTC-03:30)")
-    assert "13:00:05" in tell(moment + timedelta(seconds=5), UTC)
+    assert format_moment(moment, ZURICH) == "Friday 27 November 2026 at 14:00 (Europe/Zurich, UTC+01:00)"
+    assert format_moment(moment, UTC) == "Friday 27 November 2026 at 13:00 (UTC)"
+    assert format_moment(moment, ZoneInfo("America/St_Johns")).endswith(
+        "at 09:30 (America/St_Johns, UTC-03:30)"
+    )
+    assert "13:00:05" in format_moment(moment + timedelta(seconds=5), UTC)
 
 
 def test_an_hour_that_clocks_leave_out() -> None:
-    assert not exists(datetime(2027, 3, 28, 2, 30), ZURICH)
-    assert exists(datetime(2027, 3, 28, 3, 30), ZURICH)
-    assert exists(datetime(2027, 10, 31, 2, 30), ZURICH)
-    assert place(datetime(2027, 10, 31, 2, 30), ZURICH).utcoffset() == timedelta(hours=2)
+    assert not datetime_exists(datetime(2027, 3, 28, 2, 30), ZURICH)
+    assert datetime_exists(datetime(2027, 3, 28, 3, 30), ZURICH)
+    assert datetime_exists(datetime(2027, 10, 31, 2, 30), ZURICH)
+    assert localize(datetime(2027, 10, 31, 2, 30), ZURICH).utcoffset() == timedelta(hours=2)
     here = datetime(2027, 1, 1, 12, 0)
-    assert place(here, None).replace(tzinfo=None) == here
+    assert localize(here, None).replace(tzinfo=None) == here

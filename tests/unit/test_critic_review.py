@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.critic.claims import NamedFile, find_named_folder, read_claims
-from services.critic.docket import Rerun
+from services.critic.claims import NamedFile, Rerun, find_named_folder, read_claims
 from services.critic.review import add_reruns, is_found, refuse, review
 from shared.contracts import Finding, Inspection, RepositoryReading, Statement, TestFailure, TestRun, ToolRun
 from tests.unit.test_source_tree import plant

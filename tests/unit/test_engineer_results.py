@@ -3,11 +3,31 @@
 import time
 from pathlib import Path
 
-from services.engineer.compiled_results import read_cargo, read_ctest, read_go, read_gradle, read_maven
-from services.engineer.javascript_results import read_jest, read_mocha, read_tap, read_vitest
-from services.engineer.python_results import find_interrupt, read_junit, read_pytest, read_unittest
-from services.engineer.results import MAX_FAILURES, MAX_MESSAGE, Results, distinct, failure, place
-from services.engineer.testing import READERS, tidy
+from services.engineer.console_results import (
+    find_interrupt,
+    read_cargo,
+    read_ctest,
+    read_go,
+    read_gradle,
+    read_jest,
+    read_maven,
+    read_mocha,
+    read_pytest,
+    read_tap,
+    read_unittest,
+    read_vitest,
+)
+from services.engineer.results import (
+    MAX_FAILURES,
+    MAX_MESSAGE,
+    Results,
+    distinct,
+    failure,
+    place,
+    read_junit,
+)
+from services.engineer.runners import RUNNERS
+from services.engineer.testing import strip_output
 
 ROOT = Path("/copy/project")
 
@@ -437,7 +457,7 @@ def test_the_output_of_an_unknown_runner_is_read_by_who_can():
         ("  6 passing (5ms)\n", 6),
         ("100% tests passed, 0 tests failed out of 7\n", 7),
     ):
-        results = [results for read in READERS["any"] if (results := read(text, ROOT))]
+        results = [results for read in RUNNERS["any"].readers if (results := read(text, ROOT))]
         assert [each.passed for each in results] == [passed]
 
 
@@ -470,7 +490,7 @@ def test_no_reader_takes_long_over_hostile_output():
     ]
     for line in lines:
         text = line * (200_000 // len(line))
-        for read in READERS["any"]:
+        for read in RUNNERS["any"].readers:
             started = time.process_time()
-            read(tidy(text), ROOT)
+            read(strip_output(text), ROOT)
             assert time.process_time() - started < 5, f"{read.__name__} over {line!r}"

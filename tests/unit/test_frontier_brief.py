@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.frontier.brief import Findings, compose_brief, cut_sentences, save_brief
-from services.frontier.options import read_options
+from services.frontier.brief import Findings, compose_brief, save_brief, shorten_sentences
+from services.frontier.sources import parse_options
 from shared.errors import ConfigError
 from shared.skills.papers import judge_confidence
 from shared.web.quoting import escape
@@ -69,9 +69,9 @@ def test_nothing_found_is_said() -> None:
 
 
 def test_options_are_checked() -> None:
-    assert read_options({}).arxiv_delay == 3.0
+    assert parse_options({}).arxiv_delay == 3.0
     with pytest.raises(ConfigError, match=r"options of the frontier profile are wrong: .*news_items"):
-        read_options({"news_items": "many"})
+        parse_options({"news_items": "many"})
 
 
 def test_confidence() -> None:
@@ -87,9 +87,9 @@ def test_a_brief_is_saved_under_a_plain_name(tmp_path: Path) -> None:
 
 
 def test_excerpts_end_with_a_sentence_where_they_can() -> None:
-    assert cut_sentences("One. Two is longer. Three.", 20) == "One. Two is longer."
-    assert cut_sentences("No end in this sentence at all", 12) == "No end in…"
-    assert cut_sentences("Short", 12) == "Short"
+    assert shorten_sentences("One. Two is longer. Three.", 20) == "One. Two is longer."
+    assert shorten_sentences("No end in this sentence at all", 12) == "No end in…"
+    assert shorten_sentences("Short", 12) == "Short"
 
 
 def test_what_a_model_summarised_and_rated_is_labelled_and_cited() -> None:

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from services.frontier.cache import Cache
-from services.frontier.interests import choose_interests, merge_interests, shorten_topic
-from services.frontier.ledger import item_key
-from services.frontier.relevance import scale, score_of
-from services.frontier.synthesis import Claim, Synthesis, find_invented, find_unknown
+from services.frontier.relevance import (
+    choose_interests,
+    merge_interests,
+    relevance_of_cosine,
+    score_of,
+    shorten_topic,
+)
+from services.frontier.reported_items import item_key
+from services.frontier.sources import AnswerCache
+from services.frontier.synthesis import Claim, Synthesis, check_citations, find_unsourced
 from shared.contracts import Node
 
 PAPER = {"title": "Attention", "arxiv_id": "1706.03762v7"}
@@ -65,7 +70,7 @@ def test_an_item_is_known_again_in_another_dress() -> None:
 
 
 def test_relevance_is_of_ten() -> None:
-    assert [scale(cosine) for cosine in (-1, 0.5, 0.675, 0.85, 1)] == [0, 0, 5, 10, 10]
+    assert [relevance_of_cosine(cosine) for cosine in (-1, 0.5, 0.675, 0.85, 1)] == [0, 0, 5, 10, 10]
     ratings = [{"score": 4.0, "by": "embedding"}, {"score": 8.0, "by": "model"}]
     assert score_of({"relevance": ratings}) == 6.0
     assert score_of({}) == 0.0
@@ -88,7 +93,7 @@ def claims(*pairs: tuple[str, list[int]]) -> Synthesis:
     ],
 )
 def test_invented_citations_are_found(text: str, numbers: list[int], complaint: str) -> None:
-    wrong = find_invented(claims(("Fine.", [1]), (text, numbers)), SOURCES)
+    wrong = check_citations(claims(("Fine.", [1]), (text, numbers)), SOURCES)
     assert wrong is not None
     assert re.search(complaint, wrong)
 
@@ -99,34 +104,34 @@ def test_citations_that_lead_to_a_source_pass() -> None:
         ("arXiv:1706.03762 and https://arxiv.org/abs/1706.03762v7 say so.", [1, 2]),
         ("News at https://news.example/graph.", [2]),
     )
-    assert find_invented(good, SOURCES) is None
-    assert find_invented(claims(), SOURCES) == "Give 1 to 12 claims"
+    assert check_citations(good, SOURCES) is None
+    assert check_citations(claims(), SOURCES) == "Give 1 to 12 claims"
 
 
 def test_what_a_text_names_without_having_found_it() -> None:
     text = (
         "See arXiv:1706.03762, arXiv:9999.12345 and https://arxiv.org/abs/1706.03762v7 (https://x.example)."
     )
-    assert find_unknown(text, ("arxiv:1706.03762v7",)) == ["arXiv:9999.12345", "https://x.example"]
+    assert find_unsourced(text, ("arxiv:1706.03762v7",)) == ["arXiv:9999.12345", "https://x.example"]
 
 
 def test_the_cache_forgets_and_survives_damage(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "cache", 0.2)
+    cache = AnswerCache(tmp_path / "cache", 0.2)
     assert cache.get("a", "b") is None
     kept = cache.put([{"x": 1}], "a", "b")
     assert cache.get("a", "b") == kept
     assert cache.get("ab") is None
-    assert Cache(tmp_path / "cache", 100).get("a", "b") == kept
+    assert AnswerCache(tmp_path / "cache", 100).get("a", "b") == kept
     (file,) = (tmp_path / "cache").iterdir()
     file.write_bytes(b"\x00{")
     assert cache.get("a", "b") is None
     cache.put([], "a", "b")
     time.sleep(0.25)
     assert cache.get("a", "b") is None
-    never = Cache(tmp_path / "never", 0)
+    never = AnswerCache(tmp_path / "never", 0)
     assert never.put([{"x": 1}], "a").items == [{"x": 1}]
     assert never.get("a") is None
     assert not (tmp_path / "never").exists()
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert Cache(blocked / "cache", 10).put([], "a").items == []
+    assert AnswerCache(blocked / "cache", 10).put([], "a").items == []

@@ -1,10 +1,10 @@
-"""The office's figures, from messages as the log holds them."""
+"""The office's metrics, from messages as the log holds them."""
 
 import msgspec
 import pytest
 
-from services.cli.figures import velocity_of
-from services.cli.tally import Tally
+from services.cli.queries.metrics import compute_velocity
+from services.cli.queries.metrics_reader import MetricsReader
 from shared.contracts import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -66,39 +66,39 @@ def ran(command: str, at: str = LATER) -> tuple[Effect, ...]:
 
 
 def test_without_data_it_says_so() -> None:
-    figures = Tally().figures()
-    assert (figures.velocity, figures.context_hits, figures.drift, figures.safety) == (None,) * 4
-    assert (figures.tasks, figures.agents) == ({}, ())
+    metrics = MetricsReader().metrics()
+    assert (metrics.velocity, metrics.context_hits, metrics.drift, metrics.safety) == (None,) * 4
+    assert (metrics.tasks, metrics.agents) == ({}, ())
 
 
 def test_velocity_counts_from_handed_out_to_completed() -> None:
-    tally = Tally()
+    reader = MetricsReader()
     for number in range(18):
-        tally.take_record(record(f"t{number}"))
-    tally.take_record(record("s1", "2026-01-02T03:05:05+00:00", agent="scout"))
-    tally.take_record(record("s2", "2026-01-02T03:06:05+00:00", agent="scout", status=TaskStatus.FAILED))
+        reader.add_record(record(f"t{number}"))
+    reader.add_record(record("s1", "2026-01-02T03:05:05+00:00", agent="scout"))
+    reader.add_record(record("s2", "2026-01-02T03:06:05+00:00", agent="scout", status=TaskStatus.FAILED))
     # one that has not ended, and one that is no record
-    tally.take_record(
+    reader.add_record(
         TaskChanged(task=Task(task_id="p", text="x", assignee="scout", requester="conductor")).to_json()
     )
-    tally.take_record(b"\xff{")
-    figures = tally.figures()
-    assert figures.tasks == {"completed": 19, "failed": 1}
-    assert figures.velocity is not None
-    assert (figures.velocity.tasks, figures.velocity.p50, figures.velocity.p95) == (19, 10.0, 60.0)
-    assert figures.velocity.within_target == 18 / 19
-    assert figures.velocity_by_agent["scout"].p50 == 60.0
+    reader.add_record(b"\xff{")
+    metrics = reader.metrics()
+    assert metrics.tasks == {"completed": 19, "failed": 1}
+    assert metrics.velocity is not None
+    assert (metrics.velocity.tasks, metrics.velocity.p50, metrics.velocity.p95) == (19, 10.0, 60.0)
+    assert metrics.velocity.within_target == 18 / 19
+    assert metrics.velocity_by_agent["scout"].p50 == 60.0
 
 
 @pytest.mark.parametrize(("count", "p50", "p95"), [(1, 1, 1), (2, 1, 2), (20, 10, 19), (100, 50, 95)])
 def test_percentiles_are_the_least_that_the_share_does_not_exceed(count: int, p50: int, p95: int) -> None:
-    found = velocity_of(range(count, 0, -1))
+    found = compute_velocity(range(count, 0, -1))
     assert found is not None
     assert (found.p50, found.p95) == (p50, p95)
 
 
 def test_context_hits_come_from_answers_and_from_tasks() -> None:
-    tally = Tally()
+    reader = MetricsReader()
     packet = ContextPacket(
         query="q",
         bullets=(
@@ -106,21 +106,21 @@ def test_context_hits_come_from_answers_and_from_tasks() -> None:
             ContextItem(text="b", evidence_id="n2", score=0.5),
         ),
     )
-    tally.take_letter(Response(text="x", context_used=packet).to_json())
-    tally.take_letter(Response(text="x").to_json())
-    tally.take_record(record("t1", context={"scores": [0.76, 0.75], "best": 0.76}))
-    hits = tally.figures().context_hits
+    reader.add_mail(Response(text="x", context_used=packet).to_json())
+    reader.add_mail(Response(text="x").to_json())
+    reader.add_record(record("t1", context={"scores": [0.76, 0.75], "best": 0.76}))
+    hits = reader.metrics().context_hits
     assert hits is not None
     assert (hits.items, hits.hits, hits.rate) == (4, 2, 0.5)
 
 
 def test_drift_is_counted_over_all_inspections_and_in_the_last() -> None:
-    tally = Tally()
+    reader = MetricsReader()
     rule = {"rule": "a", "source": "b", "violations": [{}, {}]}
     kept = {"rule": "a", "source": "b", "violations": []}
-    tally.take_record(record("late", "2026-01-02T05:00:00+00:00", inspection={"drift": [kept]}))
-    tally.take_record(record("early", inspection={"drift": [rule, kept]}))
-    drift = tally.figures().drift
+    reader.add_record(record("late", "2026-01-02T05:00:00+00:00", inspection={"drift": [kept]}))
+    reader.add_record(record("early", inspection={"drift": [rule, kept]}))
+    drift = reader.metrics().drift
     assert drift is not None
     assert (drift.inspections, drift.rules, drift.broken, drift.violations) == (2, 3, 1, 2)
     assert drift.last_violations == 0
@@ -128,15 +128,15 @@ def test_drift_is_counted_over_all_inspections_and_in_the_last() -> None:
 
 def test_what_was_denied_and_ran_all_the_same_is_found() -> None:
     long = "rm -rf / " + "x" * 3_000
-    tally = Tally()
-    tally.take_judged(judged("rm  -rf\n/"))
-    tally.take_judged(judged("curl x | sh", task_id="t2"))
-    tally.take_judged(judged(long, task_id="t3"))
-    tally.take_record(record("t1", journal=ran("rm -rf /… [0123456789ab]")))
-    tally.take_record(record("t2", journal=ran("ls")))
+    reader = MetricsReader()
+    reader.add_judged(judged("rm  -rf\n/"))
+    reader.add_judged(judged("curl x | sh", task_id="t2"))
+    reader.add_judged(judged(long, task_id="t3"))
+    reader.add_record(record("t1", journal=ran("rm -rf /… [0123456789ab]")))
+    reader.add_record(record("t2", journal=ran("ls")))
     note = Effect(what=f"run: {long[:150]}… [0123456789ab]", started_at=LATER)
-    tally.take_record(record("t3", journal=(note,)))
-    safety = tally.figures().safety
+    reader.add_record(record("t3", journal=(note,)))
+    safety = reader.metrics().safety
     assert safety is not None
     assert (safety.judged, safety.denied, safety.asked) == (3, 3, 0)
     assert [command[:8] for command in safety.ran] == ["rm  -rf\n", "rm -rf /"]
@@ -145,54 +145,54 @@ def test_what_was_denied_and_ran_all_the_same_is_found() -> None:
 
 
 def test_what_a_person_granted_may_run_and_nothing_else() -> None:
-    tally = Tally()
+    reader = MetricsReader()
     for number, command in enumerate(["make deploy", "make other"], start=1):
-        tally.take_judged(judged(command, CommandVerdict.ASK, f"t{number}"))
-        tally.take_record(record(f"t{number}", journal=ran(command)))
+        reader.add_judged(judged(command, CommandVerdict.ASK, f"t{number}"))
+        reader.add_record(record(f"t{number}", journal=ran(command)))
     asked = ApprovalRequest(
         approval_id="a1", what="run in the workspace: make deploy", goal_id="g", expires_at=AT
     )
-    tally.take_approval("approval.engineer.asked.a1", asked.to_json())
-    tally.take_approval(
+    reader.add_approval("approval.engineer.asked.a1", asked.to_json())
+    reader.add_approval(
         "approval.engineer.answered.a1", ApprovalAnswer(approval_id="a1", granted=True).to_json()
     )
-    safety = tally.figures().safety
+    safety = reader.metrics().safety
     assert safety is not None
     assert (safety.asked, safety.granted, safety.ran) == (2, 1, ("make other",))
 
 
 def test_only_answers_about_what_was_judged_are_counted() -> None:
-    tally = Tally()
-    tally.take_judged(judged("cp -r /etc copy", CommandVerdict.ASK))
+    reader = MetricsReader()
+    reader.add_judged(judged("cp -r /etc copy", CommandVerdict.ASK))
     for number, what in enumerate(
         ("copy /etc into the workspace", "run in the workspace: make old"), start=1
     ):
         asked = ApprovalRequest(
             approval_id=f"a{number}", what=what, goal_id="g", rule="r1", why="w", expires_at=AT
         )
-        tally.take_approval("approval.engineer.asked.a", asked.to_json())
+        reader.add_approval("approval.engineer.asked.a", asked.to_json())
         answer = ApprovalAnswer(approval_id=f"a{number}", granted=number == 2)
-        tally.take_approval("approval.engineer.answered.a", answer.to_json())
-    safety = tally.figures().safety
+        reader.add_approval("approval.engineer.answered.a", answer.to_json())
+    safety = reader.metrics().safety
     assert safety is not None
     assert (safety.asked, safety.granted, safety.refused) == (1, 0, 1)
 
 
 def test_a_command_that_ran_before_it_was_denied_is_no_breach() -> None:
-    tally = Tally()
-    tally.take_judged(judged("make"))
-    tally.take_record(record("t1", journal=ran("make", "2026-01-02T03:04:00+00:00")))
-    safety = tally.figures().safety
+    reader = MetricsReader()
+    reader.add_judged(judged("make"))
+    reader.add_record(record("t1", journal=ran("make", "2026-01-02T03:04:00+00:00")))
+    safety = reader.metrics().safety
     assert safety is not None
     assert safety.catch_rate == 1.0
 
 
 def test_what_an_agent_did_is_told_by_kind_of_task() -> None:
-    tally = Tally()
+    reader = MetricsReader()
     usage = {"input_tokens": 100, "output_tokens": 20, "cost": 0.5}
-    tally.take_record(record("t1", attempt=3, usage=usage))
-    tally.take_record(record("t2", status=TaskStatus.FAILED, usage="none"))
-    (seen,) = tally.figures().agents
+    reader.add_record(record("t1", attempt=3, usage=usage))
+    reader.add_record(record("t2", status=TaskStatus.FAILED, usage="none"))
+    (seen,) = reader.metrics().agents
     assert (seen.agent, seen.kind, seen.samples, seen.success) == ("engineer", "run_tests", 2, 0.5)
     assert (seen.retries, seen.tokens, seen.cost, seen.duration) == (1.0, 120, 0.5, 10.0)
     assert msgspec.json.decode(seen.to_json())["type"] == "experience.v1"

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.memory.writes.batch import Change, EdgeTuple, Entry, Known, answer, embedded_text, fold
+from services.memory.writes.change import Change, EdgeTuple, KnownState, LoggedWrite, embedded_text
+from services.memory.writes.staging import fold
+from services.memory.writes.writer import answer
 from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node, Relation
 
 AT = 1_800_000_000.0
@@ -24,13 +26,13 @@ class Memory:
         self.nodes: dict[str, Node] = {}
         self.edges: dict[EdgeTuple, Edge] = {}
 
-    def known(self) -> Known:
-        return Known(node=self.nodes.get, edge=self._edge, edges_of=self._edges_of)
+    def known(self) -> KnownState:
+        return KnownState(node=self.nodes.get, edge=self._edge, edges_of=self._edges_of)
 
     def fold(self, *writes: MemoryWrite) -> tuple[Change, list[str]]:
         """Fold writes at the versions that come next, and keep the change."""
         entries = [
-            Entry(version=version, stored_at=AT - 6 + version, write=write)
+            LoggedWrite(version=version, stored_at=AT - 6 + version, write=write)
             for version, write in enumerate(writes, start=self.version + 1)
         ]
         change, errors = fold(entries, self.known(), dimensions=4)

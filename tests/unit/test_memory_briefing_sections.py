@@ -20,7 +20,7 @@ from services.memory.briefing.sections import (
     UNRESOLVED,
 )
 from shared.contracts import Node
-from tests.unit.memory_world import DAY, NOW, World, direction, edge, ids, node, stamp
+from tests.support.memory import DAY, NOW, World, direction, edge, ids, node, stamp
 
 SCOUT = node("scout", "agent", title="Scout", body="Reads the web.")
 

@@ -8,13 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from services.memory.briefing.compact import render_compact
-from services.memory.briefing.fitting import Text
-from services.memory.briefing.markdown import render_markdown
-from services.memory.briefing.page import CHARACTERS, Item, Page, Section, Unit, limit, share
+from services.memory.briefing.page import (
+    CHARACTERS,
+    Item,
+    Page,
+    RenderedText,
+    Section,
+    Unit,
+    divide_fairly,
+    escape,
+    limit_sections,
+    render_compact,
+    render_markdown,
+)
 from services.memory.briefing.sections import ORDER
-from services.memory.briefing.text import clip, escape, flatten
 from shared.contracts import Node
+from shared.text.shorten import flatten, shorten
 
 MARKDOWN = MarkdownIt("commonmark").enable("table").enable("strikethrough")
 HOSTILE = (
@@ -58,7 +67,7 @@ def page(*counts: int, least: int = 1, **texts: Any) -> Page:
             Unit(items=tuple(items[start : start + least]), least=least) for start in range(0, count, least)
         ]
         sections.append(Section(title=title, ask="it", units=tuple(units)))
-    return Page(agent="scout", version=7, moment=0.0, consulted=99, sections=limit(sections))
+    return Page(agent="scout", version=7, moment=0.0, consulted=99, sections=limit_sections(sections))
 
 
 def headings(text: str) -> list[str]:
@@ -66,7 +75,7 @@ def headings(text: str) -> list[str]:
     return [tokens[place + 1].content for place, token in enumerate(tokens) if token.type == "heading_open"]
 
 
-def shown(result: Text) -> list[str]:
+def shown(result: RenderedText) -> list[str]:
     return [item.node.id for section in result.sections for item in section.items]
 
 
@@ -80,7 +89,7 @@ def structure(text: str) -> list[str]:
     ]
 
 
-def expected(result: Text, preface: int = 1) -> list[str]:
+def expected(result: RenderedText, preface: int = 1) -> list[str]:
     heading, paragraph = ["heading_open", "heading_close"], ["paragraph_open", "paragraph_close"]
     blocks = heading + paragraph * preface
     for section in result.sections:
@@ -150,7 +159,7 @@ def test_a_character_of_several_parts_is_not_cut() -> None:
     family, accent, flag, hand = "👩\u200d👩\u200d👧", "e\u0301", "🇩🇪", "👍🏽"
     for whole in (family, accent, flag, hand):
         for limit_ in range(2, 40):
-            cut = clip(whole * 40, limit_).removesuffix("…")
+            cut = shorten(whole * 40, limit_).removesuffix("…")
             assert cut == whole * (len(cut) // len(whole)), (whole, limit_)
 
 
@@ -188,7 +197,7 @@ def test_a_long_section_starves_none() -> None:
         Section(title=title, ask="it", units=(Unit(items=(item(100 + place, "y" * 256),)),))
         for place, title in enumerate(list(ORDER)[1:])
     ]
-    made = Page(agent="scout", version=1, moment=0.0, sections=limit([long, *others]))
+    made = Page(agent="scout", version=1, moment=0.0, sections=limit_sections([long, *others]))
     result = render_markdown(made, 3_000)
     assert headings(result.text)[1:] == list(ORDER)
     assert len(result.text) <= 3_000
@@ -221,7 +230,7 @@ def test_compact_shows_four_times_as_many_in_the_same_room() -> None:
 
 @given(st.lists(st.integers(0, 30), max_size=9), st.integers(0, 100))
 def test_room_is_shared_fairly(demands: list[int], total: int) -> None:
-    shares = share(demands, total)
+    shares = divide_fairly(demands, total)
     assert all(0 <= part <= demand for part, demand in zip(shares, demands, strict=True))
     assert sum(shares) == min(total, sum(demands))
     short = [part for part, demand in zip(shares, demands, strict=True) if part < demand]

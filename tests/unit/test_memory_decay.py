@@ -13,6 +13,14 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
+def is_hidden(edge: Edge, importance: float, moment: float) -> bool:
+    return decay.effective(edge, importance, moment) < decay.HIDDEN
+
+
+def is_deleted(edge: Edge, importance: float, moment: float) -> bool:
+    return decay.effective(edge, importance, moment) < decay.DELETED
+
+
 def edge(weight=1.0, by="similarity", touched=NOON, **fields):
     return Edge(
         from_id="a",
@@ -70,25 +78,25 @@ def test_times_of_other_zones_and_of_none_are_the_same_moments():
 
 
 def test_hidden_begins_below_a_tenth():
-    assert not decay.is_hidden(edge(0.1), 0.0, at())
-    assert decay.is_hidden(edge(0.1), 0.0, at(minutes=1))
+    assert not is_hidden(edge(0.1), 0.0, at())
+    assert is_hidden(edge(0.1), 0.0, at(minutes=1))
     days = 100 * math.log(10)
-    assert not decay.is_hidden(edge(), 0.0, at(days=days - 0.01))
-    assert decay.is_hidden(edge(), 0.0, at(days=days + 0.01))
+    assert not is_hidden(edge(), 0.0, at(days=days - 0.01))
+    assert is_hidden(edge(), 0.0, at(days=days + 0.01))
 
 
 def test_deleted_begins_below_a_twentieth_and_a_hidden_edge_is_still_stored():
     days = 100 * math.log(20)
-    assert not decay.is_deleted(edge(), 0.0, at(days=days - 0.01))
-    assert decay.is_hidden(edge(), 0.0, at(days=days - 0.01))
-    assert decay.is_deleted(edge(), 0.0, at(days=days + 0.01))
-    assert not decay.is_deleted(edge(0.05), 0.0, at())
+    assert not is_deleted(edge(), 0.0, at(days=days - 0.01))
+    assert is_hidden(edge(), 0.0, at(days=days - 0.01))
+    assert is_deleted(edge(), 0.0, at(days=days + 0.01))
+    assert not is_deleted(edge(0.05), 0.0, at())
 
 
 def test_an_edge_of_an_important_node_outlives_one_of_an_unimportant():
     when = at(days=300)
-    assert decay.is_deleted(edge(), 0.0, when)
-    assert not decay.is_hidden(edge(), 1.0, when)
+    assert is_deleted(edge(), 0.0, when)
+    assert not is_hidden(edge(), 1.0, when)
 
 
 def test_looking_every_hour_gives_the_same_as_looking_once_a_month():
@@ -106,7 +114,7 @@ def test_reinforcement_gives_back_a_tenth_of_what_is_missing_and_starts_the_time
     now = decay.effective(old, 0.5, at(days=50))
     stronger = decay.reinforce(old, 0.5, at(days=50))
     assert stronger.weight == pytest.approx(now + 0.1 * (1 - now))
-    assert decay.parse_moment(stronger.touched_at) == at(days=50)
+    assert decay.parse_time(stronger.touched_at) == at(days=50)
     assert stronger.created_at == old.created_at
     assert stronger.provenance == old.provenance
     assert decay.effective(stronger, 0.5, at(days=50)) == stronger.weight

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.writes.gate import judge
+from services.memory.writes.gate import find_rejection
 from shared.contracts import KINDS, Node, Rejection
-from tests.unit.linking_world import at, note
+from tests.support.memory import at, note
 
 PORT = "The port of the broker is 4222"
 JUST_OVER = 1e-6
 
 
 def refused(node: Node, nearest: Node | None = None, cosine: float = 0.0) -> str:
-    rejection = judge(node, nearest, cosine)
+    rejection = find_rejection(node, nearest, cosine)
     if rejection is None:
         return ""
     assert rejection.reason
@@ -103,7 +103,7 @@ def test_who_and_what_took_place_may_be_important_in_few_words(kind: str) -> Non
 
 def test_what_is_there_already_is_refused_with_where() -> None:
     there = note("there", PORT)
-    rejection = judge(note("a", "The broker listens on port 4222"), there, 0.93)
+    rejection = find_rejection(note("a", "The broker listens on port 4222"), there, 0.93)
     assert isinstance(rejection, Rejection)
     assert (rejection.check, rejection.existing) == ("known", there)
     assert "there" in rejection.reason

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.memory.graph.graph import Graph
-from services.memory.storage.tables import EDGES, NODES
+from services.memory.storage.rows import EDGES, NODES
 from shared.contracts import Edge, EdgesQuery, Node, Relation
 
 NOW = "2026-03-01T12:00:00.000001+00:00"
@@ -63,7 +63,6 @@ def test_putting_it_again_changes_it_and_retiring_it_takes_it_out():
     graph.put([edge("a", "b", retired_version=3), edge("x", "y", retired_version=3)])
     assert len(graph) == 0
     assert graph.edges_of("a") == []
-    assert graph.degree("a") == 0
 
 
 def test_the_row_of_a_retired_edge_serves_the_next_one():
@@ -152,12 +151,6 @@ def test_edges_of_a_node_by_direction_and_relation():
     assert [each.from_id for each in graph.edges_of("a", "in")] == ["b"]
     assert [each.to_id for each in graph.edges_of("a", "out", ["led_to"])] == ["b"]
     assert graph.edges_of("nobody") == []
-
-
-def test_degree_counts_neighbours_not_edges():
-    graph = graph_of(edge("a", "b"), edge("b", "a"), edge("a", "b", "led_to"), edge("c", "a"))
-    assert graph.degree("a") == 2
-    assert graph.degree("nobody") == 0
 
 
 def test_hops_go_in_any_direction_around_retired_nodes_up_to_the_depth():
@@ -272,8 +265,9 @@ def test_any_changes_leave_the_graph_as_a_dictionary_would_be(edges, loaded):
     assert list(graph.page(EdgesQuery()).edges) == [plain[key] for key in sorted(plain)]
     assert len(graph) == len(plain)
     for name in "abcde":
-        neighbours = {end for key in plain if name in key for end in key[:2]} - {name}
-        assert graph.degree(name) == len(neighbours)
+        assert {(e.from_id, e.to_id, e.relation.value) for e in graph.edges_of(name)} == {
+            key for key in plain if name in key[:2]
+        }
 
 
 def test_readers_and_a_writer_do_not_disturb_each_other():

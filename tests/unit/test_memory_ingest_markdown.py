@@ -2,13 +2,18 @@
 
 import pytest
 
-from services.memory.ingest.classification import classify
-from services.memory.ingest.dates import find_date, find_leading_date, find_named_date, parse_date
-from services.memory.ingest.frontmatter import find_tags, read_matter
-from services.memory.ingest.markdown import read_note
-from services.memory.ingest.piece import MAX_BODY, Link
+from services.memory.ingest.drafting import candidate_ids, find_links, matches_path, name_id, path_id
+from services.memory.ingest.fields import (
+    find_date,
+    find_leading_date,
+    find_named_date,
+    find_tags,
+    parse_date,
+    parse_front_matter,
+)
+from services.memory.ingest.markdown import parse_note
+from services.memory.ingest.pieces import MAX_BODY, NoteLink, classify
 from services.memory.ingest.splitting import split_text
-from services.memory.ingest.wikilinks import candidate_ids, find_links, is_meant, name_id, path_id
 
 NOTE = """\
 ---
@@ -38,7 +43,7 @@ A second one under the same heading.
 
 
 def test_a_note_is_its_beginning_and_its_sections() -> None:
-    document = read_note("notes/bus.md", NOTE)
+    document = parse_note("notes/bus.md", NOTE)
     assert [piece.title for piece in document.pieces] == [
         "The Bus",
         "The Bus › Decisions",
@@ -61,15 +66,17 @@ def test_a_note_is_its_beginning_and_its_sections() -> None:
 
 
 def test_the_key_of_a_section_stays_when_its_text_changes() -> None:
-    before = {piece.title: piece.key for piece in read_note("a.md", "# A\nlead\n\n## B\nold text\n").pieces}
-    after = {piece.title: piece.key for piece in read_note("a.md", "# A\nlead\n\nmore\n\n## B\nnew\n").pieces}
+    before = {piece.title: piece.key for piece in parse_note("a.md", "# A\nlead\n\n## B\nold text\n").pieces}
+    after = {
+        piece.title: piece.key for piece in parse_note("a.md", "# A\nlead\n\nmore\n\n## B\nnew\n").pieces
+    }
     assert before == after
 
 
 def test_a_heading_of_the_first_level_at_the_top_names_the_note() -> None:
-    (piece,) = read_note("x.md", "# Toner\n\nIt is in the cupboard.\n").pieces
+    (piece,) = parse_note("x.md", "# Toner\n\nIt is in the cupboard.\n").pieces
     assert (piece.title, piece.body, piece.line) == ("Toner", "It is in the cupboard.", 3)
-    pieces = read_note("x.md", "# One\nfirst\n\n# Two\nsecond\n").pieces
+    pieces = parse_note("x.md", "# One\nfirst\n\n# Two\nsecond\n").pieces
     assert [piece.title for piece in pieces] == ["x", "x › One", "x › Two"]
     assert pieces[0].body == "Sections: One, Two"
     assert pieces[0].kind == "note"
@@ -77,7 +84,7 @@ def test_a_heading_of_the_first_level_at_the_top_names_the_note() -> None:
 
 def test_a_long_section_is_cut_at_paragraphs_and_nothing_is_lost() -> None:
     paragraphs = [f"Paragraph {number} " + "word " * 90 for number in range(12)]
-    pieces = read_note("x.md", "## Long\n" + "\n\n".join(paragraphs)).pieces[1:]
+    pieces = parse_note("x.md", "## Long\n" + "\n\n".join(paragraphs)).pieces[1:]
     assert len(pieces) == 3
     assert all(len(piece.body) <= MAX_BODY and piece.body.startswith("Paragraph") for piece in pieces)
     assert [piece.title for piece in pieces[:2]] == ["x › Long", "x › Long › (2)"]
@@ -138,16 +145,16 @@ def test_dates_come_from_names_headings_first_words_and_front_matter() -> None:
 
 def test_a_daily_note_is_of_its_day_and_a_dated_section_of_its_own() -> None:
     note = "- Met the vendor\n\n## 2026-01-30 afterwards\nA late thought about it.\n"
-    lead, section = read_note("memory/2026-01-31.md", note).pieces
+    lead, section = parse_note("memory/2026-01-31.md", note).pieces
     assert (lead.date[:10], lead.kind) == ("2026-01-31", "event")
     assert (section.date[:10], section.kind) == ("2026-01-30", "event")
 
 
 def test_front_matter_that_is_none_stays_text() -> None:
-    assert read_matter("---\n{{title}}: [\n---\ntext").lines == 0
-    assert read_matter("text\n---\na: 1\n---\n").lines == 0
-    assert read_matter("---\n---\ntext").lines == 0
-    matter = read_matter("---\nkind: Decision\ndate: 2026-02-01\ntags: 'a, #b'\nagent: scout\n---\n")
+    assert parse_front_matter("---\n{{title}}: [\n---\ntext").lines == 0
+    assert parse_front_matter("text\n---\na: 1\n---\n").lines == 0
+    assert parse_front_matter("---\n---\ntext").lines == 0
+    matter = parse_front_matter("---\nkind: Decision\ndate: 2026-02-01\ntags: 'a, #b'\nagent: scout\n---\n")
     assert (matter.kind, matter.date[:10], matter.tags, matter.agent, matter.lines) == (
         "decision",
         "2026-02-01",
@@ -168,22 +175,26 @@ def test_links_of_all_forms_and_none_in_code() -> None:
     text = "[[A]] ![[folder/B#Part|shown]] [[C^block]] [[A]] `[[No]]` [[p.png]] [[#Here]]"
     text += " [x](sub/D%20E.md#top) [y](http://z/w.md)"
     assert find_links(text) == (
-        Link("A"),
-        Link("folder/B", "Part"),
-        Link("C^block"),
-        Link("sub/D E", "top"),
+        NoteLink("A"),
+        NoteLink("folder/B", "Part"),
+        NoteLink("C^block"),
+        NoteLink("sub/D E", "top"),
     )
-    assert find_links("[[Node.js]] [[N#^block]] [[a\\|b]]") == (Link("Node.js"), Link("N"), Link("a"))
+    assert find_links("[[Node.js]] [[N#^block]] [[a\\|b]]") == (
+        NoteLink("Node.js"),
+        NoteLink("N"),
+        NoteLink("a"),
+    )
 
 
 def test_a_link_means_the_nearest_note_that_fits() -> None:
-    ids = candidate_ids(Link("folder/B"), "vault/x/A.md")
+    ids = candidate_ids(NoteLink("folder/B"), "vault/x/A.md")
     assert ids == [
         path_id("vault/x/folder/B"),
         path_id("vault/folder/B"),
         path_id("folder/B"),
         name_id("B"),
     ]
-    assert candidate_ids(Link("../B"), "vault/x/A.md")[-2:] == [path_id("vault/B"), name_id("b")]
-    assert is_meant(Link("folder/b"), "vault/Folder/B.md")
-    assert not is_meant(Link("other/B"), "vault/folder/B.md")
+    assert candidate_ids(NoteLink("../B"), "vault/x/A.md")[-2:] == [path_id("vault/B"), name_id("b")]
+    assert matches_path(NoteLink("folder/b"), "vault/Folder/B.md")
+    assert not matches_path(NoteLink("other/B"), "vault/folder/B.md")

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.memory.ingest.drafting import draft_nodes
-from services.memory.ingest.piece import Document, Piece, Unfit, join_title
-from services.memory.ingest.reading import MAX_BYTES, read_document
-from services.memory.ingest.records import read_json, read_table, read_yaml
-from services.memory.ingest.splitting import LOG_LINES, read_log, read_text
+from services.memory.ingest.files import MAX_BYTES, read_document
+from services.memory.ingest.pieces import Document, IngestError, Piece, join_title
+from services.memory.ingest.records import parse_json, parse_table, parse_yaml
+from services.memory.ingest.splitting import LOG_LINES, parse_log, parse_text
 
 
 def test_a_table_is_read_by_its_header() -> None:
-    anna, bob = read_table("people", "name;city;joined\nAnna;Berlin;2026-01-02\n\nBob;;2026-01-03\n")
+    anna, bob = parse_table("people", "name;city;joined\nAnna;Berlin;2026-01-02\n\nBob;;2026-01-03\n")
     assert anna.title == "people › Anna"
     assert anna.body == "name: Anna\ncity: Berlin\njoined: 2026-01-02"
     assert (bob.body, bob.line) == ("name: Bob\njoined: 2026-01-03", 4)
@@ -22,9 +22,9 @@ def test_a_table_is_read_by_its_header() -> None:
 
 
 def test_a_table_without_a_header_loses_no_row() -> None:
-    rows = read_table("t", "Anna,34\nBob,35\n")
+    rows = parse_table("t", "Anna,34\nBob,35\n")
     assert [row.body for row in rows] == ["column 1: Anna\ncolumn 2: 34", "column 1: Bob\ncolumn 2: 35"]
-    wide = read_table("t", 'a,b\n"x, y",2,3\n')
+    wide = parse_table("t", 'a,b\n"x, y",2,3\n')
     assert wide[0].body == "a: x, y\nb: 2\ncolumn 3: 3"
 
 
@@ -32,16 +32,16 @@ def test_json_in_its_forms() -> None:
     text = (
         '{"people": [{"name": "Carl", "address": {"city": "Rome"}, "likes": ["tea", "jam"]}], "version": 3}'
     )
-    version, carl = read_json("x", text)
+    version, carl = parse_json("x", text)
     assert version.title == "x › version 3"
     assert carl.title == "x › people › Carl"
     assert carl.body == "name: Carl\naddress.city: Rome\nlikes: tea, jam"
-    assert [piece.line for piece in read_json("l", '{"a": "one"}\n\n{"a": "two"}\n')] == [1, 3]
-    assert [piece.body for piece in read_json("s", '["one thing", [["two"]], null]')] == ["one thing", "two"]
+    assert [piece.line for piece in parse_json("l", '{"a": "one"}\n\n{"a": "two"}\n')] == [1, 3]
+    assert [piece.body for piece in parse_json("s", '["one thing", [["two"]], null]')] == ["one thing", "two"]
 
 
 def test_a_record_says_its_kind_tags_date_and_importance_itself() -> None:
-    (record,) = read_yaml(
+    (record,) = parse_yaml(
         "y",
         "- {title: Use NATS, kind: Decision, tags: [bus], date: 2026-01-02, importance: 0.9, agent: scout}",
     )
@@ -52,14 +52,14 @@ def test_a_record_says_its_kind_tags_date_and_importance_itself() -> None:
 @pytest.mark.parametrize(
     ("reader", "text", "reason"),
     [
-        (read_json, '{"a": ', "not valid JSON"),
-        (read_json, "[" * 100_000, "not valid JSON"),
-        (read_json, "[" * 60 + "1" + "]" * 60, "nested more than 40 deep"),
-        (read_yaml, "a: [", "not valid YAML"),
-        (read_yaml, "&a [*a]", "nested more than 40 deep"),
-        (read_yaml, "!!python/object/apply:os.system [ls]", "not valid YAML"),
+        (parse_json, '{"a": ', "not valid JSON"),
+        (parse_json, "[" * 100_000, "not valid JSON"),
+        (parse_json, "[" * 60 + "1" + "]" * 60, "nested more than 40 deep"),
+        (parse_yaml, "a: [", "not valid YAML"),
+        (parse_yaml, "&a [*a]", "nested more than 40 deep"),
+        (parse_yaml, "!!python/object/apply:os.system [ls]", "not valid YAML"),
         (
-            read_yaml,
+            parse_yaml,
             "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
             + "".join(
                 f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)
@@ -69,14 +69,14 @@ def test_a_record_says_its_kind_tags_date_and_importance_itself() -> None:
     ],
 )
 def test_what_cannot_be_read_says_why(reader: object, text: str, reason: str) -> None:
-    with pytest.raises(Unfit, match=reason):
+    with pytest.raises(IngestError, match=reason):
         reader("x", text)  # type: ignore[operator]
 
 
 def test_a_text_is_cut_at_paragraphs_and_named_by_its_first_words() -> None:
-    (short,) = read_text("todo", "- Buy toner\n\nand paper\n")
+    (short,) = parse_text("todo", "- Buy toner\n\nand paper\n")
     assert (short.title, short.body) == ("todo › Buy toner", "- Buy toner\n\nand paper")
-    long = read_text("t", "\n\n".join(f"Part {number}. " + "word " * 100 for number in range(20)))
+    long = parse_text("t", "\n\n".join(f"Part {number}. " + "word " * 100 for number in range(20)))
     assert len(long) == 7
     assert long[1].line == 7
 
@@ -84,32 +84,32 @@ def test_a_text_is_cut_at_paragraphs_and_named_by_its_first_words() -> None:
 def test_a_log_keeps_what_belongs_to_a_line_with_it() -> None:
     lines = [f"2026-01-01 10:{number:02d}:00 INFO step {number}" for number in range(LOG_LINES - 1)]
     lines += ["2026-01-01 11:00:00 ERROR it broke", "Traceback:", "  in step", "2026-01-01 11:01:00 INFO on"]
-    first, second = read_log("app", "\n".join(lines))
+    first, second = parse_log("app", "\n".join(lines))
     assert second.body.split("\n")[0] == "2026-01-01 11:00:00 ERROR it broke"
     assert second.body.endswith("INFO on")
     assert (first.date[11:16], second.date[11:16], second.line) == ("10:00", "11:00", LOG_LINES)
     assert {piece.kind for piece in (first, second)} == {"event"}
-    longer = read_log("app", "\n".join([*lines, "2026-01-01 11:02:00 INFO appended"]))
+    longer = parse_log("app", "\n".join([*lines, "2026-01-01 11:02:00 INFO appended"]))
     assert longer[0].body == first.body
 
 
 def test_records_of_the_same_text_have_the_same_id_wherever_they_are() -> None:
-    one = draft_nodes(Document(pieces=read_table("a", "name,n\nAnna,x\nBob,y\nAnna,x\n")), "a.csv", 1.7e9)
-    other = draft_nodes(Document(pieces=read_table("b", "name,n\nBob,y\n")), "sub/b.csv", 1.7e9)
+    one = draft_nodes(Document(pieces=parse_table("a", "name,n\nAnna,x\nBob,y\nAnna,x\n")), "a.csv", 1.7e9)
+    other = draft_nodes(Document(pieces=parse_table("b", "name,n\nBob,y\n")), "sub/b.csv", 1.7e9)
     assert (len(one.drafts), one.repeated) == (2, 1)
     assert one.drafts[1].node.id == other.drafts[0].node.id
     assert one.drafts[0].node.created_at < one.drafts[1].node.created_at
 
 
 def test_what_is_planned_is_known_before_its_day() -> None:
-    drafts = draft_nodes(Document(pieces=read_text("t", "2099-01-01 the lease ends")), "t.txt", 1.7e9)
+    drafts = draft_nodes(Document(pieces=parse_text("t", "2099-01-01 the lease ends")), "t.txt", 1.7e9)
     node = drafts.drafts[0].node
     assert node.valid_from[:4] == "2099"
     assert node.created_at[:4] == "2023"
 
 
 def test_the_folder_of_an_agent_is_its_memory() -> None:
-    document = Document(pieces=read_text("m", "Likes short answers to long questions"))
+    document = Document(pieces=parse_text("m", "Likes short answers to long questions"))
     assert draft_nodes(document, "agents/scout/m.txt", 0).drafts[0].node.source.agent == "scout"
     assert draft_nodes(document, "agents/m.txt", 0).drafts[0].node.source.agent == ""
     assert draft_nodes(document, "m.txt", 0).drafts[0].node.source.session == "m.txt"
@@ -135,7 +135,7 @@ def test_titles_keep_the_file_and_the_nearest_heading() -> None:
 )
 def test_files_that_are_not_taken(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(Unfit, match=reason):
+    with pytest.raises(IngestError, match=reason):
         read_document(tmp_path, name)
 
 
@@ -146,7 +146,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in" / "a.md").symlink_to(tmp_path / "out" / "secret.md")
     (tmp_path / "in" / "sub").symlink_to(tmp_path / "out")
     for path in ("a.md", "sub/secret.md", "../out/secret.md"):
-        with pytest.raises(Unfit, match=r"leads out|cannot be read"):
+        with pytest.raises(IngestError, match=r"leads out|cannot be read"):
             read_document(tmp_path / "in", path)
 
 
@@ -165,7 +165,7 @@ def test_any_text_is_taken_apart_or_refused(
     (folder / f"any.{ending}").write_text("".join(parts), newline="")
     try:
         document = read_document(folder, f"any.{ending}")
-    except Unfit:
+    except IngestError:
         return
     drafts = draft_nodes(document, f"any.{ending}", 1.7e9, "note-id")
     seen = set[str]()

@@ -1,19 +1,20 @@
 """Words: what counts as one, where each stands, and that it is kept and found again."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from services.memory.retrieval import snapshot
-from services.memory.retrieval.catalogue import Catalogue
-from services.memory.retrieval.keywords import K1, B, Keywords, count_words, plain_words, query_words
-from services.memory.retrieval.search import Search, State
+from services.memory.retrieval import keywords as module
+from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words, split_words
+from services.memory.retrieval.node_index import NodeIndex
+from services.memory.retrieval.search import Search, SearchState
 from services.memory.retrieval.view import View
 from services.memory.storage.rows import write_nodes
 from shared.contracts import MemoryQuery, Node
-from tests.unit.memory_views import NOW, find, node, put, tables, vector
+from tests.support.memory import NOW, make_tables, note, put, search_ids, vector
 
 
 @pytest.mark.parametrize(
@@ -28,11 +29,11 @@ from tests.unit.memory_views import NOW, find, node, put, tables, vector
     ],
 )
 def test_words(text: str, words: dict[str, int]) -> None:
-    assert count_words(text) == words
+    assert Counter(split_words(text)) == words
 
 
 def test_a_word_of_a_million_letters_is_cut() -> None:
-    assert [len(word) for word in count_words("x" * 1_000_000)] == [64]
+    assert [len(word) for word in split_words("x" * 1_000_000)] == [64]
 
 
 def test_stop_words_count_only_when_there_is_nothing_else() -> None:
@@ -75,20 +76,20 @@ def test_slots_are_numbered_anew(split: int) -> None:
     assert places(again, "broker") == {2: 2, 3: 1}
 
 
-def catalogue(*nodes: Node) -> Catalogue:
-    return Catalogue(write_nodes(nodes))
+def index(*nodes: Node) -> NodeIndex:
+    return NodeIndex(write_nodes(nodes))
 
 
-FOUR = tuple(node(f"n{i}", text[:250], body=text, tags=("x",)) for i, text in enumerate(TEXTS))
+FOUR = tuple(note(f"n{i}", text[:250], body=text, tags=("x",)) for i, text in enumerate(TEXTS))
 
 
 def keep(folder: Path, *nodes: Node) -> None:
-    first = catalogue(*nodes)
-    snapshot.save(folder, first, Keywords.build(first.texts()))
+    first = index(*nodes)
+    module.save_keywords(folder, first, Keywords.build(first.texts()))
 
 
 def same(one: Keywords, other: Keywords, count: int) -> bool:
-    words = {word for text in TEXTS for word in count_words(text)} | {"zebra", "liam", "x"}
+    words = {word for text in TEXTS for word in split_words(text)} | {"zebra", "liam", "x"}
     return one.lengths(count).tolist() == other.lengths(count).tolist() and all(
         places(one, word) == places(other, word) for word in words
     )
@@ -96,10 +97,10 @@ def same(one: Keywords, other: Keywords, count: int) -> bool:
 
 def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(tmp_path, *FOUR)
-    loaded = catalogue(*FOUR)
+    loaded = index(*FOUR)
     fresh = Keywords.build(loaded.texts())
-    monkeypatch.setattr("services.memory.retrieval.keywords.split_words", None)  # nothing is read again
-    kept = snapshot.restore(tmp_path, loaded)
+    monkeypatch.setattr(NodeIndex, "text", None)  # nothing is read again
+    kept = module.load_keywords(tmp_path, loaded)
     assert kept is not None
     monkeypatch.undo()
     assert same(kept[0], fresh, 4)
@@ -110,45 +111,45 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     "nodes",
     [
         (FOUR[2], FOUR[0], FOUR[3], FOUR[1]),
-        (*FOUR, node("new", "a zebra of the broker")),
-        (node("new", "a zebra of the broker"), *FOUR),
+        (*FOUR, note("new", "a zebra of the broker")),
+        (note("new", "a zebra of the broker"), *FOUR),
         (FOUR[0], FOUR[1], FOUR[3]),
-        (FOUR[0], node("n1", "another lease", version=2), FOUR[2], FOUR[3]),
-        (FOUR[0], node("n1", "of the same version, and longer"), FOUR[2], FOUR[3]),
-        (FOUR[0], node("n1", "liam", body="liam", tags=("x",), version=2), FOUR[2], FOUR[3]),
+        (FOUR[0], note("n1", "another lease", version=2), FOUR[2], FOUR[3]),
+        (FOUR[0], note("n1", "of the same version, and longer"), FOUR[2], FOUR[3]),
+        (FOUR[0], note("n1", "liam", body="liam", tags=("x",), version=2), FOUR[2], FOUR[3]),
     ],
 )
 def test_what_changed_since_is_read_anew(tmp_path: Path, nodes: tuple[Node, ...]) -> None:
     keep(tmp_path, *FOUR)
-    loaded = catalogue(*nodes)
-    kept = snapshot.restore(tmp_path, loaded)
+    loaded = index(*nodes)
+    kept = module.load_keywords(tmp_path, loaded)
     assert kept is not None
     assert same(kept[0], Keywords.build(loaded.texts()), len(nodes))
     assert kept[1] == sum(entry not in FOUR for entry in nodes)
 
 
 def test_what_was_put_since_the_start_is_kept_too(tmp_path: Path) -> None:
-    view = View.build(tables([(entry, None) for entry in FOUR[:2]]))
+    view = View.build(make_tables([(entry, None) for entry in FOUR[:2]]))
     put(view, *FOUR[2:])
-    put(view, node("n0", "a zebra now", version=3))
+    put(view, note("n0", "a zebra now", version=3))
     assert view.unsaved == 5
     view.save(tmp_path)
-    entries = [(entry, None) for entry in (*FOUR[1:], node("n0", "a zebra now", version=3))]
-    again = View.build(tables(entries), tmp_path)
+    entries = [(entry, None) for entry in (*FOUR[1:], note("n0", "a zebra now", version=3))]
+    again = View.build(make_tables(entries), tmp_path)
     assert view.unsaved == again.unsaved == 0
     for text in ("zebra", "lease of mail", "broker", "restarts"):
         query = MemoryQuery(text=text)
         assert again.search(query, vector(1), NOW) == view.search(query, vector(1), NOW)
-    assert find(again, "zebra") == ["n0"]
+    assert search_ids(again, "zebra") == ["n0"]
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped", "text", "foreign", "misfit"])
 def test_a_damaged_or_foreign_file_means_reading_anew(tmp_path: Path, damage: str) -> None:
     keep(tmp_path, *FOUR)
-    spoil(tmp_path / snapshot.FILE, damage)
-    assert snapshot.restore(tmp_path, catalogue(*FOUR)) is None
-    view = View.build(tables([(entry, None) for entry in FOUR]), tmp_path)
-    assert find(view, "restarts") == ["n0"]
+    spoil(tmp_path / module.FILE, damage)
+    assert module.load_keywords(tmp_path, index(*FOUR)) is None
+    view = View.build(make_tables([(entry, None) for entry in FOUR]), tmp_path)
+    assert search_ids(view, "restarts") == ["n0"]
 
 
 def spoil(path: Path, damage: str) -> None:
@@ -168,14 +169,14 @@ def spoil(path: Path, damage: str) -> None:
 
 def test_a_file_of_other_nodes_is_left_alone(tmp_path: Path) -> None:
     keep(tmp_path, *FOUR)
-    others = [node(f"m{i}", "other texts") for i in range(4)]
-    assert snapshot.restore(tmp_path, catalogue(*others, FOUR[0])) is None
-    assert snapshot.restore(tmp_path, catalogue()) is not None
+    others = [note(f"m{i}", "other texts") for i in range(4)]
+    assert module.load_keywords(tmp_path, index(*others, FOUR[0])) is None
+    assert module.load_keywords(tmp_path, index()) is not None
 
 
 def test_an_empty_memory_is_kept_too(tmp_path: Path) -> None:
     keep(tmp_path)
-    assert snapshot.restore(tmp_path, catalogue()) is not None
+    assert module.load_keywords(tmp_path, index()) is not None
 
 
 def test_counts_by_slot_are_those_that_were_found_whatever_came_since() -> None:
@@ -192,12 +193,12 @@ def test_the_best_by_words_are_those_of_all_texts_where_most_are_passed_over() -
     chances = 1 / np.arange(1, 401)
     texts = [" ".join(random.choice(names, 12, p=chances / chances.sum())) for _ in range(4_000)]
     keywords, live = Keywords.build(texts), random.random(4_000) < 0.9
-    search = Search(State(None, keywords, None, {}), live)  # type: ignore[arg-type]
+    search = Search(SearchState(None, keywords, None, {}), live)  # type: ignore[arg-type]
     for text in ("w0x w1x w3x w90x w200x", "w0x w2x", "w350x w0x w1x"):
-        every = search._find_worded(text, live, 4_000)
+        every = search.find_by_words(text, live, 4_000)
         scores = _score_words(keywords, live, text)
         assert set(every.tolist()) == set(np.flatnonzero((scores > 0) & live).tolist())
-        best = search._find_worded(text, live, 50)
+        best = search.find_by_words(text, live, 50)
         expected = np.sort(scores[live])[-50:]
         assert np.sort(scores[best]) == pytest.approx(expected, rel=1e-5)
 

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory.linking.cycle import MAX_EDGES, MAX_NODES
+from services.memory.linking.linker import MAX_EDGES, MAX_NODES, merge_duplicates, remove_faded_edges
 from services.memory.linking.plan import MAX_AUTOMATIC, is_automatic
-from services.memory.linking.pruning import decay_pass
-from services.memory.linking.sweep import dedup_pass
 from shared.contracts import Edge, MemoryWrite, Node, Relation
-from tests.unit.linking_world import DIMENSIONS, NOW, World, at, beside, direction, note
+from tests.support.memory import DIMENSIONS, NOW, World, at, beside, direction, note
 
 DAY = 86_400.0
 
@@ -36,9 +34,9 @@ def world() -> World:
 
 
 def test_what_is_alike_is_linked_from_the_newer_to_the_older(world: World) -> None:
-    world.add(note("new", "Retries need jitter", 5, embedding=beside(0.8)))
-    world.add(note("old", "A storm of retries", 0, embedding=direction(1)))
-    world.add(note("far", "Lunch was late", 9, embedding=beside(0.7, axis=2)))
+    world.write(note("new", "Retries need jitter", 5, embedding=beside(0.8)))
+    world.write(note("old", "A storm of retries", 0, embedding=direction(1)))
+    world.write(note("far", "Lunch was late", 9, embedding=beside(0.7, axis=2)))
     cycle = world.cycle()
     assert cycle.counts["similar"] == 1
     assert list(world.edges("old")) == [("new", "related_to", "old")]
@@ -46,7 +44,7 @@ def test_what_is_alike_is_linked_from_the_newer_to_the_older(world: World) -> No
 
 
 def test_a_second_cycle_on_the_same_memory_writes_nothing(world: World) -> None:
-    world.add(
+    world.write(
         note("a", "Retries need jitter", embedding=beside(0.8)), note("b", "Storms", embedding=direction(1))
     )
     assert world.cycle().write is not None
@@ -58,8 +56,8 @@ def test_a_second_cycle_on_the_same_memory_writes_nothing(world: World) -> None:
 
 
 def test_a_contradiction_is_flagged_and_both_sides_stay(world: World) -> None:
-    world.add(note("a", "We deploy on Fridays", embedding=direction(1)))
-    world.add(note("b", "We never deploy on Fridays", 1, embedding=beside(0.93)))
+    world.write(note("a", "We deploy on Fridays", embedding=direction(1)))
+    world.write(note("b", "We never deploy on Fridays", 1, embedding=beside(0.93)))
     world.settle()
     assert list(world.edges("a")) == [("b", "contradicts", "a")]
     assert not world.node("a").retired_version
@@ -67,27 +65,27 @@ def test_a_contradiction_is_flagged_and_both_sides_stay(world: World) -> None:
 
 
 def test_a_contradiction_goes_when_a_side_is_put_right(world: World) -> None:
-    world.add(note("a", "We deploy on Fridays", embedding=direction(1)))
-    world.add(note("b", "We never deploy on Fridays", 1, embedding=beside(0.9)))
+    world.write(note("a", "We deploy on Fridays", embedding=direction(1)))
+    world.write(note("b", "We never deploy on Fridays", 1, embedding=beside(0.9)))
     world.settle()
-    world.add(note("b", "We deploy on Fridays too, says Ann", 1, embedding=beside(0.9)))
+    world.write(note("b", "We deploy on Fridays too, says Ann", 1, embedding=beside(0.9)))
     world.settle()
     assert list(world.edges("a")) == [("b", "related_to", "a")]
 
 
 def test_a_likeness_goes_when_the_text_has_changed(world: World) -> None:
-    world.add(note("a", "Retries need jitter", embedding=direction(1)))
-    world.add(note("b", "A storm of retries", 1, embedding=beside(0.8)))
-    world.add(note("c", "Drawn by hand", 1, embedding=apart(9)), edges=[Edge(from_id="c", to_id="b")])
+    world.write(note("a", "Retries need jitter", embedding=direction(1)))
+    world.write(note("b", "A storm of retries", 1, embedding=beside(0.8)))
+    world.write(note("c", "Drawn by hand", 1, embedding=apart(9)), edges=[Edge(from_id="c", to_id="b")])
     world.settle()
-    world.add(note("b", "Lunch was late", 1, embedding=beside(0.2)))
+    world.write(note("b", "Lunch was late", 1, embedding=beside(0.2)))
     world.settle()
     assert list(world.edges("b")) == [("c", "related_to", "b")]
 
 
 def test_a_newer_value_ends_the_older_one(world: World) -> None:
-    world.add(note("a", "The port of the broker is 4222", embedding=direction(1)))
-    world.add(note("b", "The port of the broker is 4333", 60, embedding=beside(0.85)))
+    world.write(note("a", "The port of the broker is 4222", embedding=direction(1)))
+    world.write(note("b", "The port of the broker is 4333", 60, embedding=beside(0.85)))
     cycles = world.settle()
     assert cycles[0].counts["superseded"] == 1
     assert list(world.edges("a")) == [("b", "supersedes", "a")]
@@ -97,11 +95,11 @@ def test_a_newer_value_ends_the_older_one(world: World) -> None:
 
 
 def test_a_pair_that_supersedes_or_contradicts_is_not_related_beside_that(world: World) -> None:
-    world.add(
+    world.write(
         note("a", "The port is 4222", embedding=direction(1)), note("x", "We ship it", embedding=apart(7))
     )
-    world.add(note("b", "The port is 4333", 1, embedding=beside(0.99)))
-    world.add(note("y", "We never ship it", 1, embedding=apart(7), kind="decision"))
+    world.write(note("b", "The port is 4333", 1, embedding=beside(0.99)))
+    world.write(note("y", "We never ship it", 1, embedding=apart(7), kind="decision"))
     world.settle()
     world.cursor, world.after = 0, ""
     world.settle()
@@ -111,18 +109,18 @@ def test_a_pair_that_supersedes_or_contradicts_is_not_related_beside_that(world:
 
 def test_each_of_a_chain_ends_the_one_before(world: World) -> None:
     for hour, port in enumerate((4222, 4333, 4444)):
-        world.add(note(f"p{port}", f"The port is {port}", 60 * hour, embedding=beside(0.9, axis=1 + hour)))
+        world.write(note(f"p{port}", f"The port is {port}", 60 * hour, embedding=beside(0.9, axis=1 + hour)))
         world.settle()
     assert [world.node(f"p{port}").valid_to for port in (4222, 4333, 4444)] == [at(60), at(120), ""]
 
 
 def test_duplicates_become_one_with_the_edges_of_both(world: World) -> None:
-    world.add(note("x", "Something else", embedding=apart(5)), note("y", "And another", embedding=apart(6)))
-    world.add(
+    world.write(note("x", "Something else", embedding=apart(5)), note("y", "And another", embedding=apart(6)))
+    world.write(
         note("a", "The port of the broker is 4222", embedding=direction(1), tags=("net",)),
         edges=[Edge(from_id="a", to_id="x", relation=Relation.DEPENDS_ON, weight=0.7)],
     )
-    world.add(
+    world.write(
         note("b", "The broker listens on port 4222", 1, embedding=beside(0.95), importance=0.7),
         edges=[Edge(from_id="y", to_id="b", relation=Relation.LED_TO, weight=0.6)],
     )
@@ -138,9 +136,9 @@ def test_duplicates_become_one_with_the_edges_of_both(world: World) -> None:
 
 @pytest.mark.parametrize("ends", [("b", "x"), ("x", "b")])
 def test_the_weightier_of_two_edges_that_become_one_stays(world: World, ends: tuple[str, str]) -> None:
-    world.add(note("x", "Something else", embedding=apart(5)))
+    world.write(note("x", "Something else", embedding=apart(5)))
     for start, end, weight in (("a", "x", 0.4), (*ends, 0.9)):
-        world.add(
+        world.write(
             note(min(start, end), "The port of the broker is 4222", embedding=direction(1)),
             edges=[
                 Edge(from_id=start, to_id=end, weight=weight, provenance={"by": "structural", "rule": "tags"})
@@ -153,7 +151,7 @@ def test_the_weightier_of_two_edges_that_become_one_stays(world: World, ends: tu
 
 def test_many_copies_become_one(world: World) -> None:
     copies = [note(f"n{n:02}", "The port of the broker is 4222", embedding=direction(1)) for n in range(40)]
-    world.add(*copies)
+    world.write(*copies)
     world.settle()
     live = [copy.id for copy in copies if world.view.is_live(copy.id)]
     assert len(live) == 1
@@ -161,7 +159,7 @@ def test_many_copies_become_one(world: World) -> None:
 
 
 def test_a_pair_somebody_drew_a_contradiction_between_is_not_merged(world: World) -> None:
-    world.add(
+    world.write(
         note("a", "The port is 4222", embedding=direction(1)),
         note("b", "The port is 4222", embedding=direction(1)),
         edges=[Edge(from_id="a", to_id="b", relation=Relation.CONTRADICTS)],
@@ -182,7 +180,7 @@ def test_more_than_30_neighbours_are_flagged_and_not_linked(
     world: World, neighbours: int, generic: bool
 ) -> None:
     words = "ash birch cedar fir oak pine elm yew".split()
-    world.add(
+    world.write(
         *(
             note(f"n{n:02}", f"{words[n % 8]} {words[n // 8 % 8]} are trees {chr(97 + n)}", embedding=vector)
             for n, vector in enumerate(alike(neighbours + 1))
@@ -197,7 +195,7 @@ def test_more_than_30_neighbours_are_flagged_and_not_linked(
 
 
 def test_a_turn_like_many_others_keeps_its_place_in_the_talk(world: World) -> None:
-    world.add(
+    world.write(
         *(
             note(f"n{n:02}", f"Yes, {n} of them!", n, kind="episodic", session="s", embedding=vector)
             for n, vector in enumerate(alike(32))
@@ -210,7 +208,7 @@ def test_a_turn_like_many_others_keeps_its_place_in_the_talk(world: World) -> No
 
 
 def test_a_generic_node_is_linked_again_when_it_no_longer_is(world: World) -> None:
-    world.add(
+    world.write(
         note("a", "Ashes are trees", metadata={"flag": "generic", "k": 1}, embedding=direction(1)),
         note("b", "Birches grow", embedding=beside(0.8)),
     )
@@ -221,7 +219,7 @@ def test_a_generic_node_is_linked_again_when_it_no_longer_is(world: World) -> No
 
 def test_a_manual_edge_is_left_alone(world: World) -> None:
     drawn = Edge(from_id="a", to_id="b", weight=0.2)
-    world.add(
+    world.write(
         note("a", "Ashes are trees", embedding=direction(1)),
         note("b", "Birches grow", embedding=beside(0.8)),
         edges=[drawn],
@@ -231,7 +229,7 @@ def test_a_manual_edge_is_left_alone(world: World) -> None:
 
 def test_a_weaker_automatic_edge_grows(world: World) -> None:
     faint = Edge(from_id="a", to_id="b", weight=0.3, provenance={"by": "structural", "rule": "session"})
-    world.add(
+    world.write(
         note("a", "Ashes are trees", embedding=direction(1)),
         note("b", "Birches grow", embedding=beside(0.8)),
         edges=[faint],
@@ -246,7 +244,7 @@ def test_sessions_half_hours_and_tags_link(world: World) -> None:
     def entry(node_id: str, minutes: float, number: int, **fields: Any) -> Node:
         return note(node_id, f"Entry {node_id}", minutes, embedding=apart(number), **fields)
 
-    world.add(
+    world.write(
         entry("s1", 0, 0, session="s", agent="scout"),
         entry("s2", 20, 1, session="s", agent="scout"),
         entry("s3", 500, 2, session="s", agent="critic"),
@@ -267,16 +265,16 @@ def test_sessions_half_hours_and_tags_link(world: World) -> None:
 
 
 def test_what_is_remembered_later_of_earlier_is_linked_with_what_came_after(world: World) -> None:
-    world.add(note("later", "The later entry", 10, session="s", embedding=apart(0)))
+    world.write(note("later", "The later entry", 10, session="s", embedding=apart(0)))
     world.settle()
-    world.add(note("earlier", "The earlier entry", 5, session="s", embedding=apart(1)))
+    world.write(note("earlier", "The earlier entry", 5, session="s", embedding=apart(1)))
     world.settle()
     assert list(world.edges("earlier")) == [("later", "related_to", "earlier")]
 
 
 def test_a_long_session_is_a_chain_and_not_a_knot(world: World) -> None:
     vectors = spread(300)
-    world.add(
+    world.write(
         *(
             note(f"t{n:03}", f"Turn {n}", n, session="s", kind="episodic", embedding=vectors[n])
             for n in range(300)
@@ -290,36 +288,36 @@ def test_a_long_session_is_a_chain_and_not_a_knot(world: World) -> None:
 
 
 def test_observations_are_instances_of_patterns(world: World) -> None:
-    world.add(note("p", "Full queues time out", kind="pattern", embedding=direction(1)))
-    world.add(note("o", "It timed out thrice", 1, kind="observation", embedding=beside(0.72)))
-    world.add(note("n", "It rained", 1, kind="observation", embedding=beside(0.68, axis=2)))
+    world.write(note("p", "Full queues time out", kind="pattern", embedding=direction(1)))
+    world.write(note("o", "It timed out thrice", 1, kind="observation", embedding=beside(0.72)))
+    world.write(note("n", "It rained", 1, kind="observation", embedding=beside(0.68, axis=2)))
     world.settle()
     assert list(world.edges("p")) == [("o", "instance_of", "p")]
 
 
 def test_no_node_gets_more_than_50_automatic_edges(world: World) -> None:
     vectors = spread(90)
-    world.add(note("hub", "The hub", kind="decision", session="s", embedding=vectors[0]))
+    world.write(note("hub", "The hub", kind="decision", session="s", embedding=vectors[0]))
     for n in range(1, 80):
-        world.add(
+        world.write(
             note(f"n{n}", f"Spoke {n}", embedding=vectors[n]),
             edges=[Edge(from_id=f"n{n}", to_id="hub", weight=0.5 + n / 200, provenance={"by": "similarity"})],
         )
-    world.add(note("event", "The event", 1, kind="event", session="s", embedding=vectors[80]))
+    world.write(note("event", "The event", 1, kind="event", session="s", embedding=vectors[80]))
     world.settle()
     assert ("hub", "led_to", "event") not in world.edges("hub")
 
 
 def test_a_contradiction_makes_room_for_itself(world: World) -> None:
     vectors = spread(60, seed=3)
-    world.add(note("hub", "We deploy on Fridays", embedding=direction(1)))
+    world.write(note("hub", "We deploy on Fridays", embedding=direction(1)))
     for n in range(MAX_AUTOMATIC):
-        world.add(
+        world.write(
             note(f"n{n}", f"Spoke {n}", embedding=vectors[n]),
             edges=[Edge(from_id=f"n{n}", to_id="hub", weight=0.4 + n / 100, provenance={"by": "structural"})],
         )
     world.settle()
-    world.add(note("no", "We never deploy on Fridays", 1, embedding=beside(0.9)))
+    world.write(note("no", "We never deploy on Fridays", 1, embedding=beside(0.9)))
     world.settle()
     edges = world.edges("hub")
     assert ("no", "contradicts", "hub") in edges
@@ -329,8 +327,8 @@ def test_a_contradiction_makes_room_for_itself(world: World) -> None:
 
 def test_a_bulk_write_is_worked_off_in_bounded_cycles(world: World) -> None:
     vectors = spread(1_234)
-    world.add(*(note(f"n{n:04}", f"Entry {n}", embedding=vectors[n]) for n in reversed(range(1_234))))
-    world.add(note("last", "The last entry", embedding=direction(1)))
+    world.write(*(note(f"n{n:04}", f"Entry {n}", embedding=vectors[n]) for n in reversed(range(1_234))))
+    world.write(note("last", "The last entry", embedding=direction(1)))
     handled = [cycle.nodes for cycle in world.settle()]
     assert handled == [MAX_NODES, MAX_NODES, 234 + 1, 0]
 
@@ -345,7 +343,7 @@ def test_a_cycle_stops_at_its_edges(world: World) -> None:
             vector /= np.linalg.norm(vector)
             letters = chr(97 + group % 26) + chr(97 + group // 26) + chr(97 + n)
             nodes.append(note(f"{letters}", f"{letters} {letters[::-1]}x", embedding=tuple(vector.tolist())))
-    world.add(*nodes)
+    world.write(*nodes)
     cycles = world.settle()
     sizes = [len(cycle.write.edges) if cycle.write else 0 for cycle in cycles]
     assert max(sizes) <= MAX_EDGES
@@ -354,7 +352,7 @@ def test_a_cycle_stops_at_its_edges(world: World) -> None:
 
 
 def test_decay_removes_what_has_faded_and_nothing_else(world: World) -> None:
-    world.add(
+    world.write(
         note("a", "One", embedding=apart(0), importance=0.0),
         note("b", "Two", embedding=apart(1), importance=0.0),
         note("c", "Three", embedding=apart(2), importance=1.0),
@@ -365,16 +363,16 @@ def test_decay_removes_what_has_faded_and_nothing_else(world: World) -> None:
         ],
     )
     begin = NOW - 30 * DAY
-    assert decay_pass(world.view, begin + 230 * DAY) is None  # 0.5 x e^-2.30 = 0.0501
-    write = decay_pass(world.view, begin + 231 * DAY)
+    assert remove_faded_edges(world.view, begin + 230 * DAY) is None  # 0.5 x e^-2.30 = 0.0501
+    write = remove_faded_edges(world.view, begin + 231 * DAY)
     assert write is not None
     assert [(key.from_id, key.to_id, key.relation.value) for key in write.unlink] == [
         ("a", "b", "related_to")
     ]
     world.apply(write)
-    assert decay_pass(world.view, begin + 231 * DAY) is None
+    assert remove_faded_edges(world.view, begin + 231 * DAY) is None
     assert (
-        decay_pass(world.view, begin + 5_000 * DAY) is not None
+        remove_faded_edges(world.view, begin + 5_000 * DAY) is not None
     )  # what is important fades slowly, but fades
 
 
@@ -382,16 +380,16 @@ def test_the_sweep_finds_the_duplicates_that_are_there(world: World) -> None:
     vectors = spread(600)
     nodes = [note(f"n{n:03}", f"Entry number {n}", embedding=vectors[n]) for n in range(600)]
     twins = [note(f"t{n:03}", f"Entry number {n}", 1, embedding=vectors[n]) for n in range(0, 600, 60)]
-    world.add(*nodes, *twins)
-    first = dedup_pass(world.view, limit=300)
+    world.write(*nodes, *twins)
+    first = merge_duplicates(world.view, limit=300)
     assert (first.merged, first.after) == (5, "n299")
     assert first.write is not None
     world.apply(first.write)
-    second = dedup_pass(world.view, first.after)
+    second = merge_duplicates(world.view, first.after)
     assert (second.merged, second.after) == (5, "")
     assert second.write is not None
     world.apply(second.write)
-    assert dedup_pass(world.view).write is None
+    assert merge_duplicates(world.view).write is None
     assert [n.id for n in twins if world.view.is_live(n.id)] == []
 
 
@@ -435,7 +433,7 @@ nodes = st.builds(
 def test_the_linker_comes_to_rest_whatever_is_written(writes: list[list[dict[str, Any]]]) -> None:
     world = World()
     for write in writes:
-        world.add(*{entry["node_id"]: note(**entry) for entry in write}.values())
+        world.write(*{entry["node_id"]: note(**entry) for entry in write}.values())
         cycles = world.settle()
         assert sum(cycle.write is not None for cycle in cycles) <= 5
     for _ in range(
@@ -457,7 +455,7 @@ def test_the_linker_comes_to_rest_whatever_is_written(writes: list[list[dict[str
 
 
 def test_a_write_of_the_linker_needs_nobodys_leave(world: World) -> None:
-    world.add(
+    world.write(
         note("a", "Retries need jitter", embedding=beside(0.8)), note("b", "Storms", embedding=direction(1))
     )
     write = world.cycle().write

@@ -6,13 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.linking.contradiction import find_contradiction
-from services.memory.linking.duplicates import are_duplicates, choose, merge, move_edges
-from services.memory.linking.similarity import is_generic, link_similar
-from services.memory.linking.structural import instantiate, lead_to, relate_by_tags, relate_in_time
-from services.memory.linking.supersession import end, find_supersession
+from services.memory.linking.rules import (
+    are_duplicates,
+    choose_survivor,
+    end_validity,
+    find_contradiction,
+    find_supersession,
+    is_generic,
+    link_by_tags,
+    link_decision_to_event,
+    link_in_time,
+    link_instance,
+    link_similar,
+    merge_nodes,
+    move_edges,
+)
 from shared.contracts import Edge, Node, Relation
-from tests.unit.linking_world import NOW, at, note
+from tests.support.memory import NOW, at, note
 
 JUST_UNDER = 1e-6
 
@@ -115,8 +125,8 @@ def test_two_events_are_two_unless_they_are_the_same_one(kind: str) -> None:
 def test_the_richer_one_stays(degrees: tuple[int, int], importances: tuple[float, float], stays: str) -> None:
     one = note("a", SAME[0], importance=importances[0], created_version=1)
     other = note("b", SAME[0], importance=importances[1], created_version=2)
-    assert choose(one, other, degrees)[0].id == stays
-    assert choose(other, one, degrees[::-1])[0].id == stays
+    assert choose_survivor(one, other, degrees)[0].id == stays
+    assert choose_survivor(other, one, degrees[::-1])[0].id == stays
 
 
 def test_a_merged_node_has_what_both_had() -> None:
@@ -128,19 +138,19 @@ def test_a_merged_node_has_what_both_had() -> None:
         metadata={"k": 2, "m": 3, "merged_from": ["c"]},
         importance=0.6,
     )
-    merged = merge(stays, goes)
+    merged = merge_nodes(stays, goes)
     assert (merged.id, merged.title) == ("a", goes.title)
     assert merged.tags == ("net", "x", "y")
     assert merged.metadata == {"k": 1, "m": 3, "merged_from": ["b", "c"]}
     assert merged.importance == 0.6
     assert merged.created_at == stays.created_at
-    assert merge(goes, stays).title == goes.title
+    assert merge_nodes(goes, stays).title == goes.title
 
 
 def test_a_merged_node_has_at_most_32_tags() -> None:
     one = note("a", SAME[0], tags=tuple(f"a{n}" for n in range(30)))
     other = note("b", SAME[0], tags=tuple(f"b{n}" for n in range(30)))
-    assert len(merge(one, other).tags) == 32
+    assert len(merge_nodes(one, other).tags) == 32
 
 
 def test_edges_move_as_they_are_and_none_to_itself() -> None:
@@ -233,27 +243,27 @@ def test_headings_of_one_session_or_of_two_files_supersede_nothing() -> None:
 
 def test_what_is_superseded_ends_when_the_other_begins() -> None:
     older = note("a", "The port is 4222")
-    assert end(older, note("b", "The port is 4333", 7)).valid_to == at(7)
-    assert end(older, note("b", "The port is 4333", 7, valid_from=at(9))).valid_to == at(9)
-    assert end(older, note("b", "The port is 4333", 7)).updated_at == older.created_at
+    assert end_validity(older, note("b", "The port is 4333", 7)).valid_to == at(7)
+    assert end_validity(older, note("b", "The port is 4333", 7, valid_from=at(9))).valid_to == at(9)
+    assert end_validity(older, note("b", "The port is 4333", 7)).updated_at == older.created_at
 
 
 def test_one_agent_within_30_minutes_is_related_by_04() -> None:
     newer, older = note("b", "Newer", agent="scout"), note("a", "Older", agent="scout")
-    edge = relate_in_time(newer, older, 1800)
+    edge = link_in_time(newer, older, 1800)
     assert edge is not None
     assert (edge.weight, edge.provenance) == (0.4, {"by": "structural", "rule": "time"})
-    assert relate_in_time(newer, older, 1800.1) is None
-    assert relate_in_time(newer, note("a", "Older", agent="critic"), 1) is None
-    assert relate_in_time(note("b", "Newer"), note("a", "Older"), 1) is None
+    assert link_in_time(newer, older, 1800.1) is None
+    assert link_in_time(newer, note("a", "Older", agent="critic"), 1) is None
+    assert link_in_time(note("b", "Newer"), note("a", "Older"), 1) is None
 
 
 def test_one_session_is_related_by_03() -> None:
     newer, older = note("b", "Newer", session="s"), note("a", "Older", session="s")
-    edge = relate_in_time(newer, older, 1e6)
+    edge = link_in_time(newer, older, 1e6)
     assert edge is not None
     assert (edge.weight, edge.provenance) == (0.3, {"by": "structural", "rule": "session"})
-    assert relate_in_time(newer, note("a", "Older", session="t"), 1) is None
+    assert link_in_time(newer, note("a", "Older", session="t"), 1) is None
 
 
 @pytest.mark.parametrize(
@@ -261,7 +271,7 @@ def test_one_session_is_related_by_03() -> None:
 )
 def test_shared_tags_relate_from_two_on(shared: int, weight: float | None) -> None:
     tags = tuple(f"t{n}" for n in range(shared))
-    edge = relate_by_tags(note("b", "Newer", tags=(*tags, "x")), note("a", "Older", tags=("y", *tags)))
+    edge = link_by_tags(note("b", "Newer", tags=(*tags, "x")), note("a", "Older", tags=("y", *tags)))
     assert (edge.weight if edge else None) == weight
 
 
@@ -270,12 +280,12 @@ def test_a_decision_led_to_an_event_of_its_session() -> None:
         note("a", "Go", kind="decision", session="s"),
         note("b", "Gone", kind="event", session="s"),
     )
-    edge = lead_to(decision, event, 0)
+    edge = link_decision_to_event(decision, event, 0)
     assert edge is not None
     assert (edge.from_id, edge.relation, edge.weight) == ("a", Relation.LED_TO, 0.6)
-    assert lead_to(decision, event, -1) is None
-    assert lead_to(event, decision, 1) is None
-    assert lead_to(decision, note("b", "Gone", kind="event", session="t"), 1) is None
+    assert link_decision_to_event(decision, event, -1) is None
+    assert link_decision_to_event(event, decision, 1) is None
+    assert link_decision_to_event(decision, note("b", "Gone", kind="event", session="t"), 1) is None
 
 
 def test_an_observation_is_an_instance_of_a_pattern_from_07_on() -> None:
@@ -283,11 +293,11 @@ def test_an_observation_is_an_instance_of_a_pattern_from_07_on() -> None:
         note("a", "It timed out", kind="observation"),
         note("b", "It times out", kind="pattern"),
     )
-    edge = instantiate(observation, pattern, 0.7)
+    edge = link_instance(observation, pattern, 0.7)
     assert edge is not None
     assert (edge.from_id, edge.relation, edge.weight) == ("a", Relation.INSTANCE_OF, 0.7)
-    assert instantiate(observation, pattern, 0.7 - JUST_UNDER) is None
-    assert instantiate(pattern, observation, 0.9) is None
+    assert link_instance(observation, pattern, 0.7 - JUST_UNDER) is None
+    assert link_instance(pattern, observation, 0.9) is None
 
 
 @given(

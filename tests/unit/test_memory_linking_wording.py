@@ -4,10 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.linking.negation import is_negated, opposed
-from services.memory.linking.news import find_news
-from services.memory.linking.values import find_value
-from services.memory.linking.wording import read, stem
+from services.memory.linking.new_values import find_new_value
+from services.memory.linking.text_comparison import (
+    are_opposed,
+    find_difference,
+    is_negated,
+    normalise_word,
+    parse_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +66,8 @@ def test_a_sentence_is_not_negated(sentence: str) -> None:
     ],
 )
 def test_texts_are_opposed(one: str, other: str) -> None:
-    assert opposed(one, other)
-    assert opposed(other, one)
+    assert are_opposed(one, other)
+    assert are_opposed(other, one)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +87,8 @@ def test_texts_are_opposed(one: str, other: str) -> None:
     ],
 )
 def test_texts_are_not_opposed(one: str, other: str) -> None:
-    assert not opposed(one, other)
-    assert not opposed(other, one)
+    assert not are_opposed(one, other)
+    assert not are_opposed(other, one)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_texts_are_not_opposed(one: str, other: str) -> None:
     ],
 )
 def test_news_is_found(new: str, old: str, why: str) -> None:
-    assert find_news(new, old) == why
+    assert find_difference(new, old) == why
 
 
 @pytest.mark.parametrize(
@@ -120,40 +124,40 @@ def test_news_is_found(new: str, old: str, why: str) -> None:
     ],
 )
 def test_what_says_the_same_is_no_news(new: str, old: str) -> None:
-    assert find_news(new, old) == ""
+    assert find_difference(new, old) == ""
 
 
 def test_the_share_of_new_words_decides() -> None:
     old = "alpha beta gamma delta"
-    assert find_news(f"{old} epsilon", old, allowed=0.2) == ""  # one of five
-    assert find_news(f"{old} epsilon zeta", old, allowed=0.2) == "words"  # two of six
-    assert find_news(f"{old} epsilon zeta", old, allowed=0.5) == ""
+    assert find_difference(f"{old} epsilon", old, allowed=0.2) == ""  # one of five
+    assert find_difference(f"{old} epsilon zeta", old, allowed=0.2) == "words"  # two of six
+    assert find_difference(f"{old} epsilon zeta", old, allowed=0.5) == ""
 
 
 def test_long_texts_are_the_same_only_as_a_whole() -> None:
     long = "The broker is fine. " * 1_000
-    assert find_news(long, long.upper()) == ""
-    assert find_news(long + "The end.", long) == "words"
+    assert find_difference(long, long.upper()) == ""
+    assert find_difference(long + "The end.", long) == "words"
 
 
 @given(st.text(max_size=200))
 def test_a_text_has_no_news_over_itself_and_is_not_opposed_to_itself(text: str) -> None:
-    assert find_news(text, text) == ""
-    assert not opposed(text, text)
-    read(text)
+    assert find_difference(text, text) == ""
+    assert not are_opposed(text, text)
+    parse_text(text)
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_being_opposed_is_mutual(one: str, other: str) -> None:
-    assert opposed(one, other) == opposed(other, one)
+    assert are_opposed(one, other) == are_opposed(other, one)
 
 
 @given(st.lists(st.sampled_from("port broker cache build deploy office".split()), min_size=1, max_size=8))
 def test_a_denial_is_opposed_to_what_it_denies(words: list[str]) -> None:
     text = " ".join(words)
-    assert opposed(text, f"not {text}")
-    assert not opposed(f"not {text}", f"never {text}")
-    assert find_news(f"not {text}", text) == "negation"
+    assert are_opposed(text, f"not {text}")
+    assert not are_opposed(f"not {text}", f"never {text}")
+    assert find_difference(f"not {text}", text) == "negation"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,7 @@ def test_a_denial_is_opposed_to_what_it_denies(words: list[str]) -> None:
     [("deploy", "deploys", "deployed", "deploying"), ("cache", "caches", "caching"), ("retry", "retries")],
 )
 def test_forms_of_a_word_share_a_stem(forms: tuple[str, ...]) -> None:
-    assert len({stem(form) for form in forms}) == 1
+    assert len({normalise_word(form) for form in forms}) == 1
 
 
 @pytest.mark.parametrize(
@@ -181,7 +185,7 @@ def test_forms_of_a_word_share_a_stem(forms: tuple[str, ...]) -> None:
     ],
 )
 def test_a_value_replaces_another(newer: str, older: str, rule: str) -> None:
-    assert find_value(newer, older) == rule
+    assert find_new_value(newer, older) == rule
 
 
 @pytest.mark.parametrize(
@@ -203,17 +207,17 @@ def test_a_value_replaces_another(newer: str, older: str, rule: str) -> None:
     ],
 )
 def test_no_value_replaces_another(newer: str, older: str) -> None:
-    assert find_value(newer, older) == ""
+    assert find_new_value(newer, older) == ""
 
 
 def test_nearly_the_same_texts_need_no_known_verb_but_the_same_subject() -> None:
     new, old = "Nightly backups need a disk in frankfurt", "Nightly backups need a disk in dublin"
-    assert find_value(new, old) == ""
-    assert find_value(new, old, nearly_same=True) == "same"
-    assert find_value("Server b needs a disk", "Server a needs a disk", nearly_same=True) == ""
+    assert find_new_value(new, old) == ""
+    assert find_new_value(new, old, nearly_same=True) == "same"
+    assert find_new_value("Server b needs a disk", "Server a needs a disk", nearly_same=True) == ""
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.booleans())
 def test_values_are_looked_for_in_any_text(newer: str, older: str, nearly: bool) -> None:
-    assert find_value(newer, newer, nearly_same=nearly) == ""
-    find_value(newer, older, nearly_same=nearly)
+    assert find_new_value(newer, newer, nearly_same=nearly) == ""
+    find_new_value(newer, older, nearly_same=nearly)

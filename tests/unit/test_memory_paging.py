@@ -1,6 +1,6 @@
 """A page is cut where a message would be too large, and goes on from there."""
 
-from services.memory.paging import fit_page
+from services.memory.__main__ import fit_page
 from shared.contracts import Node, NodePage
 
 PAGE = NodePage(

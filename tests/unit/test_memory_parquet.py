@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from services.cli.memory.records import dump_edge, dump_node, read_record
+from services.cli.commands.memory.exports import dump_edge, dump_node
+from services.cli.commands.memory.imports import parse_record
 from services.memory.storage.parquet import read_lines, write_folder
 from shared.contracts import Edge, Node
 from shared.errors import ActionError
@@ -30,7 +31,7 @@ def test_what_goes_in_comes_out(tmp_path):
     assert [Edge.from_json(line) for line in back[3:]] == EDGES
     assert [json.loads(line)["record"] for line in back] == ["node"] * 3 + ["edge"] * 2
     (first, *_) = read_lines(tmp_path / "memory" / "edges.parquet")
-    assert read_record(1, first).edge.to_id == EDGE.to_id
+    assert parse_record(1, first).edge.to_id == EDGE.to_id
 
 
 def test_an_empty_memory_makes_empty_files(tmp_path):
@@ -45,7 +46,7 @@ def test_a_file_of_somebody_else_with_fewer_columns(tmp_path):
     table = pa.table({"title": ["The harbour"], "tags": [["a", "b"]], "unknown": [5]})
     pq.write_table(table, tmp_path / "mine.parquet")
     (line,) = read_lines(tmp_path / "mine.parquet")
-    node = read_record(1, line).node
+    node = parse_record(1, line).node
     assert (node.title, node.tags) == ("The harbour", ("a", "b"))
 
 

@@ -8,9 +8,17 @@ import pytest
 from numpy.typing import NDArray
 
 from services.memory.retrieval import ranking
-from services.memory.retrieval.dates import find_spans
 from services.memory.retrieval.keywords import split_words
-from services.memory.retrieval.ranking import DATE, MEANING, NAME, WORDS, Evidence, add_neighbours, score
+from services.memory.retrieval.ranking import (
+    DATE,
+    MEANING,
+    NAME,
+    WORDS,
+    QueryCandidates,
+    add_neighbours,
+    find_date_spans,
+    score,
+)
 from services.memory.retrieval.sessions import OFFSETS
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC).timestamp()
@@ -39,7 +47,7 @@ def evidence(
     sessions: Sequence[str] = (),
     days: Sequence[str] = (),
     tags: Sequence[str] = (),
-) -> Evidence:
+) -> QueryCandidates:
     """What is known about ``text`` in a memory of ``texts``, all of them candidates."""
     words = [split_words(entry) for entry in texts]
     lengths = np.array([len(entry) for entry in words], np.float32)
@@ -50,7 +58,7 @@ def evidence(
         counts = [words[place].count(word) for place in places]
         return np.array(places, np.int64), np.array(counts, np.uint8), len(places)
 
-    return Evidence(
+    return QueryCandidates(
         text=text,
         moment=NOW,
         cosines=np.array(cosines or [0.0] * count, np.float32),
@@ -163,21 +171,21 @@ def test_an_empty_memory_scores_nothing() -> None:
     ],
 )
 def test_times_that_are_named(text: str, start: str, end: str) -> None:
-    assert find_spans(text, at("2026-03-20") + (43_200 if "ago" in text else 1), [2025]) == [
+    assert find_date_spans(text, at("2026-03-20") + (43_200 if "ago" in text else 1), [2025]) == [
         (at(start), at(end))
     ]
 
 
 def test_several_times() -> None:
-    assert len(find_spans("between August and November 2023", NOW, [2022, 2023])) == 3
-    assert len(find_spans("in October", NOW, range(1970, 2100))) == 20
+    assert len(find_date_spans("between August and November 2023", NOW, [2022, 2023])) == 3
+    assert len(find_date_spans("in October", NOW, range(1970, 2100))) == 20
 
 
 @pytest.mark.parametrize(
     "text", ["May I go?", "they march on", "31 June 2023", "2023-13", "at 10:30", "v2024.1", "port 20231", ""]
 )
 def test_no_time_is_named(text: str) -> None:
-    assert find_spans(text, NOW, [2025]) == []
+    assert find_date_spans(text, NOW, [2025]) == []
 
 
 def test_the_shares_make_one() -> None:

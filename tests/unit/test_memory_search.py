@@ -8,16 +8,16 @@ import pytest
 from services.memory.retrieval import search, vectors
 from services.memory.retrieval.view import View
 from shared.contracts import Edge, MemoryQuery, Source
-from tests.unit.memory_views import DIMENSIONS, NOW, Entry, find, make, node, put, vector
+from tests.support.memory import DIMENSIONS, NOW, Stated, make_view, note, put, search_ids, vector
 
-THREE: tuple[Entry, ...] = (
+THREE: tuple[Stated, ...] = (
     (
-        node("a", "apples", kind="fact", tags=("fruit", "red"), source=Source(agent="scout", session="s")),
+        note("a", "apples", kind="fact", tags=("fruit", "red"), source=Source(agent="scout", session="s")),
         vector(1),
     ),
-    (node("b", "pears", kind="goal", tags=("fruit",), source=Source(agent="nexus")), vector(0, 1)),
+    (note("b", "pears", kind="goal", tags=("fruit",), source=Source(agent="nexus")), vector(0, 1)),
     (
-        node(
+        note(
             "c",
             "apples again, in more words than before",
             kind="goal",
@@ -29,7 +29,7 @@ THREE: tuple[Entry, ...] = (
 
 
 def test_the_parts_add_up_to_the_score() -> None:
-    hit = make(*THREE).search(MemoryQuery(text="apples"), vector(1), NOW)[0]
+    hit = make_view(*THREE).search(MemoryQuery(text="apples"), vector(1), NOW)[0]
     assert hit.node.id == "a"
     assert hit.why["vector"] == pytest.approx(0.4)
     assert 0 < hit.why["keyword"] < 0.6
@@ -37,10 +37,10 @@ def test_the_parts_add_up_to_the_score() -> None:
 
 
 def test_a_node_is_found_by_meaning_alone_and_by_words_alone() -> None:
-    view = make(*THREE)
-    assert find(view, "zebra", vector(0, 1)) == ["b"]
-    assert find(view, "pears") == ["b"]
-    assert find(view, "zebra") == []
+    view = make_view(*THREE)
+    assert search_ids(view, "zebra", vector(0, 1)) == ["b"]
+    assert search_ids(view, "pears") == ["b"]
+    assert search_ids(view, "zebra") == []
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,19 @@ def test_a_node_is_found_by_meaning_alone_and_by_words_alone() -> None:
 @pytest.mark.parametrize("few", [0, search.FEW])
 def test_filters(filters: dict[str, Any], found: set[str], few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "FEW", few)
-    assert set(find(make(*THREE), "apples", **filters)) == found
+    assert set(search_ids(make_view(*THREE), "apples", **filters)) == found
 
 
 def test_of_equal_scores_the_later_written_comes_first() -> None:
-    entries = [(node(f"n{i}", "same words", version=(7 * i) % 30), vector(1)) for i in range(30)]
+    entries = [(note(f"n{i}", "same words", version=(7 * i) % 30), vector(1)) for i in range(30)]
     latest = sorted(range(30), key=lambda i: -((7 * i) % 30))[:3]
-    assert find(make(*entries), "same words", limit=3) == [f"n{i}" for i in latest]
+    assert search_ids(make_view(*entries), "same words", limit=3) == [f"n{i}" for i in latest]
 
 
 def test_a_filter_that_admits_few_of_many_still_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
     view, _ = many(monkeypatch)
-    put(view, node("hidden", "nothing like it", kind="rare"), vectors={"hidden": vector(*[0] * 50, 1)})
-    assert find(view, "apples", vector(*[0] * 50, 1, 0.9), kinds=("rare",)) == ["hidden"]
+    put(view, note("hidden", "nothing like it", kind="rare"), vectors={"hidden": vector(*[0] * 50, 1)})
+    assert search_ids(view, "apples", vector(*[0] * 50, 1, 0.9), kinds=("rare",)) == ["hidden"]
 
 
 @pytest.mark.parametrize("text", ["word3 word4", "word40", "unheard of", "word1 name7"])
@@ -90,7 +90,7 @@ def test_looking_at_a_part_finds_what_looking_at_all_finds(
     view, directions = many(monkeypatch)
     queries = [(MemoryQuery(text=text), directions[i] + 0.3 * directions[i + 1]) for i in range(0, 300, 30)]
     part = [view.search(query, unit(wanted), NOW)[:5] for query, wanted in queries]
-    assert view._state.vectors.dimensions == DIMENSIONS
+    assert view.dimensions == DIMENSIONS
     monkeypatch.setattr(search, "FEW", 10**9)
     whole = [view.search(query, unit(wanted), NOW)[:5] for query, wanted in queries]
     same = sum(
@@ -103,9 +103,9 @@ def test_looking_at_a_part_finds_what_looking_at_all_finds(
 
 def test_neighbours_of_an_anchor_surface_though_no_word_or_vector_finds_them() -> None:
     edges = [Edge(from_id="x", to_id="y"), Edge(from_id="y", to_id="z")]
-    entries = [(node(name, f"title {name}"), None) for name in "xyzo"]
-    view = make(*entries, edges=edges)
-    assert find(view, "zebra") == []
+    entries = [(note(name, f"title {name}"), None) for name in "xyzo"]
+    view = make_view(*entries, edges=edges)
+    assert search_ids(view, "zebra") == []
     hits = view.search(MemoryQuery(text="zebra", anchors=("x", "unknown")), vector(1), NOW)
     assert {hit.node.id: hit.why for hit in hits} == {
         "x": {"graph": 0.1},
@@ -117,7 +117,7 @@ def test_neighbours_of_an_anchor_surface_though_no_word_or_vector_finds_them() -
 def test_anchors_surface_among_many_and_filters_hold_for_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     view, directions = many(monkeypatch)
     edges = [Edge(from_id="n0", to_id="silent")]
-    put(view, node("silent", "xyzzy", kind="goal"), vectors={}, edges=edges)
+    put(view, note("silent", "xyzzy", kind="goal"), vectors={}, edges=edges)
     hits = view.search(MemoryQuery(text="qqq", anchors=("n0",), limit=100), directions[500], NOW)
     assert "silent" in [hit.node.id for hit in hits]
     hits = view.search(MemoryQuery(text="qqq", anchors=("n0",), kinds=("fact",)), directions[500], NOW)
@@ -127,22 +127,24 @@ def test_anchors_surface_among_many_and_filters_hold_for_them_too(monkeypatch: p
 def test_those_that_filters_leave_are_the_nearest_to_the_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "NEAR", 1)
     edges = [Edge(from_id="x", to_id="y"), Edge(from_id="y", to_id="z")]
-    view = make(*[(node(name, f"title {name}", kind=f"k{name}"), None) for name in "xyz"], edges=edges)
-    assert find(view, "zebra", anchors=("x",), kinds=("ky", "kz"), limit=1) == ["y"]
+    view = make_view(*[(note(name, f"title {name}", kind=f"k{name}"), None) for name in "xyz"], edges=edges)
+    assert search_ids(view, "zebra", anchors=("x",), kinds=("ky", "kz"), limit=1) == ["y"]
     monkeypatch.setattr(search, "FEW", 0)
-    assert find(view, "zebra", anchors=("x",), kinds=("ky", "kz")) == ["y"]
+    assert search_ids(view, "zebra", anchors=("x",), kinds=("ky", "kz")) == ["y"]
 
 
 def test_a_retired_neighbour_of_an_anchor_does_not_surface() -> None:
-    view = make(*[(node(name, f"title {name}"), None) for name in "xy"], edges=[Edge(from_id="x", to_id="y")])
-    put(view, node("y", "title y", retired_version=2, version=2))
-    assert find(view, "zebra", anchors=("x",)) == ["x"]
+    view = make_view(
+        *[(note(name, f"title {name}"), None) for name in "xy"], edges=[Edge(from_id="x", to_id="y")]
+    )
+    put(view, note("y", "title y", retired_version=2, version=2))
+    assert search_ids(view, "zebra", anchors=("x",)) == ["x"]
 
 
 def test_what_stands_beside_a_match_in_its_session_is_lifted() -> None:
     entries = [
         (
-            node(
+            note(
                 f"t{i}",
                 "the lease ran out" if i == 2 else f"thought {i}",
                 source=Source(session="s" if i < 5 else "other"),
@@ -152,23 +154,23 @@ def test_what_stands_beside_a_match_in_its_session_is_lifted() -> None:
         )
         for i in range(8)
     ]
-    assert find(make(*entries), "lease") == ["t2", "t3", "t1", "t4", "t0"]
+    assert search_ids(make_view(*entries), "lease") == ["t2", "t3", "t1", "t4", "t0"]
 
 
 def test_names_and_dates_in_a_question_count() -> None:
-    view = make(
-        (node("a", "went hiking", tags=("Caroline",), created_at="2026-01-05T00:00:00+00:00"), None),
-        (node("b", "went hiking", source=Source(agent="melanie"), version=2), None),
-        (node("c", "went hiking", version=3), None),
+    view = make_view(
+        (note("a", "went hiking", tags=("Caroline",), created_at="2026-01-05T00:00:00+00:00"), None),
+        (note("b", "went hiking", source=Source(agent="melanie"), version=2), None),
+        (note("c", "went hiking", version=3), None),
     )
-    assert find(view, "What about Caroline's hiking?")[0] == "a"
-    assert find(view, "When did Melanie go hiking?")[0] == "b"
-    assert find(view, "hiking in January 2026")[0] == "a"
+    assert search_ids(view, "What about Caroline's hiking?")[0] == "a"
+    assert search_ids(view, "When did Melanie go hiking?")[0] == "b"
+    assert search_ids(view, "hiking in January 2026")[0] == "a"
 
 
 def test_an_empty_view_answers() -> None:
-    view = make()
-    assert find(view, "anything", anchors=("x",)) == []
+    view = make_view()
+    assert search_ids(view, "anything", anchors=("x",)) == []
     assert view.similar(vector(1), 5) == []
 
 
@@ -187,7 +189,7 @@ def many(monkeypatch: pytest.MonkeyPatch, count: int = 1_500) -> tuple[View, vec
     words = random.zipf(1.4, size=(count, 8)) % 97
     entries = [
         (
-            node(
+            note(
                 f"n{i}",
                 " ".join(f"word{word}" for word in words[i]),
                 version=i + 1,
@@ -198,4 +200,4 @@ def many(monkeypatch: pytest.MonkeyPatch, count: int = 1_500) -> tuple[View, vec
         )
         for i in range(count)
     ]
-    return make(*entries), directions
+    return make_view(*entries), directions

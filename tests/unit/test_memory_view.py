@@ -10,7 +10,7 @@ import pytest
 from services.memory.retrieval import view as view_module
 from services.memory.retrieval.view import View
 from shared.contracts import Edge, ListQuery, MemoryQuery, Node, Source
-from tests.unit.memory_views import DIMENSIONS, NOW, find, make, node, put, tables, vector
+from tests.support.memory import DIMENSIONS, NOW, make_tables, make_view, note, put, search_ids, vector
 
 
 def titles(view: View, **fields: Any) -> list[str]:
@@ -18,20 +18,20 @@ def titles(view: View, **fields: Any) -> list[str]:
 
 
 def test_writing_a_node_again_replaces_it() -> None:
-    view = make((node("a", "apples", tags=("x",)), vector(1)), (node("c", "apples"), vector(1, 0.1)))
-    again = node("a", "oranges", updated_at="2026-07-01T00:00:00+00:00", version=2)
+    view = make_view((note("a", "apples", tags=("x",)), vector(1)), (note("c", "apples"), vector(1, 0.1)))
+    again = note("a", "oranges", updated_at="2026-07-01T00:00:00+00:00", version=2)
     put(view, again, vectors={"a": vector(0, 0, 0, 1)})
-    assert find(view, "apples", vector(1)) == ["c"]
-    assert find(view, "oranges", since="2026-06-30T00:00:00+00:00") == ["a"]
-    assert find(view, "oranges", tags=("x",)) == []
+    assert search_ids(view, "apples", vector(1)) == ["c"]
+    assert search_ids(view, "oranges", since="2026-06-30T00:00:00+00:00") == ["a"]
+    assert search_ids(view, "oranges", tags=("x",)) == []
     assert view.node("a") == again
     assert view.count() == 2
     assert view.version == 2
 
 
 def test_a_node_whose_text_stays_keeps_its_vector() -> None:
-    view = make((node("a", "apples"), vector(1, 2)), (node("b", "pears"), None))
-    put(view, node("a", "apples", tags=("more",), version=2), node("b", "pears", version=2))
+    view = make_view((note("a", "apples"), vector(1, 2)), (note("b", "pears"), None))
+    put(view, note("a", "apples", tags=("more",), version=2), note("b", "pears", version=2))
     kept = view.vector("a")
     assert kept is not None
     assert kept == pytest.approx(vector(1, 2), abs=1e-4)
@@ -40,9 +40,9 @@ def test_a_node_whose_text_stays_keeps_its_vector() -> None:
 
 
 def test_a_retired_node_is_got_but_not_found() -> None:
-    view = make((node("a", "apples"), vector(1)), (node("c", "apples", kind="goal"), vector(1, 0.1)))
-    put(view, node("a", "apples", retired_version=2, version=2))
-    assert find(view, "apples", vector(1)) == ["c"]
+    view = make_view((note("a", "apples"), vector(1)), (note("c", "apples", kind="goal"), vector(1, 0.1)))
+    put(view, note("a", "apples", retired_version=2, version=2))
+    assert search_ids(view, "apples", vector(1)) == ["c"]
     assert [entry.retired_version for entry in view.nodes(["a", "nobody"])] == [2]
     assert not view.is_live("a")
     assert not view.is_live("nobody")
@@ -53,12 +53,12 @@ def test_a_retired_node_is_got_but_not_found() -> None:
     assert view.changed(0, 5) == ["c"]
     assert titles(view) == ["c"]
     assert titles(view, retired=True) == ["a", "c"]
-    put(view, node("a", "apples", version=3))
-    assert find(view, "apples", vector(1)) == ["a", "c"]
+    put(view, note("a", "apples", version=3))
+    assert search_ids(view, "apples", vector(1)) == ["a", "c"]
 
 
 def test_tables_build_into_the_same_nodes_and_answers() -> None:
-    full = node(
+    full = note(
         "full",
         "apples, in full",
         body="with a body: ümläut",
@@ -71,8 +71,8 @@ def test_tables_build_into_the_same_nodes_and_answers() -> None:
         tags=("x", "y"),
         created_version=4,
     )
-    entries = [(full, vector(0, 1, 1)), (node("a", "apples", created_at="2026-03-01"), vector(1))]
-    loaded, grown = make(*entries), make()
+    entries = [(full, vector(0, 1, 1)), (note("a", "apples", created_at="2026-03-01"), vector(1))]
+    loaded, grown = make_view(*entries), make_view()
     for entry, direction in entries:
         assert direction is not None
         put(grown, entry, vectors={entry.id: direction})
@@ -83,9 +83,11 @@ def test_tables_build_into_the_same_nodes_and_answers() -> None:
 
 
 def test_how_often_a_node_was_shown_is_laid_over_it() -> None:
-    shown = tables([(node("a", "apples"), None)])._replace(access={"a": (7, "2026-05-01T00:00:00+00:00")})
+    shown = make_tables([(note("a", "apples"), None)])._replace(
+        access={"a": (7, "2026-05-01T00:00:00+00:00")}
+    )
     view = View.build(shown)
-    assert [view.nodes(["a"])[0].access_count, find(view, "apples")] == [7, ["a"]]
+    assert [view.nodes(["a"])[0].access_count, search_ids(view, "apples")] == [7, ["a"]]
     put(view, accessed={"a": (8, "2026-05-02T00:00:00+00:00")})
     assert view.list(ListQuery()).nodes[0].access_count == 8
     hit = view.search(MemoryQuery(text="apples"), vector(1), NOW)[0]
@@ -93,13 +95,13 @@ def test_how_often_a_node_was_shown_is_laid_over_it() -> None:
 
 
 def test_edges_come_with_the_nodes() -> None:
-    view = make((node("a", "one"), None), (node("b", "two"), None), edges=[Edge(from_id="a", to_id="b")])
-    put(view, node("c", "three"), edges=[Edge(from_id="c", to_id="a")])
+    view = make_view((note("a", "one"), None), (note("b", "two"), None), edges=[Edge(from_id="a", to_id="b")])
+    put(view, note("c", "three"), edges=[Edge(from_id="c", to_id="a")])
     assert view.graph.hops(["c"]) == {"c": 0, "a": 1, "b": 2}
 
 
 def test_new_vectors_of_nodes_that_stay() -> None:
-    view = make((node("a", "apples"), vector(1)), (node("b", "pears"), None))
+    view = make_view((note("a", "apples"), vector(1)), (note("b", "pears"), None))
     view.put_vectors(["b", "nobody", "a"], np.array([vector(0, 1), vector(1, 1), vector(0, 0, 1)]))
     assert [found for found, _ in view.similar(vector(0, 1), 1)] == ["b"]
     assert view.similar(vector(0, 0, 1), 1) == [("a", pytest.approx(1, abs=1e-4))]
@@ -107,7 +109,7 @@ def test_new_vectors_of_nodes_that_stay() -> None:
 
 def test_similar_gives_true_cosines_best_first() -> None:
     directions = [vector(1, i / 10) for i in range(10)]
-    view = make(*[(node(f"n{i}", "t", kind=f"k{i % 2}"), directions[i]) for i in range(10)])
+    view = make_view(*[(note(f"n{i}", "t", kind=f"k{i % 2}"), directions[i]) for i in range(10)])
     found = view.similar(vector(1), 4)
     assert [node_id for node_id, _ in found] == ["n0", "n1", "n2", "n3"]
     for i, (_, cosine) in enumerate(found):
@@ -119,9 +121,9 @@ def test_similar_gives_true_cosines_best_first() -> None:
 
 def test_pages_are_in_the_order_of_ids() -> None:
     names = [f"n{i:03}" for i in range(50)]
-    view = make(*[(node(name, "t", kind=f"k{i % 10}"), None) for i, name in enumerate(names[::-1])])
+    view = make_view(*[(note(name, "t", kind=f"k{i % 10}"), None) for i, name in enumerate(names[::-1])])
     assert titles(view, limit=2) == ["n000", "n001"]
-    put(view, node("n0005", "between"), node("z", "last"))
+    put(view, note("n0005", "between"), note("z", "last"))
     expected = sorted([*names, "n0005", "z"])
     seen, after = [], ""
     while True:
@@ -150,8 +152,8 @@ def test_pages_are_in_the_order_of_ids() -> None:
     ],
 )
 def test_pages_are_filtered(fields: dict[str, Any], found: list[str]) -> None:
-    one = node("a", "one", tags=("x",), source=Source(agent="scout"), version=3)
-    two = node(
+    one = note("a", "one", tags=("x",), source=Source(agent="scout"), version=3)
+    two = note(
         "b",
         "two",
         kind="goal",
@@ -159,16 +161,16 @@ def test_pages_are_filtered(fields: dict[str, Any], found: list[str]) -> None:
         version=4,
         updated_at="2026-04-01T00:00:00+00:00",
     )
-    assert titles(make((one, None), (two, None)), **fields) == found
+    assert titles(make_view((one, None), (two, None)), **fields) == found
 
 
 def test_select_orders_and_filters() -> None:
     day = "2026-03-{:02}T00:00:00+00:00"
     entries = [
-        node(f"n{i}", "t", importance=importance, created_at=day.format(i + 1), kind=f"k{i % 2}")
+        note(f"n{i}", "t", importance=importance, created_at=day.format(i + 1), kind=f"k{i % 2}")
         for i, importance in enumerate((0.5, 0.9, 0.5, 0.1, 0.9))
     ]
-    view = make(*[(entry, None) for entry in entries])
+    view = make_view(*[(entry, None) for entry in entries])
     assert view.select() == ["n4", "n3", "n2", "n1", "n0"]
     assert view.select(limit=2) == ["n4", "n3"]
     assert view.select(order="important") == ["n4", "n1", "n2", "n0", "n3"]
@@ -180,7 +182,7 @@ def test_select_orders_and_filters() -> None:
 
 
 def test_changed_gives_the_earliest_first() -> None:
-    view = make(*[(node(f"n{i}", "t", version=10 - i), None) for i in range(10)])
+    view = make_view(*[(note(f"n{i}", "t", version=10 - i), None) for i in range(10)])
     assert view.changed(4, 3) == ["n5", "n4", "n3"]
     assert view.changed(8, 9) == ["n1", "n0"]
     assert view.changed(10, 9) == []
@@ -188,46 +190,46 @@ def test_changed_gives_the_earliest_first() -> None:
 
 def test_beside_gives_the_neighbours_in_the_session() -> None:
     entries = [
-        (node(f"n{i}", "t", source=Source(session="s"), created_at=f"2026-03-01T00:0{i}:00Z"), None)
+        (note(f"n{i}", "t", source=Source(session="s"), created_at=f"2026-03-01T00:0{i}:00Z"), None)
         for i in range(6)
     ]
-    view = make(*entries)
-    before, after = view.beside("n1")
+    view = make_view(*entries)
+    before, after = view.session_neighbours("n1")
     assert [[entry.id for entry in half] for half in (before, after)] == [["n0"], ["n2", "n3"]]
     put(view, retire(entries[2][0]))
-    before, after = view.beside("n3")
+    before, after = view.session_neighbours("n3")
     assert [[entry.id for entry in half] for half in (before, after)] == [["n0", "n1"], ["n4", "n5"]]
-    assert view.beside("n2") == ([], [])
-    assert view.beside("nobody") == ([], [])
+    assert view.session_neighbours("n2") == ([], [])
+    assert view.session_neighbours("nobody") == ([], [])
 
 
 def test_many_rewrites_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view_module, "LEAST_WASTED", 10)
     names = [f"n{i}" for i in range(20)]
-    view = make(*[(node(name, "first", tags=(name,)), vector(1, i)) for i, name in enumerate(names)])
+    view = make_view(*[(note(name, "first", tags=(name,)), vector(1, i)) for i, name in enumerate(names)])
     for turn in range(2, 8):
         for i, name in enumerate(names):
             source = Source(session="s")
             put(
                 view,
-                node(name, f"{name} turn{turn}", tags=(name,), source=source, version=turn),
+                note(name, f"{name} turn{turn}", tags=(name,), source=source, version=turn),
                 vectors={name: vector(turn, i)},
             )
-    put(view, node("n7", "gone", retired_version=9, version=9))
+    put(view, note("n7", "gone", retired_version=9, version=9))
     assert len(view._state.vectors) < 45
-    assert set(find(view, "turn7", limit=100, session="s")) == set(names) - {"n7"}
-    assert find(view, "turn6") == []
-    assert find(view, "n3", tags=("n3",)) == ["n3"]
+    assert set(search_ids(view, "turn7", limit=100, session="s")) == set(names) - {"n7"}
+    assert search_ids(view, "turn6") == []
+    assert search_ids(view, "n3", tags=("n3",)) == ["n3"]
     assert view.similar(vector(7, 3), 1)[0][0] == "n3"
     assert view.nodes(["n7"])[0].retired_version == 9
     assert titles(view, retired=True, limit=1000) == sorted(names)
-    assert [entry.id for entry in view.beside("n8")[0]] == ["n5", "n6"]
+    assert [entry.id for entry in view.session_neighbours("n8")[0]] == ["n5", "n6"]
 
 
 def test_reading_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version of a node says the same in its title and its kind: no reader sees a mixture, or a gap."""
     names = [f"n{i}" for i in range(40)]
-    view = make(*[(version_of(name, 0), towards(0)) for name in names])
+    view = make_view(*[(version_of(name, 0), towards(0)) for name in names])
     problems: list[str] = []
     done = threading.Event()
 
@@ -246,7 +248,7 @@ def test_reading_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
                 if len(view.list(ListQuery(limit=1000)).nodes) != len(names):
                     problems.append("the list has gaps")
                 view.similar(towards(3), 5)
-                view.beside("n3")
+                view.session_neighbours("n3")
         except Exception as error:
             problems.append(repr(error))
 
@@ -268,7 +270,7 @@ def test_reading_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def version_of(name: str, turn: int) -> Node:
     title = f"shared {name} k{turn}"
-    return node(name, title, kind=f"k{turn}", version=turn + 1, source=Source(session="s"))
+    return note(name, title, kind=f"k{turn}", version=turn + 1, source=Source(session="s"))
 
 
 def towards(turn: int) -> Any:
@@ -276,4 +278,4 @@ def towards(turn: int) -> Any:
 
 
 def retire(entry: Node) -> Node:
-    return node(entry.id, entry.title, source=entry.source, created_at=entry.created_at, retired_version=2)
+    return note(entry.id, entry.title, source=entry.source, created_at=entry.created_at, retired_version=2)

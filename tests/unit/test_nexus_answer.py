@@ -2,10 +2,17 @@
 
 import re
 
-from services.nexus.answer import QUOTE, answer, excerpt
-from services.nexus.context import build_context, cut, find_unknowns, state
-from services.nexus.wording import find_terms, stem
+from services.nexus.memory_answer import (
+    MAX_QUOTE,
+    answer_from_memory,
+    build_packet,
+    find_unknowns,
+    node_statement,
+    quote_node,
+)
 from shared.contracts import Hit, Node, Response, Source
+from shared.text.shorten import shorten
+from shared.text.terms import find_terms, stem
 
 CHECK_UP = Node(
     id="n1",
@@ -26,7 +33,7 @@ def hit(node: Node, score: float, vector: float | None = None) -> Hit:
 
 
 def ask(question: str, *hits: Hit) -> Response:
-    return answer(question, build_context(question, hits), hits)
+    return answer_from_memory(question, build_packet(question, hits), hits)
 
 
 def test_an_answer_quotes_what_is_near_and_names_its_node() -> None:
@@ -84,33 +91,33 @@ def test_a_question_about_somebody_is_not_answered_with_somebody_else() -> None:
 def test_a_retired_node_is_not_quoted() -> None:
     retired = Node(id="n5", title="The key hangs in the hall", retired_version=7)
     assert ask("Where is the key?", hit(retired, 0.9)).citations == ()
-    assert build_context("key", [hit(retired, 0.9)]).bullets == ()
+    assert build_packet("key", [hit(retired, 0.9)]).bullets == ()
 
 
 def test_a_long_node_is_quoted_where_it_bears_on_the_question() -> None:
     filler = " ".join(f"Sentence number {number} is about the weather." for number in range(40))
     node = Node(title="Minutes of Monday", body=f"{filler}\nThe budget was cut to half. {filler}")
-    quoted = excerpt(node, find_terms("what happened to the budget?"))
+    quoted = quote_node(node, find_terms("what happened to the budget?"))
     assert quoted == "Minutes of Monday: The budget was cut to half."
-    assert len(excerpt(Node(title="x" * 200, body="y" * 5_000), {})) <= QUOTE
+    assert len(quote_node(Node(title="x" * 200, body="y" * 5_000), {})) <= MAX_QUOTE
 
 
 def test_a_context_packet_keeps_the_best_within_limit_and_budget() -> None:
     nodes = [Node(id=f"n{number}", title=f"Note {number}", body="word " * 200) for number in range(20)]
     hits = [hit(node, number / 20) for number, node in enumerate(nodes)]
-    packet = build_context("word", [*hits, hits[3]], limit=8)
+    packet = build_packet("word", [*hits, hits[3]], limit=8)
     assert [item.evidence_id for item in packet.bullets] == ["n19", "n18", "n17", "n16", "n15"]
     assert sum(len(item.text) for item in packet.bullets) <= 1200 * 4 + 20
     assert packet.bullets[0].score == 0.95
-    short = build_context("word", [hit(Node(title=f"N{n}"), 0.5) for n in range(20)], limit=8)
+    short = build_packet("word", [hit(Node(title=f"N{n}"), 0.5) for n in range(20)], limit=8)
     assert len(short.bullets) == 8
-    tight = build_context("word", hits, budget_tokens=100)
+    tight = build_packet("word", hits, budget_tokens=100)
     assert len(tight.bullets) == 1
     assert tight.bullets[0].text.endswith("…")
 
 
 def test_unknowns_are_the_telling_words_that_nothing_holds() -> None:
-    packet = build_context("When were the failing tests of the Windows port fixed?", [hit(CHECK_UP, 0.5)])
+    packet = build_packet("When were the failing tests of the Windows port fixed?", [hit(CHECK_UP, 0.5)])
     assert packet.unknowns == ("Windows", "port", "fixed")
     assert find_unknowns("What is it?", []) == ()
 
@@ -119,7 +126,7 @@ def test_assumptions_name_what_is_old_or_expired() -> None:
     old = Node(title="The desk is by the window", created_at="2020-01-01T00:00:00+00:00")
     expired = Node(title="The trial runs", valid_to="2021-01-01T00:00:00")
     fresh = Node(title="Fresh")
-    packet = build_context("x", [hit(old, 0.9), hit(expired, 0.8), hit(fresh, 0.7)])
+    packet = build_packet("x", [hit(old, 0.9), hit(expired, 0.8), hit(fresh, 0.7)])
     assert packet.assumptions == (
         "'The desk is by the window', remembered on 2020-01-01, still holds",
         "'The trial runs' was valid until 2021-01-01",
@@ -127,13 +134,13 @@ def test_assumptions_name_what_is_old_or_expired() -> None:
 
 
 def test_a_node_is_stated_once() -> None:
-    assert state(Node(title="A fact", body="A fact")) == "A fact"
+    assert node_statement(Node(title="A fact", body="A fact")) == "A fact"
     assert (
-        state(Node(title="A fact that is cut…", body="A fact that is cut off here"))
+        node_statement(Node(title="A fact that is cut…", body="A fact that is cut off here"))
         == "A fact that is cut off here"
     )
-    assert state(Node(title="Done?", body="Yes\n  indeed")) == "Done? Yes indeed"
-    assert cut("one two three", 9) == "one two…"
+    assert node_statement(Node(title="Done?", body="Yes\n  indeed")) == "Done? Yes indeed"
+    assert shorten("one two three", 9) == "one two…"
 
 
 def test_forms_of_a_word_are_one() -> None:

@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from services.nexus.claims import strike_claims
-from services.nexus.composing import (
-    Chosen,
-    Composed,
+from services.nexus.model_answer import (
+    ModelAnswer,
+    RouteChoice,
     check_choice,
-    frame_question,
-    settle,
+    checked_response,
+    question_prompt,
     to_decision,
 )
+from services.nexus.unsupported_claims import remove_unsupported
 from shared.contracts import ContextItem, ContextPacket, Reminder
 
 FALSE = """
@@ -72,18 +72,20 @@ def lines(block: str) -> list[str]:
 
 @pytest.mark.parametrize("sentence", lines(FALSE))
 def test_what_did_not_happen_is_struck(sentence: str) -> None:
-    text, struck, _ = strike_claims(f"Tea is at four. {sentence}", "goal_known123", {"m1"})
+    text, struck, _ = remove_unsupported(f"Tea is at four. {sentence}", "goal_known123", {"m1"})
     assert text == "Tea is at four."
     assert " ".join(struck) == sentence
 
 
 @pytest.mark.parametrize("sentence", lines(TRUE))
 def test_what_may_be_so_stands(sentence: str) -> None:
-    assert strike_claims(sentence, "goal_known123", {"m1"}) == (sentence, (), False)
+    assert remove_unsupported(sentence, "goal_known123", {"m1"}) == (sentence, (), False)
 
 
 def test_the_rest_of_the_text_keeps_its_lines() -> None:
-    text, struck, reminders = strike_claims("One.\n\n- Two. I set a reminder. Three.\n- Four.", "", set())
+    text, struck, reminders = remove_unsupported(
+        "One.\n\n- Two. I set a reminder. Three.\n- Four.", "", set()
+    )
     assert text == "One.\n\n- Two. Three.\n- Four."
     assert struck == ("I set a reminder.",)
     assert reminders
@@ -98,7 +100,7 @@ PACKET = ContextPacket(
 
 
 def test_the_packet_and_nothing_else_is_handed_over() -> None:
-    text = frame_question("Where is the key?", PACKET).text
+    text = question_prompt("Where is the key?", PACKET).text
     assert "[node1] The key hangs beside the door" in text
     assert "Memory says nothing about: wifi." in text
     assert "Assumed: 'The key' still holds." in text
@@ -106,30 +108,30 @@ def test_the_packet_and_nothing_else_is_handed_over() -> None:
 
 
 def test_an_answer_that_cites_nothing_is_worth_little() -> None:
-    assert settle(Composed(text="By the door."), PACKET, ()).confidence == 0.2
-    assert settle(Composed(text="By the door [node1]."), PACKET, ()).confidence == 0.8
-    named = settle(Composed(text="By the door.", citations=("node1",)), PACKET, ())
+    assert checked_response(ModelAnswer(text="By the door."), PACKET, ()).confidence == 0.2
+    assert checked_response(ModelAnswer(text="By the door [node1]."), PACKET, ()).confidence == 0.8
+    named = checked_response(ModelAnswer(text="By the door.", citations=("node1",)), PACKET, ())
     assert named.citations == ("node1",)
 
 
 def test_brackets_that_are_no_ids_stand() -> None:
-    response = settle(Composed(text="By the [sic] door [1] [node1] [fake_id_7]."), PACKET, ())
+    response = checked_response(ModelAnswer(text="By the [sic] door [1] [node1] [fake_id_7]."), PACKET, ())
     assert response.text.startswith("By the [sic] door [1] [node1].")
 
 
 def test_where_nothing_true_is_left_it_says_so_and_what_there_is() -> None:
     reminder = Reminder(reminder_id="r1", text="tea", person="user", due_at="2027-01-01T00:00:00+00:00")
-    response = settle(Composed(text="I set your reminder."), PACKET, (reminder,))
+    response = checked_response(ModelAnswer(text="I set your reminder."), PACKET, (reminder,))
     assert response.text.startswith("Memory holds nothing that answers this.")
     assert "There is one open reminder: see 'mailroom reminders list'." in response.text
     assert response.citations == ()
 
 
 def test_a_choice_must_be_a_route_there_is() -> None:
-    assert check_choice(Chosen(route="cortex"), ["nexus", "cortex"]) is None
-    wrong = check_choice(Chosen(route="rm"), ["nexus", "cortex"])
+    assert check_choice(RouteChoice(route="cortex"), ["nexus", "cortex"]) is None
+    wrong = check_choice(RouteChoice(route="rm"), ["nexus", "cortex"])
     assert wrong == "route must be one of nexus, cortex"
-    assert to_decision(Chosen(route="tool:news", rationale=" so ")).tool_name == "news"
+    assert to_decision(RouteChoice(route="tool:news", rationale=" so ")).tool_name == "news"
 
 
 @pytest.mark.parametrize(
@@ -137,5 +139,5 @@ def test_a_choice_must_be_a_route_there_is() -> None:
 )
 def test_long_answers_are_checked_quickly(word: str) -> None:
     begun = time.perf_counter()
-    settle(Composed(text=word * 10_000), PACKET, ())
+    checked_response(ModelAnswer(text=word * 10_000), PACKET, ())
     assert time.perf_counter() - begun < 3

@@ -5,21 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.nexus.errand import Errand, find_errand, read_errand
+from services.nexus.reminder_intents import ReminderIntent, find_intent, parse_intent
 from services.nexus.reminders import (
-    KEPT,
-    add,
-    due_of,
+    MAX_ENDED,
+    add_reminder,
+    due_time,
     end,
-    find_one,
+    find_reminder,
     finish,
     fire,
-    read_reminder,
+    parse_reminder,
     snooze,
-    to_wire,
+    to_timestamp,
 )
-from services.nexus.routing import route_request
-from services.nexus.tools import Tool, fill_params
+from services.nexus.router import Tool, fill_params
+from services.nexus.routing_rules import route_request
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 
@@ -66,23 +66,23 @@ ERRANDS = """
     [[part.strip() for part in line.split("|")] for line in ERRANDS.strip().splitlines()],
 )
 def test_what_words_want_done_about_reminders(text: str, errand: str) -> None:
-    assert find_errand(text) is (None if errand == "-" else Errand[errand])
+    assert find_intent(text) is (None if errand == "-" else ReminderIntent[errand])
     route = route_request(text, {"reminders": ("my reminders",)}).route
     assert (route == "tool:reminders") is (errand != "-")
 
 
 def test_of_which_one_and_for_how_long() -> None:
-    def wish(text: str) -> tuple[Errand, str, float, str]:
-        read = read_errand(text)
-        return read.errand, read.about, read.minutes, read.until
+    def wish(text: str) -> tuple[ReminderIntent, str, float, str]:
+        read = parse_intent(text)
+        return read.intent, read.about, read.minutes, read.until
 
-    assert wish("Snooze the reminder about Ana for 2 hours") == (Errand.SNOOZE, "Ana", 120.0, "")
-    assert wish("snooze r0123456789 for an hour") == (Errand.SNOOZE, "r0123456789", 60.0, "")
-    assert wish("snooze for 10 minutes") == (Errand.SNOOZE, "", 10.0, "")
-    assert wish("remind me again in 10 minutes") == (Errand.SNOOZE, "", 10.0, "")
-    assert wish("snooze the stretch reminder") == (Errand.SNOOZE, "stretch", 0.0, "")
+    assert wish("Snooze the reminder about Ana for 2 hours") == (ReminderIntent.SNOOZE, "Ana", 120.0, "")
+    assert wish("snooze r0123456789 for an hour") == (ReminderIntent.SNOOZE, "r0123456789", 60.0, "")
+    assert wish("snooze for 10 minutes") == (ReminderIntent.SNOOZE, "", 10.0, "")
+    assert wish("remind me again in 10 minutes") == (ReminderIntent.SNOOZE, "", 10.0, "")
+    assert wish("snooze the stretch reminder") == (ReminderIntent.SNOOZE, "stretch", 0.0, "")
     assert wish("move the reminder about Ana to tomorrow at 9") == (
-        Errand.SNOOZE,
+        ReminderIntent.SNOOZE,
         "Ana",
         0.0,
         "tomorrow at 9",
@@ -94,9 +94,9 @@ def test_of_which_one_and_for_how_long() -> None:
     assert wish("snooze it until quarter to 10")[3] == "quarter to 10"
     assert wish("snooze it for 2 months")[2:] == (0.0, "in 2 months")
     assert wish("move the reminder about Ana to somewhere else")[3]
-    assert wish("snooze it until 15:00") == (Errand.SNOOZE, "", 0.0, "15:00")
-    assert wish("cancel the reminder about Ana please") == (Errand.CANCEL, "Ana", 0.0, "")
-    assert wish("cancel my rent reminder") == (Errand.CANCEL, "rent", 0.0, "")
+    assert wish("snooze it until 15:00") == (ReminderIntent.SNOOZE, "", 0.0, "15:00")
+    assert wish("cancel the reminder about Ana please") == (ReminderIntent.CANCEL, "Ana", 0.0, "")
+    assert wish("cancel my rent reminder") == (ReminderIntent.CANCEL, "rent", 0.0, "")
     assert wish("mark the reminder about rent as done")[1] == "rent"
 
 
@@ -112,27 +112,27 @@ def test_of_which_one_and_for_how_long() -> None:
     ],
 )
 def test_what_to_be_reminded_of(text: str, what: str) -> None:
-    assert read_reminder(text, "", NOW, UTC).rest == what
+    assert parse_reminder(text, "", NOW, UTC).rest == what
 
 
 def test_a_text_that_is_too_long_is_refused() -> None:
     with pytest.raises(ActionError, match="at most 1,000 characters"):
-        read_reminder(f"{'x' * 1_001} tomorrow at 9", "", NOW, UTC)
+        parse_reminder(f"{'x' * 1_001} tomorrow at 9", "", NOW, UTC)
 
 
 def reminder(number: int, **more: object) -> Reminder:
     fields = {"reminder_id": f"r{number:04d}", "text": f"tea {number}", "person": "user"}
-    return Reminder(**{**fields, "due_at": to_wire(NOW), **more})  # type: ignore[arg-type]
+    return Reminder(**{**fields, "due_at": to_timestamp(NOW), **more})  # type: ignore[arg-type]
 
 
 def test_putting_off_counts_from_now_where_it_went_off_and_else_from_its_time() -> None:
     later = NOW + timedelta(hours=5)
     fired = fire(reminder(1), NOW, UTC)
-    assert due_of(snooze(fired, later, 30)) == later + timedelta(minutes=30)
-    waiting = reminder(1, due_at=to_wire(later))
-    put_off = snooze(waiting, NOW, 30)
-    assert due_of(put_off) == later + timedelta(minutes=30)
-    assert (put_off.count, put_off.status) == (2, ReminderStatus.SNOOZED)
+    assert due_time(snooze(fired, later, 30)) == later + timedelta(minutes=30)
+    waiting = reminder(1, due_at=to_timestamp(later))
+    snooze_until = snooze(waiting, NOW, 30)
+    assert due_time(snooze_until) == later + timedelta(minutes=30)
+    assert (snooze_until.count, snooze_until.status) == (2, ReminderStatus.SNOOZED)
     for minutes in (0, -1, 1e9, float("nan")):
         with pytest.raises(ActionError):
             snooze(fired, NOW, minutes)
@@ -143,12 +143,14 @@ def test_one_that_repeats_waits_for_its_next_time_when_it_went_off() -> None:
     late = NOW + timedelta(days=2, hours=1)
     fired = fire(daily, late, UTC)
     assert (fired.status, fired.count) == (ReminderStatus.SCHEDULED, 2)
-    assert due_of(fired) == NOW + timedelta(days=3)
-    assert due_of(snooze(fired, late, 30)) == late + timedelta(minutes=30)
-    assert due_of(fire(snooze(fired, late, 30), late + timedelta(minutes=30), UTC)) == NOW + timedelta(days=3)
+    assert due_time(fired) == NOW + timedelta(days=3)
+    assert due_time(snooze(fired, late, 30)) == late + timedelta(minutes=30)
+    assert due_time(fire(snooze(fired, late, 30), late + timedelta(minutes=30), UTC)) == NOW + timedelta(
+        days=3
+    )
     assert finish(fired, late, UTC) == fired
     done = finish(snooze(fired, late, 30), late, UTC)
-    assert (due_of(done), done.status, done.count) == (due_of(fired), ReminderStatus.SCHEDULED, 4)
+    assert (due_time(done), done.status, done.count) == (due_time(fired), ReminderStatus.SCHEDULED, 4)
     assert end(fired, ReminderStatus.CANCELLED).status is ReminderStatus.CANCELLED
 
 
@@ -161,24 +163,24 @@ def test_an_ended_one_stays_ended() -> None:
 
 def test_the_latest_that_are_over_are_kept_and_all_that_wait() -> None:
     reminders = Reminders(reminders=(reminder(0),))
-    for number in range(1, KEPT + 50):
-        reminders = add(reminders, reminder(number, status=ReminderStatus.CANCELLED))
+    for number in range(1, MAX_ENDED + 50):
+        reminders = add_reminder(reminders, reminder(number, status=ReminderStatus.CANCELLED))
     kept = [each.reminder_id for each in reminders.reminders]
-    assert len(kept) == KEPT + 1
+    assert len(kept) == MAX_ENDED + 1
     assert kept[0] == "r0000"
-    assert kept[-1] == f"r{KEPT + 49:04d}"
-    assert add(reminders, reminder(0)) is reminders
+    assert kept[-1] == f"r{MAX_ENDED + 49:04d}"
+    assert add_reminder(reminders, reminder(0)) is reminders
 
 
 def test_one_is_found_by_id_its_beginning_or_its_words() -> None:
     reminders = Reminders(reminders=(reminder(1), reminder(2), reminder(12)))
-    assert find_one(reminders, "r0001", among=OPEN).text == "tea 1"
-    assert find_one(reminders, "tea 12", among=OPEN).reminder_id == "r0012"
+    assert find_reminder(reminders, "r0001", preferred=OPEN).text == "tea 1"
+    assert find_reminder(reminders, "tea 12", preferred=OPEN).reminder_id == "r0012"
     with pytest.raises(ActionError, match="may mean 3 reminders"):
-        find_one(reminders, "tea", among=OPEN)
+        find_reminder(reminders, "tea", preferred=OPEN)
     for words in ("", "coffee", "r9"):
         with pytest.raises(ActionError):
-            find_one(reminders, words, among=OPEN)
+            find_reminder(reminders, words, preferred=OPEN)
 
 
 def test_a_tool_that_can_do_without_a_subject_gets_what_is_named_beside_times() -> None:
@@ -202,8 +204,8 @@ def test_a_tool_that_can_do_without_a_subject_gets_what_is_named_beside_times() 
 def test_long_messages_are_understood_quickly(word: str) -> None:
     begun = time.perf_counter()
     text = word * (100_000 // len(word))
-    find_errand(text)
-    read_errand(text)
+    find_intent(text)
+    parse_intent(text)
     with pytest.raises(ActionError):
-        read_reminder(text, "", NOW, UTC)
+        parse_reminder(text, "", NOW, UTC)
     assert time.perf_counter() - begun < 2

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from services.nexus.mood import Mood, judge_mood
-from services.nexus.routing import route_request
-from services.nexus.tools import Tool, find_subject, read_tools
+from services.nexus.router import Tool, find_subject, read_tools
+from services.nexus.routing_rules import route_request
+from services.nexus.sentence_type import SentenceType, classify_sentence
 from shared.errors import ConfigError
 
 TOOLS = {
@@ -158,9 +158,9 @@ def test_long_texts_are_decided_quickly(word: str) -> None:
 
 
 def test_moods() -> None:
-    assert judge_mood("Could you fix it?") is Mood.REQUEST
-    assert judge_mood("What is a graph?") is Mood.ASK
-    assert judge_mood("What did we decide?") is Mood.RECALL
+    assert classify_sentence("Could you fix it?") is SentenceType.REQUEST
+    assert classify_sentence("What is a graph?") is SentenceType.QUESTION
+    assert classify_sentence("What did we decide?") is SentenceType.RECALL
 
 
 def test_what_a_tool_is_asked_about() -> None:

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.nexus.diary import read_span
-from services.nexus.repeating import EVERY_DAY, next_of, read_repeat, tell_repeat, write_repeat
-from services.nexus.when import find_when, read_when
+from services.nexus.calendar_range import parse_calendar_range
+from services.nexus.recurrence import (
+    EVERY_DAY,
+    decode_recurrence,
+    encode_recurrence,
+    format_recurrence,
+    next_occurrence,
+)
+from services.nexus.time_parser import find_time, parse_time
 from shared.errors import ActionError
 
 ZONE = ZoneInfo("Europe/Zurich")
@@ -151,7 +157,7 @@ def rows(block: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(("text", "moment", "rest"), rows(CLEAR))
 def test_a_clear_time(text: str, moment: str, rest: str) -> None:
-    found = find_when(text, NOW, ZONE)
+    found = find_time(text, NOW, ZONE)
     assert found.moment.astimezone(ZONE).strftime("%Y-%m-%d %H:%M") == moment
     assert found.rest == rest
 
@@ -159,24 +165,24 @@ def test_a_clear_time(text: str, moment: str, rest: str) -> None:
 @pytest.mark.parametrize(("text", "reason"), rows(ASKED_BACK))
 def test_what_is_not_clear_is_asked_back(text: str, reason: str) -> None:
     with pytest.raises(ActionError) as error:
-        find_when(text, NOW, ZONE)
+        find_time(text, NOW, ZONE)
     assert reason in str(error.value)
     assert "Name one time, such as" in str(error.value)
 
 
 def test_hours_run_by_the_clock_and_days_by_the_wall() -> None:
     before = datetime(2027, 3, 27, 12, 0, tzinfo=ZONE)
-    assert find_when("in 1 day x", before, ZONE).moment.astimezone(ZONE).hour == 12
-    assert find_when("in 24 hours x", before, ZONE).moment.astimezone(ZONE).hour == 13
+    assert find_time("in 1 day x", before, ZONE).moment.astimezone(ZONE).hour == 12
+    assert find_time("in 24 hours x", before, ZONE).moment.astimezone(ZONE).hour == 13
 
 
 def test_a_clock_that_shows_an_hour_twice_means_the_first_time() -> None:
-    moment = find_when("2027-10-31 02:30 x", NOW, ZONE).moment
+    moment = find_time("2027-10-31 02:30 x", NOW, ZONE).moment
     assert moment.utcoffset() == timedelta(hours=2)
 
 
 def test_the_zone_of_the_machine_where_none_is_set() -> None:
-    moment = find_when("tomorrow at 9 x", NOW, None).moment
+    moment = find_time("tomorrow at 9 x", NOW, None).moment
     assert moment.tzinfo is not None
     assert moment.astimezone().hour == 9
 
@@ -192,7 +198,7 @@ def test_the_zone_of_the_machine_where_none_is_set() -> None:
     ],
 )
 def test_a_time_by_itself(text: str, moment: str) -> None:
-    assert read_when(text, NOW, ZONE).moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") == moment
+    assert parse_time(text, NOW, ZONE).moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M") == moment
 
 
 @pytest.mark.parametrize(
@@ -200,13 +206,13 @@ def test_a_time_by_itself(text: str, moment: str) -> None:
 )
 def test_what_is_no_time_by_itself(text: str) -> None:
     with pytest.raises(ActionError):
-        read_when(text, NOW, ZONE)
+        parse_time(text, NOW, ZONE)
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_time_or_asked_back(text: str) -> None:
     try:
-        assert find_when(text, NOW, ZONE).moment > NOW
+        assert find_time(text, NOW, ZONE).moment > NOW
     except ActionError as error:
         assert "\n" not in error.cause or "\n" in text
 
@@ -221,7 +227,7 @@ def test_long_texts_are_read_quickly(piece: str) -> None:
 
     begun = time.perf_counter()
     with pytest.raises(ActionError):
-        find_when(piece * (20_000 // len(piece)), NOW, ZONE)
+        find_time(piece * (20_000 // len(piece)), NOW, ZONE)
     assert time.perf_counter() - begun < 2
 
 
@@ -240,7 +246,7 @@ def test_long_texts_are_read_quickly(piece: str) -> None:
     ],
 )
 def test_the_days_a_question_about_the_calendar_is_after(text: str, start: str, days: int) -> None:
-    assert read_span(text, NOW.date()) == (datetime.fromisoformat(start).date(), days)
+    assert parse_calendar_range(text, NOW.date()) == (datetime.fromisoformat(start).date(), days)
 
 
 @pytest.mark.parametrize(
@@ -254,22 +260,22 @@ def test_the_days_a_question_about_the_calendar_is_after(text: str, start: str, 
     ],
 )
 def test_what_repeats_is_kept_as_it_was_said(text: str, written: str, told: str) -> None:
-    repeat = find_when(text, NOW, ZONE).repeat
+    repeat = find_time(text, NOW, ZONE).recurrence
     assert repeat is not None
-    assert write_repeat(repeat) == written
-    assert read_repeat(written) == repeat
-    assert tell_repeat(repeat).startswith(told or "every Monday, ")
+    assert encode_recurrence(repeat) == written
+    assert decode_recurrence(written) == repeat
+    assert format_recurrence(repeat).startswith(told or "every Monday, ")
 
 
 def test_what_repeats_keeps_to_the_clock_on_the_wall_when_summer_time_begins_and_ends() -> None:
-    daily = read_repeat("mon,tue,wed,thu,fri,sat,sun 09:00")
+    daily = decode_recurrence("mon,tue,wed,thu,fri,sat,sun 09:00")
     assert daily.weekdays == EVERY_DAY
     for day in (datetime(2027, 3, 27, 12, tzinfo=ZONE), datetime(2027, 10, 30, 12, tzinfo=ZONE)):
-        assert next_of(daily, day, ZONE).astimezone(ZONE).hour == 9
-    gap = read_repeat("mon,tue,wed,thu,fri,sat,sun 02:30")
+        assert next_occurrence(daily, day, ZONE).astimezone(ZONE).hour == 9
+    gap = decode_recurrence("mon,tue,wed,thu,fri,sat,sun 02:30")
     moments = [datetime(2027, 3, 27, 1, tzinfo=ZONE)]
     for _ in range(4):
-        moments.append(next_of(gap, moments[-1], ZONE))
+        moments.append(next_occurrence(gap, moments[-1], ZONE))
     assert [moment.astimezone(UTC).strftime("%d %H:%M") for moment in moments[1:]] == [
         "27 01:30", "28 01:30", "29 00:30", "30 00:30"
     ]  # fmt: skip

@@ -4,15 +4,20 @@ import os
 import re
 import time
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.contracts import CommandVerdict
-from shared.sandbox.policy import judge
-from shared.sandbox.policy.parsing import LONGEST
-from shared.sandbox.policy.rules import RULES
+from shared.policy import judge, judge_read
+from shared.policy.call import VERBS
+from shared.policy.parser import LONGEST
+from shared.policy.programs import PROGRAMS
+from shared.policy.programs.git_commands import COMMANDS
+from shared.policy.programs.rows import Row
+from shared.policy.rules import RULES
 from tests.unit.policy_examples import EVERYDAY, STOPPED
 
 ALLOW, ASK, DENY = CommandVerdict.ALLOW, CommandVerdict.ASK, CommandVerdict.DENY
@@ -66,6 +71,21 @@ def test_the_workspace_is_where_it_is_said_to_be() -> None:
     assert judge("cd src && rm ../a.txt", workspace="/srv/work/t1").verdict is ALLOW
     assert judge("cd src && rm ../../a.txt", workspace="/srv/work/t1").rule == "destroy.outside-workspace"
     assert judge("rm x", workspace="/srv/work/t1/").verdict is ALLOW
+
+
+def test_a_path_is_judged_as_the_command_that_reads_it() -> None:
+    for path in (
+        "/etc/passwd",
+        "/home/u/project",
+        "/srv/it's $(here)",
+        "/root/.ssh",
+        "/dev/zero",
+        "/srv/a\u202e",
+    ):
+        for workspace in ("", "/srv/work/t1"):
+            assert judge_read(path, workspace=workspace) == judge(f"cat {quote(path)}", workspace=workspace)
+            copied = judge_read(path, deep=True, workspace=workspace)
+            assert copied == judge(f"cp -r {quote(path)} copy", workspace=workspace)
 
 
 def test_words_used_as_data_are_no_commands() -> None:
@@ -154,7 +174,7 @@ def test_any_text_is_decided(command: str) -> None:
     st.sampled_from(["; ", "\n", " && ", " & "]),
 )
 def test_everyday_work_before_it_does_not_help(everyday: str, dangerous: str, between: str) -> None:
-    if "\n" in everyday or everyday.startswith(("exit", "#")):
+    if "\n" in everyday or "#" in everyday or everyday.startswith("exit"):
         between = "\n"
     assert judge(f"{everyday}{between}{dangerous}").verdict is not ALLOW
 
@@ -175,6 +195,18 @@ def test_every_rule_is_explained() -> None:
     text = DOCUMENT.read_text()
     assert [rule for rule in RULES if f"`{rule}`" not in text] == []
     assert set(re.findall(r"^\| `([\w.-]+)` \|", text, re.MULTILINE)) == set(RULES)
+
+
+def test_every_row_names_rules_effects_and_patterns_that_exist() -> None:
+    rows = [row for row in (*PROGRAMS.values(), *COMMANDS.values()) if isinstance(row, Row)]
+    steps = [step for row in rows for step in row.steps]
+    assert len(steps) > 100
+    assert {step.rule for step in steps} <= {*RULES, ""}
+    effects = [effect for step in steps for effect in step.does.split(";") if effect]
+    assert {effect.split()[0] for effect in effects} <= set(VERBS)
+    for step in steps:
+        for pattern in (step.words, step.operand, step.argument, step.line):
+            re.compile(pattern or "")
 
 
 def test_every_rule_has_an_example() -> None:

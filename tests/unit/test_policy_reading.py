@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.contracts import CommandVerdict
-from shared.sandbox.policy import judge
+from shared.policy import judge
 
 ALLOW, DENY = CommandVerdict.ALLOW, CommandVerdict.DENY
 DANGEROUS = ("rm -rf /etc", "git reset --hard", "cat /etc/shadow", "kill -9 -1", "chmod -R 777 /opt")

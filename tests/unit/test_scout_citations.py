@@ -1,7 +1,7 @@
 """What an answer cites against what was read, and the passages that are quoted without a model."""
 
 from services.scout.citations import check_citations
-from services.scout.passages import Passage, choose, rank_by_meaning, rank_by_words, split_passages
+from services.scout.research import Passage, choose_passages, rank_by_meaning, rank_by_words, split_passages
 from shared.web.page import Page
 
 READ = ("https://a.example/x", "https://b.example/wiki/Tea_(drink)/", "README.md:3", "/srv/docs/plan.pdf:1")
@@ -102,5 +102,5 @@ def test_of_one_page_not_more_than_two_passages_are_shown() -> None:
     passages = [Passage(url="u", title="t", text=str(n), nearness=0.9 - n / 10) for n in range(4)]
     other = Passage(url="v", title="t", text="other", nearness=0.1)
     nothing = Passage(url="w", title="t", text="nothing")
-    assert [one.text for one in choose([*passages, other, nothing], 6)] == ["0", "1", "other"]
-    assert len(choose(passages, 1)) == 1
+    assert [one.text for one in choose_passages([*passages, other, nothing], 6)] == ["0", "1", "other"]
+    assert len(choose_passages(passages, 1)) == 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.scout.repository import describe, read_repository, sources
+from services.scout.repository import format_reading, read_repository, sources_of
 from shared.contracts import RepositoryReading, Statement
 from shared.source.tree import Limits
 from tests.unit.test_source_tree import plant
@@ -125,7 +125,7 @@ def test_questions(kettle: RepositoryReading) -> None:
 
 
 def test_every_source_can_be_looked_up(kettle: RepositoryReading, tmp_path: Path) -> None:
-    for source in sources(kettle):
+    for source in sources_of(kettle):
         path, _, line = source.partition(":")
         place = tmp_path / "checkout" / path
         assert place.exists()
@@ -238,7 +238,7 @@ def test_package_json_of_strange_types(tmp_path: Path) -> None:
     text += '"engines": 1, "license": {"type": "MIT"}}'
     reading = read_repository(plant(tmp_path, {"package.json": text}))
     assert RepositoryReading.from_json(reading.to_json()) == reading
-    assert "\x1b" not in describe(reading)
+    assert "\x1b" not in format_reading(reading)
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_cut_reading_says_so(tmp_path: Path) -> None:
 
 
 def test_description_names_every_source(kettle: RepositoryReading) -> None:
-    text = describe(kettle)
+    text = format_reading(kettle)
     assert text.startswith("kettle: Kettle boils water over HTTP")
     assert "(12 files; lines of Markdown 24, Python 13)" in text
     for statement in (*kettle.purpose, *kettle.build, *kettle.layout, *kettle.questions):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.cli.approvals import visible
+from services.cli.commands.approvals import escape_invisible
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.settings import Settings
@@ -41,7 +41,7 @@ def test_a_passage_must_be_the_only_one() -> None:
 
 
 def test_what_a_person_approves_hides_nothing() -> None:
-    assert visible("ls\n\x1b[2J\u202e\u200bé") == "ls\n\\u{1b}[2J\\u{202e}\\u{200b}é"
+    assert escape_invisible("ls\n\x1b[2J\u202e\u200bé") == "ls\n\\u{1b}[2J\\u{202e}\\u{200b}é"
 
 
 def test_names_are_made_of_anything() -> None:

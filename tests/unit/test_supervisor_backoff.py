@@ -1,6 +1,6 @@
 """How long the supervisor waits before it starts a process again."""
 
-from services.cli.child import LOUD, Backoff
+from services.cli.supervisor.child import ALERT_AFTER, Backoff
 
 
 def test_waits_double_up_to_half_a_minute() -> None:
@@ -20,14 +20,14 @@ def test_a_minute_of_life_makes_it_forget() -> None:
 
 def test_what_never_gets_ready_is_tried_slowly() -> None:
     backoff = Backoff()
-    waits = [backoff.after(0.1, was_ready=False) for _ in range(LOUD + 1)]
+    waits = [backoff.after(0.1, was_ready=False) for _ in range(ALERT_AFTER + 1)]
     assert waits == [0.5, 1, 2, 4, 30, 30]
-    assert backoff.failed_starts == LOUD + 1
+    assert backoff.failed_starts == ALERT_AFTER + 1
 
 
 def test_one_good_start_ends_a_row_of_failed_ones() -> None:
     backoff = Backoff()
-    for _ in range(LOUD):
+    for _ in range(ALERT_AFTER):
         backoff.after(0.1, was_ready=False)
     backoff.after(5, was_ready=True)
     assert backoff.failed_starts == 0

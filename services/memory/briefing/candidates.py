@@ -20,7 +20,7 @@ from services.memory.briefing.ranking import (
     OWN_WEIGHT,
     REVIEW_TAGS,
 )
-from services.memory.briefing.scope import RECENT, Scope
+from services.memory.briefing.scope import RECENT, AgentScope
 from services.memory.briefing.sections import (
     ACTIVE,
     CONTEXT,
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 POOL = 64
-"""How many of a kind that may concern everybody are looked at first; more where too many are bound to
-others."""
+"""How many nodes of a kind that may concern all agents are considered first; more if too many of them
+belong to others."""
 
 WIDEST = 4_096
-"""How many are looked at at most."""
+"""The most that are considered."""
 
 OWN = 128
-"""How many of the agent's own latest are looked at."""
+"""How many of the agent's own latest nodes are considered."""
 
 SIMILAR = 256
-"""How many of the nearest in meaning are looked at for Active Context."""
+"""How many of the nearest in meaning are considered for Active Context."""
 
 NEIGHBOURS = 1_024
 """How many of the nearest in the graph are."""
@@ -65,32 +65,30 @@ Floats = NDArray[np.floating]
 _SECTION_OF = {"preference": IDENTITY, "pattern": PATTERNS, "goal": GOALS, "decision": ACTIVE}
 
 
-class Shortlist(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids of candidates by section, best first; in the ``open`` sections there are more that were not
-    looked at.
-    """
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """Ids of candidates by section, best first; the ``open`` sections have more that were not considered."""
 
     ids: Mapping[str, list[str]]
     open: Collection[str]
 
 
-def shortlist(view: "View", scope: Scope) -> Shortlist:
-    """The candidates for each section in the order of their rank, as far as it can be told without reading
+def find_candidates(view: "View", scope: AgentScope) -> Candidates:
+    """The candidates for each section in the order of their rank, as far as it is known without reading
     them.
     """
     weights: dict[str, Weights] = {title: {} for title in ORDER}
     openings: set[str] = set()
-    for source in (_tied, _own, _doubtful, _marked, _recent, _working):
+    for source in (_tied, _own, _of_low_importance, _for_review, _recent, _related_to_work):
         for title, more in source(view, scope):
             weights[title].update(
                 {key: max(weight, weights[title].get(key, 0.0)) for key, weight in more.items()}
             )
-    for kind, (more, is_open) in _pools(view, scope).items():
+    for kind, (more, is_open) in _shared(view, scope).items():
         title = _SECTION_OF[kind]
         weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
         openings.update([title] if is_open else [])
     worth = _worth(view, scope, list(dict.fromkeys(key for section in weights.values() for key in section)))
-    return Shortlist(
+    return Candidates(
         ids={
             title: sorted(
                 (key for key in section if key in worth), key=lambda key: (-section[key] * worth[key], key)
@@ -104,7 +102,7 @@ def shortlist(view: "View", scope: Scope) -> Shortlist:
 Source = Iterable[tuple[str, Weights]]
 
 
-def _worth(view: "View", scope: Scope, ids: list[str]) -> dict[str, float]:
+def _worth(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, float]:
     """importance x recency of those that are important enough."""
     importance, changed, _ = view.measure(ids)
     rates = np.full(len(ids), OTHER_RATE)
@@ -120,7 +118,7 @@ def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: fl
     return np.asarray(importance * np.exp(-rates * np.maximum(0.0, moment - changed) / DAY))
 
 
-def _tied(view: "View", scope: Scope) -> Source:
+def _tied(view: "View", scope: AgentScope) -> Source:
     ties = scope.ties
     for title, kinds in (
         (RELATIONSHIPS, RELATED),
@@ -129,36 +127,36 @@ def _tied(view: "View", scope: Scope) -> Source:
         (RECENT_EVENTS, EVENTS),
         (ACTIVE, CONTEXT),
     ):
-        yield title, {key: ties[key].weight for key in _pick(view, ties, kinds)}
+        yield title, {key: ties[key].weight for key in _of_kinds(view, ties, kinds)}
     applying = [key for key, joined in ties.items() if joined.applies]
-    yield IDENTITY, {key: ties[key].applies for key in _pick(view, applying, ("preference", "fact"))}
+    yield IDENTITY, {key: ties[key].applies for key in _of_kinds(view, applying, ("preference", "fact"))}
 
 
-def _own(view: "View", scope: Scope) -> Source:
+def _own(view: "View", scope: AgentScope) -> Source:
     agent = scope.agent
     tagged = view.select(tags=(agent,), min_importance=MIN_IMPORTANCE, limit=OWN)
     shared = view.select(agent=agent, kinds=SHARED[:-1], min_importance=MIN_IMPORTANCE, limit=OWN)
     for kind in SHARED[:-1]:
-        ids = _pick(view, dict.fromkeys((*shared, *tagged)), (kind,))
+        ids = _of_kinds(view, dict.fromkeys((*shared, *tagged)), (kind,))
         yield _SECTION_OF[kind], dict.fromkeys(ids, OWN_WEIGHT)
-    yield RECENT_EVENTS, dict.fromkeys(_pick(view, tagged, EVENTS), OWN_WEIGHT)
+    yield RECENT_EVENTS, dict.fromkeys(_of_kinds(view, tagged, EVENTS), OWN_WEIGHT)
 
 
-def _doubtful(view: "View", scope: Scope) -> Source:
+def _of_low_importance(view: "View", scope: AgentScope) -> Source:
     """Facts of low importance of its own, tied to it, or near."""
     own = view.select(agent=scope.agent, kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
     own += view.select(tags=(scope.agent,), kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
     weights = {
-        **dict.fromkeys(_pick(view, scope.near, ("fact",)), BASE_WEIGHT),
+        **dict.fromkeys(_of_kinds(view, scope.near, ("fact",)), BASE_WEIGHT),
         **dict.fromkeys(own, OWN_WEIGHT),
-        **{key: scope.ties[key].weight for key in _pick(view, scope.ties, ("fact",))},
+        **{key: scope.ties[key].weight for key in _of_kinds(view, scope.ties, ("fact",))},
     }
     facts = list(weights)
     low = zip(facts, (view.measure(facts)[0] < LOW).tolist(), strict=True)
     yield UNRESOLVED, {key: weights[key] for key, is_low in low if is_low}
 
 
-def _marked(view: "View", scope: Scope) -> Source:
+def _for_review(view: "View", scope: AgentScope) -> Source:
     for tag in REVIEW_TAGS:
         marked = view.select(tags=(tag,), min_importance=MIN_IMPORTANCE, limit=WIDEST)
         if marked:
@@ -168,7 +166,7 @@ def _marked(view: "View", scope: Scope) -> Source:
             yield UNRESOLVED, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 
 
-def _recent(view: "View", scope: Scope) -> Source:
+def _recent(view: "View", scope: AgentScope) -> Source:
     since = scope.moment - RECENT
     latest = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE)
     near = [key for key in latest if scope.unknown or key in scope.near]
@@ -176,11 +174,13 @@ def _recent(view: "View", scope: Scope) -> Source:
     yield RECENT_EVENTS, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 
 
-def _working(view: "View", scope: Scope) -> Source:
+def _related_to_work(view: "View", scope: AgentScope) -> Source:
     """What is near in meaning or in the graph to what the agent has been doing, by 0.5 x near + 0.5 x
     graph.
     """
-    nearest = sorted(_pick(view, scope.work, CONTEXT), key=lambda key: (scope.work[key], key))[:NEIGHBOURS]
+    nearest = sorted(_of_kinds(view, scope.work, CONTEXT), key=lambda key: (scope.work[key], key))[
+        :NEIGHBOURS
+    ]
     mean = scope.direction
     alike = [] if mean is None else [key for key, _ in view.similar(mean, SIMILAR, FAR, CONTEXT)]
     ids = list(dict.fromkeys((*nearest, *alike)))
@@ -193,8 +193,10 @@ def _working(view: "View", scope: Scope) -> Source:
     )
 
 
-def _pools(view: "View", scope: Scope) -> dict[str, tuple[Weights, bool]]:
-    """Of what may concern everybody, enough of each kind if memory has it; and whether there is more."""
+def _shared(view: "View", scope: AgentScope) -> dict[str, tuple[Weights, bool]]:
+    """Of the nodes that may concern all agents, enough of each kind if memory has them; and whether there
+    are more.
+    """
     found: dict[str, tuple[Weights, bool]] = {}
     kinds: tuple[str, ...] = SHARED
     limit = POOL
@@ -222,7 +224,7 @@ def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
     return view.select(kinds=(kind,), min_importance=MIN_IMPORTANCE, limit=limit, order=order)
 
 
-def _pick(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
+def _of_kinds(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
     """Those of the live nodes that are of these kinds."""
     ids = list(ids)
     wanted = view.graph.of_kinds(view.graph.locate(ids), kinds).tolist() if ids else []

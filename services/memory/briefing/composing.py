@@ -1,21 +1,29 @@
 """What an agent needs to know now: the nodes chosen, in sections, as a briefing."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.briefing.choosing import Choice, choose
-from services.memory.briefing.compact import render_compact
-from services.memory.briefing.disputes import find_disputes
-from services.memory.briefing.evidence import add_evidence
-from services.memory.briefing.markdown import render_markdown
-from services.memory.briefing.page import Item, Page, Section, Unit, limit
-from services.memory.briefing.scope import Scope, survey
+from services.memory.briefing.links import Link, find_links, find_superseded
+from services.memory.briefing.page import (
+    ITEMS,
+    Item,
+    Page,
+    Section,
+    Unit,
+    escape,
+    limit_sections,
+    render_compact,
+    render_markdown,
+)
+from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, is_current, rank
+from services.memory.briefing.scope import AgentScope, find_scope
 from services.memory.briefing.sections import ORDER, PATTERNS, UNRESOLVED
-from services.memory.briefing.text import escape, flatten
-from shared.contracts import Briefing, BriefingSection, Node
+from services.memory.briefing.selection import Selection, select_nodes
+from shared.contracts import Briefing, BriefingSection, Node, Relation
+from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -33,15 +41,23 @@ EMPTY = (
 UNKNOWN = "Memory knows no agent of this name: here is what concerns everybody."
 NODELESS = "Memory has no node for this agent: here is what it wrote itself and what concerns everybody."
 
+MAX_SIDES = 200
+"""The most nodes with contradictions that are considered."""
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A page, and what it was made of: the scope, the claimed nodes (``disputed`` by a contradiction), the
-    evidence.
-    """
+FIRST_NOTE = "disputed"
+NEXT_NOTE = "contradicts the one above"
+LATER_NOTE = "contradicts one of those above"
 
-    page: Page
-    scope: Scope
-    disputed: frozenset[str]
+OBSERVATIONS = 2
+"""The most observations under one pattern."""
+
+PATTERNS_FIRST = 7
+"""How many patterns are shown before any of their observations."""
+
+SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
+"""The relations between an observation and the pattern that it supports, in either direction."""
+
+SUPPORT_NOTE = "supports the pattern above"
 
 
 def compose(view: "View", agent: str, moment: float, *, compact: bool = False) -> Briefing:
@@ -50,20 +66,20 @@ def compose(view: "View", agent: str, moment: float, *, compact: bool = False) -
     Depends on these alone: at another time, from another view of the same version, the text is the same to
     the letter.
     """
-    return finish(draft(view, agent, moment), compact=compact)
+    return render(draft(view, agent, moment), compact=compact)
 
 
-def draft(view: "View", agent: str, moment: float) -> Draft:
+def draft(view: "View", agent: str, moment: float) -> Page:
     """Choose what the briefing of ``agent`` shows; the view is not to change meanwhile."""
-    scope = survey(view, agent, moment)
-    choice = choose(view, scope)
-    disputes = find_disputes(view, choice.contradictions, moment)
+    scope = find_scope(view, agent, moment)
+    choice = select_nodes(view, scope)
+    disputes = _find_disputes(view, choice.contradictions, moment)
     disputed = frozenset(item.node.id for unit in disputes for item in unit.items)
-    sections = _sort(agent, choice, disputes, disputed)
-    evidence = add_evidence(view, sections[PATTERNS], scope, {*choice.places, *disputed})
+    sections = _make_sections(agent, choice, disputes, disputed)
+    evidence = _add_evidence(view, sections[PATTERNS], scope, {*choice.places, *disputed})
     sections[PATTERNS] = evidence
-    limited = limit(list(sections.values()))
-    page = Page(
+    limited = limit_sections(list(sections.values()))
+    return Page(
         agent=agent,
         version=view.version,
         moment=moment,
@@ -71,12 +87,10 @@ def draft(view: "View", agent: str, moment: float) -> Draft:
         preface=_preface(scope, limited),
         sections=limited,
     )
-    return Draft(page=page, scope=scope, disputed=disputed)
 
 
-def finish(made: Draft, *, compact: bool = False) -> Briefing:
-    """Write a draft out, as Markdown or as titles alone; its sections hold what the text shows."""
-    page = made.page
+def render(page: Page, *, compact: bool = False) -> Briefing:
+    """The page as a briefing, in Markdown or as titles alone; its sections hold what the text shows."""
     result = render_compact(page) if compact else render_markdown(page)
     stamp = datetime.fromtimestamp(page.moment, UTC).isoformat(timespec="microseconds")
     return Briefing(
@@ -86,7 +100,7 @@ def finish(made: Draft, *, compact: bool = False) -> Briefing:
         sections=tuple(
             BriefingSection(
                 title=section.title,
-                nodes=tuple(_abridge(item.node) for item in section.items),
+                nodes=tuple(_shorten_node(item.node) for item in section.items),
                 omitted=section.omitted,
             )
             for section in result.sections
@@ -97,8 +111,8 @@ def finish(made: Draft, *, compact: bool = False) -> Briefing:
     )
 
 
-def _sort(
-    agent: str, choice: Choice, disputes: Sequence[Unit], disputed: Collection[str]
+def _make_sections(
+    agent: str, choice: Selection, disputes: Sequence[Unit], disputed: Collection[str]
 ) -> dict[str, Section]:
     """All sections in their order, with every unit that belongs there, best first; equal ones by their
     ids.
@@ -123,7 +137,7 @@ def _sort(
     }
 
 
-def _preface(scope: Scope, sections: Iterable[Section]) -> str:
+def _preface(scope: AgentScope, sections: Iterable[Section]) -> str:
     if not any(sections):
         return EMPTY
     if scope.unknown:
@@ -131,6 +145,115 @@ def _preface(scope: Scope, sections: Iterable[Section]) -> str:
     return "" if scope.node else NODELESS
 
 
-def _abridge(node: Node) -> Node:
+def _shorten_node(node: Node) -> Node:
     metadata = node.metadata if len(msgspec.json.encode(node.metadata)) <= METADATA else {}
     return msgspec.structs.replace(node, body=flatten(node.body, BODY), metadata=metadata, embedding=())
+
+
+def _find_disputes(view: "View", links: Sequence[Link], moment: float) -> list[Unit]:
+    """Units of nodes that contradict each other by ``links``, the gravest first, a node and its opposite at
+    the head.
+
+    Both sides hold, of at least MIN_IMPORTANCE. A unit's score is 1 more than that of its first pair, so that
+    contradictions come before other open questions.
+    """
+    ids = sorted({end for link in links for end in (link.node, link.other)})[-MAX_SIDES:]
+    superseded = find_superseded(view, ids, moment)
+    sides = {
+        node.id: node for node in view.nodes(ids) if node.id not in superseded and _is_open(node, moment)
+    }
+    pairs = _weigh(links, sides, moment)
+    units = []
+    while pairs:
+        units.append(_assemble(pairs, sides))
+    return units
+
+
+def _is_open(node: Node, moment: float) -> bool:
+    """Whether a node can be a side of a contradiction that is shown."""
+    return node.importance >= MIN_IMPORTANCE and is_current(node, moment)
+
+
+def _weigh(links: Sequence[Link], sides: Mapping[str, Node], moment: float) -> dict[tuple[str, str], float]:
+    """The pairs of nodes and their scores, best first: the better side's rank by the weight of the edge."""
+    pairs: dict[tuple[str, str], float] = {}
+    for link in links:
+        if link.node in sides and link.other in sides:
+            pair = (min(link.node, link.other), max(link.node, link.other))
+            score = max(rank(sides[end], link.weight, moment) for end in pair)
+            pairs[pair] = max(score, pairs.get(pair, 0.0))
+    return dict(sorted(pairs.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _assemble(pairs: dict[tuple[str, str], float], sides: Mapping[str, Node]) -> Unit:
+    """Remove the best pair from ``pairs`` and all pairs connected with it; each node comes after one it
+    contradicts.
+    """
+    (first, second), score = next(iter(pairs.items()))
+    ids = [first, second]
+    opposites = set(pairs)
+    while pair := next((pair for pair in pairs if (pair[0] in ids) != (pair[1] in ids)), None):
+        ids.append(pair[1] if pair[0] in ids else pair[0])
+    for pair in [pair for pair in pairs if pair[0] in ids]:
+        del pairs[pair]
+    items = []
+    for place, node_id in enumerate(ids):
+        above = ids[place - 1] if place else ""
+        note = NEXT_NOTE if (min(above, node_id), max(above, node_id)) in opposites else LATER_NOTE
+        items.append(Item(node=sides[node_id], score=1 + score, note=note if place else FIRST_NOTE))
+    return Unit(items=tuple(items), least=2)
+
+
+def _add_evidence(view: "View", section: Section, scope: AgentScope, elsewhere: Container[str]) -> Section:
+    """The section of patterns with the best supporting observations below each, as many as fit.
+
+    Each of the first patterns gets its best one before any gets a second.
+    """
+    patterns = section.units[:ITEMS]
+    support = _find_support(view, [unit.items[0].node.id for unit in patterns], scope, elsewhere)
+    room = ITEMS - min(len(patterns), PATTERNS_FIRST)
+    given: dict[str, list[Item]] = {node_id: [] for node_id in support}
+    for turn in range(OBSERVATIONS):
+        for node_id, items in list(support.items())[:PATTERNS_FIRST]:
+            if room and len(items) > turn:
+                given[node_id].append(items[turn])
+                room -= 1
+    units = [
+        Unit(items=(*unit.items, *given.get(unit.items[0].node.id, ()))) if unit in patterns else unit
+        for unit in section.units
+    ]
+    return msgspec.structs.replace(section, units=tuple(units))
+
+
+def _find_support(
+    view: "View", patterns: list[str], scope: AgentScope, elsewhere: Container[str]
+) -> dict[str, list[Item]]:
+    """The observations of each pattern, best first; one that supports several is shown below the first
+    of them.
+    """
+    links = find_links(
+        view,
+        patterns,
+        scope.moment,
+        relations=SUPPORTING,
+        floor=MIN_WEIGHT,
+        kinds=("observation",),
+        oriented=False,
+    )
+    ids = {link.other for link in links}
+    superseded = find_superseded(view, ids, scope.moment)
+    nodes = {node.id: node for node in view.nodes(ids) if _is_open(node, scope.moment)}
+    best: dict[tuple[str, str], Item] = {}
+    for link in links:
+        if link.other in nodes and link.other not in superseded and link.other not in elsewhere:
+            score = rank(nodes[link.other], link.weight, scope.moment)
+            old = best.get((link.node, link.other))
+            if old is None or score > old.score:
+                best[link.node, link.other] = Item(node=nodes[link.other], score=score, note=SUPPORT_NOTE)
+    taken: set[str] = set()
+    support: dict[str, list[Item]] = {}
+    for pattern in patterns:
+        mine = [item for (owner, other), item in best.items() if owner == pattern and other not in taken]
+        support[pattern] = sorted(mine, key=lambda item: (-item.score, item.node.id))[:OBSERVATIONS]
+        taken.update(item.node.id for item in support[pattern])
+    return support

@@ -1,4 +1,4 @@
-"""The edges a briefing looks at, read in bulk: who is bound, superseded, disputed, near."""
+"""The edges that a briefing depends on, read in bulk: what is bound to agents, superseded, disputed, near."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from services.memory.briefing.ranking import MIN_WEIGHT
-from services.memory.graph.columns import RELATIONS
+from services.memory.graph.edge_rows import RELATIONS
 from shared.contracts import Relation
 from shared.contracts.queries import Direction
 
@@ -34,7 +34,7 @@ PHRASES = {
     Relation.RELATED_TO: ("related to {}", "related to {}"),
     Relation.INSTANCE_OF: ("is an instance of {}", "{} is an instance of it"),
 }
-"""How a relation with an agent reads where the edge leads to the agent, and where it comes from it."""
+"""The phrases for a relation with an agent, if the edge leads to the agent and if it comes from the agent."""
 
 
 _WAYS: tuple[Direction, ...] = ("out", "in")
@@ -52,14 +52,14 @@ class Link(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """How an agent and a node hang together: the strongest edge, its phrase, and the strongest applies_to."""
+    """How an agent and a node are joined: the strongest edge, its phrase, and the strongest applies_to."""
 
     weight: float
     note: str
     applies: float
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class EdgeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the edges say of some nodes.
 
     ``bound`` ones belong to some agent, in place of ``superseded`` ones newer ones hold; ``ties`` join them
@@ -88,11 +88,11 @@ def find_links(
     """
     found: list[Link] = []
     for direction in _WAYS if oriented else _EITHER:
-        found += _look(view, ids, direction, relations, floor, moment, kinds)
+        found += _find_directed(view, ids, direction, relations, floor, moment, kinds)
     return found
 
 
-def _look(
+def _find_directed(
     view: "View",
     ids: Iterable[str],
     direction: Direction,
@@ -123,30 +123,25 @@ def find_bound(view: "View", ids: Iterable[str], moment: float) -> set[str]:
 
 def find_superseded(view: "View", ids: Iterable[str], moment: float) -> set[str]:
     """Those of the nodes that a live one supersedes; that the edge grew weak brings nothing back."""
-    return {link.node for link in _look(view, ids, "in", (Relation.SUPERSEDES,), 0.0, moment, ())}
+    return {link.node for link in _find_directed(view, ids, "in", (Relation.SUPERSEDES,), 0.0, moment, ())}
 
 
-def tie(links: Iterable[Link], hubs: Mapping[str, float], agent: str) -> dict[str, Tie]:
-    """How the nodes of ``links`` hang together with those of ``hubs``, whose weights count as factors."""
+def find_ties(view: "View", hubs: Mapping[str, float], agent: str, moment: float) -> dict[str, Tie]:
+    """How nodes are joined with the ``hubs`` (what an agent acts through), whose weights count as factors."""
     ties: dict[str, Tie] = {}
-    for link in links:
-        if link.other not in hubs or link.node in hubs:
+    for link in find_links(view, hubs, moment, floor=MIN_WEIGHT):
+        if link.other in hubs:
             continue
-        weight = link.weight * hubs[link.other]
-        old = ties.get(link.node, Tie(0.0, "", 0.0))
-        applies = weight if link.relation is Relation.APPLIES_TO and not link.incoming else 0.0
-        phrase = PHRASES[link.relation][link.incoming].format(agent)
+        weight = link.weight * hubs[link.node]
+        old = ties.get(link.other, Tie(0.0, "", 0.0))
+        applies = weight if link.relation is Relation.APPLIES_TO and link.incoming else 0.0
+        phrase = PHRASES[link.relation][not link.incoming].format(agent)
         best = max((weight, phrase), (old.weight, old.note))
-        ties[link.node] = Tie(*best, max(applies, old.applies))
+        ties[link.other] = Tie(*best, max(applies, old.applies))
     return ties
 
 
-def turned(link: Link) -> Link:
-    """The same edge seen from its other end."""
-    return Link(link.other, link.node, link.relation, not link.incoming, link.weight)
-
-
-def reach(view: "View", starts: Iterable[str], depth: int, moment: float) -> dict[str, int]:
+def count_steps(view: "View", starts: Iterable[str], depth: int, moment: float) -> dict[str, int]:
     """How many steps, of any direction and at least MIN_WEIGHT, live nodes lie from the nearest of
     ``starts``.
     """

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from services.memory.graph.decay import parse_moment
+from services.memory.graph.decay import parse_time
 from shared.contracts import Node
 
 MIN_IMPORTANCE = 0.3
@@ -13,10 +13,10 @@ MIN_WEIGHT = 0.2
 """Edges below this effective weight are not followed."""
 
 OWN_WEIGHT = 0.5
-"""The weight of what the agent wrote or is tagged with, where no edge joins the two."""
+"""The weight of what the agent wrote or is tagged with, if no edge joins the two."""
 
 BASE_WEIGHT = 0.3
-"""The weight of what concerns everybody, or lies near the agent, where no edge joins the two."""
+"""The weight of what concerns all agents, or is near the agent, if no edge joins the two."""
 
 LOW = 0.4
 """The importance and weight below which, together, a fact is of low confidence."""
@@ -41,13 +41,13 @@ OTHER_RATE = 0.02
 DONE = frozenset(
     "done completed complete achieved reached closed cancelled canceled abandoned dropped failed".split()
 )
-"""What a goal's ``metadata["status"]`` or one of its tags says where it is not active any more."""
+"""Values of a goal's ``metadata["status"]``, or tags, which say that it is no longer active."""
 
 DAY = 86_400.0
 """Seconds."""
 
 REVIEW_TAGS = ("review", "needs-review")
-"""Tags that ask for somebody to look at a node again."""
+"""Tags that ask for a review of a node."""
 
 
 def rank(node: Node, weight: float, moment: float) -> float:
@@ -68,20 +68,20 @@ def daily_rate(node: Node) -> float:
 
 def changed_at(node: Node) -> float:
     """When it was last written, in seconds since the epoch."""
-    return parse_moment(node.updated_at or node.created_at)
+    return parse_time(node.updated_at or node.created_at)
 
 
 def happened_at(node: Node) -> float:
-    """When an event took place: where its validity begins, else when it was first written."""
-    return parse_moment(node.valid_from or node.created_at)
+    """When an event took place: the beginning of its validity, else when it was first written."""
+    return parse_time(node.valid_from or node.created_at)
 
 
 def is_current(node: Node, moment: float) -> bool:
     """Whether a node is not retired and ``moment`` lies in the time it is valid for."""
     return (
         not node.retired_version
-        and not (node.valid_from and parse_moment(node.valid_from) > moment)
-        and not (node.valid_to and parse_moment(node.valid_to) <= moment)
+        and not (node.valid_from and parse_time(node.valid_from) > moment)
+        and not (node.valid_to and parse_time(node.valid_to) <= moment)
     )
 
 
@@ -92,9 +92,7 @@ def is_active(goal: Node) -> bool:
 
 
 def is_flagged(node: Node) -> bool:
-    """Whether its metadata ask that it be looked at: ``review``, ``needs_review`` or (by the linker)
-    ``flag``.
-    """
+    """Whether its metadata asks for a review: ``review``, ``needs_review`` or (by the linker) ``flag``."""
     return any(map(_is_set, (node.metadata.get(name) for name in ("review", "needs_review", "flag"))))
 
 

@@ -1,4 +1,4 @@
-"""Where an agent stands in memory: its node, what is tied to it, what is near, what it has been doing."""
+"""What of memory concerns an agent: its node, what is tied to it, what is near, what it has been doing."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from services.memory.briefing.links import Tie, find_links, reach, tie, turned
+from services.memory.briefing.links import Tie, count_steps, find_links, find_ties
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
-from services.memory.embedding.embedder import Vectors
+from services.memory.local_embedder import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ ANCHORS = 10
 """Of how many of its latest nodes an agent's present work is made out."""
 
 SPARE = 6
-"""How many more are looked at, for some may be valid no longer."""
+"""How many more are considered, since some may be no longer valid."""
 
 SUSPECTS = 64
 """How many of its latest nodes, and of those tied to it, are read to see what their metadata say of their
@@ -40,67 +40,62 @@ MAX_HUBS = 50
 """The most nodes an agent acts through."""
 
 MAX_AGENTS = 1_000
-"""The most nodes of the kind agent among which one is looked for by its name."""
+"""The most nodes of the kind agent that are searched for a name."""
 
-_DEEDS = frozenset("decision event episodic goal observation pattern task".split())
-"""Kinds that tell of an agent and are none, however they are tagged."""
+_ACTIVITIES = frozenset("decision event episodic goal observation pattern task".split())
+"""Kinds that are about an agent and never the agent itself, however they are tagged."""
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class AgentScope(msgspec.Struct, frozen=True, kw_only=True):
     """What of memory concerns ``agent`` at ``moment``.
 
-    ``node`` is the agent's own, ``hubs`` what it acts through (itself, its instances, what it is an
-    instance of) with a factor, ``ties`` the nodes joined with one of those, ``near`` the steps from its
-    node, ``anchors`` its latest nodes, ``work`` the steps from those and its node, ``mean`` the direction
-    of their vectors. ``suspects`` are the nodes whose metadata may bring them under Unresolved.
-    ``unknown``: memory has neither a node of it nor one by it.
+    ``node`` is the agent's own node. ``ties`` are the nodes joined with it, with its instances or with what
+    it is an instance of. ``near`` has the number of steps from its node. ``anchors`` are its latest nodes,
+    ``work`` the steps from those and its node, ``direction`` the mean of their vectors. ``suspects`` are the
+    nodes whose metadata may put them under Unresolved. ``unknown`` is set if memory has
+    neither a node of the agent nor one by it.
     """
 
     agent: str
     moment: float
     node: Node | None
-    hubs: Mapping[str, float]
     ties: Mapping[str, Tie]
     near: Mapping[str, int]
     anchors: tuple[str, ...]
     work: Mapping[str, int]
     direction: Vectors | None
-    since: float
     suspects: frozenset[str]
     unknown: bool
 
 
-def survey(view: "View", agent: str, moment: float) -> Scope:
-    """Look at memory from where ``agent`` stands."""
+def find_scope(view: "View", agent: str, moment: float) -> AgentScope:
+    """The scope of ``agent`` at ``moment``."""
     node = find_agent(view, agent, moment)
     own = [node.id] if node else []
     hubs = _find_hubs(view, own, moment)
-    joined = find_links(view, hubs, moment, floor=MIN_WEIGHT)
-    ties = tie(map(turned, joined), hubs, agent)
+    ties = find_ties(view, hubs, agent, moment)
     latest = view.select(agent=agent, min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
-    anchors, since = _find_anchors(view, latest[: ANCHORS + SPARE], moment)
+    anchors = _find_anchors(view, latest[: ANCHORS + SPARE], moment)
     heaviest = sorted(ties, key=lambda node_id: (-ties[node_id].weight, node_id))[:SUSPECTS]
-    return Scope(
+    return AgentScope(
         agent=agent,
         moment=moment,
         node=node,
-        hubs=hubs,
         ties=ties,
-        near=reach(view, own, NEAR, moment),
+        near=count_steps(view, own, NEAR, moment),
         anchors=anchors,
-        work=reach(view, (*anchors, *own), WORK, moment),
+        work=count_steps(view, (*anchors, *own), WORK, moment),
         direction=_mean(view, anchors or own),
-        since=since,
         suspects=frozenset((*latest, *heaviest)),
         unknown=not (node or anchors),
     )
 
 
 def find_agent(view: "View", agent: str, moment: float) -> Node | None:
-    """The node that stands for an agent: the most important one of the first of these that there are.
+    """The node that represents an agent: the most important one of the first of these groups that has any.
 
     - of kind agent and with its name as id, ``metadata["name"]`` or title;
-    - tagged with its name: of kind agent, else of a kind that does not merely tell of it;
+    - tagged with its name: of kind agent, else of a kind that is not merely about it;
     - with its name as title.
 
     Names are compared without regard to case, blanks and punctuation.
@@ -109,12 +104,12 @@ def find_agent(view: "View", agent: str, moment: float) -> Node | None:
     if found := _first((node for node in agents if is_named(node, agent)), moment):
         return found
     tagged = view.nodes(view.select(tags=(agent,), limit=MAX_AGENTS, order="important"))
-    things = [node for node in tagged if node.kind not in _DEEDS]
+    things = [node for node in tagged if node.kind not in _ACTIVITIES]
     if found := _first((node for node in things if node.kind == "agent"), moment) or _first(things, moment):
         return found
     hits = view.search(MemoryQuery(text=agent, limit=20), np.zeros(view.dimensions, np.float32), moment)
-    titled = (hit.node for hit in hits if _plain(hit.node.title) == _plain(agent))
-    return _first((node for node in titled if node.kind not in _DEEDS), moment)
+    titled = (hit.node for hit in hits if _normalise(hit.node.title) == _normalise(agent))
+    return _first((node for node in titled if node.kind not in _ACTIVITIES), moment)
 
 
 def is_named(node: Node, agent: str) -> bool:
@@ -122,33 +117,7 @@ def is_named(node: Node, agent: str) -> bool:
     if node.kind != "agent":
         return False
     names = (node.id, node.title, str(node.metadata.get("name", "")))
-    return _plain(agent) in map(_plain, names)
-
-
-def is_candidate(node: Node, scope: Scope) -> bool:
-    """Whether ``find_agent`` might now find this node, and not the one it found."""
-    if is_named(node, scope.agent):
-        return True
-    if (scope.node and is_named(scope.node, scope.agent)) or node.kind in _DEEDS:
-        return False
-    return scope.agent in node.tags or _plain(node.title) == _plain(scope.agent)
-
-
-def is_anchor(node: Node, scope: Scope) -> bool:
-    """Whether a node, if it holds, is one of those the agent's present work is made out from."""
-    own = node.source.agent == scope.agent and node.importance >= MIN_IMPORTANCE
-    return own and changed_at(node) >= scope.since
-
-
-def recount(view: "View", scope: Scope, moment: float) -> Scope:
-    """The scope with its steps counted anew."""
-    own = [scope.node.id] if scope.node else []
-    return msgspec.structs.replace(
-        scope,
-        moment=moment,
-        near=reach(view, own, NEAR, moment),
-        work=reach(view, (*scope.anchors, *own), WORK, moment),
-    )
+    return _normalise(agent) in map(_normalise, names)
 
 
 def is_own(node: Node, agent: str) -> bool:
@@ -165,17 +134,12 @@ def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:
     return hubs
 
 
-def _find_anchors(view: "View", latest: list[str], moment: float) -> tuple[tuple[str, ...], float]:
-    """Those of its latest nodes that are of the last 48 hours, or all where none are; and since when others
-    would count.
-    """
+def _find_anchors(view: "View", latest: list[str], moment: float) -> tuple[str, ...]:
+    """Those of its latest nodes that were written in the last 48 hours, or all if none were."""
     nodes = sorted(view.nodes(latest), key=lambda node: (-changed_at(node), node.id))
     current = [node for node in nodes if is_current(node, moment)]
     recent = [node for node in current if changed_at(node) >= moment - RECENT]
-    chosen = (recent or current)[:ANCHORS]
-    if len(chosen) == ANCHORS:
-        return tuple(node.id for node in chosen), changed_at(chosen[-1])
-    return tuple(node.id for node in chosen), moment - RECENT if recent else 0.0
+    return tuple(node.id for node in (recent or current)[:ANCHORS])
 
 
 def _mean(view: "View", ids: Iterable[str]) -> Vectors | None:
@@ -191,5 +155,5 @@ def _first(nodes: Iterable[Node], moment: float) -> Node | None:
 
 
 @lru_cache(10_000)
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return re.sub(r"[\W_]+", "-", name.casefold()).strip("-")

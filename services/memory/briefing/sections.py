@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from services.memory.briefing.links import Standing
+from services.memory.briefing.links import EdgeFacts
 from services.memory.briefing.ranking import (
     BASE_WEIGHT,
     MIN_IMPORTANCE,
@@ -19,7 +19,7 @@ from services.memory.briefing.ranking import (
     is_vague,
     rank,
 )
-from services.memory.briefing.scope import RECENT, Scope, is_own
+from services.memory.briefing.scope import RECENT, AgentScope, is_own
 from shared.contracts import Node
 
 IDENTITY = "Identity"
@@ -44,7 +44,7 @@ ORDER: Mapping[str, str] = {
 EVENTS = ("event", "episodic")
 CONTEXT = ("decision", "fact", "event", "preference", "task")
 SHARED = ("preference", "pattern", "goal", "decision")
-"""Kinds that may concern everybody."""
+"""Kinds that may concern all agents."""
 
 RELATED = tuple(
     "agent person people human user contact customer team group organization organisation company"
@@ -61,7 +61,7 @@ FAR = 0.4
 .39."""
 
 SLACK = 0.01
-"""How far below FLOOR a relevance still counts where it is worked out in bulk, which is less exact."""
+"""How far below FLOOR a relevance still counts if it is computed in bulk, which is less exact."""
 
 AGENT_SCORE = 2.0
 """Of the agent's own node: it comes first."""
@@ -78,12 +78,12 @@ class Placement(NamedTuple):
     note: str = ""
 
 
-def place(node: Node, scope: Scope, standing: Standing, cosine: float) -> Placement | None:
-    """The section a node belongs to and its rank there; None where it has no business in this briefing.
+def assign_section(node: Node, scope: AgentScope, standing: EdgeFacts, cosine: float) -> Placement | None:
+    """The section a node belongs to and its rank there; None if it does not belong to this briefing.
 
     Scored importance x weight x recency (``rank``). The weight is that of the strongest edge with the
     agent, its instances or what it is an instance of, times theirs; without one OWN_WEIGHT for what is its
-    own, BASE_WEIGHT for what concerns everybody or is near. Retired, expired, not yet valid and superseded
+    own, BASE_WEIGHT for what concerns all agents or is near. Retired, expired, not yet valid and superseded
     nodes and those below MIN_IMPORTANCE have no place, but the agent's own node always has.
     """
     if scope.node and node.id == scope.node.id:
@@ -106,7 +106,7 @@ Found = tuple[str, float, str] | None
 """Section, weight, note."""
 
 
-def unresolved(node: Node, scope: Scope, standing: Standing) -> Found:
+def unresolved(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """What is marked for review by a tag, and vague facts, in its neighbourhood and scope; of its suspects
     also what says in its metadata that it is to be reviewed or uncertain.
     """
@@ -122,8 +122,8 @@ def unresolved(node: Node, scope: Scope, standing: Standing) -> Found:
     return None
 
 
-def identity(node: Node, scope: Scope, standing: Standing) -> Found:
-    """Preferences and facts that apply to it, and preferences that are its own or everybody's."""
+def identity(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
+    """Preferences and facts that apply to it, and preferences that are its own or concern all agents."""
     if node.kind not in ("preference", "fact"):
         return None
     if node.id in standing.ties and standing.ties[node.id].applies >= MIN_WEIGHT:
@@ -132,7 +132,7 @@ def identity(node: Node, scope: Scope, standing: Standing) -> Found:
     return (IDENTITY, weight, "") if weight else None
 
 
-def recent_events(node: Node, scope: Scope, standing: Standing) -> Found:
+def recent_events(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """Events of the last 48 hours in its neighbourhood and scope."""
     if node.kind not in EVENTS or not 0 <= scope.moment - happened_at(node) <= RECENT:
         return None
@@ -140,7 +140,7 @@ def recent_events(node: Node, scope: Scope, standing: Standing) -> Found:
     return (RECENT_EVENTS, weight, "") if weight else None
 
 
-def relationships(node: Node, scope: Scope, standing: Standing) -> Found:
+def relationships(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
     """People, agents and systems that it has an edge with."""
     if node.kind not in RELATED or node.id not in standing.ties:
         return None
@@ -148,25 +148,25 @@ def relationships(node: Node, scope: Scope, standing: Standing) -> Found:
     return (RELATIONSHIPS, joined.weight, joined.note) if joined.weight >= MIN_WEIGHT else None
 
 
-def patterns(node: Node, scope: Scope, standing: Standing) -> Found:
-    """Patterns that apply to it, to its instances, or to nobody in particular."""
+def patterns(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
+    """Patterns that apply to it, to its instances, or to no agent in particular."""
     weight = shared_weight(node, scope, standing) if node.kind == "pattern" else 0.0
     return (PATTERNS, weight, "") if weight else None
 
 
-def goals(node: Node, scope: Scope, standing: Standing) -> Found:
-    """Active goals of its own, and those that are nobody's in particular."""
+def goals(node: Node, scope: AgentScope, standing: EdgeFacts) -> Found:
+    """Active goals of its own, and those of no agent in particular."""
     weight = shared_weight(node, scope, standing) if node.kind == "goal" and is_active(node) else 0.0
     return (GOALS, weight, "") if weight else None
 
 
-def relevance(node: Node, scope: Scope, standing: Standing, cosine: float) -> float:
+def relevance(node: Node, scope: AgentScope, standing: EdgeFacts, cosine: float) -> float:
     """How much decisions, facts, events, preferences and tasks have to do with what the agent has been
     doing; 0: too little.
 
-    0.5 x near + 0.5 x graph, or the weight of its edge with the agent where that is higher: near is (cosine
+    0.5 x near + 0.5 x graph, or the weight of its edge with the agent if that is higher: near is (cosine
     with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
-    these). Decisions have at least the weight of what concerns everybody, if they do.
+    these). Decisions that concern all agents have at least the weight of such nodes.
     """
     if node.kind not in CONTEXT:
         return 0.0
@@ -185,7 +185,7 @@ def nearness(cosine: float) -> float:
     return min(1.0, max(0.0, (cosine - FAR) / (1 - FAR)))
 
 
-def local_weight(node: Node, scope: Scope, standing: Standing) -> float:
+def local_weight(node: Node, scope: AgentScope, standing: EdgeFacts) -> float:
     """The weight of what has to be the agent's own, or near it; 0 for what is neither."""
     if node.id in standing.ties and standing.ties[node.id].weight >= MIN_WEIGHT:
         return standing.ties[node.id].weight
@@ -194,8 +194,9 @@ def local_weight(node: Node, scope: Scope, standing: Standing) -> float:
     return BASE_WEIGHT if scope.unknown or node.id in scope.near else 0.0
 
 
-def shared_weight(node: Node, scope: Scope, standing: Standing) -> float:
-    """The weight of what may be the agent's own or everybody's; 0 for what is bound to other agents.
+def shared_weight(node: Node, scope: AgentScope, standing: EdgeFacts) -> float:
+    """The weight of a node that may be the agent's own or concern all agents; 0 if it is bound to other
+    agents.
 
     A goal that it wrote for another agent is its own; a pattern or preference that it wrote for another is
     not.
@@ -211,5 +212,5 @@ def shared_weight(node: Node, scope: Scope, standing: Standing) -> float:
 
 
 def is_global(node: Node) -> bool:
-    """Whether it says itself that it is for everybody, by the tag ``global``."""
+    """Whether it has the tag ``global``: it concerns all agents."""
     return "global" in node.tags

@@ -1,7 +1,8 @@
-"""How edges fade: computed when they are read, so that it does not matter how often it is looked at."""
+"""How edges fade: computed when they are read, so that the number of reads does not matter."""
 
 import math
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ GAIN = 0.1
 """The part of what is missing to a weight of 1 that one reinforcement gives back."""
 
 EXEMPT = frozenset({"manual", "imported"})
-"""What ``provenance["by"]`` says of edges that somebody drew on purpose: they keep their weight for ever."""
+"""What ``provenance["by"]`` says of edges that were made on purpose: they keep their weight for ever."""
 
 
 def is_exempt(provenance: dict[str, Any]) -> bool:
@@ -48,7 +49,7 @@ def effective(edge: Edge, importance: float, moment: float) -> float:
     touched = edge.touched_at or edge.created_at
     if not touched or is_exempt(edge.provenance):
         return edge.weight
-    return edge.weight * math.exp(-_rate(importance) * max(0.0, moment - parse_moment(touched)) / DAY)
+    return edge.weight * math.exp(-_rate(importance) * max(0.0, moment - parse_time(touched)) / DAY)
 
 
 def effective_weights(
@@ -64,31 +65,22 @@ def effective_weights(
     return np.where(exempt, weights, faded)
 
 
-def is_hidden(edge: Edge, importance: float, moment: float) -> bool:
-    """Whether an edge is too weak to be walked and shown."""
-    return effective(edge, importance, moment) < HIDDEN
-
-
-def is_deleted(edge: Edge, importance: float, moment: float) -> bool:
-    """Whether an edge is too weak to be kept."""
-    return effective(edge, importance, moment) < DELETED
-
-
 def reinforce(edge: Edge, importance: float, moment: float) -> Edge | None:
-    """The edge after it proved useful, or None where that changes nothing.
+    """The edge after it proved useful, or None if that changes nothing.
 
     Its weight becomes the effective one and a tenth of what that lacks to 1. None for an exempt edge,
-    whose weight is somebody's own choice, and for one that was written or reinforced less than a day ago.
+    whose weight was chosen, and for one that was written or reinforced less than a day ago.
     """
     touched = edge.touched_at or edge.created_at
-    if is_exempt(edge.provenance) or (touched and moment - parse_moment(touched) < DAY):
+    if is_exempt(edge.provenance) or (touched and moment - parse_time(touched) < DAY):
         return None
     weight = effective(edge, importance, moment)
     stamp = datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")
     return amended(edge, weight=min(1.0, weight + GAIN * (1.0 - weight)), touched_at=stamp)
 
 
-def parse_moment(text: str) -> float:
+@lru_cache(4_096)
+def parse_time(text: str) -> float:
     """Seconds since the epoch of an ISO 8601 time; one without a zone is UTC."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

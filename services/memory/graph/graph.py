@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from services.memory.graph.columns import CODES
-from services.memory.graph.network import Network, pass_relations
+from services.memory.graph.edge_rows import CODES
+from services.memory.graph.network import Network, relation_mask
 from shared.contracts import Edge, EdgePage, EdgesQuery, Node
 from shared.contracts.queries import Direction
 
@@ -76,14 +76,8 @@ class Graph:
                 return []
             rows = np.array(self._network.incident([place], direction)[0], np.intp)
             return self._network.read(
-                rows[pass_relations(relations)[self._network.rows.array["relation"][rows]]]
+                rows[relation_mask(relations)[self._network.rows.array["relation"][rows]]]
             )
-
-    def degree(self, node_id: str) -> int:
-        """How many nodes a node has an edge with, whatever their direction and number."""
-        with self._lock:
-            place = self._network.places.get(node_id)
-            return 0 if place is None else len(self._network.net.neighbors_undirected(place))
 
     def hops(self, anchors: Iterable[str], depth: int = 3) -> dict[str, int]:
         """How many edges of any direction and weight lie between nodes and the nearest anchor.
@@ -160,7 +154,7 @@ class Graph:
             rows = np.array(found, np.intp)
             origins = np.repeat(np.arange(len(places)), counts)
             if relations:
-                wanted = pass_relations(relations)[self._network.rows.array["relation"][rows]]
+                wanted = relation_mask(relations)[self._network.rows.array["relation"][rows]]
                 rows, origins = rows[wanted], origins[wanted]
             edges = self._network.rows.array[rows]
             here = np.asarray(places, np.intp)[origins]
@@ -177,7 +171,7 @@ class Graph:
         with self._lock:
             rows = np.asarray(self._network.net.edge_indices(), np.intp)
             if relations:
-                rows = rows[pass_relations(relations)[self._network.rows.array["relation"][rows]]]
+                rows = rows[relation_mask(relations)[self._network.rows.array["relation"][rows]]]
             edges = self._network.rows.array[rows]
             weights = self._network.weigh(edges, moment)
             live = self._network.nodes["live"]
@@ -187,7 +181,7 @@ class Graph:
     def between(
         self, places: Sequence[int], relations: Collection[str], floor: float, moment: float, limit: int
     ) -> list[Edge]:
-        """The edges that join these nodes with each other; the strongest where there are over ``limit``."""
+        """The edges that join these nodes with each other; the strongest if there are over ``limit``."""
         with self._lock:
             steps = self.steps(places, "out", relations, floor, moment)
             inside = np.isin(steps.targets, places)
@@ -195,7 +189,7 @@ class Graph:
             return self._network.read(rows[np.argsort(-weights, kind="stable")[:limit]])
 
     def faded(self, floor: float, moment: float, limit: int) -> list[Edge]:
-        """The edges that weigh less than ``floor`` now; the lightest where there are over ``limit``."""
+        """The edges that weigh less than ``floor`` now; the lightest if there are over ``limit``."""
         with self._lock:
             rows = np.asarray(self._network.net.edge_indices(), np.intp)
             weights = self._network.weigh(self._network.rows.array[rows], moment)
@@ -204,7 +198,7 @@ class Graph:
             return self._network.read(rows[np.argsort(weights, kind="stable")[:limit]])
 
     def read(self, row: int) -> Edge:
-        """The edge of a row that ``steps`` gave; another one where that has left meanwhile."""
+        """The edge of a row that ``steps`` gave; another one if that was removed meanwhile."""
         with self._lock:
             return self._network.read([row])[0]
 

@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 import rustworkx
 from numpy.typing import NDArray
 
-from services.memory.graph.columns import CODES, NODE, RELATIONS, EdgeRows, grown, number_ids
 from services.memory.graph.decay import effective_weights
-from services.memory.storage.tables import EDGES
+from services.memory.graph.edge_rows import CODES, NODE, RELATIONS, EdgeRows, enlarged, number_ids
+from services.memory.storage.rows import EDGES
 from shared.contracts import Edge, Node
 from shared.contracts.queries import Direction
 
 IMPORTANCE = 0.5
-"""Of a node that nothing was told of, as a new node has it."""
+"""The importance of a node that is only known as the end of an edge, as a new node has it."""
 
-_UNTOLD = (IMPORTANCE, -1, True)
+_UNKNOWN = (IMPORTANCE, -1, True)
 _BLOCK = 50_000
 
 
@@ -50,7 +50,7 @@ class Network:
         count = len(network.ids)
         network.places = dict(zip(network.ids, range(count), strict=True))
         network.net.add_nodes_from([None] * count)
-        network.nodes = np.full(count, np.array(_UNTOLD, NODE))
+        network.nodes = np.full(count, np.array(_UNKNOWN, NODE))
         network._leaving = np.bincount(start, minlength=count).tolist()
         network._coming = np.bincount(end, minlength=count).tolist()
         if nodes is not None:
@@ -64,13 +64,13 @@ class Network:
 
     def put_node(self, node: Node) -> None:
         """Take in what walking needs to know of a node as it is now."""
-        place = self._take_place(node.id)
+        place = self._add_place(node.id)
         kind = self.kinds.setdefault(node.kind, len(self.kinds))
         self.nodes[place] = (node.importance, kind, not node.retired_version)
 
     def put_edge(self, edge: Edge) -> None:
         """Take in an edge as it is now; a retired one leaves."""
-        start, end = self._take_place(edge.from_id), self._take_place(edge.to_id)
+        start, end = self._add_place(edge.from_id), self._add_place(edge.to_id)
         row = self.find(start, end, CODES[edge.relation])
         change = 0
         if not edge.retired_version:
@@ -84,7 +84,7 @@ class Network:
         self._coming[end] += change
 
     def find(self, start: int, end: int, code: int) -> int | None:
-        """The row of an edge, looked for at the end that has fewer: a hub has very many."""
+        """The row of an edge, searched at the end with fewer edges: a hub has very many."""
         if self._leaving[start] > self._coming[end]:
             rows = [row for row in self.net.in_edge_indices(end) if self.rows.array["start"][row] == start]
         elif self.net.has_edge(start, end):
@@ -116,12 +116,12 @@ class Network:
         """The edges of these rows by from, to and relation."""
         return self.rows.read(np.asarray(rows, np.intp), self.ids)
 
-    def _take_place(self, node_id: str) -> int:
+    def _add_place(self, node_id: str) -> int:
         place = self.places.get(node_id)
         if place is None:
             place = self.net.add_node(None)
-            self.nodes = grown(self.nodes, place + 1)
-            self.nodes[place] = _UNTOLD
+            self.nodes = enlarged(self.nodes, place + 1)
+            self.nodes[place] = _UNKNOWN
             self._leaving.append(0)
             self._coming.append(0)
             self.ids.append(node_id)
@@ -137,8 +137,8 @@ class Network:
         told["live"] = nodes["retired_version"].to_numpy() == 0
 
 
-def pass_relations(relations: Collection[str]) -> NDArray[np.bool_]:
-    """Which relations pass, by their codes; all of them where none is named."""
+def relation_mask(relations: Collection[str]) -> NDArray[np.bool_]:
+    """Which relations pass, by their codes; all of them if none is named."""
     mask = np.zeros(len(RELATIONS), np.bool_)
     mask[[CODES[relation] for relation in relations or CODES]] = True
     return mask

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from services.memory.graph.decay import HIDDEN
 from services.memory.graph.graph import Graph
-from services.memory.graph.walk import MAX_SECONDS, Memory
+from services.memory.graph.walk import MAX_SECONDS, GraphView
 from shared.contracts import Path, PathsQuery
 from shared.contracts.queries import MAX_VISITED
 
@@ -25,7 +25,7 @@ _EACH = 1e-9
 _DIGITS = 12
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """Places from the start on, their ids, and what it costs at least to come to the end that way."""
 
     cost: float
@@ -41,22 +41,22 @@ class Hop(NamedTuple):
     row: int
 
 
-def find_paths(view: Memory, query: PathsQuery, moment: float) -> list[Path]:
+def find_paths(view: GraphView, query: PathsQuery, moment: float) -> list[Path]:
     """The ``k`` best ways without loops, best first; of equals the shorter, then the one of the lesser ids.
 
-    ``moment`` is in seconds since the epoch. Ways are told apart by their nodes: between two of them they
-    take the strongest edge. Edges of an effective weight below decay.HIDDEN and retired nodes are avoided.
+    ``moment`` is in seconds since the epoch. Paths differ by their nodes: between two of them they take the
+    strongest edge. Edges of an effective weight below decay.HIDDEN and retired nodes are avoided.
     The best way is exact; of the others there may be fewer than there are after 10,000 steps or 5 seconds
     of looking, 2,000 steps for each deviation. From a node to itself there is one way, without an edge.
     Raises ValueError for nodes that are not in memory.
     """
     start, end = (view.graph.locate([node_id])[0] for node_id in (query.from_id, query.to_id))
-    search = Search(view.graph, query, end, moment)
+    search = PathSearch(view.graph, query, end, moment)
     paths = (_read(view, search, way) for way in search.best(start, query.k))
     return [path for path in paths if path]
 
 
-class Search:
+class PathSearch:
     """Ways to one node: from behind, the least cost from everywhere; then, guided by it, way after way."""
 
     def __init__(self, graph: Graph, query: PathsQuery, end: int, moment: float) -> None:
@@ -70,10 +70,10 @@ class Search:
         self._deadline = time.monotonic() + MAX_SECONDS
         self._bounds = self._measure()
 
-    def best(self, start: int, k: int) -> list[Way]:
+    def best(self, start: int, k: int) -> list[Route]:
         """The best ``k`` ways from ``start``, by Yen's algorithm."""
-        found: list[Way] = []
-        candidates: list[Way] = []
+        found: list[Route] = []
+        candidates: list[Route] = []
         seen: set[tuple[int, ...]] = set()
         way = self._find((start,), ())
         while way:
@@ -91,7 +91,7 @@ class Search:
         """The step from one node of a way to the next."""
         return self._neighbours(place)[target]
 
-    def _detours(self, way: Way, found: Sequence[Way]) -> Iterator[Way]:
+    def _detours(self, way: Route, found: Sequence[Route]) -> Iterator[Route]:
         """From each node of a way on the best one that none of the found ones takes."""
         for length in range(1, len(way.places)):
             root = way.places[:length]
@@ -124,7 +124,7 @@ class Search:
         """The least cost from a place to the end with that many hops."""
         return float(self._bounds[min(hops, len(self._bounds) - 1)][place])
 
-    def _find(self, root: tuple[int, ...], taken: Sequence[int]) -> Way | None:
+    def _find(self, root: tuple[int, ...], taken: Sequence[int]) -> Route | None:
         """The best way that begins with ``root`` and goes on to none of ``taken``: A*."""
         settled: dict[int, list[tuple[int, float]]] = {}
         cost = sum(self.hop(place, target).cost for place, target in pairwise(root))
@@ -149,11 +149,11 @@ class Search:
                     heapq.heappush(frontier, (onward, cost + hop.cost))
         return None
 
-    def _guess(self, places: tuple[int, ...], cost: float) -> Way:
+    def _guess(self, places: tuple[int, ...], cost: float) -> Route:
         """A way with what it will cost at least; rounded, so that sums of another order are equals."""
         left = self._query.depth - len(places) + 1
         least = math.inf if left < 0 else cost + self._bound(places[-1], left)
-        return Way(round(least, _DIGITS), tuple(self._graph.names(places)), places)
+        return Route(round(least, _DIGITS), tuple(self._graph.names(places)), places)
 
     def _neighbours(self, place: int) -> dict[int, Hop]:
         if place in self._hops:
@@ -175,8 +175,8 @@ class Search:
         return self._steps >= MAX_VISITED or time.monotonic() > self._deadline
 
 
-def _read(view: Memory, search: Search, way: Way) -> Path | None:
-    """The path of a way; None where part of it left memory meanwhile."""
+def _read(view: GraphView, search: PathSearch, way: Route) -> Path | None:
+    """The path of a route; None if part of it was removed meanwhile."""
     hops = [search.hop(*pair) for pair in pairwise(way.places)]
     edges = [view.graph.read(hop.row) for hop in hops]
     ends = [{edge.from_id, edge.to_id} for edge in edges]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from services.memory.graph.columns import NAMES
 from services.memory.graph.decay import HIDDEN
+from services.memory.graph.edge_rows import NAMES
 from services.memory.graph.graph import Graph, Steps
 from shared.contracts import Edge, Node, Traversal, TraverseQuery, Visit
 from shared.contracts.base import amended
@@ -32,7 +32,7 @@ _TIME = f"time: the walk took longer than {MAX_SECONDS:g} s"
 _LEVEL = f"level: more than {MAX_LEVEL:,} nodes are equally far away, and the weakest were left out"
 
 
-class Memory(Protocol):
+class GraphView(Protocol):
     """What a walk needs of a View."""
 
     graph: Graph
@@ -52,20 +52,20 @@ class Arrival(NamedTuple):
     relation: int
 
 
-def traverse(view: Memory, query: TraverseQuery, moment: float) -> Traversal:
+def traverse(view: GraphView, query: TraverseQuery, moment: float) -> Traversal:
     """Walk as the query says at ``moment``, in seconds since the epoch; raises ValueError for unknown starts.
 
     Edges of an effective weight below decay.HIDDEN are not walked, retired nodes not walked through. A node
-    is visited once, at its first arrival, though what lies beyond it is looked at again when a later one
-    takes fewer hops: so every strategy comes to the same nodes, unless something ends it before.
+    is visited once, at its first arrival, though what lies beyond it is visited again when a later one takes
+    fewer hops: so every strategy comes to the same nodes, unless something ends it before.
 
     - bfs: hop by hop; within a hop by the weight of the way there, the best way with so few hops;
-    - dfs: always on along the strongest edge of the node visited last, and back from where there is none;
+    - dfs: always on along the strongest edge of the node visited last, and back from a node that has none;
     - weighted: always the node with the strongest way from the start, and by that way.
 
     Equals come in the order of their ids. ``truncated`` begins with nodes (10,000 were visited), time (5 s
     went by), level (more than 1,000 at one number of hops: the walk went on with the strongest), or limit
-    (there would have been another one to show), and is empty where the walk came to its end by itself.
+    (there would have been another one to show), and is empty if the walk ended by itself.
     ``edges`` are all those it could walk between nodes shown, with their stored weights.
     """
     walk = Walk(view.graph, query, moment)
@@ -227,7 +227,7 @@ class Walk:
         )
 
 
-def _visits(view: Memory, shown: list[Arrival]) -> tuple[Visit, ...]:
+def _visits(view: GraphView, shown: list[Arrival]) -> tuple[Visit, ...]:
     names = view.graph.names(arrival.place for arrival in shown)
     parents = view.graph.names(arrival.parent for arrival in shown)
     nodes = {node.id: node for node in view.nodes(names)}

@@ -1,19 +1,47 @@
-"""Pieces of a file as nodes: their ids, what they say of their origin, and what they hang on."""
+"""Pieces of a file as nodes: their ids, their links to other notes, and the node above each."""
 
+import re
+import unicodedata
+import uuid
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
-from services.memory.ingest.classification import classify, weigh
-from services.memory.ingest.frontmatter import MAX_TAGS
-from services.memory.ingest.piece import SEPARATOR, Document, Link, Piece, hash_text
-from services.memory.ingest.wikilinks import fold_heading, key_id
+from services.memory.ingest.fields import MAX_TAGS
+from services.memory.ingest.pieces import (
+    SEPARATOR,
+    Document,
+    NoteLink,
+    Piece,
+    classify,
+    default_importance,
+    hash_text,
+)
 from shared.contracts import NAME, Node, Source
 
+NAMESPACE = uuid.UUID("6f0b6a0e-6c44-5d0e-9a55-6d61696c726d")
+"""Of all ids made here; another one would make every known file a new one."""
+
+MAX_LINKS = 200
+"""The most links of one note that are followed."""
+
+WIKI = re.compile(r"!?\[\[([^\[\]\n|]{1,300})(?:\|[^\[\]\n]*)?\]\]")
+INLINE = re.compile(
+    r"!?\[[^\[\]\n]{0,300}\]\(<?([^()\n<>]{1,300}?\.(?:md|markdown)(?:#[^()\n<>\s]*)?)>?(?:\s+\"[^\"\n]*\")?\)"
+)
+CODE = re.compile(r"(`{1,3})(?!`)[^\n]{1,500}?(?<!`)\1(?!`)")
+ATTACHMENT = re.compile(
+    r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|m4a|wav|ogg|flac|webm|mov|mkv|canvas|base|zip|csv|xlsx?|docx?|pptx?|html?)$",
+    re.IGNORECASE,
+)
+"""The endings of what notes embed and is no note: ``![[picture.png]]``."""
+
 CHANNEL = "ingest"
-"""``source.channel`` of every node made here; its ``source.session`` is the file, so that its pieces stand
-together."""
+"""``source.channel`` of every node made here; its ``source.session`` is the file, so that its pieces are
+neighbours."""
 
 OPEN_LINKS = "open-links"
 """The tag of notes that link to notes which are not there yet."""
@@ -24,7 +52,83 @@ AGENTS_FOLDER = "agents"
 MAX_HEADINGS = 300
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+def find_links(prose: str) -> tuple[NoteLink, ...]:
+    """The links to other notes in a text without code, each once, in their order."""
+    text = CODE.sub(" ", prose)
+    found = [match[1] for match in WIKI.finditer(text)]
+    found += [unquote(match[1]) for match in INLINE.finditer(text) if "://" not in match[1]]
+    links = (_parse(target) for target in found)
+    return tuple(dict.fromkeys(link for link in links if link))[:MAX_LINKS]
+
+
+def _parse(target: str) -> NoteLink | None:
+    name, _, heading = target.strip().partition("#")
+    name = name.strip().removesuffix("\\").strip()  # "\|" stands in tables
+    if not name or ATTACHMENT.search(name):
+        return None
+    heading = heading.rpartition("#")[2].strip()
+    return NoteLink(strip_ending(name).strip("/"), "" if heading.startswith("^") else heading)
+
+
+def strip_ending(path: str) -> str:
+    """A note's path as links name it."""
+    return re.sub(r"\.(md|markdown)$", "", path, flags=re.IGNORECASE)
+
+
+def normalise_name(name: str) -> str:
+    """A name as it is compared: without regard to case, to how accents are encoded, and to backslashes."""
+    return unicodedata.normalize("NFC", name.replace("\\", "/")).casefold().strip()
+
+
+def normalise_heading(heading: str) -> str:
+    """A heading as links name it: letters and digits alone count."""
+    return " ".join(re.findall(r"\w+", normalise_name(heading)))
+
+
+def name_id(name: str) -> str:
+    """The id of the note that is called ``name``, wherever it lies."""
+    return str(uuid.uuid5(NAMESPACE, "note\0" + normalise_name(name).rpartition("/")[2]))
+
+
+def path_id(path: str) -> str:
+    """The id of the note at ``path``, if another one has the name already."""
+    return str(uuid.uuid5(NAMESPACE, "path\0" + normalise_name(strip_ending(path))))
+
+
+def key_id(owner: str, key: str) -> str:
+    """The id of a piece of a note, or (``owner`` is "") of a text wherever it lies."""
+    return str(uuid.uuid5(NAMESPACE, f"{owner or 'text'}\0{key}"))
+
+
+def candidate_ids(link: NoteLink, source: str) -> list[str]:
+    """The ids that the note a link means can have, the nearest first; ``source`` is the file that contains
+    it.
+
+    A link names a path from the folder of its note or from one above it, or a unique name.
+    """
+    folders = source.split("/")[:-1]
+    target = _resolve_dots(link.target, folders)
+    paths = ["/".join([*folders[:depth], target]) for depth in range(len(folders), -1, -1)]
+    return list(dict.fromkeys([*map(path_id, paths), name_id(target)]))
+
+
+def matches_path(link: NoteLink, file: str) -> bool:
+    """Whether a note at ``file`` can be what ``link`` means: its path ends as the link's does."""
+    wanted = normalise_name(link.target.lstrip("./")).split("/")
+    return normalise_name(strip_ending(file)).split("/")[-len(wanted) :] == wanted
+
+
+def _resolve_dots(target: str, folders: Iterable[str]) -> str:
+    parts: list[str] = list(folders) if target.startswith(("./", "../")) else []
+    for part in target.replace("\\", "/").split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in ("", ".", ".."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A node to store; ``parent`` is the id of the draft above it, with ``insist`` it passes the gate."""
 
     node: Node
@@ -33,25 +137,24 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """What tells whether memory has it as it stands in the file."""
+        """The digest of the content, which shows whether memory has it as the file does."""
         return str(self.node.metadata["hash"])
 
 
-class Drafts(msgspec.Struct, frozen=True, kw_only=True):
+class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of a file, parents first; ``links`` lead from the first of them, ``repeated`` stood there
     twice.
     """
 
     file: str
-    drafts: tuple[Draft, ...]
-    links: tuple[Link, ...] = ()
+    drafts: tuple[NodeDraft, ...]
+    links: tuple[NoteLink, ...] = ()
     is_note: bool = False
     repeated: int = 0
 
 
-def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> Drafts:
-    """The nodes of a document; those of a note have ids of their own beneath ``note_id``, others of their
-    text.
+def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> FileDrafts:
+    """The nodes of a document; those of a note have ids derived from ``note_id``, others from their text.
 
     What bears no date was created when the file was ``modified`` (seconds since the epoch), or now if that is
     later; the pieces of a file follow one another by microseconds, as they do in the file.
@@ -60,19 +163,19 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
     ids = [_identify(piece, owner) for piece in document.pieces]
     by_key = {piece.key: node_id for piece, node_id in zip(document.pieces, ids, strict=True) if piece.key}
     known = min(modified, datetime.now(UTC).timestamp())
-    drafts: dict[str, Draft] = {}
+    drafts: dict[str, NodeDraft] = {}
     for number, (piece, node_id) in enumerate(zip(document.pieces, ids, strict=True)):
         if node_id in drafts:
             continue
         node = _node(piece, node_id, file, _instant(piece.date, known, number))
-        drafts[node_id] = Draft(
+        drafts[node_id] = NodeDraft(
             node=node,
             parent=by_key.get(piece.parent, "") if piece.parent is not None else "",
             insist=piece.whole or piece.importance is not None,
         )
     if document.note:
         drafts[ids[0]] = _with_note(drafts[ids[0]], document, by_key)
-    return Drafts(
+    return FileDrafts(
         file=file,
         drafts=tuple(drafts.values()),
         links=document.links,
@@ -89,7 +192,7 @@ def _identify(piece: Piece, owner: str) -> str:
 
 def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:
     kind = piece.kind or classify(piece.prose, piece.heading, piece.default_kind)
-    importance = weigh(kind) if piece.importance is None else piece.importance
+    importance = default_importance(kind) if piece.importance is None else piece.importance
     title, body = _clean(piece.title)[:256], _clean(piece.body)
     tags = piece.tags[:MAX_TAGS]
     stated = (kind, str(importance), piece.date, piece.valid_to, piece.agent)
@@ -115,10 +218,10 @@ def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:
     )
 
 
-def _with_note(draft: Draft, document: Document, by_key: dict[str, str]) -> Draft:
-    """The draft that stands for a note, with where its headings are and what it links to."""
+def _with_note(draft: NodeDraft, document: Document, by_key: dict[str, str]) -> NodeDraft:
+    """The draft of the note itself, with its headings and links."""
     headings = {
-        fold_heading(piece.heading[-1]): by_key[piece.key]
+        normalise_heading(piece.heading[-1]): by_key[piece.key]
         for piece in reversed(document.pieces)
         if piece.heading
     }

@@ -7,24 +7,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from services.memory.ingest.drafting import Drafts, draft_nodes
-from services.memory.ingest.filing import file_as_failed, file_away, prepare_folder
-from services.memory.ingest.linking import Linking
-from services.memory.ingest.memory import Desk, Find, Pages, Unstored, Write
-from services.memory.ingest.piece import Document, Unfit
-from services.memory.ingest.reading import read_document
-from services.memory.ingest.settling import SETTLE, Settling, State, is_ignored
-from services.memory.ingest.storing import Outcome, Storing
+from services.memory.ingest.client import Find, MemoryClient, Pages, Write, WriteFailed
+from services.memory.ingest.drafting import FileDrafts, draft_nodes
+from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks
+from services.memory.ingest.files import (
+    SETTLE,
+    FileState,
+    FolderScanner,
+    is_ignored,
+    move_to_failed,
+    move_to_processed,
+    prepare_folder,
+    read_document,
+)
+from services.memory.ingest.pieces import Document, IngestError
 from shared.errors import MailroomError
 from shared.log import logger
 
 TICK = 0.25
-"""Seconds between two looks while files are being written."""
+"""Seconds between two scans while files are being written."""
 RESCAN = 20.0
-"""Seconds between two looks when nothing was seen to change: not every file system tells of changes."""
+"""Seconds between two scans without a change notification: not every file system sends them."""
 SHARE = 10
-"""Times what a look took that pass before the next: a folder of thousands of files is not looked at all the
-time."""
+"""The pause after a scan, as a multiple of its duration: a folder of thousands of files is not scanned all
+the time."""
 FILES_AT_ONCE = 8
 """Files on their way into memory at the same time, so that their texts are embedded together."""
 ATTEMPTS = 3
@@ -39,8 +45,8 @@ PROGRESS = 10.0
 log = logger(__name__)
 
 
-class Folder:
-    """Takes in what is dropped into ``path``, and files it away.
+class IngestFolder:
+    """Imports what is put into ``path``, and moves it to ``processed`` or ``failed``.
 
     ``write`` hands a MemoryWrite to memory and gives its answer, ``find`` the nodes of ids (retired ones
     too), ``pages`` the answer to a ListQuery. Nothing is remembered here: what is known of a file is what
@@ -49,15 +55,15 @@ class Folder:
 
     def __init__(self, path: Path, write: Write, find: Find, pages: Pages, *, settle: float = SETTLE) -> None:
         self._path = path
-        self._desk = Desk(write, find, pages)
-        self._linking = Linking(self._desk)
-        self._settling = Settling(path, settle)
+        self._client = MemoryClient(write, find, pages)
+        self._links = NoteLinks(self._client)
+        self._scanner = FolderScanner(path, settle)
         self._changed = asyncio.Event()
-        self._lanes = asyncio.Semaphore(FILES_AT_ONCE)
-        self._taking: dict[str, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(FILES_AT_ONCE)
+        self._processing: dict[str, asyncio.Task[None]] = {}
         self._attempts: dict[str, int] = {}
-        self._stuck: dict[str, State | None] = {}
-        self._writing = 0
+        self._unmovable: dict[str, FileState | None] = {}
+        self._unfinished = 0
         self._links_due = True
         self._open_links = 0
         self._problem = ""
@@ -66,81 +72,81 @@ class Folder:
         self._counts = dict.fromkeys(COUNTS, 0)
 
     async def run(self) -> None:
-        """Take in what is there and what comes, until cancelled."""
+        """Import what is there and what arrives, until cancelled."""
         watching = asyncio.create_task(self._watch())
         try:
             while True:
                 self._changed.clear()
                 started = time.monotonic()
                 try:
-                    await self._look()
+                    await self._scan()
                 except (MailroomError, OSError) as error:
-                    self._hold(str(error))
+                    self._back_off(str(error))
                 cost = time.monotonic() - started
-                again = self._writing or self._problem
+                again = self._unfinished or self._problem
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TICK if again else RESCAN):
                         await self._changed.wait()
                 await asyncio.sleep(max(TICK, SHARE * cost))
         finally:
-            for task in (watching, *self._taking.values()):
+            for task in (watching, *self._processing.values()):
                 task.cancel()
-            await asyncio.gather(watching, *self._taking.values(), return_exceptions=True)
+            await asyncio.gather(watching, *self._processing.values(), return_exceptions=True)
 
     def status(self) -> dict[str, Any]:
         """Counts since the start, files that wait, links that lead nowhere yet, and what is wrong, if so."""
-        stuck = ", ".join(sorted(self._stuck))
+        stuck = ", ".join(sorted(self._unmovable))
         return {
             "folder": str(self._path),
-            "waiting": self._writing + len(self._taking),
+            "waiting": self._unfinished + len(self._processing),
             "open_links": self._open_links,
             "problem": self._problem or (f"cannot be moved out of the folder: {stuck}" if stuck else ""),
             **self._counts,
         }
 
-    async def _look(self) -> None:
-        """Begin with every file that is complete; once there is none, see to the links that are open."""
+    async def _scan(self) -> None:
+        """Start to import every file that is complete; once there is none, resolve the open links."""
         if time.monotonic() < self._resume_at:
             return
         await asyncio.to_thread(prepare_folder, self._path)
-        ready, self._writing = await asyncio.to_thread(self._settling.look, set(self._taking))
-        self._stuck = {
-            path: state for path, state in self._stuck.items() if self._settling.state(path) == state
+        ready, self._unfinished = await asyncio.to_thread(self._scanner.scan, set(self._processing))
+        self._unmovable = {
+            path: state for path, state in self._unmovable.items() if self._scanner.state(path) == state
         }
-        fresh = [path for path in ready if path not in self._stuck]
+        fresh = [path for path in ready if path not in self._unmovable]
         if len(fresh) > 1:
             log.info("files_found", folder=str(self._path), files=len(fresh))
         for path in fresh:
-            self._taking[path] = asyncio.create_task(self._take(path))
-        if self._links_due and not self._taking and not self._writing:
-            self._open_links = await self._linking.resolve_open()
+            self._processing[path] = asyncio.create_task(self._process(path))
+        if self._links_due and not self._processing and not self._unfinished:
+            self._open_links = await self._links.resolve_open()
             self._links_due = False
-        if not self._taking:
+        if not self._processing:
             self._problem, self._pause = "", FIRST_PAUSE
 
-    async def _take(self, path: str) -> None:
+    async def _process(self, path: str) -> None:
         try:
-            async with self._lanes:
+            async with self._slots:
                 if time.monotonic() >= self._resume_at:
-                    await self._take_in(path)
+                    await self._import(path)
         except (MailroomError, OSError) as error:
-            self._hold(str(error))
+            self._back_off(str(error))
         finally:
-            del self._taking[path]
-            if not self._taking:
+            del self._processing[path]
+            if not self._processing:
                 self._changed.set()
 
-    async def _take_in(self, path: str) -> None:
-        """Take in one file and file it away; raises MailroomError where memory does not answer."""
+    async def _import(self, path: str) -> None:
+        """Import one file and move it away; raises MailroomError if memory does not answer."""
         started = time.monotonic()
-        before = self._settling.state(path)
+        before = self._scanner.state(path)
         if before is None:
             return
         try:
             outcome = await self._store(path, before)
-        except Unfit as error:
+        except IngestError as error:
             await self._fail(path, str(error))
-        except Unstored as error:
+        except WriteFailed as error:
             self._attempts[path] = self._attempts.get(path, 0) + 1
             if self._attempts[path] < ATTEMPTS:
                 raise
@@ -152,11 +158,11 @@ class Folder:
             await self._fail(path, f"it could not be understood ({type(error).__name__}: {error})")
         else:
             # what was written to meanwhile is taken again: what is the same is then left alone
-            if self._settling.state(path) == before:
+            if self._scanner.state(path) == before:
                 await self._file_away(path, outcome, time.monotonic() - started)
 
-    def _hold(self, problem: str) -> None:
-        """Take nothing more for a while, longer each time."""
+    def _back_off(self, problem: str) -> None:
+        """Import nothing for a while, longer each time."""
         if problem != self._problem:
             log.warning("files_waiting", folder=str(self._path), reason=problem)
         self._problem = problem
@@ -164,15 +170,17 @@ class Folder:
             self._resume_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
-    async def _store(self, path: str, state: State) -> Outcome:
+    async def _store(self, path: str, state: FileState) -> ImportResult:
         if state.is_link:
-            raise Unfit("it is a symbolic link, which may lead out of the folder (put the file itself there)")
+            raise IngestError(
+                "it is a symbolic link, which may lead out of the folder (put the file itself there)"
+            )
         document = await asyncio.to_thread(read_document, self._path, path)
-        note_id = await self._linking.identify(path) if document.note else ""
+        note_id = await self._links.identify(path) if document.note else ""
         drafts = await asyncio.to_thread(_draft, document, path, state.modified_ns / 1e9, note_id)
-        return await Storing(self._desk, self._linking, drafts, _reporter(path)).run()
+        return await FileImport(self._client, self._links, drafts, _progress_logger(path)).run()
 
-    async def _file_away(self, path: str, outcome: Outcome, seconds: float) -> None:
+    async def _file_away(self, path: str, outcome: ImportResult, seconds: float) -> None:
         counts = {name: count for name in COUNTS if (count := getattr(outcome, name, 0))}
         for name, count in counts.items():
             self._counts[name] += count
@@ -180,41 +188,41 @@ class Folder:
         if outcome.reasons:
             log.info("parts_left_out", file=path, reasons=outcome.reasons)
         self._links_due = True
-        await self._move(path, "files", lambda: file_away(self._path, path))
+        await self._move(path, "files", lambda: move_to_processed(self._path, path))
 
     async def _fail(self, path: str, reason: str) -> None:
         log.warning("file_not_taken_in", file=path, reason=reason)
-        await self._move(path, "failed", lambda: file_as_failed(self._path, path, reason))
+        await self._move(path, "failed", lambda: move_to_failed(self._path, path, reason))
 
     async def _move(self, path: str, count: str, move: Callable[[], Path]) -> None:
         self._attempts.pop(path, None)
         try:
             await asyncio.to_thread(move)
             self._counts[count] += 1
-        except FileNotFoundError:  # somebody else took it away
+        except FileNotFoundError:  # it was moved by someone else
             return
         except OSError as error:
-            # not to be taken again and again: until it changes, it stays where it is
-            self._stuck[path] = self._settling.state(path)
+            # not imported again and again: until it changes, it is left alone
+            self._unmovable[path] = self._scanner.state(path)
             log.warning("file_not_moved", file=path, reason=str(error))
 
     async def _watch(self) -> None:
-        """Wake ``run`` when something changes; without news from the system it looks every RESCAN seconds."""
+        """Wake ``run`` when something changes; without notifications it scans every RESCAN seconds."""
         from watchfiles import awatch
 
         while True:
             try:
                 await asyncio.to_thread(prepare_folder, self._path)
                 root = self._path.resolve()
-                async for _ in awatch(root, watch_filter=_Concerns(root), debounce=200, step=20):
+                async for _ in awatch(root, watch_filter=_ImportFilter(root), debounce=200, step=20):
                     self._changed.set()
             except OSError as error:  # no more watches to be had, or the folder is gone
                 log.warning("changes_not_told", folder=str(self._path), reason=str(error))
             await asyncio.sleep(RESCAN)
 
 
-class _Concerns:
-    """Tells changes to files that are to be taken in from those to what is filed away or unfinished."""
+class _ImportFilter:
+    """Filters notifications: only changes of files that are to be imported."""
 
     def __init__(self, root: Path) -> None:
         self._base = f"{root}/"
@@ -223,12 +231,12 @@ class _Concerns:
         return not is_ignored(path.removeprefix(self._base))
 
 
-def _draft(document: Document, path: str, modified: float, note_id: str) -> Drafts:
+def _draft(document: Document, path: str, modified: float, note_id: str) -> FileDrafts:
     return draft_nodes(document, path, modified, note_id)
 
 
-def _reporter(path: str) -> Callable[[int, int], None]:
-    """Says how far a large file is, every PROGRESS seconds."""
+def _progress_logger(path: str) -> Callable[[int, int], None]:
+    """Logs the progress of a large file, every PROGRESS seconds."""
     said = time.monotonic()
 
     def report(done: int, total: int) -> None:

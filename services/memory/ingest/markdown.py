@@ -1,22 +1,26 @@
-"""A Markdown note: its beginning stands for it, each section is a piece beneath, its links lead to others."""
+"""A Markdown note: its beginning is the note itself, each section a piece below it, its links lead to
+others.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.ingest.classification import classify
-from services.memory.ingest.dates import find_date, find_leading_date, find_named_date
-from services.memory.ingest.frontmatter import Matter, find_tags, read_matter, tidy_tags
-from services.memory.ingest.piece import Document, Piece, hash_text, join_title
+from services.memory.ingest.drafting import find_links
+from services.memory.ingest.fields import (
+    FrontMatter,
+    clean_tags,
+    find_date,
+    find_leading_date,
+    find_named_date,
+    find_tags,
+    parse_front_matter,
+)
+from services.memory.ingest.pieces import Document, Piece, classify, hash_text, join_title
 from services.memory.ingest.splitting import split_text
-from services.memory.ingest.wikilinks import find_links
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
+from shared.text.markdown import Block, read_blocks
 
 OUTLINE_IMPORTANCE = 0.2
 """Of a note that begins with nothing but headings: it joins its sections, and has nothing to say in a
@@ -28,7 +32,7 @@ SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]
 MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
 
 
-class Section(msgspec.Struct, frozen=True):
+class NoteSection(msgspec.Struct, frozen=True):
     """The text under a heading of ``level``; ``path`` names the headings from outside in.
 
     ``line`` is where the text begins; ``prose`` has the same lines, and empty ones for code.
@@ -41,75 +45,63 @@ class Section(msgspec.Struct, frozen=True):
     prose: str
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class NoteContext(msgspec.Struct, frozen=True, kw_only=True):
     """What all pieces of a note have in common."""
 
     name: str
     title: str
     date: str
     default_kind: str
-    matter: Matter
+    matter: FrontMatter
 
 
-def read_note(path: str, text: str) -> Document:
+def parse_note(path: str, text: str) -> Document:
     """The note at ``path`` (relative, with its folders): one piece for it, one for each section, and its
     links.
 
-    The text before the first heading, or under a heading of the first level at the top, stands for the note;
-    where there is none, an outline does. A note that is named by a day is dated by it.
+    The text before the first heading, or under a heading of the first level at the top, is the note itself;
+    without it, an outline is. A note that is named by a day is dated by it.
     """
-    matter = read_matter(text)
+    matter = parse_front_matter(text)
     sections = _sections(text, matter.lines)
     name = path.rpartition("/")[2].rpartition(".")[0]
-    lead, rest = _take_lead(sections)
+    lead, rest = _split_lead(sections)
     title = matter.title or (lead.path[-1] if lead.path else "") or name
     dated = matter.date or find_named_date(path)
     default = "event" if find_named_date(path) else "fact"
-    place = Place(name=name, title=title, date=dated, default_kind=default, matter=matter)
+    place = NoteContext(name=name, title=title, date=dated, default_kind=default, matter=matter)
     rest = [_without(section, lead.path) for section in rest]
     pieces = (*_lead_pieces(place, lead, rest), *_section_pieces(place, rest))
     prose = "\n".join([matter.text, *(section.prose for section in sections)])
     return Document(pieces=pieces, note=name, links=find_links(prose), properties=matter.properties)
 
 
-@cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark").disable("inline")
-
-
-def _sections(text: str, skipped: int) -> list[Section]:
-    """The sections in their order; the first is what stands before the first heading, mostly nothing."""
+def _sections(text: str, skipped: int) -> list[NoteSection]:
+    """The sections in their order; the first is the text before the first heading, mostly empty."""
     lines = text.split("\n")
     lines[:skipped] = [""] * skipped
     prose = list(lines)
-    starts: list[tuple[int, int, int, str]] = [
-        (0, skipped, 0, "")
-    ]  # its line, its text's line, level, heading
-    tokens = _parser().parse("\n".join(lines))
-    for token, inner in zip(tokens, [*tokens[1:], None], strict=True):
-        if token.map is None:
-            continue
-        first, after = token.map
-        if token.type in ("fence", "code_block"):
-            prose[first:after] = [""] * (after - first)
-        elif token.type == "heading_open" and token.level == 0 and inner is not None:
-            prose[first:after] = [""] * (after - first)
-            starts.append((first, after, int(token.tag[1:]), _clean(inner.content)))
-    return list(_cut(lines, prose, starts))
-
-
-def _cut(lines: list[str], prose: list[str], starts: list[tuple[int, int, int, str]]) -> Iterator[Section]:
-    path: list[tuple[int, str]] = []
-    ends = [first for first, _, _, _ in starts[1:]] + [len(lines)]
-    for (_, begin, level, heading), end in zip(starts, ends, strict=True):
-        while path and path[-1][0] >= level:
-            path.pop()
-        if level:
-            path.append((level, heading))
-        names = tuple(name for _, name in path)
-        yield Section(names, level, begin + 1, "\n".join(lines[begin:end]), "\n".join(prose[begin:end]))
+    headings: list[Block] = []
+    for block in read_blocks("\n".join(lines), tables=False, inline=False):
+        is_heading = block.kind == "heading" and not block.nested
+        if is_heading or block.kind == "code":
+            prose[block.start : block.end] = [""] * (block.end - block.start)
+        if is_heading:
+            headings.append(block)
+    ends = [block.start for block in headings] + [len(lines)]
+    first = NoteSection(
+        (), 0, skipped + 1, "\n".join(lines[skipped : ends[0]]), "\n".join(prose[skipped : ends[0]])
+    )
+    return [first] + [
+        NoteSection(
+            path=tuple(map(_clean, block.path)),
+            level=block.level,
+            line=block.end + 1,
+            text="\n".join(lines[block.end : end]),
+            prose="\n".join(prose[block.end : end]),
+        )
+        for block, end in zip(headings, ends[1:], strict=True)
+    ]
 
 
 def _clean(heading: str) -> str:
@@ -117,8 +109,10 @@ def _clean(heading: str) -> str:
     return " ".join(MARKS.sub("", shown).split())
 
 
-def _take_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
-    """What stands for the note, and the rest: an only heading of the first level at the top belongs to it."""
+def _split_lead(sections: list[NoteSection]) -> tuple[NoteSection, list[NoteSection]]:
+    """The section that is the note itself, and the rest: a single first-level heading at the top belongs
+    to it.
+    """
     first, *rest = sections
     tops = [section for section in rest if len(section.path) == 1]
     if not first.text.strip() and len(tops) == 1 and tops[0] is rest[0] and tops[0].level == 1:
@@ -126,11 +120,11 @@ def _take_lead(sections: list[Section]) -> tuple[Section, list[Section]]:
     return first, rest
 
 
-def _without(section: Section, outer: tuple[str, ...]) -> Section:
+def _without(section: NoteSection, outer: tuple[str, ...]) -> NoteSection:
     return msgspec.structs.replace(section, path=section.path[len(outer) :])
 
 
-def _lead_pieces(place: Place, lead: Section, rest: Sequence[Section]) -> Iterator[Piece]:
+def _lead_pieces(place: NoteContext, lead: NoteSection, rest: Sequence[NoteSection]) -> Iterator[Piece]:
     matter = place.matter
     if lead.text.strip():
         yield from _parts(place, lead, "", None, ())
@@ -153,7 +147,7 @@ def _lead_pieces(place: Place, lead: Section, rest: Sequence[Section]) -> Iterat
     )
 
 
-def _section_pieces(place: Place, sections: Sequence[Section]) -> Iterator[Piece]:
+def _section_pieces(place: NoteContext, sections: Sequence[NoteSection]) -> Iterator[Piece]:
     seen: dict[tuple[str, ...], int] = {}
     keys: dict[tuple[str, ...], str] = {}
     for section in sections:
@@ -169,9 +163,9 @@ def _section_pieces(place: Place, sections: Sequence[Section]) -> Iterator[Piece
 
 
 def _parts(
-    place: Place, section: Section, key: str, parent: str | None, path: tuple[str, ...]
+    place: NoteContext, section: NoteSection, key: str, parent: str | None, path: tuple[str, ...]
 ) -> Iterator[Piece]:
-    """A section as one piece, or as several beneath its first."""
+    """A section as one piece, or as several below its first."""
     matter = place.matter
     first = key or "note"
     headed = next((date for heading in reversed(path) if (date := find_date(heading))), "")
@@ -186,7 +180,7 @@ def _parts(
             heading=path,
             line=line,
             kind=matter.kind or classify(prose, path, default),
-            tags=tidy_tags([*matter.tags, *find_tags(prose)]),
+            tags=clean_tags([*matter.tags, *find_tags(prose)]),
             date=dated or place.date,
             valid_to=matter.valid_to,
             importance=matter.importance,
@@ -196,7 +190,7 @@ def _parts(
         )
 
 
-def _split(section: Section) -> Iterator[tuple[int, str, str]]:
+def _split(section: NoteSection) -> Iterator[tuple[int, str, str]]:
     """The line, the text and the prose of each part of a section."""
     parts = split_text(section.text)
     lines = section.prose.split("\n")

@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from services.memory.ingest.classification import known_kind
-from services.memory.ingest.dates import parse_date
-from services.memory.ingest.frontmatter import read_importance, read_name, read_tags
-from services.memory.ingest.piece import MAX_BODY, Piece, Unfit, join_title
+from services.memory.ingest.fields import parse_agent_name, parse_date, parse_importance, parse_tags
+from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, join_title, parse_kind
 from services.memory.ingest.splitting import first_words, split_text
 
 MAX_VALUES = 2_000_000
@@ -27,11 +25,11 @@ DATES = ("date", "created_at", "created", "timestamp", "time", "datetime", "when
 """Fields that date a record."""
 
 Entry = tuple[tuple[str, ...], int, Any]
-"""The names above a record, its line (1 where the format does not tell), and the record."""
+"""The names above a record, its line (1 if the format has none), and the record."""
 
 
-def read_json(stem: str, text: str) -> tuple[Piece, ...]:
-    """JSON, or JSON lines, as records; raises Unfit where it is neither."""
+def parse_json(stem: str, text: str) -> tuple[Piece, ...]:
+    """JSON, or JSON lines, as records; raises IngestError if it is neither."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -39,32 +37,31 @@ def read_json(stem: str, text: str) -> tuple[Piece, ...]:
         try:
             entries = [((), number, msgspec.json.decode(line)) for number, line in lines]
         except (msgspec.DecodeError, RecursionError):
-            raise Unfit(f"it is not valid JSON: {error}") from None
+            raise IngestError(f"it is not valid JSON: {error}") from None
         return _pieces(stem, iter(entries))
-    return _pieces(stem, _spread(value))
+    return _pieces(stem, _find_records(value))
 
 
-def read_yaml(stem: str, text: str) -> tuple[Piece, ...]:
-    """The documents of a YAML file as records; raises Unfit where it is none."""
+def parse_yaml(stem: str, text: str) -> tuple[Piece, ...]:
+    """The documents of a YAML file as records; raises IngestError if it is none."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         values = list(yaml.load_all(text, Loader=loader))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Unfit(f"it is not valid YAML: {' '.join(str(error).split())[:200]}") from None
-    return _pieces(stem, (entry for value in values for entry in _spread(value)))
+        raise IngestError(f"it is not valid YAML: {' '.join(str(error).split())[:200]}") from None
+    return _pieces(stem, (entry for value in values for entry in _find_records(value)))
 
 
-def read_table(stem: str, text: str) -> tuple[Piece, ...]:
+def parse_table(stem: str, text: str) -> tuple[Piece, ...]:
     """The rows of a table of comma-, semicolon- or tab-separated values, named by its header if it has one.
 
-    The first row is a header where its cells are all different, none is empty, and none is a number or a
-    date.
+    The first row is a header if its cells are all different, none is empty, and none is a number or a date.
     """
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), skipinitialspace=True)
     try:
         entries = list(_rows(rows))
     except csv.Error as error:
-        raise Unfit(f"it is not a valid table: {error}") from None
+        raise IngestError(f"it is not a valid table: {error}") from None
     return _pieces(stem, iter(entries))
 
 
@@ -104,14 +101,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _spread(value: Any, path: tuple[str, ...] = (), depth: int = 0) -> Iterator[Entry]:
+def _find_records(value: Any, path: tuple[str, ...] = (), depth: int = 0) -> Iterator[Entry]:
     """The records of a value: elements of lists, and members of a mapping that hold records themselves."""
     if depth > MAX_DEPTH:
-        raise Unfit(f"it is nested more than {MAX_DEPTH} deep")
+        raise IngestError(f"it is nested more than {MAX_DEPTH} deep")
     if isinstance(value, list):
         for element in value:
             if isinstance(element, list):
-                yield from _spread(element, path, depth + 1)
+                yield from _find_records(element, path, depth + 1)
             else:
                 yield path, 1, element
     elif isinstance(value, dict) and any(_holds_records(member) for member in value.values()):
@@ -120,7 +117,7 @@ def _spread(value: Any, path: tuple[str, ...] = (), depth: int = 0) -> Iterator[
             yield path, 1, plain
         for name, member in value.items():
             if _holds_records(member):
-                yield from _spread(member, (*path, str(name)), depth + 1)
+                yield from _find_records(member, (*path, str(name)), depth + 1)
     elif value is not None:
         yield path, 1, value
 
@@ -151,12 +148,12 @@ def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
             body=part,
             heading=path,
             line=line,
-            kind=known_kind(fields.get("kind")) or known_kind(fields.get("type")),
-            tags=read_tags(fields.get("tags", fields.get("tag"))),
+            kind=parse_kind(fields.get("kind")) or parse_kind(fields.get("type")),
+            tags=parse_tags(fields.get("tags", fields.get("tag"))),
             date=next((date for name in DATES if (date := parse_date(fields.get(name)))), ""),
             valid_to=parse_date(fields.get("valid_to")),
-            importance=read_importance(fields.get("importance")),
-            agent=read_name(fields.get("agent")),
+            importance=parse_importance(fields.get("importance")),
+            agent=parse_agent_name(fields.get("agent")),
             prose=part,
             whole=bool(record),
         )
@@ -177,9 +174,9 @@ def _flatten(value: Any, path: tuple[str, ...], budget: list[int]) -> Iterator[t
     """
     budget[0] -= 1
     if budget[0] < 0:
-        raise Unfit(f"it holds more than {MAX_VALUES:,} values")
+        raise IngestError(f"it holds more than {MAX_VALUES:,} values")
     if len(path) > MAX_DEPTH:
-        raise Unfit(f"it is nested more than {MAX_DEPTH} deep")
+        raise IngestError(f"it is nested more than {MAX_DEPTH} deep")
     if isinstance(value, Mapping):
         for name, member in value.items():
             yield from _flatten(member, (*path, str(name)), budget)
@@ -187,15 +184,15 @@ def _flatten(value: Any, path: tuple[str, ...], budget: list[int]) -> Iterator[t
         plain = [each for each in value if not isinstance(each, Mapping | list | tuple | set)]
         budget[0] -= len(plain)
         if plain:
-            yield ".".join(path), ", ".join(filter(None, map(_show, plain)))
+            yield ".".join(path), ", ".join(filter(None, map(_format_value, plain)))
         for number, member in enumerate(value, 1):
             if isinstance(member, Mapping | list | tuple | set):
                 yield from _flatten(member, (*path, str(number)), budget)
-    elif text := _show(value):
+    elif text := _format_value(value):
         yield ".".join(path), text
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value).strip()

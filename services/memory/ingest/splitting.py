@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from services.memory.ingest.dates import LEADING, find_leading_date
-from services.memory.ingest.frontmatter import find_tags
-from services.memory.ingest.piece import MAX_BODY, Piece, join_title
+from services.memory.ingest.fields import LEADING, find_leading_date, find_tags
+from services.memory.ingest.pieces import MAX_BODY, Piece, join_title
 
 LOG_LINES = 40
 """The most lines of a log in one piece."""
@@ -19,7 +18,7 @@ FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 def split_text(text: str, limit: int = MAX_BODY) -> list[tuple[int, str]]:
     """Stretches of at most ``limit`` characters, each with the number of its first line, counted from 0.
 
-    They end at blank lines outside of code where they can, else at the end of a line, else at a blank.
+    They end at blank lines outside of code if possible, else at the end of a line, else at a space.
     """
     parts: list[tuple[int, str]] = []
     for line, block in _blocks(text, limit):
@@ -80,7 +79,7 @@ def first_words(text: str, limit: int = 80) -> str:
     return line[: max(line.rfind(" ", limit // 2, limit), limit // 2)].rstrip(" ,;:.") + "…"
 
 
-def read_text(stem: str, text: str) -> tuple[Piece, ...]:
+def parse_text(stem: str, text: str) -> tuple[Piece, ...]:
     """A plain text as pieces of whole paragraphs."""
     return tuple(
         Piece(
@@ -96,7 +95,7 @@ def read_text(stem: str, text: str) -> tuple[Piece, ...]:
     )
 
 
-def read_log(stem: str, text: str) -> tuple[Piece, ...]:
+def parse_log(stem: str, text: str) -> tuple[Piece, ...]:
     """A log as stretches of lines; what follows a line with a time, such as a traceback, stays with it."""
     return tuple(
         Piece(

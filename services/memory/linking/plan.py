@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.linking.duplicates import choose, merge, move_edges
+from services.memory.linking.rules import choose_survivor, merge_nodes, move_edges
 from services.memory.writes.change import EdgeTuple
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 
@@ -34,7 +34,7 @@ SAME_WEIGHT = 0.01
 _Edges = dict[EdgeTuple, Edge]
 
 
-class Plan:
+class WritePlan:
     """Collects changes; every question about nodes and edges is answered as if they were made already."""
 
     def __init__(self, view: "View") -> None:
@@ -81,8 +81,8 @@ class Plan:
     def link(self, edge: Edge) -> bool:
         """Make an edge, unless the pair is linked by as much already; says whether it was made.
 
-        A pair that supersedes or contradicts is not related beside that. Edges that somebody drew are left
-        alone. No node gets more than 50 edges of the linker; of these the weakest relation makes room for
+        A pair that supersedes or contradicts is not related beside that. Edges made by hand are left
+        alone. No node gets more than 50 edges of the linker; of these the weakest relation is replaced by
         one that supersedes or contradicts.
         """
         joined = self.between(edge.from_id, edge.to_id)
@@ -92,10 +92,10 @@ class Plan:
             for old in joined:
                 if old.relation is Relation.RELATED_TO and is_automatic(old):
                     self.unlink(old)
-            return self._room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
+            return self._make_room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
         if edge.relation is not Relation.RELATED_TO:
             known = any(_key(old) == _key(edge) for old in joined)
-            return not known and self._room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
+            return not known and self._make_room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
         return self._relate(edge, joined)
 
     def unlink(self, edge: Edge) -> None:
@@ -111,23 +111,23 @@ class Plan:
         """Make two nodes one; returns the one that stays, as it will be."""
         around = {node.id: self.edges_of(node.id) for node in (one, other)}
         degrees = (_degree(around[one.id]), _degree(around[other.id]))
-        stays, goes = choose(one, other, degrees)
+        stays, goes = choose_survivor(one, other, degrees)
         for edge in around[goes.id]:
             self.unlink(edge)
         for edge in move_edges(around[goes.id], goes.id, stays.id):
-            self._take_over(edge)
+            self._put_moved(edge)
         self._retired[goes.id] = None
         self._rewritten.pop(goes.id, None)
-        merged = merge(stays, goes)
+        merged = merge_nodes(stays, goes)
         self.rewrite(merged)
         self.counts["merged"] += 1
         return merged
 
     def make_write(self) -> MemoryWrite | None:
-        """What is to be written; None where nothing changes.
+        """What is to be written; None if nothing changes.
 
-        Its nodes, and those that go are among them, have the version at which they were read: where one has
-        another by the time the write is applied, the write rests on what is no longer so.
+        Its nodes, and those that go are among them, have the version at which they were read: if one has
+        another by the time the write is applied, the write is refused.
         """
         # Of a node that goes its edges go with it.
         unlink = [
@@ -154,7 +154,7 @@ class Plan:
             return False
         old = next((old for old in joined if old.relation is Relation.RELATED_TO), None)
         if old is None:
-            return self._room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
+            return self._make_room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
         if not is_automatic(old):
             return False
         return self._put(
@@ -163,19 +163,19 @@ class Plan:
             )
         )
 
-    def _take_over(self, edge: Edge) -> None:
-        """Put a moved edge: the weightier of two that become one, an automatic one where there is room."""
+    def _put_moved(self, edge: Edge) -> None:
+        """Put a moved edge: the weightier of two that become one, an automatic one below the limit."""
         there = next(
-            (old for old in self.between(edge.from_id, edge.to_id) if _says_as_much(old, edge)), None
+            (old for old in self.between(edge.from_id, edge.to_id) if _is_equivalent(old, edge)), None
         )
         if there is None:
-            if not is_automatic(edge) or self._room(edge, (edge.from_id, edge.to_id)):
+            if not is_automatic(edge) or self._make_room(edge, (edge.from_id, edge.to_id)):
                 self._put(edge)
         elif is_automatic(there) and (there.weight < edge.weight or not is_automatic(edge)):
             self.unlink(there)
             self._put(edge)
 
-    def _room(self, edge: Edge, ends: tuple[str, str]) -> bool:
+    def _make_room(self, edge: Edge, ends: tuple[str, str]) -> bool:
         """Whether both ends can take another automatic edge; a statement drives the weakest relation out."""
         for end in ends:
             automatic = [old for old in self._edges_at(end).values() if is_automatic(old)]
@@ -205,7 +205,7 @@ def is_automatic(edge: Edge) -> bool:
     return edge.provenance.get("by") in AUTOMATIC
 
 
-def _says_as_much(old: Edge, edge: Edge) -> bool:
+def _is_equivalent(old: Edge, edge: Edge) -> bool:
     """Whether two edges of one pair say the same; relations without a direction do whatever theirs."""
     return old.relation is edge.relation and (old.from_id == edge.from_id or edge.relation in MUTUAL)
 

@@ -1,29 +1,31 @@
-"""Words in RAM: what counts as one, and an inverted index of where each stands."""
+"""An inverted index of words in RAM, and its copy on disk that makes the next start faster."""
 
+import hashlib
+import os
 import re
-import threading
+import zipfile
+import zlib
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.growing import Growing, roomy
-from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, Stored
+from services.memory.retrieval.arrays import GrowingArray, capacity_for
+from services.memory.retrieval.node_index import NodeIndex
+from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, StoredPostings, renumber
+from shared.log import logger
+from shared.text import words
 
 K1 = 0.9
 B = 0.4
 """The usual values for short texts of uneven length (Anserini's), which also served conversations best."""
 
 MAX_WORD = 64
-"""Longer words are cut: nobody searches for more of them."""
-
-MAX_STEMMED = 20
-"""Longer words, and those with a digit, are names of things: they stay as they are."""
+"""Longer words are cut: no search needs more of them."""
 
 REMEMBERED = 300_000
 """Words as they are written that are kept with what they are reduced to: working that out takes 30 us."""
@@ -33,32 +35,31 @@ SPREAD = 64
 
 _WORD = re.compile(r"\w+")
 
+FILE = "words.npz"
+FORMAT = 1
+_PROBE = "The RUNNERS' graph_version of Straße 42 hadn't been ünderstood, it's said; " + "x" * 80
+_DAMAGED = (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error)
 
-class _Reduced(dict[str, tuple[str, ...]]):
+log = logger(__name__)
+
+
+class _StemCache(dict[str, tuple[str, ...]]):
     """What each word as it is written is reduced to, worked out when it is first asked for."""
 
     def __missing__(self, raw: str) -> tuple[str, ...]:
         parts = [part for part in raw.split("_") if part] if "_" in raw else []
-        with _stemming:
-            if len(self) >= REMEMBERED:
-                self.clear()
-            reduced = self[raw] = tuple(_stem(word[:MAX_WORD]) for word in (raw, *parts))
+        if len(self) >= REMEMBERED:
+            self.clear()
+        reduced = self[raw] = tuple(words.stem(word[:MAX_WORD]) for word in (raw, *parts))
         return reduced
 
 
-_stemming = threading.Lock()
-"""Held while a word is stemmed: the stemmer keeps the word it works on in itself."""
-_reduced = _Reduced()
+_reduced = _StemCache()
 
 
 def split_words(text: str) -> list[str]:
     """The words of a text, case folded and reduced to their stems; snake_case whole and in parts."""
     return list(chain.from_iterable(map(_reduced.__getitem__, _WORD.findall(text.casefold()))))
-
-
-def count_words(text: str) -> dict[str, int]:
-    """How often each word of a text occurs."""
-    return Counter(split_words(text))
 
 
 def plain_words(text: str) -> set[str]:
@@ -68,46 +69,30 @@ def plain_words(text: str) -> set[str]:
 
 def query_words(text: str) -> set[str]:
     """What a text is searched for: its words without those that say nothing, unless it has no others."""
-    words = set(split_words(text))
-    return words - STOP_WORDS or words
+    found = set(split_words(text))
+    return found - STOP_WORDS or found
 
 
-def _stem(word: str) -> str:
-    if len(word) > MAX_STEMMED or any(map(str.isdigit, word)):
-        return word
-    return _stemmer()(word)
+PLAIN_STOP_WORDS = words.STOP_WORDS | frozenset("him how where why s t d ll re ve m".split())
+"""With more question words, and what contractions such as it's or I'd leave behind."""
 
-
-@cache
-def _stemmer() -> Callable[[str], str]:
-    import snowballstemmer
-
-    stem: Callable[[str], str] = snowballstemmer.stemmer("english").stemWord
-    return stem
-
-
-PLAIN_STOP_WORDS = frozenset(
-    """
-a an and are as at be been but by did do does for from had has have he her his how i in is it its me my of on
-or our she that the their them they this to was we were what when where which who why will with would you your
-s t d ll re ve m
-""".split()
-)
 STOP_WORDS = frozenset(chain.from_iterable(map(split_words, PLAIN_STOP_WORDS)))
 """Left out of a query that has other words: they say nothing about what is sought. Words alone found 58.7 %
-of the evidence in conversations without them, 55.1 % with them. The last are the rests of it's or I'd."""
+of the evidence in conversations without them, 55.1 % with them."""
 
 
 class Keywords:
-    """Which words stand how often in which slot; slots are numbered from 0 in the order of ``extend``.
+    """How often each word occurs in each slot; slots are numbered from 0 in the order of ``extend``.
 
-    In RAM, because a node must be findable as soon as it was stored and LanceDB's index is built anew after
+    In RAM, because a node must be findable as soon as it was stored and LanceDB's index is rebuilt after
     writes. One thread extends, any number read.
     """
 
-    def __init__(self, stored: Stored | None = None, lengths: NDArray[np.float32] | None = None) -> None:
+    def __init__(
+        self, stored: StoredPostings | None = None, lengths: NDArray[np.float32] | None = None
+    ) -> None:
         self._postings = Postings(stored)
-        self._lengths = Growing(np.empty(0, np.float32) if lengths is None else lengths)
+        self._lengths = GrowingArray(np.empty(0, np.float32) if lengths is None else lengths)
         self._spread: dict[str, tuple[int, NDArray[np.uint8]]] = {}
 
     @classmethod
@@ -122,7 +107,11 @@ class Keywords:
 
     @classmethod
     def restore(
-        cls, stored: Stored, lengths: NDArray[np.float32], texts: Callable[[int], str], missing: Sequence[int]
+        cls,
+        stored: StoredPostings,
+        lengths: NDArray[np.float32],
+        texts: Callable[[int], str],
+        missing: Sequence[int],
     ) -> "Keywords":
         """Of what was stored, but for the slots ``missing``, whose texts are read."""
         keywords = cls(stored, lengths)
@@ -140,18 +129,19 @@ class Keywords:
         self._lengths.extend(lengths.astype(np.float32))
 
     def find(self, word: str, before: int) -> tuple[Slots, Counts]:
-        """The slots lower than ``before`` in which a (reduced) word stands, and how often in each."""
+        """The slots lower than ``before`` in which a (reduced) word occurs, and how often in each."""
         return self._postings.find(word, before)
 
     def spread(self, word: str, before: int) -> NDArray[np.uint8]:
-        """How often a (reduced) word stands in each of the first slots; kept, for frequent words come again.
+        """How often a (reduced) word occurs in each of the first slots; cached, since frequent words come
+        again.
 
         What came since is added to what was kept: the slots of a word come in one order whatever is asked.
         """
         slots, counts = self.find(word, before)
-        done, spread = self._spread.get(word) or (0, np.zeros(roomy(before), np.uint8))
+        done, spread = self._spread.get(word) or (0, np.zeros(capacity_for(before), np.uint8))
         if before > len(spread):
-            larger = np.zeros(roomy(before), np.uint8)
+            larger = np.zeros(capacity_for(before), np.uint8)
             larger[: len(spread)] = spread
             spread = larger
         if done < len(slots):
@@ -165,7 +155,7 @@ class Keywords:
         """How many words each of the first slots has."""
         return self._lengths.read(before)
 
-    def store(self, new_slots: NDArray[np.int32]) -> Stored:
+    def store(self, new_slots: NDArray[np.int32]) -> StoredPostings:
         """All of it in one, for slots that get other numbers: ``new_slots[old]``, or -1 where one goes."""
         return self._postings.store(new_slots)
 
@@ -174,7 +164,100 @@ def _encode(texts: Iterable[str], terms: Codes) -> tuple[NDArray[np.int64], NDAr
     """How many words each text has, and the numbers of all these words."""
     lengths, codes = [], array("q")
     for text in texts:
-        words = split_words(text)
-        lengths.append(len(words))
-        codes.extend(map(terms.__getitem__, words))
+        found = split_words(text)
+        lengths.append(len(found))
+        codes.extend(map(terms.__getitem__, found))
     return np.array(lengths, np.int64), np.array(codes, np.int64)
+
+
+def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> None:
+    """Keep the words of all nodes as they are now in a file of ``folder``, in place of what was kept before.
+
+    Raises OSError if that cannot be written; then the older file remains.
+    """
+    slots = np.flatnonzero(index.column("current"))
+    stored = keywords.store(renumber(slots, index.size))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = folder / f"{FILE}.new"
+    with draft.open("wb") as file:
+        np.savez(
+            file,
+            made_by=_pack([_fingerprint()]),
+            ids=_pack(index.name(slots)),
+            versions=index.column("version")[slots],
+            sizes=index.column("size")[slots],
+            lengths=keywords.lengths(index.size)[slots],
+            terms=_pack(stored.terms),
+            starts=stored.starts,
+            slots=stored.slots,
+            counts=stored.counts,
+        )
+    os.replace(draft, folder / FILE)  # noqa: PTH105 - as it is named in the docs of POSIX
+
+
+def load_keywords(folder: Path, index: NodeIndex) -> tuple[Keywords, int] | None:
+    """The words of a index's nodes, and how many of these are not kept: their texts are read.
+
+    None if there is no such file, or it is damaged, of another version of this program, or holds less than
+    half of the nodes.
+    """
+    try:
+        with (folder / FILE).open("rb") as raw, np.load(raw) as file:
+            kept = dict(file)
+        stored = _check(kept)
+        places = _find_places(index, kept)
+    except FileNotFoundError:
+        return None
+    except _DAMAGED as error:
+        log.info("word_index_unread", reason=str(error))
+        return None
+    missing = np.ones(index.size, np.bool_)
+    missing[places[places >= 0]] = False
+    if 2 * np.count_nonzero(missing) > index.size:
+        return None
+    lengths = np.zeros(index.size, np.float32)
+    lengths[places[places >= 0]] = kept["lengths"][places >= 0]
+    if not np.array_equal(places, np.arange(len(places))):
+        stored = Postings(stored).store(places)
+    unkept = np.flatnonzero(missing).tolist()
+    return Keywords.restore(stored, lengths, index.text, unkept), len(unkept)
+
+
+def _find_places(index: NodeIndex, kept: dict[str, NDArray[Any]]) -> NDArray[np.int32]:
+    """The slots of the nodes that are kept, -1 if one is gone or has another text now."""
+    places = index.locate(_unpack(kept["ids"]))
+    if not index.size:
+        return places
+    same = (places >= 0) & (index.column("version")[places] == kept["versions"])
+    same &= index.column("size")[places] == kept["sizes"]
+    return np.where(same, places, np.int32(-1))
+
+
+def _check(kept: dict[str, NDArray[Any]]) -> StoredPostings:
+    """The words as they were saved; raises ValueError if they are inconsistent."""
+    if _unpack(kept["made_by"]) != [_fingerprint()]:
+        raise ValueError("they were kept by another version")
+    stored = StoredPostings(_unpack(kept["terms"]), kept["starts"], kept["slots"], kept["counts"])
+    count = len(kept["lengths"])
+    if not (
+        len(stored.starts) == len(stored.terms) + 1
+        and stored.starts[-1] == len(stored.slots) == len(stored.counts)
+        and stored.slots.max(initial=0) < max(1, count)
+        and len(_unpack(kept["ids"])) == len(kept["versions"]) == len(kept["sizes"]) == count
+    ):
+        raise ValueError("what is kept does not fit together")
+    return stored
+
+
+def _fingerprint() -> str:
+    """Tells programs apart that would keep something else of the same text."""
+    return hashlib.sha256(repr((FORMAT, split_words(_PROBE))).encode()).hexdigest()
+
+
+def _pack(texts: list[str]) -> NDArray[np.uint8]:
+    return np.frombuffer("\n".join(texts).encode(), np.uint8)
+
+
+def _unpack(packed: NDArray[np.uint8]) -> list[str]:
+    text = packed.tobytes().decode()
+    return text.split("\n") if text else []

@@ -1,7 +1,6 @@
 """What the table of nodes says: of all rows by column, of some as nodes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from services.memory.graph.decay import parse_time
 from services.memory.retrieval.postings import Postings
 from shared.contracts import Node, Source
 from shared.contracts.base import amended
@@ -20,7 +20,7 @@ _SAID = ("id", "title", "tags", "created_at")
 _BLANK = Node(id="blank", title="blank", created_at="1970-01-01T00:00:00+00:00")
 
 
-def words_of(title: str, body: str, tags: Iterable[str]) -> str:
+def searchable_text(title: str, body: str, tags: Iterable[str]) -> str:
     """What of a node is searched for words."""
     return "\n".join((title, body, *tags))
 
@@ -36,15 +36,8 @@ def measure(table: pa.RecordBatch) -> NDArray[np.int32]:
     return total.astype(np.int32)
 
 
-@lru_cache(4_096)
-def parse_time(text: str) -> float:
-    """Seconds since the epoch; a time without a zone is UTC."""
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
 def read_times(column: pa.Array) -> NDArray[np.float64]:
-    """``parse_time`` of each; at once where all are written as ``generate_iso_timestamp`` does."""
+    """``parse_time`` of each; in bulk if all are written as ``generate_iso_timestamp`` does."""
     if pc.all(pc.ends_with(column, "+00:00")).as_py():
         try:
             times = pc.cast(pc.utf8_slice_codeunits(column, 0, -6), pa.timestamp("us"))
@@ -54,8 +47,8 @@ def read_times(column: pa.Array) -> NDArray[np.float64]:
     return np.array([parse_time(text) for text in column.to_pylist()], np.float64)
 
 
-class Rows:
-    """The rows of the table, read one by one; columns in which no row says anything are passed over."""
+class NodeRows:
+    """The rows of the table, read one by one; columns in which no row says anything are skipped."""
 
     def __init__(self, table: pa.Table) -> None:
         batches = table.combine_chunks().to_batches()
@@ -72,19 +65,19 @@ class Rows:
 
     def text(self, row: int) -> str:
         """What is searched for words in a row."""
-        return words_of(*(self.batch.column(name)[row].as_py() for name in _TEXT))
+        return searchable_text(*(self.batch.column(name)[row].as_py() for name in _TEXT))
 
     def texts(self) -> Iterator[str]:
         """The same of each row."""
-        return map(words_of, *(self.batch.column(name).to_pylist() for name in _TEXT))
+        return map(searchable_text, *(self.batch.column(name).to_pylist() for name in _TEXT))
 
-    def keep(self, rows: NDArray[np.intp]) -> "Rows":
+    def keep(self, rows: NDArray[np.intp]) -> "NodeRows":
         """These rows alone."""
-        return Rows(pa.Table.from_batches([self.batch.take(pa.array(rows))]))
+        return NodeRows(pa.Table.from_batches([self.batch.take(pa.array(rows))]))
 
 
 def read_tags(table: pa.RecordBatch) -> Postings:
-    """Which tags stand in which rows."""
+    """Which tags occur in which rows."""
     tags = table.column("tags")
     encoded = tags.flatten().dictionary_encode()
     rows = pc.list_parent_indices(tags).to_numpy().astype(np.int64)

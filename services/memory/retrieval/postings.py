@@ -1,4 +1,4 @@
-"""Which terms stand in which slots, and how often: compact arrays, and short lists for what came since."""
+"""Which terms occur in which slots, and how often: compact arrays, and short lists for what came since."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ MOST = 255
 
 
 AT_ONCE = 32_768
-"""Pairs that are sorted in among the others at once; until then whoever asks looks through them (20 us)."""
+"""Pairs that are sorted in among the others at once; until then a lookup scans them (20 us)."""
 
 
 class Codes(dict[str, int]):
@@ -26,7 +26,7 @@ class Codes(dict[str, int]):
         return code
 
 
-class Stored(NamedTuple):
+class StoredPostings(NamedTuple):
     """All terms, and their postings in the order of the terms: from ``starts[t]`` on are those of term t."""
 
     terms: list[str]
@@ -35,7 +35,7 @@ class Stored(NamedTuple):
     counts: Counts
 
 
-class Fresh(NamedTuple):
+class RecentPairs(NamedTuple):
     """Pairs as they came, none of a slot lower than ``first``; ``used`` of them are there."""
 
     codes: NDArray[np.int32]
@@ -44,11 +44,11 @@ class Fresh(NamedTuple):
     used: int
 
 
-_NONE = Fresh(np.empty(0, np.int32), np.empty(0, np.uint32), 2**32, 0)
+_NONE = RecentPairs(np.empty(0, np.int32), np.empty(0, np.uint32), 2**32, 0)
 
 
 class Postings:
-    """Terms and where they stand; one thread extends, any number read. Slots of one term are in no order.
+    """Terms and where they occur; one thread extends, any number read. Slots of one term are in no order.
 
     Made of what was stored, which is kept as it is; what is added since lies in a list for each term, each
     entry a number of 64 bits: the slot times 256 plus the count; and what came last, at most AT_ONCE pairs,
@@ -56,8 +56,10 @@ class Postings:
     of a term.
     """
 
-    def __init__(self, stored: Stored | None = None) -> None:
-        stored = stored or Stored([], np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint8))
+    def __init__(self, stored: StoredPostings | None = None) -> None:
+        stored = stored or StoredPostings(
+            [], np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint8)
+        )
         self.codes = Codes(zip(stored.terms, range(len(stored.terms)), strict=True))
         self._stored = stored
         self._later: dict[int, tuple[NDArray[np.uint64], int]] = {}
@@ -66,7 +68,7 @@ class Postings:
     @classmethod
     def build(cls, terms: list[str], codes: Numbers, slots: NDArray[np.int64]) -> "Postings":
         """Of pairs of a term's place in ``terms`` and a slot; a pair that is there twice counts 2."""
-        return cls(Stored(terms, *_group(len(terms), *_count(codes, slots))))
+        return cls(StoredPostings(terms, *_group(len(terms), *_count(codes, slots))))
 
     def extend(self, codes: Numbers, slots: NDArray[np.int64]) -> None:
         """Add pairs of a term's number and a slot."""
@@ -84,7 +86,7 @@ class Postings:
             codes_before, slots_before = np.empty(AT_ONCE, np.int32), np.empty(AT_ONCE, np.uint32)
             first = int(slots.min())
         codes_before[used:end], slots_before[used:end] = codes, slots
-        self._fresh = Fresh(codes_before, slots_before, first, end)
+        self._fresh = RecentPairs(codes_before, slots_before, first, end)
 
     def _sort_in(self, codes: NDArray[Any], slots: NDArray[Any]) -> None:
         codes, slots, counts = _count(codes.astype(np.int64), slots.astype(np.int64))
@@ -94,7 +96,7 @@ class Postings:
             self._append(code, packed[start:end])
 
     def find(self, term: str, before: int) -> tuple[Slots, Counts]:
-        """The slots lower than ``before`` in which a term stands, and how often in each."""
+        """The slots lower than ``before`` in which a term occurs, and how often in each."""
         code = self.codes.get(term, -1)
         fresh = self._fresh  # before the lists: what is sorted in meanwhile is then in both
         found = [self._find_stored(code)]
@@ -111,7 +113,7 @@ class Postings:
         slots, counts = zip(*found, strict=True)
         return np.concatenate(slots), np.concatenate(counts)
 
-    def store(self, new_slots: NDArray[np.int32]) -> Stored:
+    def store(self, new_slots: NDArray[np.int32]) -> StoredPostings:
         """All of it in one, for slots that get other numbers: ``new_slots[old]``, or -1 where one goes."""
         codes, slots, counts = self._gather()
         moved = new_slots[slots]
@@ -120,7 +122,7 @@ class Postings:
         names = list(self.codes)
         terms = [names[code] for code in present.tolist()]
         new_codes = renumber(present, len(names))[codes[stay]]
-        return Stored(terms, *_group(len(terms), new_codes, moved[stay], counts[stay]))
+        return StoredPostings(terms, *_group(len(terms), new_codes, moved[stay], counts[stay]))
 
     def _find_stored(self, code: int) -> tuple[Slots, Counts]:
         starts = self._stored.starts
@@ -158,7 +160,7 @@ class Postings:
         )
 
 
-def _find_fresh(fresh: Fresh, code: int, before: int) -> tuple[Slots, Counts]:
+def _find_fresh(fresh: RecentPairs, code: int, before: int) -> tuple[Slots, Counts]:
     found = fresh.slots[: fresh.used][fresh.codes[: fresh.used] == code]
     slots, counts = np.unique(found[found < before], return_counts=True)
     return slots, np.minimum(counts, MOST).astype(np.uint8)

@@ -1,17 +1,43 @@
-"""What a node scores for a question: by meaning, by words, by date, by name, with its neighbours' support."""
+"""The score of a node for a query: by meaning, words, dates and names, and by its neighbours."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.dates import find_spans
 from services.memory.retrieval.keywords import K1, B, plain_words, query_words
 from services.memory.retrieval.sessions import OFFSETS
+
+Span = tuple[float, float]
+"""From and to, in seconds since the epoch."""
+
+MAX_YEARS = 20
+"""Of how many years, the latest first, a month without one may be meant."""
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_FULL = "january|february|april|june|july|august|september|october|november|december"
+_MONTH = rf"(?P<month>{_FULL}|{_FULL.title()}|March|May|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?"
+_BEFORE = r"(?:(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s+(?:of\s+)?)?"
+_AFTER = r"(?:\s+(?P<later_day>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]))?(?:,?\s+(?P<year>(?:19|20)\d\d)\b)?"
+_NAMED = re.compile(rf"\b{_BEFORE}{_MONTH}{_AFTER}")
+_POINTING = re.compile(
+    r"\b(?:in|of|on|during|since|by|before|after|until|till|from|to|and|last|this|early|mid|late)[\s-]+$",
+    re.IGNORECASE,
+)
+_ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>[0-3]\d))?\b")
+_YEAR = re.compile(r"(?<![\w.-])(?:19|20)\d\d(?![\w-]|\.\d)")
+_RECENT = re.compile(
+    r"\b(?:(?P<today>today)|(?P<yesterday>yesterday)|(?P<which>this|last|past)\s+(?P<unit>week|month|year)"
+    r"|(?P<count>\d{1,3}|an?|two|three)\s+(?P<units>day|week|month|year)s?\s+ago)\b",
+    re.IGNORECASE,
+)
+_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3}
 
 Numbers = NDArray[np.float32]
 Places = NDArray[np.integer[Any]]
@@ -33,16 +59,79 @@ with DATE or NAME halved, or WORDS from .5 to .7."""
 
 FADING = 7.0
 """Days outside of the time a question names after which a node gets half of what it would get within: people
-tell of what happened for about so long. 3 and 14 found as much."""
+talk about events for about that long. 3 and 14 found as much."""
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+def find_date_spans(text: str, moment: float, years: Iterable[int]) -> list[Span]:
+    """The days, months and years that ``text`` names in English or as ISO dates, in UTC.
+
+    A year next to a month or day is part of it. ``years`` are those a month without a year may be of;
+    ``moment`` (seconds since the epoch) is what "last week" and "3 days ago" count from. "May" and "March"
+    alone must be pointed at ("in May"), for both are words. What is no date (31 June) is skipped.
+    """
+    spans: list[Span] = []
+    rest = text
+    for pattern in (_ISO, _NAMED):
+        for match in pattern.finditer(rest):
+            spans += _read(match, years)
+        rest = pattern.sub(" ", rest)
+    if not spans:
+        spans += [span for match in _YEAR.finditer(rest) if (span := _span(int(match[0])))]
+    return spans + [_parse_relative(match, moment) for match in _RECENT.finditer(rest)]
+
+
+def _read(match: re.Match[str], years: Iterable[int]) -> Iterator[Span]:
+    parts = match.groupdict()
+    day = int(parts["day"] or parts.get("later_day") or 0)
+    name = parts["month"].lower()
+    if name in ("may", "march") and not (
+        day or parts["year"] or _POINTING.search(match.string[: match.start()])
+    ):
+        return
+    month = int(name) if name.isdigit() else _MONTHS.index(name[:3]) + 1
+    for year in [int(parts["year"])] if parts["year"] else sorted(years)[-MAX_YEARS:]:
+        if span := _span(year, month, day):
+            yield span
+
+
+def _span(year: int, month: int = 0, day: int = 0) -> Span | None:
+    try:
+        start = datetime(year, month or 1, day or 1, tzinfo=UTC)
+    except ValueError:
+        return None
+    if day:
+        end = start + timedelta(days=1)
+    elif month:
+        end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+    else:
+        end = datetime(year + 1, 1, 1, tzinfo=UTC)
+    return start.timestamp(), end.timestamp()
+
+
+def _parse_relative(match: re.Match[str], moment: float) -> Span:
+    day = 86_400.0
+    today = moment - moment % day
+    if match["today"]:
+        return today, today + day
+    if match["yesterday"]:
+        return today - day, today
+    length = _DAYS[(match["unit"] or match["units"]).lower()] * day
+    if match["which"]:
+        return (
+            (moment - length, moment) if match["which"].lower() == "this" else (moment - 2 * length, moment)
+        )
+    count = match["count"].lower()
+    middle = moment - length * int(_COUNTS.get(count) or count)
+    return middle - length / 2, middle + length / 2
+
+
+class QueryCandidates(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about a question and its candidates, all of them live; arrays have one entry a candidate.
 
-    ``cosines`` of the question and each candidate (0 where it has no vector), ``created`` in seconds since
+    ``cosines`` of the question and each candidate (0 if it has no vector), ``created`` in seconds since
     the epoch, ``lengths`` in words, ``beside`` their places in these arrays at OFFSETS from each in its
     session, a row each, -1 for none. ``find`` gives for a (reduced) word the places of the candidates that
-    hold it, how often each does, and how many live nodes hold it in all; ``named`` tells which candidates
+    hold it, how often each does, and how many live nodes hold it in all; ``named`` returns which candidates
     have a tag or an agent among words.
 
     ``total`` is how many live nodes there are, ``mean_length`` the mean over all of them of what
@@ -61,7 +150,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     mean_length: float
 
 
-def score(evidence: Evidence) -> dict[str, Numbers]:
+def score(evidence: QueryCandidates) -> dict[str, Numbers]:
     """The parts of every candidate's score by name; their sum, at most 1, is the score.
 
     - ``vector``, up to MEANING: how near the node is to the question, raised by how near its neighbours are:
@@ -85,7 +174,7 @@ def score(evidence: Evidence) -> dict[str, Numbers]:
     }
 
 
-def score_words(evidence: Evidence) -> Numbers:
+def score_words(evidence: QueryCandidates) -> Numbers:
     """How much of the question each candidate and its neighbours cover, 0 to 1."""
     lengths = add_neighbours(evidence.lengths, evidence.beside)
     norms = (K1 * (1 - B + B * lengths / max(1.0, evidence.mean_length))).astype(np.float32)
@@ -106,7 +195,7 @@ def add_neighbours(values: Numbers, beside: NDArray[np.int32]) -> Numbers:
 
 
 def _gather(values: Numbers, beside: NDArray[np.int32]) -> Numbers:
-    padded = np.append(values, np.float32(0))  # -1, which is nobody, reads the last
+    padded = np.append(values, np.float32(0))  # -1, which is none, reads the last
     result = np.zeros_like(values)
     for row, offset in enumerate(OFFSETS):
         result += np.float32(NEIGHBOUR ** abs(offset)) * padded[beside[row]]
@@ -123,17 +212,17 @@ def _spread(places: Places, counts: Numbers, beside: NDArray[np.int32]) -> Numbe
     return sums
 
 
-def _score_meaning(evidence: Evidence) -> Numbers:
+def _score_meaning(evidence: QueryCandidates) -> Numbers:
     near = np.clip((evidence.cosines - np.float32(FAR)) / np.float32(1 - FAR), 0, 1)
     weights = _gather(np.ones_like(near), evidence.beside)
     around = _gather(near, evidence.beside) / np.maximum(weights, np.float32(NEIGHBOUR**2))
     return np.asarray(near + (1 - near) * around, np.float32)
 
 
-def _score_dates(evidence: Evidence) -> Numbers:
+def _score_dates(evidence: QueryCandidates) -> Numbers:
     created = evidence.created
     result = np.zeros(len(created), np.float32)
-    for start, end in find_spans(evidence.text, evidence.moment, _years(created)):
+    for start, end in find_date_spans(evidence.text, evidence.moment, _years(created)):
         outside = np.maximum(np.maximum(start - created, created - end), 0) / 86_400
         result = np.maximum(result, np.exp2(-outside / FADING).astype(np.float32))
     return result

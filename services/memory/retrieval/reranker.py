@@ -27,14 +27,14 @@ CANDIDATES = 24
 
 KEPT = 4
 """How many of the first hits keep the others below them, of an answer of ten; of a shorter one, two fifths.
-They are read last: time is better spent where it is undecided who belongs to the answer."""
+They are read last: time is better spent on hits that may or may not belong to the answer."""
 
 PASSAGES = 7
 """How many passages are read at most about the hits below those. A passage is a hit with what was said just
-before and after it, and tells of all three; so 9 in all, which is usual, tell of most of the CANDIDATES.
+before and after it, and covers all three; so 9 in all, which is usual, cover most of the CANDIDATES.
 
 Without a deadline they found 84.2 % of the evidence in conversations where the fast search found 83.0 %,
-with it 83.0 where that found 82.7. Of a quarter of the questions, on which this was chosen, 12 from the top
+with it 83.0 if that found 82.7. Of a quarter of the questions, on which this was chosen, 12 from the top
 down found no more, nor did one for each of the 24, at 2.5 times the cost."""
 
 AROUND = 100
@@ -59,11 +59,11 @@ WORKERS = 2
 """Threads that read."""
 
 Context = tuple[Sequence[Node], Sequence[Node]]
-"""What stands before and what after a node in its session, each in its order."""
+"""The nodes before and after a node in its session, each in their order."""
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read in one run, and the ids of the nodes that it tells about."""
+    """What is read in one run, and the ids of the nodes that it covers."""
 
     text: str
     ids: tuple[str, ...]
@@ -72,7 +72,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 class Reranker:
     """The model, loaded from ``directory`` when it is first used: that takes 0.3 s and 60 MB.
 
-    What it says of a passage depends on question and passage alone, because each is a run of its own: the
+    The score of a passage depends on question and passage alone, because each is a run of its own: the
     int8 model scales its activations over the whole of a run. Two threads with one passage each were as quick
     as batches of any size.
     """
@@ -84,7 +84,7 @@ class Reranker:
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="rerank")
 
     def load(self) -> None:
-        """Load the model if it is not; raises StartError with the cure where it is missing or broken."""
+        """Load the model if it is not; raises StartError with the cure if it is missing or broken."""
         with self._lock:
             self._model = self._model or _open(self._directory)
 
@@ -92,7 +92,7 @@ class Reranker:
         """A search of ``view`` whose best hits are read again; see ``rerank``."""
         wide = msgspec.structs.replace(query, limit=max(query.limit, CANDIDATES))
         hits = view.search(wide, vector, moment)
-        contexts = [view.beside(hit.node.id) for hit in hits[:CANDIDATES]]
+        contexts = [view.session_neighbours(hit.node.id) for hit in hits[:CANDIDATES]]
         return self.rerank(query.text, hits, contexts, query.limit)
 
     def rerank(
@@ -103,11 +103,11 @@ class Reranker:
         limit: int,
         patience: float = PATIENCE,
     ) -> list[Hit]:
-        """The best ``limit`` of ``hits``, which come best first as ``contexts`` do, put in order anew.
+        """The best ``limit`` of ``hits``, which come best first as ``contexts`` do, reordered.
 
         Passages about the first CANDIDATES are made and read (see ``make_passages``), until ``patience`` (in
         seconds) would run out; the first is read in any case. To each score is added SHARE x sigmoid(logit /
-        SOFTNESS) of the best passage that tells of the node, in ``why`` as ``reading``; the score is at most
+        SOFTNESS) of the best passage that covers the node, in ``why`` as ``reading``; the score is at most
         1. What was not read counts as the worst that was, and the first KEPT as no worse than the best of
         the others. Raises StartError as ``load`` does.
         """
@@ -126,7 +126,7 @@ class Reranker:
         return [_add(hits[place], parts[place]) for place in order[:limit]]
 
     def close(self) -> None:
-        """Let the threads end; what is being read is finished first."""
+        """Stop the threads; what is being read is finished first."""
         self._pool.shutdown(cancel_futures=True)
 
     def _read(self, text: str, passages: Sequence[Passage], deadline: float) -> list[float]:
@@ -138,7 +138,7 @@ class Reranker:
             usual = sum(taken) / max(1, len(taken))
             if place and begun + usual > deadline:
                 return None
-            value = self._judge(text, passages[place].text)
+            value = self._score(text, passages[place].text)
             taken.append(time.monotonic() - begun)
             return value
 
@@ -149,7 +149,7 @@ class Reranker:
             marks.append(value)
         return marks
 
-    def _judge(self, text: str, passage: str) -> float:
+    def _score(self, text: str, passage: str) -> float:
         assert self._model is not None
         tokenizer, session = self._model
         encoded = tokenizer.encode(text[:MAX_CHARACTERS], passage[:MAX_CHARACTERS])
@@ -163,7 +163,7 @@ class Reranker:
 def make_passages(hits: Sequence[Hit], contexts: Sequence[Context], kept: int) -> list[Passage]:
     """What to read, in this order: of the hits from place ``kept`` on, at most PASSAGES; of those before it.
 
-    There is one for each hit of which none before it tells.
+    There is one for each hit that none before it covers.
     """
     passages: list[Passage] = []
     told: set[str] = set()
@@ -184,7 +184,7 @@ def _make_passage(node: Node, before: Sequence[Node], after: Sequence[Node]) -> 
 
 
 def _text_of(node: Node) -> str:
-    """A node's title and body; the body alone where it begins with the title."""
+    """A node's title and body; the body alone if it begins with the title."""
     return node.body if node.body.startswith(node.title) else f"{node.title}\n{node.body}".strip()
 
 

@@ -1,4 +1,4 @@
-"""Which nodes stand beside which in their session."""
+"""The neighbours of nodes in their sessions."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.growing import Growing
+from services.memory.retrieval.arrays import GrowingArray
 
 REACH = 2
 """How many nodes before and after one bear on it: three found no more of the evidence in conversations."""
 
 OFFSETS = tuple(offset for offset in range(-REACH, REACH + 1) if offset)
-"""The rows of ``Sessions.beside``: two before, one before, one after, two after."""
+"""The rows of ``Sessions.neighbours``: two before, one before, one after, two after."""
 
 NONE = 0
 """The number of the session of a node that has none."""
 
-MOST_AT_HAND = 500_000
+MAX_CHANGED = 500_000
 """Entries kept of the sessions that were changed; beyond that they are put back with the others."""
 
 Slots = NDArray[np.int32]
@@ -28,11 +28,13 @@ Member = tuple[float, str, int]
 class Sessions:
     """The order of the live slots of each session: by time, then by id.
 
-    ``codes``, ``moments`` and ``ids`` tell for each slot its session's number, the time in seconds and the
+    ``codes``, ``moments`` and ``ids`` have for each slot its session's code, the time in seconds and the
     node's id; they are read when a session changes. One thread changes it, any number read.
     """
 
-    def __init__(self, codes: Growing, moments: Growing, ids: Sequence[str], live: NDArray[np.bool_]) -> None:
+    def __init__(
+        self, codes: GrowingArray, moments: GrowingArray, ids: Sequence[str], live: NDArray[np.bool_]
+    ) -> None:
         self._codes, self._moments, self._ids = codes, moments, ids
         count = len(live)
         order = _arrange(codes.read(count), moments.read(count), ids, live)
@@ -41,13 +43,13 @@ class Sessions:
         before, after = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
         before[order[1:][same]] = order[:-1][same]
         after[order[:-1][same]] = order[1:][same]
-        self._before, self._after = Growing(before), Growing(after)
+        self._before, self._after = GrowingArray(before), GrowingArray(after)
         self._order, self._arranged = order, arranged
-        self._at_hand: dict[int, list[Member]] = {}
+        self._changed: dict[int, list[Member]] = {}
         self._entries = 0
 
     def extend(self, count: int) -> None:
-        """Make room for ``count`` more slots, which stand beside nobody yet."""
+        """Add ``count`` slots, which have no neighbours yet."""
         nobody = np.full(count, -1, np.int32)
         self._before.extend(nobody)
         self._after.extend(nobody)
@@ -66,7 +68,7 @@ class Sessions:
         self._join(slot, right)
 
     def remove(self, slot: int) -> None:
-        """Leave a slot out of its session; one that is in none is none the worse for it."""
+        """Remove a slot from its session, if it is in one."""
         if (code := self._code(slot)) == NONE:
             return
         members, member = self._members(code), self._member(slot)
@@ -79,8 +81,8 @@ class Sessions:
         self._join(-1, slot)
         self._join(slot, -1)
 
-    def beside(self, slots: NDArray[Any], count: int) -> NDArray[np.int32]:
-        """For each of ``slots`` the slots at OFFSETS from it, -1 where none is below ``count``."""
+    def neighbours(self, slots: NDArray[Any], count: int) -> NDArray[np.int32]:
+        """For each of ``slots`` the slots at OFFSETS from it, -1 if none is below ``count``."""
         rows = np.empty((len(OFFSETS), len(slots)), np.int32)
         for links, near, far in ((self._before, REACH - 1, 0), (self._after, REACH, -1)):
             rows[near] = _follow(links.read(count), slots, count)
@@ -94,25 +96,25 @@ class Sessions:
         return float(self._moments.read(slot + 1)[slot]), self._ids[slot], slot
 
     def _members(self, code: int) -> list[Member]:
-        if code in self._at_hand:
-            return self._at_hand[code]
-        if self._entries > MOST_AT_HAND:
-            self._settle()
+        if code in self._changed:
+            return self._changed[code]
+        if self._entries > MAX_CHANGED:
+            self._merge_changed()
         start, end = np.searchsorted(self._arranged, (code, code + 1)).tolist()
-        members = self._at_hand[code] = [self._member(slot) for slot in self._order[start:end].tolist()]
+        members = self._changed[code] = [self._member(slot) for slot in self._order[start:end].tolist()]
         self._entries += len(members)
         return members
 
-    def _settle(self) -> None:
+    def _merge_changed(self) -> None:
         """Put what was changed into the arrays that the others are in."""
-        changed = np.fromiter(self._at_hand, np.int32)
+        changed = np.fromiter(self._changed, np.int32)
         stay = ~np.isin(self._arranged, changed)
-        later = [(code, member[2]) for code, members in self._at_hand.items() for member in members]
+        later = [(code, member[2]) for code, members in self._changed.items() for member in members]
         codes = np.concatenate((self._arranged[stay], np.array([code for code, _ in later], np.int32)))
         slots = np.concatenate((self._order[stay], np.array([slot for _, slot in later], np.int32)))
         order = np.argsort(codes, kind="stable")
         self._arranged, self._order = codes[order], slots[order]
-        self._at_hand.clear()
+        self._changed.clear()
         self._entries = 0
 
     def _join(self, left: int, right: int) -> None:
@@ -134,6 +136,6 @@ def _arrange(
 
 
 def _follow(links: Slots, slots: NDArray[Any], count: int) -> Slots:
-    """Where links lead from slots; from nobody to nobody."""
+    """Where links lead from slots; -1 leads to -1."""
     there = np.where(slots >= 0, links[slots], -1)
     return np.where(there < count, there, -1)

@@ -1,4 +1,4 @@
-"""The vectors in RAM: two bytes a number, and a bit a number to look at first."""
+"""The vectors in RAM: two bytes a number, and a bit a number for a first selection."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.growing import Growing, roomy
+from services.memory.retrieval.arrays import GrowingArray, capacity_for
 
 Vectors = NDArray[np.float32]
 Slots = NDArray[np.integer[Any]]
@@ -37,9 +37,9 @@ class VectorTable:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._codes = Growing(np.empty((0, dimensions), np.int16))
-        self._scales = Growing(np.empty(0, np.float32))
-        self._bits = Growing(np.empty(((dimensions + 63) // 64, 0), np.uint64), axis=1)
+        self._codes = GrowingArray(np.empty((0, dimensions), np.int16))
+        self._scales = GrowingArray(np.empty(0, np.float32))
+        self._bits = GrowingArray(np.empty(((dimensions + 63) // 64, 0), np.uint64), axis=1)
 
     def __len__(self) -> int:
         return len(self._scales)
@@ -50,14 +50,14 @@ class VectorTable:
             block = vectors[start : start + _BLOCK]
             codes, scales = _quantise(block)
             self._codes.extend(codes)
-            self._bits.extend(_take_signs(block))
+            self._bits.extend(_pack_signs(block))
             self._scales.extend(scales)
 
     def replace(self, slots: Slots, vectors: Vectors) -> None:
         """Keep other vectors in slots there are."""
         count = len(self)
         self._codes.read(count)[slots], self._scales.read(count)[slots] = _quantise(vectors)
-        self._bits.read(count)[:, slots] = _take_signs(vectors)
+        self._bits.read(count)[:, slots] = _pack_signs(vectors)
 
     def read(self, slot: int) -> Vectors | None:
         """The vector in a slot, of length 1."""
@@ -65,7 +65,7 @@ class VectorTable:
         return np.asarray(self._codes.read(slot + 1)[slot] * scale, np.float32) if scale else None
 
     def compare(self, slots: Slots, vector: Vectors) -> NDArray[np.float32]:
-        """The cosines of a unit vector and those in ``slots``; 0 where there is none."""
+        """The cosines of a unit vector and those in ``slots``; 0 if there is none."""
         codes, cosines = self._codes.read(len(self)), np.empty(len(slots), np.float32)
         for start in range(0, len(slots), _AT_ONCE):
             block = np.take(codes, slots[start : start + _AT_ONCE], axis=0).astype(np.float32)
@@ -98,16 +98,16 @@ class VectorTable:
         return slots[order], cosines[order]
 
     def keep(self, slots: Slots) -> "VectorTable":
-        """A table of these slots alone, numbered anew."""
+        """A table of these slots alone, renumbered."""
         table, count = VectorTable(self.dimensions), len(self)
-        table._codes = Growing(self._codes.read(count)[slots])
-        table._scales = Growing(self._scales.read(count)[slots])
-        table._bits = Growing(np.ascontiguousarray(self._bits.read(count)[:, slots]), axis=1)
+        table._codes = GrowingArray(self._codes.read(count)[slots])
+        table._scales = GrowingArray(self._scales.read(count)[slots])
+        table._bits = GrowingArray(np.ascontiguousarray(self._bits.read(count)[:, slots]), axis=1)
         return table
 
     def _sift(self, vector: Vectors, admitted: NDArray[np.bool_], least: int) -> Slots:
         count = len(admitted)
-        bits, wanted = self._bits.read(count), _take_signs(vector[None])[:, 0]
+        bits, wanted = self._bits.read(count), _pack_signs(vector[None])[:, 0]
         distances = np.empty(count, np.uint16)
         for start in range(0, count, _SIFTED):  # so many and what is made of them stay in the cache
             block = bits[:, start : start + _SIFTED] ^ wanted[:, None]
@@ -125,7 +125,7 @@ class VectorTable:
 
 def build_vectors(vectors: Vectors, slots: Slots, count: int) -> VectorTable:
     """A table of ``count`` slots, with the rows of ``vectors`` in ``slots`` (-1: nowhere), else nothing."""
-    dimensions, room = vectors.shape[1], roomy(count)
+    dimensions, room = vectors.shape[1], capacity_for(count)
     table = VectorTable(dimensions)
     codes, scales = np.zeros((room, dimensions), np.int16), np.zeros(room, np.float32)
     bits = np.zeros(((dimensions + 63) // 64, room), np.uint64)
@@ -135,12 +135,12 @@ def build_vectors(vectors: Vectors, slots: Slots, count: int) -> VectorTable:
         if there.min() < 0:
             block, there = block[there >= 0], there[there >= 0]
         codes[there], scales[there] = _quantise(block)
-        bits[:, there] = _take_signs(block)
+        bits[:, there] = _pack_signs(block)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(fill, range(0, len(vectors), _BLOCK)))
-    table._codes, table._scales = Growing(codes, used=count), Growing(scales, used=count)
-    table._bits = Growing(bits, axis=1, used=count)
+    table._codes, table._scales = GrowingArray(codes, used=count), GrowingArray(scales, used=count)
+    table._bits = GrowingArray(bits, axis=1, used=count)
     return table
 
 
@@ -153,7 +153,7 @@ def _quantise(vectors: Vectors) -> tuple[NDArray[np.int16], NDArray[np.float32]]
     return rounded.astype(np.int16), scales
 
 
-def _take_signs(vectors: Vectors) -> NDArray[np.uint64]:
+def _pack_signs(vectors: Vectors) -> NDArray[np.uint64]:
     """A bit a number, 64 to a row, a column a vector."""
     packed = np.packbits(vectors > 0, axis=1)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)

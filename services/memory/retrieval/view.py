@@ -1,4 +1,4 @@
-"""Memory as it is at one graph version, for whoever reads: nodes, search, edges."""
+"""The view of memory at one graph version, for readers: nodes, search, edges."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.graph import Graph
-from services.memory.retrieval import snapshot
-from services.memory.retrieval.catalogue import Catalogue, Mask
-from services.memory.retrieval.keywords import Keywords
-from services.memory.retrieval.node_table import words_of
-from services.memory.retrieval.ordering import first_places
+from services.memory.retrieval.arrays import top_places
+from services.memory.retrieval.keywords import Keywords, load_keywords, save_keywords
+from services.memory.retrieval.node_index import Mask, NodeIndex
+from services.memory.retrieval.node_table import searchable_text
 from services.memory.retrieval.postings import renumber
-from services.memory.retrieval.search import Search, State, admit
+from services.memory.retrieval.search import Search, SearchState, admit
 from services.memory.retrieval.vectors import Vectors, build_vectors
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended
 
 if TYPE_CHECKING:
-    from services.memory.storage.tables import Tables
-    from services.memory.writes.batch import Change
+    from services.memory.storage.rows import Tables
+    from services.memory.writes.change import Change
 
 LEAST_WASTED = 1_000
 """Outdated slots that are left alone, however few nodes there are."""
@@ -47,7 +46,9 @@ class View:
     ``unsaved`` counts the nodes that ``save`` would add to what it kept before.
     """
 
-    def __init__(self, state: State, graph: Graph, version: int, access: dict[str, tuple[int, str]]) -> None:
+    def __init__(
+        self, state: SearchState, graph: Graph, version: int, access: dict[str, tuple[int, str]]
+    ) -> None:
         self._lock = threading.Lock()
         self._state = state
         self._access = access
@@ -60,14 +61,14 @@ class View:
         """The view of what the tables hold; ``folder`` is where ``save`` kept some of it, if at all."""
         nodes, edges, access, vector_ids, raw, version = tables
         del tables  # so that the vectors, half of what was read, go before the graph comes
-        catalogue = Catalogue(nodes)
-        vectors = build_vectors(raw, catalogue.locate(vector_ids), catalogue.size)
+        index = NodeIndex(nodes)
+        vectors = build_vectors(raw, index.locate(vector_ids), index.size)
         del raw, vector_ids
         with ThreadPoolExecutor(1) as pool:
             graph = pool.submit(Graph.load, edges, nodes)
-            kept = snapshot.restore(folder, catalogue) if folder else None
-            keywords, unsaved = kept or (Keywords.build(catalogue.texts()), catalogue.size)
-        view = cls(State(catalogue, keywords, vectors, {}), graph.result(), version, dict(access))
+            kept = load_keywords(folder, index) if folder else None
+            keywords, unsaved = kept or (Keywords.build(index.texts()), index.size)
+        view = cls(SearchState(index, keywords, vectors, {}), graph.result(), version, dict(access))
         view.unsaved = unsaved
         return view
 
@@ -78,73 +79,71 @@ class View:
 
     def save(self, folder: Path) -> None:
         """Keep in ``folder`` what ``build`` takes long for; not while another thread puts. Raises OSError."""
-        snapshot.save(folder, self._state.catalogue, self._state.keywords)
+        save_keywords(folder, self._state.nodes, self._state.keywords)
         self.unsaved = 0
 
     def put(self, change: "Change", vector_ids: Sequence[str], vectors: Vectors) -> None:
         """Take in a change; ``vectors`` holds the new ones of ``vector_ids``, the others keep theirs."""
-        catalogue, keywords, table, _ = self._state
+        index, keywords, table, _ = self._state
         fresh = dict(zip(vector_ids, vectors, strict=True))
         nodes = list(change.nodes.values())
         if nodes:
             table.extend(self._gather_vectors(nodes, fresh))
-            keywords.extend([words_of(node.title, node.body, node.tags) for node in nodes])
-            catalogue.stage(nodes)
+            keywords.extend([searchable_text(node.title, node.body, node.tags) for node in nodes])
+            index.stage(nodes)
         self.graph.put(change.edges.values(), nodes)
         with self._lock:
-            catalogue.publish()
+            index.publish()
             self._access.update(change.accessed)
             self.version = change.version
         self.unsaved += len(nodes)
-        if catalogue.wasted > max(LEAST_WASTED, catalogue.size // 2):
+        if index.wasted > max(LEAST_WASTED, index.size // 2):
             self._compact()
 
     def put_vectors(self, ids: Sequence[str], vectors: Vectors) -> None:
         """Take in new vectors of nodes that stay as they are; unknown ids are left out."""
-        catalogue = self._state.catalogue
-        slots = catalogue.locate(ids)
+        index = self._state.nodes
+        slots = index.locate(ids)
         known = slots >= 0
         self._state.vectors.replace(slots[known], vectors[known])
 
     def node(self, node_id: str) -> Node | None:
         """The node of an id, retired ones too."""
-        catalogue = self._state.catalogue
-        slot = catalogue.find(node_id)  # mostly None: whoever writes asks whether it is new
-        return None if slot is None else self._read(catalogue, [slot])[0]
+        index = self._state.nodes
+        slot = index.find(node_id)  # mostly None: the writer asks whether it is new
+        return None if slot is None else self._read(index, [slot])[0]
 
     def nodes(self, ids: Iterable[str]) -> list[Node]:
         """The nodes of these ids in their order, retired ones too; unknown ids are left out."""
-        catalogue = self._state.catalogue
-        found = (catalogue.find(node_id) for node_id in ids)
-        return self._read(catalogue, [slot for slot in found if slot is not None])
+        index = self._state.nodes
+        found = (index.find(node_id) for node_id in ids)
+        return self._read(index, [slot for slot in found if slot is not None])
 
     def is_live(self, node_id: str) -> bool:
         """Whether there is such a node, not retired."""
-        catalogue = self._state.catalogue
-        slot = catalogue.find(node_id)
-        return slot is not None and bool(catalogue.column("live", slot + 1)[slot])
+        index = self._state.nodes
+        slot = index.find(node_id)
+        return slot is not None and bool(index.column("live", slot + 1)[slot])
 
     def count(self) -> int:
         """How many nodes are live."""
-        return int(np.count_nonzero(self._look()[1]))
+        return int(np.count_nonzero(self._freeze()[1]))
 
     def count_kinds(self) -> dict[str, int]:
         """How many live nodes there are of each kind."""
         with self._lock:
-            return self._state.catalogue.count_kinds()
+            return self._state.nodes.count_kinds()
 
     def search(self, query: MemoryQuery, vector: Vectors, moment: float) -> list[Hit]:
         """The best nodes for a query, best first, at most ``query.limit``; ``vector`` is its embedded text.
 
-        How they are scored is told at ``Search.run``.
+        How they are scored is documented at ``Search.run``.
         """
         hops = self.graph.hops(query.anchors) if query.anchors else {}
-        state, live = self._look()
-        near = {
-            slot: far for node_id, far in hops.items() if (slot := state.catalogue.find(node_id)) is not None
-        }
+        state, live = self._freeze()
+        near = {slot: far for node_id, far in hops.items() if (slot := state.nodes.find(node_id)) is not None}
         scored = Search(state, live).run(query, vector, moment, near)
-        nodes = self._read(state.catalogue, [entry.slot for entry in scored])
+        nodes = self._read(state.nodes, [entry.slot for entry in scored])
         return [
             amended(_HIT, node=node, score=entry.score, why=entry.why)
             for node, entry in zip(nodes, scored, strict=True)
@@ -154,40 +153,40 @@ class View:
         self, vector: Vectors, limit: int, floor: float = 0.0, kinds: Sequence[str] = ()
     ) -> list[tuple[str, float]]:
         """The live nodes nearest to a unit vector with their cosines, best first, of at least ``floor``."""
-        (catalogue, _, vectors, _), live = self._look()
-        slots, cosines = vectors.nearest(vector, catalogue.admit(live, kinds=kinds) if kinds else live, limit)
+        (index, _, vectors, _), live = self._freeze()
+        slots, cosines = vectors.nearest(vector, index.admit(live, kinds=kinds) if kinds else live, limit)
         near = cosines >= floor
-        return list(zip(catalogue.name(slots[near]), cosines[near].tolist(), strict=True))
+        return list(zip(index.name(slots[near]), cosines[near].tolist(), strict=True))
 
     def vector(self, node_id: str) -> Vectors | None:
-        """A node's unit vector, its cosines exact to .0001; None where it has none."""
+        """A node's unit vector, its cosines exact to .0001; None if it has none."""
         state = self._state
-        slot = state.catalogue.find(node_id)
+        slot = state.nodes.find(node_id)
         return None if slot is None else state.vectors.read(slot)
 
-    def beside(self, node_id: str) -> tuple[Nodes, Nodes]:
+    def session_neighbours(self, node_id: str) -> tuple[Nodes, Nodes]:
         """Up to two live nodes before one in its session and up to two after it, in their order."""
-        (catalogue, _, _, _), live = self._look()
-        slot = catalogue.find(node_id)
+        (index, _, _, _), live = self._freeze()
+        slot = index.find(node_id)
         if slot is None or slot >= len(live):
             return [], []
-        slots = catalogue.sessions.beside(np.array([slot]), len(live))[:, 0].tolist()
+        slots = index.sessions.neighbours(np.array([slot]), len(live))[:, 0].tolist()
         before, after = ([other for other in half if other >= 0] for half in (slots[:2], slots[2:]))
-        return self._read(catalogue, before), self._read(catalogue, after)
+        return self._read(index, before), self._read(index, after)
 
     def list(self, query: ListQuery) -> NodePage:
         """A page of nodes in the order of their ids."""
         with self._lock:
-            catalogue, version = self._state.catalogue, self.version
-            among = catalogue.column("current" if query.retired else "live")
-            mask = admit(catalogue, query, among)
+            index, version = self._state.nodes, self.version
+            among = index.column("current" if query.retired else "live")
+            mask = admit(index, query, among)
             if query.changed_since:
-                mask &= catalogue.column("version") > query.changed_since
+                mask &= index.column("version") > query.changed_since
             many = FEW_OF * np.count_nonzero(mask) >= len(mask)
-            slots = catalogue.page_of_many(mask, query.after, query.limit + 1) if many else []
+            slots = index.page_of_many(mask, query.after, query.limit + 1) if many else []
         if not many:
-            slots = catalogue.page_of_few(mask, query.after, query.limit + 1)
-        nodes = self._read(catalogue, slots[: query.limit])
+            slots = index.page_of_few(mask, query.after, query.limit + 1)
+        nodes = self._read(index, slots[: query.limit])
         following = nodes[-1].id if len(slots) > query.limit else ""
         return NodePage(nodes=tuple(nodes), next=following, version=version)
 
@@ -206,48 +205,48 @@ class View:
 
         ``since`` is in seconds since the epoch; first come the latest changed, or the most important and of
         these the latest changed, or those that rank highest by their importance and last change; of equal
-        ones those with the lowest ids. All of them where ``limit`` is 0.
+        ones those with the lowest ids. All of them if ``limit`` is 0.
         """
-        (catalogue, _, _, _), live = self._look()
-        mask = catalogue.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
+        (index, _, _, _), live = self._freeze()
+        mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
         if min_importance:
-            mask &= catalogue.column("importance", len(mask)) >= min_importance
+            mask &= index.column("importance", len(mask)) >= min_importance
         slots = np.flatnonzero(mask)
-        keys = [catalogue.column(name, len(mask))[slots] for name in ("importance", "changed")]
+        keys = [index.column(name, len(mask))[slots] for name in ("importance", "changed")]
         if callable(order):
             keys = [order(*keys)]
         elif order == "recent":
             keys = keys[1:]
-        best = first_places(keys, limit or len(slots), lambda places: catalogue.name(slots[places]))
-        return catalogue.name(slots[best])
+        best = top_places(keys, limit or len(slots), lambda places: index.name(slots[places]))
+        return index.name(slots[best])
 
     def measure(self, ids: Sequence[str], vector: Vectors | None = None) -> tuple[Floats, Floats, Floats]:
         """The importance, last change (seconds since the epoch) and cosine with ``vector`` of nodes there
         are.
 
-        A cosine is 0 where one of both has no vector.
+        A cosine is 0 if one of the two has no vector.
         """
-        catalogue, vectors = self._state.catalogue, self._state.vectors
-        slots = catalogue.locate(ids)
+        index, vectors = self._state.nodes, self._state.vectors
+        slots = index.locate(ids)
         count = int(slots.max(initial=-1)) + 1
-        importance, changed = (catalogue.column(name, count)[slots] for name in ("importance", "changed"))
+        importance, changed = (index.column(name, count)[slots] for name in ("importance", "changed"))
         cosines = np.zeros(len(slots)) if vector is None else vectors.compare(slots, vector)
         return importance, changed, cosines
 
     def changed(self, since_version: int, limit: int) -> Ids:
         """Ids of live nodes written after a version, in the order of their last write."""
-        (catalogue, _, _, _), live = self._look()
-        versions = catalogue.column("version", len(live))
+        (index, _, _, _), live = self._freeze()
+        versions = index.column("version", len(live))
         slots = np.flatnonzero(live & (versions > since_version))
-        return catalogue.name(slots[first_places([-versions[slots]], limit)])
+        return index.name(slots[top_places([-versions[slots]], limit)])
 
-    def _look(self) -> tuple[State, Mask]:
+    def _freeze(self) -> tuple[SearchState, Mask]:
         """What is there now, and which slots of it are live; that stays so, whatever is put meanwhile."""
         with self._lock:
-            return self._state, self._state.catalogue.column("live").copy()
+            return self._state, self._state.nodes.column("live").copy()
 
-    def _read(self, catalogue: Catalogue, slots: Slots) -> Nodes:
-        nodes = catalogue.read(slots)
+    def _read(self, index: NodeIndex, slots: Slots) -> Nodes:
+        nodes = index.read(slots)
         return [self._overlay(node) if node.id in self._access else node for node in nodes]
 
     def _overlay(self, node: Node) -> Node:
@@ -263,11 +262,11 @@ class View:
         return rows
 
     def _compact(self) -> None:
-        """Number the slots anew without those that are outdated."""
-        catalogue, keywords, vectors, _ = self._state
-        slots = np.flatnonzero(catalogue.column("current"))
-        kept = keywords.store(renumber(slots, catalogue.size))
-        lengths = keywords.lengths(catalogue.size)[slots]
-        state = State(catalogue.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {})
+        """Renumber the slots without those that are outdated."""
+        index, keywords, vectors, _ = self._state
+        slots = np.flatnonzero(index.column("current"))
+        kept = keywords.store(renumber(slots, index.size))
+        lengths = keywords.lengths(index.size)[slots]
+        state = SearchState(index.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {})
         with self._lock:
             self._state = state

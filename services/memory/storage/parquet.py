@@ -27,7 +27,7 @@ FREE = ("metadata", "provenance")
 def write_folder(folder: Path, lines: Iterable[bytes]) -> dict[str, int]:
     """Make the two files of ``lines``; returns the number of rows of each.
 
-    Raises ValueError that names the line that is no record, OSError where the folder cannot be written.
+    Raises ValueError that names the line that is no record, OSError if the folder cannot be written.
     """
     import pyarrow.parquet as pq
 
@@ -142,14 +142,14 @@ def _from(path: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Convert as the arguments say; ends the process with a sentence where that cannot be done."""
+    """Convert as the arguments say; ends the process with a message if that fails."""
     work: dict[str, Callable[[Path], None]] = {"to": _to, "from": _from}
     if len(arguments) != 2 or arguments[0] not in work:
         raise SystemExit("usage: python -m services.memory.storage.parquet to FOLDER | from PATH")
     try:
         work[arguments[0]](Path(arguments[1]))
     except BrokenPipeError:
-        raise SystemExit(1) from None  # whoever reads has had enough
+        raise SystemExit(1) from None  # the reader closed the pipe
     except (ActionError, ValueError, OSError) as error:
         raise SystemExit(" ".join(str(error).split())) from None
 

@@ -2,8 +2,9 @@
 
 import re
 
-from services.memory.linking.claims import claims, text_of
-from services.memory.linking.news import find_news
+from services.memory.linking.rules import is_assertion
+from services.memory.linking.text_comparison import find_difference
+from services.memory.writes.change import embedded_text
 from shared.contracts import Node, Rejection
 
 MIN_CHARACTERS = 15
@@ -34,25 +35,25 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 """A word; a character of a script that is written without blanks counts as one."""
 
 
-def judge(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:
-    """Why ``node`` is not to be stored, None where it is; a write with ``insist`` is not asked.
+def find_rejection(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:
+    """Why ``node`` is not to be stored, None if it is; a write with ``insist`` is not checked.
 
     ``nearest`` is the live node most like it by ``cosine``, itself apart. Checks, in this order:
 
-    - thin: too little is said to be of use to anybody (see MIN_WORDS);
+    - thin: it says too little to be useful (see MIN_WORDS);
     - importance: from .7 it needs a tag or a body, from .8 fifty characters in all, from .9 a hundred;
       agents, tasks, events, turns and episodes, which matter for what they are, need neither;
     - known: it says nothing that is not there already: above a cosine of .92, or of .85 among claims of one
-      kind, unless numbers, names, negation or other words differ (see ``find_news``): that is news. What
-      took place is never known: two events are two. What no longer holds may be said again.
+      kind, unless numbers, names, negation or other words differ (see ``find_difference``): that is news.
+      What took place is never known: two events are two. What no longer holds may be said again.
     """
     return _check_thin(node) or _check_importance(node) or _check_known(node, nearest, cosine)
 
 
 def _check_thin(node: Node) -> Rejection | None:
-    text = text_of(node).strip()
+    text = embedded_text(node).strip()
     words, needed, letters = len(set(_WORD.findall(text.casefold()))), MIN_WORDS, MIN_CHARACTERS
-    if not claims(node):
+    if not is_assertion(node):
         needed, letters = (2, 0) if node.kind in {"event", "task"} else (1, 0)
     if words >= needed and len(text) >= letters:
         return None
@@ -67,9 +68,9 @@ def _check_thin(node: Node) -> Rejection | None:
 
 
 def _check_importance(node: Node) -> Rejection | None:
-    if not claims(node) or node.importance < FOUND:
+    if not is_assertion(node) or node.importance < FOUND:
         return None
-    length = len(text_of(node).strip())
+    length = len(embedded_text(node).strip())
     short = next((needed for importance, needed in NEEDED if node.importance >= importance), 0)
     if length < short:
         lacks = f"{short} characters in title and body together that say why; it has {length}"
@@ -87,12 +88,12 @@ def _check_importance(node: Node) -> Rejection | None:
 def _check_known(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:
     if nearest is None or nearest.id == node.id or nearest.valid_to:
         return None
-    if not (claims(node) and claims(nearest)):
+    if not (is_assertion(node) and is_assertion(nearest)):
         return None
     if cosine > KNOWN:
-        news = find_news(text_of(node), text_of(nearest), NEW_WORDS)
+        news = find_difference(embedded_text(node), embedded_text(nearest), NEW_WORDS)
     elif cosine > KNOWN_OF_KIND and node.kind == nearest.kind:
-        news = find_news(text_of(node), text_of(nearest), NEW_WORDS_OF_KIND)
+        news = find_difference(embedded_text(node), embedded_text(nearest), NEW_WORDS_OF_KIND)
     else:
         return None
     if news:

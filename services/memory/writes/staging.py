@@ -1,19 +1,27 @@
-"""The states that the writes of a batch make, each taken in whole or not at all."""
+"""A batch of writes folded into one change of the graph, each taken whole or not at all."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from services.memory.writes.change import Change, EdgeTuple, Entry, Known, Text, Vectors, embedded_text
-from services.memory.writes.merging import (
+from services.memory.writes.change import (
     MAX_COUNT,
+    Change,
+    EdgeTuple,
+    KnownState,
+    LoggedWrite,
+    NodeText,
+    Vectors,
     check_node,
+    embedded_text,
     is_same,
     is_same_edge,
     merge_edge,
     merge_node,
+    read_vectors,
 )
 from shared import subjects
 from shared.contracts import Direction, Edge, MemoryWrite, Node, Relation
@@ -22,29 +30,58 @@ from shared.contracts.base import amended
 _encoder = msgspec.json.Encoder()
 
 
+def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> tuple[Change, list[str]]:
+    """The change that writes make in their order, and for each its error ("" if it is applied).
+
+    Nothing of a write with an error is in the change. What a write says is applied in this order:
+
+    - nodes: one that is there already is replaced, keeping its created_at, its created_version and the
+      higher access_count; a retired one comes back; the same content again changes nothing;
+    - edges: they join live nodes, of this write or earlier ones; one that is there gets the new weight,
+      provenance and touched_at, and the same again changes nothing; supersedes makes no cycle;
+    - unlink and retire: tombstones, marked with the version; a node takes its edges along, and doing it twice
+      changes nothing;
+    - accessed: counted, without a new state.
+
+    A vector counts if the text is new; the daemon's own writes (sender "memory") may name what is gone
+    meanwhile: that part of them is skipped.
+    """
+    staging = Staging(known)
+    errors = []
+    for entry in entries:
+        try:
+            staging.apply(entry, read_vectors(entry.write, dimensions))
+        except ValueError as error:
+            staging.undo()
+            errors.append(str(error))
+        else:
+            errors.append("")
+    return staging.change(), errors
+
+
 class Staging:
     """What is known, overlaid with the states that the batch has made so far.
 
-    ``take`` changes it at once and keeps what it changed, so that ``undo`` can take back a write that turned
-    out bad; both look at nothing but what they touch, so a batch costs what its size is.
+    ``apply`` changes it at once and keeps what it changed, so that ``undo`` can take back a write that turned
+    out bad; both read only what they change, so the cost of a batch is proportional to its size.
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownState) -> None:
         self._known = known
         self._nodes: dict[str, Node] = {}
         self._edges: dict[EdgeTuple, Edge] = {}
         self._accessed: dict[str, tuple[int, str]] = {}
-        self._texts: dict[str, Text] = {}
+        self._texts: dict[str, NodeText] = {}
         self._touching: dict[str, list[EdgeTuple]] = defaultdict(list)
         self._replaced_nodes: list[tuple[Node, int]] = []
         self._replaced_edges: list[tuple[Edge, int]] = []
-        self._interim: list[Text] = []
+        self._interim: list[NodeText] = []
         self._taken: dict[str, tuple[int, float]] = {}
         self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
         self._marks = (0, 0, 0)
 
-    def take(self, entry: Entry, vectors: dict[int, Vectors]) -> None:
-        """Apply a write; ``vectors`` by the place of their node. Raises ValueError where it must not be."""
+    def apply(self, entry: LoggedWrite, vectors: dict[int, Vectors]) -> None:
+        """Apply a write; ``vectors`` by the place of their node. Raises ValueError if it is invalid."""
         self._journal.clear()
         self._marks = (len(self._replaced_nodes), len(self._replaced_edges), len(self._interim))
         write, lenient = entry.write, entry.write.sender == subjects.MEMORY_DAEMON
@@ -53,19 +90,19 @@ class Staging:
         if lenient:
             self._require_as_read(write)
         for place, node in enumerate(write.nodes):
-            self._take_node(node, entry, vectors.get(place))
+            self._apply_node(node, entry, vectors.get(place))
         stamp = datetime.fromtimestamp(entry.stored_at, UTC).isoformat(timespec="microseconds")
         for edge in write.edges:
-            self._take_edge(edge, entry.version, stamp, lenient=lenient)
+            self._apply_edge(edge, entry.version, stamp, lenient=lenient)
         for key in write.unlink:
             self._unlink((key.from_id, key.to_id, key.relation.value), entry.version, lenient=lenient)
         for node_id in write.retire:
             self._retire(node_id, entry.version, lenient=lenient)
-        self._count(write, stamp, lenient=lenient)
+        self._count_accesses(write, stamp, lenient=lenient)
         self._taken[write.id] = (entry.version, entry.stored_at)
 
     def undo(self) -> None:
-        """Take back what the last ``take`` did before it failed."""
+        """Take back what the last ``apply`` did before it failed."""
         for mapping, key, old in reversed(self._journal):
             if old is None:
                 mapping.pop(key, None)
@@ -111,19 +148,21 @@ class Staging:
     def _edges_of(
         self, node_id: str, direction: Direction = "both", relations: tuple[str, ...] = ()
     ) -> list[Edge]:
-        """The live edges at a node; also others of it where some were asked for."""
+        """The live edges at a node; possibly more than those asked for."""
         keys = dict.fromkeys(map(key_of, self._known.edges_of(node_id, direction, relations)))
         keys.update(dict.fromkeys(self._touching.get(node_id, ())))
         return [edge for key in keys if (edge := self._edge(key))]
 
     def _require_as_read(self, write: MemoryWrite) -> None:
-        """What the daemon made of nodes must not undo what was written meanwhile; it will look again."""
+        """A write of the daemon must not undo what was written since it read; it will handle the nodes
+        again.
+        """
         for node in write.nodes:
             current = self._node(node.id) if node.version else None
             if current is not None and current.version != node.version:
                 raise ValueError(f"{node.id} was written at version {current.version}, after it was read")
 
-    def _take_node(self, node: Node, entry: Entry, vector: Vectors | None) -> None:
+    def _apply_node(self, node: Node, entry: LoggedWrite, vector: Vectors | None) -> None:
         check_node(node)
         old, seen = self._node(node.id), (0, "")
         if old is not None:
@@ -145,9 +184,9 @@ class Staging:
         earlier = self._texts.get(new.id)
         if earlier is not None and earlier.version != new.version:
             self._interim.append(earlier)
-        self._set(self._texts, new.id, Text(id=new.id, version=new.version, text=text, vector=vector))
+        self._set(self._texts, new.id, NodeText(id=new.id, version=new.version, text=text, vector=vector))
 
-    def _take_edge(self, edge: Edge, version: int, stamp: str, *, lenient: bool) -> None:
+    def _apply_edge(self, edge: Edge, version: int, stamp: str, *, lenient: bool) -> None:
         key = key_of(edge)
         old = self._edge(key)
         if old is None:
@@ -162,7 +201,7 @@ class Staging:
         self._set_edge(key, new)
 
     def _refuse_edge(self, edge: Edge) -> str:
-        """Why an edge cannot be made; empty where it can."""
+        """Why an edge cannot be made; empty if it can."""
         for field, end in (("from", edge.from_id), ("to", edge.to_id)):
             if end not in self._nodes and self._known.is_live(end):
                 continue
@@ -220,7 +259,7 @@ class Staging:
             for edge in self._edges_of(node_id):
                 self._remove_edge(edge, version)
 
-    def _count(self, write: MemoryWrite, stamp: str, *, lenient: bool) -> None:
+    def _count_accesses(self, write: MemoryWrite, stamp: str, *, lenient: bool) -> None:
         for node_id, count in write.accessed.items():
             node = self._node(node_id)
             if node is None:
@@ -232,7 +271,7 @@ class Staging:
 
 
 def key_of(edge: Edge) -> EdgeTuple:
-    """What tells an edge from all others."""
+    """The key of an edge."""
     return edge.from_id, edge.to_id, edge.relation.value
 
 

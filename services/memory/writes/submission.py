@@ -16,7 +16,7 @@ SHORTHANDS = ("text", "type", "agent", "session", "channel", "insist")
 """What a submitted node may have beside its own fields: ``text`` instead of title and body, ``type`` for
 ``kind``, the parts of ``source``, and ``insist``, which stores what the write gate would refuse."""
 SET_BY_DAEMON = ("created_version", "version", "retired_version", "access_count", "last_accessed_at")
-"""What nobody submits: it tells what memory did."""
+"""Fields that cannot be submitted: memory sets them."""
 
 Made = TypeVar("Made")
 
@@ -120,10 +120,10 @@ def _require_known(entry: Iterable[str], known: Iterable[str], prefix: str = "")
     names = list(known)
     for name in entry:
         if name not in names:
-            raise ValueError(f"{prefix}{name[:40]} is no field; {_nearest(name, names)}")
+            raise ValueError(f"{prefix}{name[:40]} is not a field; {_nearest(name, names)}")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!s}?" if near else f"there are {', '.join(names)}"
+    return f"did you mean {near[0]!s}?" if near else f"known are {', '.join(names)}"

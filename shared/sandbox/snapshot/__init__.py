@@ -1,4 +1,4 @@
-"""What a workspace held before each thing done to it, and the way back there."""
+"""Snapshots of a workspace before each change of it, and undo."""
 
 from shared.sandbox.snapshot.history import Restored, Snapshot, Snapshots
 

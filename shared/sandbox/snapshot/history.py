@@ -12,40 +12,39 @@ from pathlib import Path
 import msgspec
 
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
-from shared.sandbox.snapshot.holding import holding
-from shared.sandbox.snapshot.inventory import Entry, Scan, is_same, is_untouched, scan
-from shared.sandbox.snapshot.objects import Objects
-from shared.sandbox.snapshot.restoring import Restoring, show_lost, shown
+from shared.sandbox.confined import ConfinedFolder
+from shared.sandbox.snapshot.inventory import FileState, Scan, is_same, is_untouched, scan
+from shared.sandbox.snapshot.restore import Restorer, show_lost, shown
+from shared.sandbox.snapshot.storage import ObjectStore, hold_lock
 
 KEEP = 40
 """How many snapshots a workspace keeps; the oldest go first."""
 SLACK = 10
-"""How many more there may be until the oldest go: what nothing needs any more is looked for then only."""
+"""How many more there may be until the oldest go: unneeded contents are searched for only then."""
 MAX_BYTES = 2 << 30
 """The most bytes the snapshots of one workspace take."""
 MAX_FILE = 256 << 20
-"""Files larger than this are not kept: a restore says which of them changed."""
+"""Larger files are not kept: a restore reports which of them changed."""
 MAX_FILES = 200_000
 PATIENCE = 60.0
 """Seconds to wait for another process that takes a snapshot of the same workspace: it may be stopped."""
 SHOWN = 1_000
-"""How many paths of each kind an undo names: a letter has to hold them."""
+"""How many paths of each kind an undo names: they must fit into a message."""
 FRESH_NS = 1_000_000_000
-"""A file changed so shortly before a snapshot can change again with the same times: it is read anew."""
+"""A file changed so shortly before a snapshot can change again with the same times: it is read again."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace at a moment, before ``label`` was done to it.
 
-    ``lost`` names what is not kept, and why; ``shut`` are the folders among it, which were not looked into;
+    ``lost`` names what is not kept, and why; ``shut`` are the folders among it, which could not be read;
     ``owners`` are those who changed the workspace since.
     """
 
     number: int
     taken_ns: int
     label: str
-    entries: dict[bytes, Entry]
+    entries: dict[bytes, FileState]
     lost: dict[str, str] = {}
     shut: tuple[bytes, ...] = ()
     owners: tuple[str, ...] = ()
@@ -64,8 +63,8 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshots:
     """The snapshots of the workspace ``root``, in the folder ``store``, which must lie outside of it.
 
-    Whoever takes or restores holds a lock that a killed process lets go of. What it leaves half done is no
-    snapshot yet, or an undo that can be asked for again.
+    Taking and restoring hold a lock that a killed process releases. What such a process leaves half done is
+    no snapshot yet, or an undo that can be asked for again.
     """
 
     def __init__(
@@ -86,23 +85,23 @@ class Snapshots:
         self.max_bytes = max_bytes
         self.max_file = max_file
         self.max_files = max_files
-        self._objects = Objects(store / "objects")
+        self._objects = ObjectStore(store / "objects")
 
     @contextlib.contextmanager
     def changing(self, label: str, owner: str) -> Iterator[None]:
-        """Around a change of the workspace: a snapshot before it, and nobody takes anything back meanwhile.
+        """Around a change of the workspace: a snapshot before it, and no undo meanwhile.
 
         Raises ActionError as ``take`` does.
         """
-        with holding(self.store / "changing", fcntl.LOCK_SH, PATIENCE, self._in_use()):
+        with hold_lock(self.store / "changing", fcntl.LOCK_SH, PATIENCE, self._in_use()):
             taken = self.take(label, owner)
             try:
                 yield
             finally:
-                self._own_later(taken, owner)
+                self._add_owner(taken, owner)
 
-    def _own_later(self, taken: Snapshot, owner: str) -> None:
-        """A snapshot that another took meanwhile cannot tell the one's change from the other's."""
+    def _add_owner(self, taken: Snapshot, owner: str) -> None:
+        """Add ``owner`` to the snapshots others took meanwhile, which cannot tell its change from theirs."""
         with self._locked():
             try:
                 for number in self._numbers():
@@ -118,13 +117,13 @@ class Snapshots:
     def take(self, label: str, owner: str = "") -> Snapshot:
         """A snapshot of the workspace as it is now, before ``owner`` does ``label`` to it.
 
-        Files that have not changed since the last one are not read again. Raises ActionError where the
-        workspace holds more than is kept, or there is no room.
+        Files that have not changed since the last one are not read again. Raises ActionError if the
+        workspace holds more than is kept, or the disk is full.
         """
-        with self._locked(), self._open() as beneath:
+        with self._locked(), self._open() as confined:
             latest = self._latest()
             try:
-                return self._take(beneath, latest, label, owner)
+                return self._take(confined, latest, label, owner)
             except OSError as error:
                 self._objects.tidy()
                 raise ActionError(
@@ -132,13 +131,13 @@ class Snapshots:
                     "Make room on the disk, then try again",
                 ) from None
 
-    def _take(self, beneath: Beneath, latest: Snapshot | None, label: str, owner: str) -> Snapshot:
-        taken, found = time.time_ns(), scan(beneath, self.max_files)
+    def _take(self, confined: ConfinedFolder, latest: Snapshot | None, label: str, owner: str) -> Snapshot:
+        taken, found = time.time_ns(), scan(confined, self.max_files)
         self._require_room(found)
         lost = show_lost(found.lost.items())
         entries = {}
         for path, entry in found.entries.items():
-            kept = self._keep_content(beneath, path, entry, latest, lost)
+            kept = self._keep_content(confined, path, entry, latest, lost)
             if kept is not None:
                 entries[path] = kept
         if latest is not None and is_same(latest.entries, entries) and latest.lost == lost:
@@ -167,8 +166,13 @@ class Snapshots:
             )
 
     def _keep_content(
-        self, beneath: Beneath, path: bytes, entry: Entry, latest: Snapshot | None, lost: dict[str, str]
-    ) -> Entry | None:
+        self,
+        confined: ConfinedFolder,
+        path: bytes,
+        entry: FileState,
+        latest: Snapshot | None,
+        lost: dict[str, str],
+    ) -> FileState | None:
         if not stat.S_ISREG(entry.mode):
             return entry
         before = latest.entries.get(path) if latest else None
@@ -178,7 +182,7 @@ class Snapshots:
             lost[shown(path)] = f"it has more than {self.max_file:,} bytes"
             return entry
         try:
-            return msgspec.structs.replace(entry, digest=self._objects.keep(beneath, os.fsdecode(path)))
+            return msgspec.structs.replace(entry, digest=self._objects.keep(confined, os.fsdecode(path)))
         except FileNotFoundError:
             return None  # gone since it was listed
         except (PermissionError, ActionError) as error:
@@ -188,35 +192,35 @@ class Snapshots:
     def undo(self, owner: str = "") -> Restored:
         """Make the workspace what it was before the last thing that changed it.
 
-        Asked again, it takes back the change before. Raises ActionError where there is nothing to take back,
-        where the workspace is being changed, and, if ``owner`` is named, where others changed it last.
+        Called again, it takes back the change before. Raises ActionError if there is nothing to take back, if
+        the workspace is being changed, and, if ``owner`` is named, if others changed it last.
         """
         busy = "The workspace is being changed just now"
-        alone = holding(self.store / "changing", fcntl.LOCK_EX, 0.0, busy)
-        with alone, self._locked(), self._open() as beneath:
+        alone = hold_lock(self.store / "changing", fcntl.LOCK_EX, 0.0, busy)
+        with alone, self._locked(), self._open() as confined:
             while (latest := self._latest()) is not None:
-                if owner and set(latest.owners) - {owner} and self._is_touched(beneath, latest):
+                if owner and set(latest.owners) - {owner} and self._is_touched(confined, latest):
                     raise ActionError(
                         f"What changed the workspace last was not this task's alone: {latest.label}",
                         "Leave it, or take it back all the same (of_others)",
                     )
-                restored = self._restore(beneath, latest)
+                restored = self._restore(confined, latest)
                 # Only now: killed before, the next undo finishes the work.
                 self._path(latest.number).unlink()
                 if restored.count or restored.lost:
                     return restored
         raise ActionError("There is nothing to undo: nothing has changed the workspace since it was made")
 
-    def _is_touched(self, beneath: Beneath, snapshot: Snapshot) -> bool:
+    def _is_touched(self, confined: ConfinedFolder, snapshot: Snapshot) -> bool:
         try:
-            return not is_untouched(scan(beneath, self.max_files).entries, snapshot.entries)
+            return not is_untouched(scan(confined, self.max_files).entries, snapshot.entries)
         except ActionError:
             return True  # there is more than any snapshot has
 
-    def _restore(self, beneath: Beneath, snapshot: Snapshot) -> Restored:
-        restoring = Restoring(beneath, snapshot.entries, snapshot.shut, self._objects)
+    def _restore(self, confined: ConfinedFolder, snapshot: Snapshot) -> Restored:
+        restorer = Restorer(confined, snapshot.entries, snapshot.shut, self._objects)
         try:
-            restoring.run(snapshot.taken_ns - FRESH_NS)
+            restorer.run(snapshot.taken_ns - FRESH_NS)
         except OSError as error:
             raise ActionError(
                 f"The workspace cannot be brought back whole: {error.strerror}",
@@ -224,26 +228,28 @@ class Snapshots:
             ) from None
         return Restored(
             label=snapshot.label,
-            count=len(restoring.written) + len(restoring.removed),
-            written=tuple(restoring.written[:SHOWN]),
-            removed=tuple(restoring.removed[:SHOWN]),
-            lost=dict(itertools.islice(restoring.lost.items(), SHOWN)),
+            count=len(restorer.written) + len(restorer.removed),
+            written=tuple(restorer.written[:SHOWN]),
+            removed=tuple(restorer.removed[:SHOWN]),
+            lost=dict(itertools.islice(restorer.lost.items(), SHOWN)),
         )
 
     def labels(self) -> list[str]:
         """What was done after each snapshot, the oldest first."""
         return [snapshot.label for number in self._numbers() if (snapshot := self._read(number))]
 
-    def _open(self) -> Beneath:
+    def _open(self) -> ConfinedFolder:
         with contextlib.suppress(OSError):
             mode = self.root.lstat().st_mode
             if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
-                self.root.chmod(stat.S_IRWXU)  # a command shut it, and nobody could take that back
-        return Beneath(self.root)
+                self.root.chmod(
+                    stat.S_IRWXU
+                )  # a command took the rights away, which undo could not take back
+        return ConfinedFolder(self.root)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        with holding(self.store / "lock", fcntl.LOCK_EX, PATIENCE, self._in_use()):
+        with hold_lock(self.store / "lock", fcntl.LOCK_EX, PATIENCE, self._in_use()):
             try:
                 self._objects.tidy()
                 yield

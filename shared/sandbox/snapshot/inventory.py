@@ -1,4 +1,4 @@
-"""What lies beneath a folder: every file, folder and link of it, and none that a link leads to."""
+"""What lies beneath a folder: every file, folder and link, and nothing that a link leads to."""
 
 import os
 import stat
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import msgspec
 
 from shared.errors import ActionError
-from shared.sandbox.beneath import Beneath
+from shared.sandbox.confined import ConfinedFolder
 
 LONGEST_PATH = 3_500
 """Bytes of a path beyond which nothing is looked at: the kernel takes no more than 4,096 at once."""
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One path: its mode with its kind, what tells that it changed, a link's target, a file's digest."""
+class FileState(msgspec.Struct, frozen=True, array_like=True):
+    """The state of one path: mode and kind, what shows that it changed, a link's target, a file's digest."""
 
     mode: int
     size: int = 0
@@ -26,30 +26,30 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> tuple[int, int, int, int, int]:
-        """Equal while nobody wrote to the file: a program can set its mtime back, its ctime it cannot."""
+        """Equal while the file is not written: a program can set its mtime back, but not its ctime."""
         return self.mode, self.size, self.mtime_ns, self.ctime_ns, self.inode
 
     @property
     def content(self) -> tuple[object, ...]:
-        """Equal where restoring the one would give the other."""
+        """Equal if restoring the one would give the other."""
         if stat.S_ISREG(self.mode):
             return self.mode, self.digest or self.key
         return self.mode, self.target
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """The paths beneath a folder, and those of folders that could not be looked into, with the reason."""
+    """The paths beneath a folder, and those of folders that could not be read, with the reason."""
 
-    entries: dict[bytes, Entry]
+    entries: dict[bytes, FileState]
     lost: dict[bytes, str]
 
 
-def scan(beneath: Beneath, max_files: int = 0) -> Scan:
+def scan(confined: ConfinedFolder, max_files: int = 0) -> Scan:
     """Everything beneath the folder.
 
-    Raises ActionError where that is more than ``max_files`` (0: any number), or it cannot be looked into.
+    Raises ActionError if that is more than ``max_files`` (0: any number), or if it cannot be read.
     """
-    entries: dict[bytes, Entry] = {}
+    entries: dict[bytes, FileState] = {}
     lost: dict[bytes, str] = {}
     waiting = [b""]
     while waiting:
@@ -58,10 +58,10 @@ def scan(beneath: Beneath, max_files: int = 0) -> Scan:
             lost[folder] = "it is nested too deep"
             continue
         try:
-            found = _list(beneath, folder)
+            found = _list(confined, folder)
         except (ActionError, OSError) as error:
             if not folder:
-                raise ActionError(f"The workspace {beneath.root} cannot be looked into: {error}") from None
+                raise ActionError(f"The workspace {confined.root} cannot be looked into: {error}") from None
             lost[folder] = str(error)
             continue
         for path, entry in found.items():
@@ -76,21 +76,21 @@ def scan(beneath: Beneath, max_files: int = 0) -> Scan:
     return Scan(entries, lost)
 
 
-def is_same(one: Mapping[bytes, Entry], other: Mapping[bytes, Entry]) -> bool:
+def is_same(one: Mapping[bytes, FileState], other: Mapping[bytes, FileState]) -> bool:
     """Whether restoring the one would give the other."""
     return one.keys() == other.keys() and all(one[path].content == other[path].content for path in one)
 
 
-def is_untouched(now: Mapping[bytes, Entry], before: Mapping[bytes, Entry]) -> bool:
-    """Whether nobody wrote to anything since; no file has to be read to tell."""
+def is_untouched(now: Mapping[bytes, FileState], before: Mapping[bytes, FileState]) -> bool:
+    """Whether nothing was written since; no file is read for that."""
     return now.keys() == before.keys() and all(
         (now[path].key, now[path].target) == (entry.key, entry.target) for path, entry in before.items()
     )
 
 
-def _list(beneath: Beneath, folder: bytes) -> dict[bytes, Entry]:
+def _list(confined: ConfinedFolder, folder: bytes) -> dict[bytes, FileState]:
     found = {}
-    with beneath.folder(os.fsdecode(folder)) as fd, os.scandir(fd) as listing:
+    with confined.open_folder(os.fsdecode(folder)) as fd, os.scandir(fd) as listing:
         for item in listing:
             name = os.fsencode(item.name)
             try:
@@ -100,10 +100,10 @@ def _list(beneath: Beneath, folder: bytes) -> dict[bytes, Entry]:
     return found
 
 
-def _entry(item: os.DirEntry[str], fd: int) -> Entry:
+def _entry(item: os.DirEntry[str], fd: int) -> FileState:
     info = item.stat(follow_symlinks=False)
     if stat.S_ISLNK(info.st_mode):
-        return Entry(info.st_mode, target=os.fsencode(os.readlink(item.name, dir_fd=fd)))
+        return FileState(info.st_mode, target=os.fsencode(os.readlink(item.name, dir_fd=fd)))
     if stat.S_ISREG(info.st_mode):
-        return Entry(info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-    return Entry(info.st_mode)
+        return FileState(info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+    return FileState(info.st_mode)

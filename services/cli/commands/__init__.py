@@ -1,0 +1,1 @@
+"""The commands of ``mailroom``, a module each."""

@@ -1,0 +1,228 @@
+"""``mailroom tail`` and ``mailroom audit``: following, exporting and verifying the audit log."""
+
+import asyncio
+import base64
+import json
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from services.cli.commands.options import json_option, since_option
+from services.cli.connection import connect, run_connected
+from services.cli.output.console import (
+    STYLES,
+    clean,
+    colour,
+    open_console,
+    print_json,
+    print_json_line,
+    print_line,
+)
+from services.cli.output.summaries import MessageSummary, summarize
+from services.cli.output.times import format_clock
+from services.cli.queries.audit_log import (
+    AuditFollower,
+    Copy,
+    Gap,
+    Verification,
+    read_audit_log,
+    verify_copies,
+)
+from shared import subjects
+from shared.bus import Bus
+
+NOTICE_AFTER = 1.0
+"""Seconds without a message after which a notice says that the command waits."""
+KIND_STYLES = {
+    "dead": "red",
+    "given up": "red",
+    "unreadable": "red",
+    "submission": "bold",
+    "report": "bold",
+    "answer": "bold",
+}
+"""The styles of kinds that have no status."""
+
+
+class MessageFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages to print; an empty field matches all."""
+
+    task: str = ""
+    agent: str = ""
+    goal: str = ""
+
+    def matches(self, copy: Copy, summary: MessageSummary) -> bool:
+        """Whether the message belongs to the task and the goal, and is from or to the agent."""
+        if self.task and self.task not in (summary.task_id, *_ids_of(copy)):
+            return False
+        if self.goal and self.goal not in (summary.goal_id, *_ids_of(copy)):
+            return False
+        return not self.agent or self.agent in (summary.sender, summary.recipient)
+
+
+def _ids_of(copy: Copy) -> list[str]:
+    """The id in the subject of a record, else the message id, which a submission takes from its goal."""
+    if copy.subject.startswith("state."):
+        return copy.subject.split(".")[-1:]
+    return [copy.headers.get("Nats-Msg-Id", "")]
+
+
+@click.command()
+@click.option("--task", default="", metavar="ID", help="Only messages of this task.")
+@click.option("--agent", default="", metavar="NAME", help="Only messages from or to this agent.")
+@click.option("--goal", default="", metavar="ID", help="Only messages of this goal.")
+@since_option
+@click.option("--no-follow", is_flag=True, help="Print the stored messages (without --since all), and exit.")
+@json_option
+def tail(task: str, agent: str, goal: str, since: datetime | None, no_follow: bool, as_json: bool) -> None:
+    """Follow all messages as they are stored.
+
+    A line each: time, sender, recipient, kind, text. Ctrl-C ends it.
+    """
+    message_filter = MessageFilter(task=task, agent=agent, goal=goal)
+    try:
+        asyncio.run(_tail(message_filter, since, no_follow, as_json))
+    except KeyboardInterrupt:
+        click.echo("", err=True)
+
+
+async def _tail(
+    message_filter: MessageFilter, since: datetime | None, no_follow: bool, as_json: bool
+) -> None:
+    console = open_console()
+    async with connect() as bus:
+        messages = read_audit_log(bus, since) if no_follow else AuditFollower(bus).follow(since)
+        async with aclosing(messages) as items:
+            shown = 0
+            notice = asyncio.get_running_loop().call_later(NOTICE_AFTER, _print_waiting, since)
+            async for item in items:
+                if isinstance(item, Copy):
+                    shown += print_copy(item, message_filter, console, as_json)
+                else:
+                    print_gap(item)
+                if shown or no_follow:
+                    notice.cancel()
+            notice.cancel()
+    if not shown:
+        click.echo("No matching messages.", err=True)
+
+
+def _print_waiting(since: datetime | None) -> None:
+    earlier = "" if since else "; --since 1h shows earlier ones"
+    click.echo(f"Waiting for matching messages{earlier}. Ctrl-C ends it.", err=True)
+
+
+def print_copy(copy: Copy, message_filter: MessageFilter, console: Console, as_json: bool) -> bool:
+    """Print a message as a line of text or JSON, if it matches; returns whether it does."""
+    summary = summarize(copy.subject, copy.data)
+    if not message_filter.matches(copy, summary):
+        return False
+    if as_json:
+        place = {"seq": copy.source_seq, "stream": copy.source, "time": copy.time, "subject": copy.subject}
+        print_json_line({**place, **msgspec.structs.asdict(summary)})
+        return True
+    style = STYLES.get(summary.status) or KIND_STYLES.get(summary.kind, "")
+    parts = (
+        (format_clock(copy.time), "dim"),
+        " ",
+        (f"{clean(summary.parties):<22}", "bold"),
+        f" {summary.kind:<10} ",
+        (summary.text, style),
+    )
+    print_line(Text.assemble(*parts), console)
+    return True
+
+
+def print_gap(gap: Gap) -> None:
+    """Print a warning about messages that were not received live."""
+    missed = gap.last - gap.first + 1
+    text = f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read now:"
+    click.echo(colour(text, "yellow"), err=True)
+
+
+# --- the whole log -------------------------------------------------------------------------------
+
+
+@click.group()
+def audit() -> None:
+    """Export the audit log, or verify that it is complete."""
+
+
+@audit.command()
+@since_option
+@click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted for consistency; the output is always JSON Lines.",
+)
+def export(since: datetime | None) -> None:
+    """Print every message as a line of JSON.
+
+    Keys: stream, seq, time, subject, headers, envelope.
+    """
+
+    async def print_all(bus: Bus) -> None:
+        async with aclosing(read_audit_log(bus, since)) as copies:
+            async for copy in copies:
+                print_json_line(_export_line(copy))
+
+    run_connected(print_all)
+
+
+def _export_line(copy: Copy) -> dict[str, Any]:
+    """A copy as data; if the message is not JSON, ``envelope`` is null and ``payload`` has it in Base64."""
+    line = {
+        "stream": copy.source,
+        "seq": copy.source_seq,
+        "time": copy.time,
+        "subject": copy.subject,
+        "headers": copy.headers,
+    }
+    try:
+        return {**line, "envelope": json.loads(copy.data)}
+    except (ValueError, RecursionError):
+        return {**line, "envelope": None, "payload": base64.b64encode(copy.data).decode()}
+
+
+@audit.command()
+@json_option
+def verify(as_json: bool) -> None:
+    """Verify that the audit log is complete.
+
+    Every message of OFFICE and MEMORY must be in it, unchanged and in order; otherwise the exit code is 1.
+    """
+    results = run_connected(_verify)
+    if as_json:
+        print_json(results)
+    else:
+        for result in results:
+            _print_verification(result)
+    if any(result.problem_count for result in results):
+        raise SystemExit(1)
+
+
+async def _verify(bus: Bus) -> list[Verification]:
+    with open_console(stderr=True).status("Comparing the audit log with the streams") as status:
+        return [
+            await verify_copies(bus, source, audit_stream, status.update)
+            for source, audit_stream in subjects.AUDITED.items()
+        ]
+
+
+def _print_verification(result: Verification) -> None:
+    verdict = colour("incomplete", "red") if result.problem_count else colour("complete", "green")
+    click.echo(f"{result.audit}: {verdict}, {result.compared:,} messages of {result.source} compared")
+    if result.removed_count:
+        removed = f"{result.removed_count:,} messages were removed from {result.source}"
+        click.echo(f"  {removed}; the audit log has them")
+    for problem in result.problems:
+        click.echo(f"  {clean(problem)}")
+    hidden = result.problem_count - len(result.problems)
+    if hidden:
+        click.echo(f"  ... and {hidden:,} more")

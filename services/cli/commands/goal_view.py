@@ -1,0 +1,202 @@
+"""A goal on the console: its progress, live on a terminal and as lines elsewhere, and its outcome."""
+
+import re
+import time
+from collections.abc import AsyncIterator
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from services.cli.output.console import clean, clean_block, format_status, print_block, shorten
+from services.cli.output.times import format_clock, format_span, seconds_between
+from services.cli.queries.progress import Progress
+from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
+from shared.text.phrases import count
+
+ANSWER_WITHIN = 10
+"""The answer begins within these first lines of a report, if it is repeated there."""
+MIN_LINES = 20
+"""Lines of a report that are printed at least."""
+
+
+def print_outcome(goal: Goal, console: Console) -> None:
+    """Print status, reason, answer, and the path and the first screen of the report."""
+    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
+    console.print(Text.assemble(format_status(str(goal.status)), f" in {took}"))
+    if goal.reason and not _is_in_answer(goal.reason, goal.answer):
+        print_block(f"Reason: {clean(goal.reason)}", console)
+    if goal.answer:
+        print_block(f"\n{clean_block(goal.answer).strip()}", console)
+    if goal.report_path:
+        console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
+        _print_first_screen(goal, console)
+
+
+def _is_in_answer(reason: str, answer: str) -> bool:
+    """Whether the answer begins with the reason, with or without "TASK: "; either may be cut short."""
+    start, whole, bare = (
+        clean(text).replace("`", "").rstrip("…") for text in (answer, reason, reason.partition(": ")[2])
+    )
+    return any(
+        text and start and (start.startswith(text) or text.startswith(start)) for text in (whole, bare)
+    )
+
+
+def _print_first_screen(goal: Goal, console: Console) -> None:
+    lines = _skip_answer(read_lines(goal.report_path), goal.answer)
+    limit = max(MIN_LINES, console.height - 8) if console.is_terminal else MIN_LINES
+    if not lines:
+        return
+    console.print()
+    for line in lines[:limit]:
+        print_block(_unescape(line), console, hang=2 if line.startswith("- ") else 0)
+    if len(lines) > limit:
+        console.print(f"... {count(len(lines) - limit, 'more line')}", style="dim")
+
+
+def _skip_answer(lines: list[str], answer: str) -> list[str]:
+    """The lines of a report without those of the answer, if it begins with them."""
+    answer_text = _plain_text(answer)
+    first = _plain_text(answer.strip().partition("\n")[0])
+    begin = next(
+        (at for at, line in enumerate(lines[:ANSWER_WITHIN]) if first and _plain_text(line) == first), 0
+    )
+    while begin < len(lines) and _plain_text(lines[begin]) in answer_text:
+        begin += 1
+    return lines[begin:]
+
+
+def _plain_text(text: str) -> str:
+    return clean(re.sub(r"[*`\\]", "", text))
+
+
+def _unescape(line: str) -> str:
+    """A line of Markdown without backslash escapes; code is unchanged."""
+    return re.sub(r"(`[^`]*`)|\\([!-/:-@\[-`{-~])", lambda found: found[1] or found[2], line)
+
+
+def read_lines(path: str) -> list[str]:
+    """The printable lines of a report; none if it is on another machine."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return clean_block(file.read(1_000_000)).splitlines()
+    except OSError:
+        return []
+
+
+NOTICE_AFTER = 3.0
+"""Seconds after which a hint says that the conductor has not accepted the goal."""
+WAITING_NOTE = "waits for approval"
+"""How the note of a task begins that needs a person's approval."""
+APPROVALS_COMMAND = "mailroom approvals list"
+NOT_ACCEPTED = "The conductor has not accepted it yet; 'mailroom status' shows whether it runs"
+
+
+async def show_progress(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+    """Print every change to its end; returns the last state of the goal."""
+    show = _show_live if console.is_terminal else _show_lines
+    return await show(changes, console)
+
+
+# --- on a terminal -------------------------------------------------------------------------------
+
+
+async def _show_live(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+    begun = time.monotonic()
+    progress = Progress()
+
+    def render() -> RenderableType:
+        return _format_live(progress, time.monotonic() - begun)
+
+    with Live(get_renderable=render, console=console, refresh_per_second=5, vertical_overflow="visible"):
+        async for progress in changes:  # noqa: B007
+            pass
+    return progress.goal
+
+
+def _format_live(progress: Progress, waited: float) -> RenderableType:
+    goal = progress.goal
+    if goal is None:
+        text = "waiting for the conductor" if waited < NOTICE_AFTER else NOT_ACCEPTED
+        return Text(f"{format_span(waited)}  {text}", style="dim")
+    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
+    ended = sum(task.status.final for task in goal.tasks)
+    counts = f"{ended} of {len(goal.tasks)} tasks ended, " if goal.tasks else ""
+    # The outcome is printed below.
+    head = [] if goal.status.final else [Text(f"{_format_headline(progress)}, {counts}{took}")]
+    width = max((len(shorten(task.name, 20)) for task in progress.tasks), default=0)
+    return Group(*head, *(_format_row(progress, task, width) for task in progress.tasks))
+
+
+def _format_row(progress: Progress, task: GoalTask, width: int) -> Text:
+    return Text.assemble(
+        "  ",
+        format_status(_status(progress, task), f"{shorten(task.name, 20):<{width}}"),
+        f"  {shorten(task.assignee, 10):<10} {_format_duration(progress, task):>7}  ",
+        (clean(progress.note(task)), "dim"),
+        no_wrap=True,
+        overflow="ellipsis",
+    )
+
+
+def _format_headline(progress: Progress) -> str:
+    goal = progress.goal
+    assert goal is not None
+    if any(progress.note(task).startswith(WAITING_NOTE) for task in goal.tasks):
+        return f"waits for you: {APPROVALS_COMMAND}"
+    if not goal.tasks or goal.thinking == "repair":
+        return "replanning" if goal.plans else "planning"
+    if goal.thinking:
+        return "writing the answer"
+    if goal.status is TaskStatus.REVIEW:
+        return f"review {goal.reviews}" if goal.reviews > 1 else "under review"
+    return "working"
+
+
+def _status(progress: Progress, task: GoalTask) -> str:
+    """The status of a task; one that is issued and not claimed yet counts as pending."""
+    record = progress.records.get(task.task_id)
+    if task.status is TaskStatus.IN_PROGRESS and (record is None or record.attempt == 0):
+        return str(TaskStatus.PENDING)
+    return str(task.status)
+
+
+def _format_duration(progress: Progress, task: GoalTask) -> str:
+    record = progress.records.get(task.task_id)
+    started = task.started_at or (record.created_at if record else "")
+    return format_span(seconds_between(started, task.ended_at)) if started and task.issued else ""
+
+
+# --- elsewhere -----------------------------------------------------------------------------------
+
+
+async def _show_lines(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+    printed: dict[str, str] = {}
+    goal: Goal | None = None
+    async for progress in changes:
+        goal = progress.goal
+        if goal is None:
+            continue
+        for task in progress.tasks:
+            line = _format_line(progress, task)
+            if printed.get(task.task_id) != line:
+                printed[task.task_id] = line
+                _print_line(console, line)
+        headline = _format_headline(progress)
+        if not goal.status.final and printed.get("") != headline:
+            printed[""] = headline
+            _print_line(console, headline)
+    return goal
+
+
+def _format_line(progress: Progress, task: GoalTask) -> str:
+    line = f"{task.name} ({task.assignee}) {_status(progress, task)}"
+    if task.status.final and task.issued:
+        line += f" in {_format_duration(progress, task)}"
+    note = clean(progress.note(task))
+    return f"{line}: {note}" if note else line
+
+
+def _print_line(console: Console, line: str) -> None:
+    console.print(f"{format_clock(generate_iso_timestamp())} {line}", soft_wrap=True)

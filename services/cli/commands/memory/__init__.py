@@ -1,0 +1,1 @@
+"""The commands of ``mailroom memory``, and ``mailroom brief``."""

@@ -1,0 +1,168 @@
+"""``mailroom memory stats``, ``health``, ``linker``, ``reindex`` and ``rebuild``."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from services.cli.commands.memory.session import call_memory
+from services.cli.commands.options import json_option
+from services.cli.output.console import clean, open_console, print_result
+from services.cli.output.times import format_span
+from shared.memory import Memory
+
+NAME_WIDTH = 22
+"""Columns of a name, so that values align."""
+
+
+def format_report(report: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
+    """A line per value, with its name; nested values are indented by two columns.
+
+    ``done`` of ``total`` is formatted as a percentage, seconds as a span; empty values are omitted.
+    """
+    for name, value in report.items():
+        label = f"{' ' * indent}{clean(name.removesuffix('_seconds').replace('_', ' '))}"
+        if isinstance(value, Mapping) and not _is_progress(value):
+            if value:
+                yield label
+                yield from format_report(value, indent + 2)
+        elif _is_list_of_maps(value):
+            yield label
+            for entry in value:
+                yield from _format_entry(entry, indent + 2)
+        elif value not in ("", None, [], ()):
+            yield f"{label:<{NAME_WIDTH}} {_format_value(name, value)}".rstrip()
+    if _is_progress(report):
+        yield f"{' ' * indent}{'progress':<{NAME_WIDTH - indent}} {_format_progress(report)}"
+
+
+def _format_entry(entry: Mapping[str, Any], indent: int) -> Iterator[str]:
+    first = True
+    for line in format_report(entry, indent + 2):
+        yield f"{line[:indent]}- {line[indent + 2 :]}" if first else line
+        first = False
+
+
+def _format_value(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return _format_progress(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return _format_number(name, value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(clean(str(part)) for part in value)
+    return clean(str(value))
+
+
+def _format_number(name: str, value: float) -> str:
+    if "seconds" in name:
+        return format_span(value)
+    if isinstance(value, int):
+        return str(value) if "version" in name else f"{value:,}"
+    return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
+
+
+def _is_progress(value: Mapping[str, Any]) -> bool:
+    return {"done", "total"} <= value.keys() and all(
+        isinstance(value[name], int) for name in ("done", "total")
+    )
+
+
+def _format_progress(value: Mapping[str, Any]) -> str:
+    done, total = value["done"], value["total"]
+    share = f" ({100 * done / total:.0f} %)" if total else ""
+    return f"{done:,} of {total:,}{share}"
+
+
+def _is_list_of_maps(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
+
+
+POLL_INTERVAL = 0.3
+"""Seconds between checks of a rebuild's progress."""
+START_TIMEOUT = 3.0
+"""Seconds until a rebuild must have begun; if none is seen by then, it has ended already."""
+CATCHING_UP = "catching up"
+"""The status of memory during a rebuild."""
+
+
+@click.command()
+@json_option
+def stats(as_json: bool) -> None:
+    """Show the sizes of memory and its counters."""
+    _print(call_memory(lambda memory: memory.stats()), as_json)
+
+
+@click.command()
+@json_option
+def health(as_json: bool) -> None:
+    """Check that memory can read and write.
+
+    Exits with 1 if it cannot.
+    """
+    report = call_memory(lambda memory: memory.health())
+    _print(report, as_json)
+    if report.get("status") not in ("ok", CATCHING_UP):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["status", "trigger"]), default="status")
+@json_option
+def linker(action: str, as_json: bool) -> None:
+    """Show the linker's status, or 'trigger' a round now."""
+    trigger = action == "trigger"
+    report = call_memory(lambda memory: memory.linker_trigger() if trigger else memory.linker_status())
+    _print(report, as_json)
+
+
+@click.command()
+@json_option
+def reindex(as_json: bool) -> None:
+    """Rebuild the search indices from the store."""
+    _print(call_memory(lambda memory: memory.reindex()), as_json)
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--force", is_flag=True, help="Even if the beginning of the log is lost.")
+@json_option
+def rebuild(yes: bool, force: bool, as_json: bool) -> None:
+    """Rebuild memory from the log of all writes.
+
+    It answers no requests meanwhile, and stores new writes afterwards.
+    """
+    if not yes:
+        click.confirm("Rebuild the whole memory from its log?", abort=True, err=True)
+    report = call_memory(lambda memory: _rebuild(memory, force))
+    print_result(report, f"Memory was rebuilt, at graph version {report.get('version')}.", as_json)
+    if report.get("status") != "ok":
+        click.echo(f"Error: {clean(str(report.get('problem') or report.get('status')))}", err=True)
+        sys.exit(1)
+
+
+async def _rebuild(memory: Memory, force: bool) -> dict[str, Any]:
+    """Rebuild, with a progress bar on a terminal; returns the health afterwards."""
+    from rich.progress import Progress
+
+    await memory.rebuild(force=force)
+    begun = time.monotonic()
+    seen = False
+    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        task = bar.add_task("Rebuilding memory", total=None)
+        while True:
+            report = await memory.health()
+            if report.get("status") == CATCHING_UP:
+                seen = True
+                bar.update(task, completed=report.get("done", 0), total=report.get("total"))
+            elif seen or time.monotonic() - begun > START_TIMEOUT:
+                return report
+            await asyncio.sleep(POLL_INTERVAL)
+
+
+def _print(report: dict[str, Any], as_json: bool) -> None:
+    print_result(report, "\n".join(format_report(report)), as_json)

@@ -1,0 +1,237 @@
+"""``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, and ``mailroom brief``."""
+
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from services.cli.agents import load_agents
+from services.cli.commands.memory.session import (
+    at_option,
+    call_memory,
+    changed_since_option,
+    filter_options,
+    format_kind_hint,
+    suggest_kind,
+    write_memory,
+)
+from services.cli.commands.options import SHARE, NumberType, TextType, json_option, parse_context, read_stdin
+from services.cli.connection import run_connected
+from services.cli.output.console import (
+    clean,
+    clean_block,
+    colour,
+    open_console,
+    print_block,
+    print_json,
+    print_line,
+    print_result,
+)
+from services.cli.output.times import format_date
+from shared import settings, subjects
+from shared.bus import Bus
+from shared.contracts import KINDS, Briefing, BriefQuery, Hit, ListQuery, MemoryWritten, Node, Source
+from shared.errors import MailroomError
+from shared.memory import Memory
+
+ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+
+
+@click.command()
+@click.argument("title", type=TextType())
+@click.option("--body", default="", help="The full text; '-' reads it from standard input.")
+@click.option(
+    "--kind", default="fact", show_default=True, help=f"One of {', '.join(KINDS)}; or a kind of your own."
+)
+@click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
+@click.option("--importance", type=SHARE, default=0.5, show_default=True, help="How important it is.")
+@click.option(
+    "-m",
+    "--metadata",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=parse_context,
+    help="Metadata; a JSON object or list is decoded. Repeatable.",
+)
+@click.option("--session", default="", metavar="ID", help="The session it comes from.")
+@click.option("--insist", is_flag=True, help="Store it even if memory finds it not worth keeping.")
+@json_option
+def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fields: Any) -> None:
+    """Add a memory, and print its id.
+
+    TITLE is a sentence that says it.
+    """
+    if not insist and (meant := suggest_kind(fields["kind"])):
+        raise click.UsageError(
+            f"{fields['kind']!r} is not a known kind; did you mean {meant!r}? --insist makes it a kind of "
+            "your own"
+        )
+    try:
+        node = Node(
+            title=title.strip(),
+            body=read_stdin() if body == "-" else body,
+            source=Source(agent=subjects.USER, session=session, channel="command line"),
+            **fields,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+    async def add_node(memory: Memory) -> MemoryWritten:
+        written = await memory.add(node, insist=insist)
+        # Memory remembers for long that a write was applied, but not its ids.
+        return msgspec.structs.replace(written, ids=written.ids or (node.id,))
+
+    written = write_memory(add_node, as_json=as_json, insist="the same command with --insist")
+    text = f"Remembered as {', '.join(written.ids)} (graph version {written.version})"
+    print_result(written, text, as_json)
+
+
+@click.command()
+@click.argument("text", type=TextType())
+@click.option("--limit", type=NumberType(1, 100), default=10, show_default=True, help="The most to show.")
+@filter_options
+@click.option("--anchor", "anchors", metavar="ID", multiple=True, help="Rank nodes near this one higher.")
+@click.option(
+    "--deep", is_flag=True, help="Rerank the top hits with a cross-encoder (slower, more accurate)."
+)
+@click.option("--why", is_flag=True, help="Show the parts of each score.")
+@at_option
+@json_option
+def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
+    """Search memory for TEXT, best match first."""
+    hits = call_memory(lambda memory: memory.search(text, **options))
+    if as_json:
+        print_json(hits)
+        return
+    console = open_console()
+    for hit in hits:
+        _print_hit(hit, console, why)
+    if not hits:
+        click.echo(f"Memory holds nothing about it.{format_kind_hint(options['kinds'])}")
+
+
+def _print_hit(hit: Hit, console: Console, why: bool) -> None:
+    _print_two_lines(hit.node, console, lead=f"{hit.score:.2f} ", indent=5)
+    if why:
+        parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
+        text = "  ".join(f"{clean(name)} {part:.3f}" for name, part in parts)
+        console.print(Text(f"     = {text}", style="cyan"), soft_wrap=not console.is_terminal)
+
+
+def _print_two_lines(node: Node, console: Console, *, lead: str = "", mark: str = "", indent: int) -> None:
+    kind = (f"{node.kind:<11} ", "dim")
+    print_line(Text.assemble((lead, "cyan"), kind, clean(node.title), (mark, "yellow")), console)
+    source = f"{node.id}  {clean(node.source.agent)}  {format_date(node.created_at)}"
+    print_line(Text(f"{'':{indent}}{source}", style="dim"), console)
+
+
+@click.command()
+@ids_argument
+@at_option
+@json_option
+def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
+    """Show the memories with these IDs in full."""
+    nodes = call_memory(lambda memory: memory.get(*ids, at=at))
+    if as_json:
+        print_json(nodes)
+    else:
+        console = open_console()
+        for node in nodes:
+            _print_node(node, console)
+    missing = sorted(set(ids) - {node.id for node in nodes})
+    if missing:
+        raise MailroomError(
+            f"Memory holds nothing under {', '.join(missing)}", "'mailroom memory search' finds ids"
+        )
+
+
+def _print_node(node: Node, console: Console) -> None:
+    click.secho(clean(node.title), bold=True)
+    source = " ".join(filter(None, (node.source.agent, node.source.session, node.source.channel)))
+    origin = clean(source) or "unknown"
+    click.echo(f"{node.kind}, importance {node.importance:g}, {format_date(node.created_at)}, from {origin}")
+    if node.retired_version:
+        click.echo(colour(f"retired at graph version {node.retired_version}", "yellow"))
+    if node.tags:
+        click.echo(f"tags: {clean(', '.join(node.tags))}")
+    for key, value in node.metadata.items():
+        click.echo(clean(f"{key}: {value}"))
+    click.echo(f"id: {node.id}")
+    if node.body:
+        click.echo()
+        print_block(clean_block(node.body), console)
+    click.echo()
+
+
+@click.command(name="list")
+@click.option("--limit", type=NumberType(1, 1_000), default=20, show_default=True, help="The most to show.")
+@click.option("--after", default="", metavar="ID", help="Start after this id.")
+@filter_options
+@changed_since_option("Only written after this graph version.")
+@click.option("--retired", is_flag=True, help="Include retired memories.")
+@at_option
+@json_option
+def list_nodes(as_json: bool, **options: Any) -> None:
+    """List memories by id, oldest first."""
+    try:
+        query = ListQuery(**options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    page = call_memory(lambda memory: memory.nodes(query))
+    if as_json:
+        print_json(page)
+        return
+    console = open_console()
+    for node in page.nodes:
+        mark = f"  retired at {node.retired_version}" if node.retired_version else ""
+        _print_two_lines(node, console, mark=mark, indent=12)
+    if not page.nodes:
+        click.echo(f"Memory holds nothing of that kind.{format_kind_hint(query.kinds)}")
+    if page.next:
+        click.echo(f"\nThere are more: --after {page.next}")
+
+
+@click.command()
+@ids_argument
+@json_option
+def retire(ids: tuple[str, ...], as_json: bool) -> None:
+    """Retire the memories with these IDs.
+
+    Searches no longer find them; 'mailroom memory get' still shows them.
+    """
+    written = call_memory(lambda memory: memory.retire(*ids))
+    print_result(written, f"Retired {', '.join(ids)} (graph version {written.version})", as_json)
+
+
+@click.command()
+@click.argument("agent")
+@click.option("--compact", is_flag=True, help="Titles only.")
+@at_option
+@click.option("--prompt", is_flag=True, help="The whole system prompt: the agent's persona and the briefing.")
+@json_option
+def brief(agent: str, compact: bool, at: int, prompt: bool, as_json: bool) -> None:
+    """Print AGENT's briefing from memory."""
+    try:
+        query = BriefQuery(agent=agent, compact=compact, at=at)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    briefing, system = run_connected(lambda bus: _read_briefing(bus, query, prompt))
+    if as_json:
+        print_json({**briefing.to_dict(), "prompt": system} if prompt else briefing)
+    else:
+        text = clean_block(system if prompt else briefing.text).strip()
+        print_block(text, open_console(), hang=2)
+
+
+async def _read_briefing(bus: Bus, query: BriefQuery, prompt: bool) -> tuple[Briefing, str]:
+    """The briefing, and if wanted the system prompt as the agent composes it."""
+    briefing = await Memory(bus).brief(query.agent, compact=query.compact, at=query.at)
+    if not prompt:
+        return briefing, ""
+    from shared.reasoning.persona import compose_prompt, fetch_soul
+
+    config = settings.load()
+    own = next((agent.profile.prompt for agent in load_agents(config) if agent.name == query.agent), "")
+    return briefing, compose_prompt(await fetch_soul(query.agent, config, own), briefing.text)

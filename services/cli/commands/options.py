@@ -1,0 +1,142 @@
+"""Types of arguments, and options that several commands share."""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Any, TypeVar
+
+import click
+
+from services.cli.output.times import SPAN, format_utc, parse_span, parse_time
+from shared.contracts import MAX_TEXT
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class NumberType(click.ParamType[float]):
+    """A number from ``least`` to ``most`` (None: no bound).
+
+    Unlike click's IntRange and FloatRange it refuses nan and inf, and says in the error what is allowed.
+    """
+
+    name = "number"
+
+    def __init__(self, least: float = 0, most: float | None = None, *, whole: bool = True) -> None:
+        self._least, self._most, self._whole = least, most, whole
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """``1..100`` in the help of an option that has both bounds."""
+        if self._most is None or isinstance(param, click.Argument):
+            return None
+        return f"{self._least:g}..{self._most}"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error for anything else and for numbers out of bounds."""
+        try:
+            number = int(str(value)) if self._whole else float(str(value))
+        except ValueError:
+            number = math.nan
+        most = math.inf if self._most is None else self._most
+        if not (self._least <= number <= most and number != math.inf):
+            word = "a whole number" if self._whole else "a number"
+            bounds = (
+                f"of {self._least:g} or more" if self._most is None else f"from {self._least:g} to {most}"
+            )
+            self.fail(f"{str(value)[:100]!r} is not {word} {bounds}", param, ctx)
+        return number
+
+
+SHARE = NumberType(0, 1, whole=False)
+
+
+class TimeType(click.ParamType[datetime]):
+    """A time: ISO 8601, or a span such as ``10m`` relative to now, in the past unless ``future``."""
+
+    name = "time"
+
+    def __init__(self, *, future: bool = False) -> None:
+        self._future = future
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """The time in UTC; a usage error for anything else, and if it should be in the future and is not."""
+        try:
+            if SPAN.match(value) and not re.match(r"\d{4}-|\d{8}", value):
+                span = timedelta(seconds=parse_span(value))
+                time = datetime.now(UTC) + (span if self._future else -span)
+            else:
+                time = parse_time(value)
+        except (ValueError, OverflowError) as error:
+            self.fail(str(error), param, ctx)
+        if self._future and time <= datetime.now(UTC):
+            self.fail(f"{value!r} has passed", param, ctx)
+        return time
+
+
+class TextType(click.ParamType[str]):
+    """Text; ``-`` reads it from standard input."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text; a usage error if it is empty or too long."""
+        text = read_stdin() if value == "-" else value
+        if not text.strip():
+            self.fail("it is empty; say in a sentence what you want", param, ctx)
+        if len(text) > MAX_TEXT:
+            sizes = f"it has {len(text):,} characters and the limit is {MAX_TEXT:,}"
+            self.fail(f"{sizes}; put the rest in a file and name its path", param, ctx)
+        return text
+
+
+def read_stdin() -> str:
+    """All of standard input as UTF-8; invalid bytes are replaced."""
+    return sys.stdin.buffer.read().decode(errors="replace")
+
+
+def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """``key=value`` pairs of an option as a dictionary; JSON objects and lists are decoded."""
+    context = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form key=value", ctx, param)
+        try:
+            context[key] = json.loads(value) if value.startswith(("{", "[")) else value
+        except ValueError as error:
+            message = f"{pair[:60]!r} begins like JSON, but is not valid: {error}"
+            raise click.BadParameter(message, ctx, param) from None
+    return context
+
+
+def format_time_option(_: click.Context, __: click.Parameter, time: datetime | None) -> str:
+    """The callback of an option that passes a time on as text; empty without one."""
+    return format_utc(time) if time else ""
+
+
+def combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator of several options and arguments, in this order."""
+
+    def apply(command: Command) -> Command:
+        return reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), command)
+
+    return apply
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+since_option = click.option(
+    "--since",
+    type=TimeType(),
+    metavar="TIME",
+    help="Only messages since TIME: a span such as 10m, or ISO 8601.",
+)
+
+
+def timeout_option(default: float) -> Callable[[Command], Command]:
+    """The option of the seconds to wait."""
+    text = "Seconds to wait for the answer."
+    kind = NumberType(0.1, whole=False)
+    return click.option("--timeout", type=kind, default=default, show_default=True, help=text)

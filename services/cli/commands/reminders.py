@@ -1,0 +1,173 @@
+"""``mailroom reminders``: set, list and end reminders, which nexus keeps."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from services.cli.commands.ask import no_answer_error
+from services.cli.commands.options import TextType, json_option
+from services.cli.connection import run_connected
+from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
+from services.cli.output.times import parse_span
+from services.cli.queries.records import Listener
+from shared import settings, subjects
+from shared.bus import Bus
+from shared.bus.records import read_record, read_task, submission_entries
+from shared.clock import read_zone
+from shared.contracts import (
+    Reminder,
+    Reminders,
+    ReminderStatus,
+    Task,
+    TaskResult,
+    TaskStatus,
+    generate_task_id,
+)
+from shared.errors import MailroomError
+
+TIMEOUT = 20.0
+"""Seconds until nexus must have answered; if it runs, it takes a tenth of a second."""
+POLL_INTERVAL = 0.5
+"""Seconds between reads if no message arrives."""
+ENDED = (ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED)
+STATES = {
+    ReminderStatus.SCHEDULED: "due",
+    ReminderStatus.SNOOZED: "snoozed until",
+    ReminderStatus.FIRED: "sent, was due",
+    ReminderStatus.ACKNOWLEDGED: "done, was due",
+    ReminderStatus.CANCELLED: "cancelled, was due",
+}
+id_argument = click.argument("reminder", metavar="ID")
+
+
+@click.group()
+def reminders() -> None:
+    """Set, list, snooze and end reminders."""
+
+
+@reminders.command(name="list")
+@click.option("--all", "everything", is_flag=True, help="Include those that are done or cancelled.")
+@json_option
+def list_reminders(everything: bool, as_json: bool) -> None:
+    """List the open reminders, next one first.
+
+    A reminder that was sent stays open until it is done.
+    """
+    found = run_connected(_read_reminders)
+    shown = sorted(
+        (each for each in found if everything or each.status not in ENDED),
+        key=lambda each: (each.status in ENDED, each.due_at),
+    )
+    if as_json:
+        print_json([each.to_dict() for each in shown])
+        return
+    if not shown:
+        click.echo("There are no open reminders.\nmailroom reminders add 'call Ana tomorrow at 9'")
+        return
+    console = open_console()
+    zone = read_zone(settings.load().time_zone)
+    for each in shown:
+        state = f"{STATES[each.status]} {format_moment(_due(each), zone)}{_format_repeat(each)}"
+        text = f"{each.reminder_id}  {clean(each.text)}\n    {state}"
+        print_block(text, console, hang=4, lead=len(each.reminder_id), style="bold")
+    click.echo("\nmailroom reminders done|snooze|cancel ID")
+
+
+def _format_repeat(reminder: Reminder) -> str:
+    every = reminder.repeats.replace("mon,tue,wed,thu,fri,sat,sun", "day")
+    return f", then every {every}" if every and reminder.status is not ReminderStatus.CANCELLED else ""
+
+
+def _due(reminder: Reminder) -> datetime:
+    due = datetime.fromisoformat(reminder.due_at)
+    return due if due.tzinfo else due.replace(tzinfo=UTC)
+
+
+async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:
+    record = await read_record(bus, subjects.record(subjects.NEXUS, "reminders", "all"), Reminders)
+    return record.value.reminders if record else ()
+
+
+@reminders.command()
+@click.argument("text", type=TextType())
+@click.option("--at", "when", default="", metavar="TIME", help="The time, if TEXT has none.")
+@json_option
+def add(text: str, when: str, as_json: bool) -> None:
+    """Set a reminder.
+
+    TEXT has what and when, such as 'call Ana tomorrow at 9'; '-' reads it from standard input. An
+    ambiguous time is refused, with its two meanings.
+    """
+    _perform(text, "set_reminder", {"text": text, "when": when}, as_json)
+
+
+@reminders.command()
+@id_argument
+@json_option
+def done(reminder: str, as_json: bool) -> None:
+    """Mark a reminder as done.
+
+    ID is its id, the beginning of it, or words of its text.
+    """
+    _perform(f"Done: {reminder}", "finish_reminder", {"reminder": reminder}, as_json)
+
+
+@reminders.command()
+@id_argument
+@click.option("--for", "span", default="30m", show_default=True, metavar="SPAN", help="The time from now.")
+@json_option
+def snooze(reminder: str, span: str, as_json: bool) -> None:
+    """Send a reminder again after SPAN, such as 30m or 2h.
+
+    ID is its id, the beginning of it, or words of its text.
+    """
+    try:
+        minutes = parse_span(span) / 60
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--for'") from None
+    params = {"reminder": reminder, "minutes": minutes}
+    _perform(f"Put off: {reminder}", "snooze_reminder", params, as_json)
+
+
+@reminders.command()
+@id_argument
+@json_option
+def cancel(reminder: str, as_json: bool) -> None:
+    """Cancel a reminder.
+
+    ID is its id, the beginning of it, or words of its text.
+    """
+    _perform(f"Cancel: {reminder}", "cancel_reminder", {"reminder": reminder}, as_json)
+
+
+def _perform(text: str, action: str, params: dict[str, Any], as_json: bool) -> None:
+    """Run an action of nexus as a task, and print its result."""
+    task = Task(
+        task_id=generate_task_id(),
+        text=text,
+        assignee=subjects.NEXUS,
+        requester=subjects.USER,
+        context={"action": action, "params": params},
+    )
+    result = run_connected(lambda bus: _run_task(bus, task))
+    if result.status is not TaskStatus.COMPLETED:
+        raise MailroomError(clean(result.error_message or f"It ended as {result.status}"))
+    if as_json:
+        print_json(result.metadata.get("reminder"))
+    else:
+        print_block(clean_block(result.output).strip(), open_console())
+
+
+async def _run_task(bus: Bus, task: Task) -> TaskResult:
+    async def read_result() -> TaskResult | None:
+        record = await read_task(bus, task)
+        return record.value.result if record else None
+
+    listener = Listener(bus, POLL_INTERVAL)
+    await listener.subscribe(subjects.mail(subjects.USER, subjects.NEXUS))
+    await bus.commit(submission_entries(task, subjects.USER))
+    try:
+        return await listener.wait_for(read_result, TIMEOUT)
+    except TimeoutError:
+        raise no_answer_error("task", TIMEOUT) from None

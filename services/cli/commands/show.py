@@ -1,0 +1,127 @@
+"""``mailroom show``: everything about a goal or a task, as a tree."""
+
+import click
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from services.cli.commands.options import json_option
+from services.cli.connection import run_connected
+from services.cli.output.console import STYLES, clean, format_status, open_console, print_json
+from services.cli.output.summaries import MessageSummary
+from services.cli.output.times import format_clock, format_date, format_span, seconds_between
+from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
+from shared.text.phrases import count
+
+Row = TaskTimeline | TimelineEntry
+
+
+@click.command()
+@click.argument("name", metavar="ID")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show everything about a goal or a task.
+
+    Prints a tree of its tasks and messages, with senders, recipients, times and durations.
+    """
+    timeline = run_connected(lambda bus: read_timeline(bus, name))
+    console = open_console()
+    if as_json:
+        print_json(timeline)
+    elif isinstance(timeline, GoalTimeline):
+        _print_goal(timeline, console)
+    else:
+        _print_task(timeline, console)
+
+
+def _print_goal(timeline: GoalTimeline, console: Console) -> None:
+    goal = timeline.goal
+    head = Text.assemble((goal.goal_id, "bold"), "  ", format_status(str(goal.status)))
+    console.print(head, soft_wrap=True)
+    console.print(clean(goal.text))
+    facts = {
+        "from": f"{goal.requester}, {format_date(goal.submitted_at)}, {goal.priority}",
+        "took": format_span(timeline.took) + ("" if goal.ended_at else " so far"),
+        "playbook": goal.playbook,
+        "reviews": str(goal.reviews or ""),
+        "reason": goal.reason,
+        "report": goal.report_path,
+    }
+    _print_facts(facts, console)
+    _print_tree([*timeline.tasks, *timeline.entries], goal.submitted_at, console)
+
+
+def _print_task(timeline: TaskTimeline, console: Console) -> None:
+    task = timeline.task
+    console.print(Text(task.task_id, style="bold"), soft_wrap=True)
+    console.print(clean(task.text))
+    _print_facts({"goal": task.goal_id, "priority": str(task.priority), "deadline": task.deadline}, console)
+    _print_tree([timeline], timeline.entries[0].time if timeline.entries else task.created_at, console)
+
+
+def _print_facts(facts: dict[str, str], console: Console) -> None:
+    for name, fact in facts.items():
+        if fact:
+            console.print(Text.assemble((f"{name:<9}", "dim"), clean(fact)), soft_wrap=True)
+    console.print()
+
+
+def _print_tree(rows: list[Row], begin: str, console: Console) -> None:
+    """Print tasks with their messages and other messages as one tree, in order."""
+    tree = Tree(f"{format_clock(begin)}, then seconds since", guide_style="dim", style="dim")
+    for row in sorted(rows, key=_sequence):
+        _add(tree, row, begin)
+    width = console.width if console.is_terminal else 200
+    console.print(tree, width=width, no_wrap=True, overflow="ellipsis", crop=console.is_terminal)
+
+
+def _sequence(row: Row) -> int:
+    if isinstance(row, TimelineEntry):
+        return row.seq
+    return row.entries[0].seq if row.entries else 0
+
+
+def _add(tree: Tree, row: Row, begin: str) -> None:
+    if isinstance(row, TimelineEntry):
+        tree.add(_format_entry(row, begin))
+        return
+    branch = tree.add(_format_task(row), style="")
+    inside: list[Row] = [*_without_echoes(row.entries), *row.subtasks]
+    for part in sorted(inside, key=_sequence):
+        _add(branch, part, begin)
+
+
+def _without_echoes(entries: list[TimelineEntry]) -> list[TimelineEntry]:
+    """The entries without records that repeat the task or the result stored with them."""
+    texts = [entry.summary.text for entry in entries if entry.summary.kind == "task"]
+    ended = {entry.summary.status for entry in entries if entry.summary.kind == "result"}
+
+    def is_echo(summary: MessageSummary) -> bool:
+        issued = summary.text.removeprefix("pending: ")
+        return summary.kind == "state" and (
+            summary.status in ended or any(text.startswith(issued) for text in texts)
+        )
+
+    return [entry for entry in entries if not is_echo(entry.summary)]
+
+
+def _format_task(timeline: TaskTimeline) -> Text:
+    name = timeline.task.task_id.removeprefix(f"{timeline.task.goal_id}-")
+    spans = [f"waited {format_span(timeline.waited)}"] if timeline.waited is not None else []
+    spans += [f"worked {format_span(timeline.worked)}"] if timeline.worked is not None else []
+    spans += [count(timeline.attempts, "attempt")] if timeline.attempts > 1 else []
+    return Text.assemble(
+        format_status(str(timeline.status), name),
+        f"  {timeline.task.requester} → {timeline.task.assignee}  ",
+        (", ".join(spans), "dim"),
+    )
+
+
+def _format_entry(entry: TimelineEntry, begin: str) -> Text:
+    summary = entry.summary
+    return Text.assemble(
+        (f"+{max(seconds_between(begin, entry.time), 0):.3f} ", "dim"),
+        (f"{clean(summary.parties)} ", "bold"),
+        f"{summary.kind} ",
+        (summary.text, STYLES.get(summary.status, "")),
+    )

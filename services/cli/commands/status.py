@@ -1,0 +1,239 @@
+"""``mailroom status`` and ``mailroom agents``: what runs, what waits, what failed; and who can do what."""
+
+import asyncio
+import shutil
+from collections.abc import Iterable
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from services.cli.agents import load_agents, load_specialists
+from services.cli.commands.options import json_option
+from services.cli.connection import connect, run_connected
+from services.cli.output.console import (
+    clean,
+    clean_block,
+    make_table,
+    open_console,
+    print_block,
+    print_json,
+    shorten,
+)
+from services.cli.output.times import format_span, seconds_between
+from services.cli.queries.records import call_server, count_subjects, unknown_agent_error
+from shared import settings, subjects
+from shared.bus import Bus
+from shared.bus.records import read_presences, read_record
+from shared.contracts import OfficeState, Presence, StateChanged
+from shared.errors import BusError
+from shared.text.phrases import count
+
+
+class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's processes, and its mailbox: ``pending`` messages wait, ``in_hand`` are being handled."""
+
+    agent: str
+    processes: tuple[Presence, ...]
+    pending: int = 0
+    in_hand: int = 0
+
+
+class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes."""
+
+    url: str
+    server_version: str
+    state: OfficeState
+    active: dict[str, OfficeState]
+    agents: tuple[AgentStatus, ...]
+    memory_writes_pending: int
+    dead_letters: dict[str, int]
+    stored: int
+    state_dir: str
+    free: int
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show which agents run, what waits and what failed."""
+    system = asyncio.run(_read_status())
+    if as_json:
+        print_json(system)
+    else:
+        _print_status(system, open_console())
+
+
+async def _read_status() -> SystemStatus:
+    config = settings.load()
+    async with connect() as bus:
+        record = await read_record(bus, subjects.OFFICE_STATE, StateChanged)
+        change = record.value if record else StateChanged(state=OfficeState.IDLE)
+        dead = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
+        account: dict[str, Any] = await call_server(bus, "INFO")
+        return SystemStatus(
+            url=bus.url,
+            server_version=bus.server_version,
+            state=change.state,
+            active=change.active,
+            agents=await _read_agents(bus),
+            memory_writes_pending=sum(await _read_mailbox(bus, subjects.MEMORY, subjects.MEMORY_DAEMON)),
+            dead_letters={subject.partition(".")[2]: count for subject, count in dead.items()},
+            stored=int(account["storage"]),
+            state_dir=str(config.state_dir),
+            free=shutil.disk_usage(config.state_dir).free if config.state_dir.is_dir() else 0,
+        )
+
+
+async def _read_agents(bus: Bus) -> tuple[AgentStatus, ...]:
+    config = settings.load()
+    running: dict[str, list[Presence]] = {
+        agent.name: [] for agent in (*load_agents(config), *load_specialists(config))
+    }
+    for presence in await read_presences(bus):
+        running.setdefault(presence.agent, []).append(presence)
+    found = []
+    for agent, processes in sorted(running.items()):
+        pending, in_hand = await _read_mailbox(bus, subjects.OFFICE, agent)
+        found.append(AgentStatus(agent=agent, processes=tuple(processes), pending=pending, in_hand=in_hand))
+    return tuple(found)
+
+
+async def _read_mailbox(bus: Bus, stream: str, durable: str) -> tuple[int, int]:
+    """The numbers of waiting and of unacknowledged messages; 0 without such a mailbox."""
+    try:
+        info: dict[str, Any] = await call_server(bus, f"CONSUMER.INFO.{stream}.{durable}")
+    except BusError:
+        return 0, 0
+    return int(info["num_pending"]), int(info["num_ack_pending"])
+
+
+def _print_status(system: SystemStatus, console: Console) -> None:
+    goals = f"{count(len(system.active), 'goal')} open" if system.active else "no goal is open"
+    console.print(Text.assemble("office  ", (str(system.state), "bold"), f"  {goals}"))
+    console.print(f"server  nats://{system.url}, nats-server {system.server_version}", soft_wrap=True)
+    disk = f"{decimal(system.stored)} stored, {decimal(system.free)} free for {system.state_dir}"
+    console.print(f"disk    {disk}", soft_wrap=True)
+    console.print()
+    console.print(_make_table(system))
+    console.print()
+    _print_dead_letters(system.dead_letters, console)
+    if system.memory_writes_pending:
+        console.print(f"{count(system.memory_writes_pending, 'memory write')} pending", style="yellow")
+
+
+def _make_table(system: SystemStatus) -> Table:
+    numbers = ("load", "waiting", "in hand", "handled", "dead", "up")
+    versions = _versions([process for each in system.agents for process in each.processes])
+    # The column is only needed if versions differ; 80 columns have no space for it otherwise.
+    mixed = ["version"] if len(versions) > 1 else []
+    table = make_table("agent", "processes", *mixed, *numbers, right=("processes", *numbers))
+    for each in system.agents:
+        running, *cells = _format_cells(each)
+        version = [clean(", ".join(_versions(each.processes)))] if mixed else []
+        style = "" if each.processes else "red"
+        table.add_row(shorten(each.agent, 16), running, *version, *cells, style=style)
+    return table
+
+
+def _versions(processes: Iterable[Presence]) -> list[str]:
+    return sorted({process.version for process in processes})
+
+
+def _format_cells(each: AgentStatus) -> list[str]:
+    mailbox = [str(each.pending), str(each.in_hand)]
+    if not each.processes:
+        return ["none", "", *mailbox, "", "", ""]
+    processes = each.processes
+    return [
+        str(len(processes)),
+        f"{sum(process.load for process in processes)}/{sum(process.concurrency for process in processes)}",
+        *mailbox,
+        str(sum(process.handled for process in processes)),
+        str(sum(process.failed for process in processes)),
+        format_span(max(seconds_between(process.started_at or process.created_at) for process in processes)),
+    ]
+
+
+def _print_dead_letters(letters: dict[str, int], console: Console) -> None:
+    if not letters:
+        console.print("no dead letters")
+        return
+    where = ", ".join(f"{agent} {number}" for agent, number in sorted(letters.items()))
+    text = f"{count(sum(letters.values()), 'dead letter')} ({where}): mailroom dead list"
+    console.print(text, style="red", soft_wrap=True)
+
+
+# --- agents --------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("name", required=False, default="")
+@json_option
+def agents(name: str, as_json: bool) -> None:
+    """Show the running agents and their actions.
+
+    A summary of all agents, or NAME with its actions and their parameters.
+    """
+    running = run_connected(lambda bus: _read_presences_of(bus, name))
+    if as_json:
+        print_json(running)
+        return
+    console = open_console()
+    for agent in dict.fromkeys(presence.agent for presence in running):
+        processes = [presence for presence in running if presence.agent == agent]
+        _print_agent(processes, console, in_full=bool(name))
+    if not running:
+        click.echo("No agent is running.")
+
+
+async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:
+    """The processes of ``name``, or of all; raises MailroomError if no agent of that name runs."""
+    presences = await read_presences(bus)
+    named = [presence for presence in presences if name in ("", presence.agent)]
+    if name and not named:
+        raise unknown_agent_error(name, presences)
+    return named
+
+
+def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) -> None:
+    latest = processes[-1]
+    head = f"{latest.agent}  {count(len(processes), 'process', 'processes')}, version {clean(latest.version)}"
+    console.print(head, style="bold")
+    _print_indented(clean(latest.description), console)
+    for line in clean_block(latest.instructions).splitlines():
+        _print_indented(line, console)
+    if in_full:
+        for action, description in sorted(latest.actions.items()):
+            _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
+            for parameter in _format_parameters(latest.schemas.get(action)):
+                _print_indented(parameter, console, hang=6)
+        if latest.skills:
+            # The skill shared.skills.files.FilesSkill is called "files".
+            skills = (name.rpartition(".")[2].removesuffix("Skill").lower() for name in latest.skills)
+            _print_indented(f"skills: {clean(', '.join(skills))}", console)
+    elif latest.actions:
+        _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
+    console.print()
+
+
+def _format_parameters(schema: Any) -> list[str]:
+    """A line for each parameter in an action's JSON schema: name (with ? if optional) and description."""
+    if not isinstance(schema, dict):
+        return []
+    required = schema.get("required", ())
+    described = {n: a for n, a in schema.get("properties", {}).items() if isinstance(a, dict)}
+    return [
+        f"{clean(name)}{'' if name in required else '?'}: {clean(str(about.get('description', '')))}"
+        for name, about in described.items()
+    ]
+
+
+def _print_indented(text: str, console: Console, hang: int = 0) -> None:
+    if text.strip():
+        print_block(f"{'':{2 + hang}}{text}", console, hang=2 + hang)

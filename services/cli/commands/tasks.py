@@ -1,0 +1,122 @@
+"""``mailroom tasks`` and ``mailroom cancel``: goals and their tasks."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from services.cli.commands.options import json_option
+from services.cli.connection import run_connected
+from services.cli.output.console import (
+    clean,
+    format_status,
+    open_console,
+    print_json,
+    print_line,
+    print_result,
+    shorten,
+)
+from services.cli.output.times import format_span, parse_time, seconds_between
+from services.cli.queries.progress import GoalFollower
+from services.cli.queries.records import read_goal, read_goals
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import TOKEN, CancelGoal, Goal, GoalTask
+from shared.errors import MailroomError
+
+RECENT = timedelta(hours=24)
+"""Goals that ended longer ago are listed with --all only."""
+CANCEL_TIMEOUT = 10.0
+"""Seconds to wait until the conductor has ended a goal."""
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Include goals that ended more than a day ago.")
+@json_option
+def tasks(everything: bool, as_json: bool) -> None:
+    """List goals and their tasks, latest last."""
+    goals = run_connected(read_goals)
+    shown = goals if everything else [goal for goal in goals if _is_current(goal)]
+    if as_json:
+        print_json(shown)
+        return
+    console = open_console()
+    for goal in shown:
+        _print_goal(goal, console)
+    hidden = len(goals) - len(shown)
+    if hidden:
+        click.echo(f"{hidden} goals ended more than a day ago: mailroom tasks --all")
+    elif not shown:
+        click.echo('There is no goal yet. Submit one: mailroom submit "..."')
+
+
+def _is_current(goal: Goal) -> bool:
+    return not goal.ended_at or parse_time(goal.ended_at) > datetime.now(UTC) - RECENT
+
+
+def _print_goal(goal: Goal, console: Console) -> None:
+    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
+    head = Text.assemble((goal.goal_id, "bold"), "  ", format_status(str(goal.status)), f"  {took}")
+    console.print(head, soft_wrap=True)
+    print_line(Text(f"  {clean(goal.text)}"), console)
+    for task in goal.tasks:
+        print_line(_format_task(task), console)
+    if goal.reason:
+        print_line(Text(f"  {clean(goal.reason)}", style="dim"), console)
+    console.print()
+
+
+def _format_task(task: GoalTask) -> Text:
+    took = format_span(seconds_between(task.started_at, task.ended_at)) if task.started_at else ""
+    return Text.assemble(
+        "    ",
+        format_status(str(task.status), f"{shorten(task.name, 18):<18}"),
+        f" {shorten(task.assignee, 10):<10} {took:>7}  ",
+        (clean(task.summary), "dim"),
+    )
+
+
+@click.command()
+@click.argument("goal_id", metavar="ID")
+@click.option("--reason", default="", help="The reason, stored in the goal's record.")
+@json_option
+def cancel(goal_id: str, reason: str, as_json: bool) -> None:
+    """Cancel the goal ID and its open tasks."""
+    goal = run_connected(lambda bus: _cancel(bus, goal_id, reason))
+    text = f"Requested; the conductor has not acted on it yet: mailroom show {goal_id}"
+    if goal.status.final:
+        text = f"{goal_id} ended: {goal.status}"
+    print_result({"goal_id": goal_id, "status": goal.status, "reason": goal.reason}, text, as_json)
+
+
+async def _cancel(bus: Bus, goal_id: str, reason: str) -> Goal:
+    """Request the cancellation; returns the goal as it ended, or as it is after CANCEL_TIMEOUT."""
+    goal = await _find_open(bus, goal_id)
+    request = CancelGoal(
+        sender=subjects.USER,
+        recipient=subjects.CONDUCTOR,
+        goal_id=goal_id,
+        reason=reason or "a person asked for it",
+    )
+    subject = subjects.mail(subjects.CONDUCTOR, subjects.USER)
+    await bus.store(subject, request.to_json(), headers={"Nats-Msg-Id": request.id})
+    follower = GoalFollower(bus, goal_id)
+    await follower.listen()
+    try:
+        async with asyncio.timeout(CANCEL_TIMEOUT):
+            async for progress in follower.follow():
+                goal = progress.goal or goal
+    except TimeoutError:
+        pass
+    return goal
+
+
+async def _find_open(bus: Bus, goal_id: str) -> Goal:
+    found = await read_goal(bus, goal_id) if TOKEN.fullmatch(goal_id) else None
+    if found is None:
+        raise MailroomError(f"There is no goal {goal_id[:130]!r}", "'mailroom tasks' lists them")
+    if found[0].status.final:
+        raise MailroomError(f"The goal {goal_id} has ended already: {found[0].status}")
+    return found[0]

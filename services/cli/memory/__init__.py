@@ -1,1 +1,0 @@
-"""``mailroom memory`` and ``mailroom brief``: what the office knows, for people."""

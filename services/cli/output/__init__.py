@@ -1,0 +1,1 @@
+"""Text, tables and JSON as the commands print them."""

@@ -1,0 +1,133 @@
+"""Printing: for people through rich, for programs as JSON."""
+
+import textwrap
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+STYLES = {
+    "pending": "dim",
+    "in_progress": "cyan",
+    "review": "magenta",
+    "completed": "green",
+    "failed": "red",
+    "timeout": "red",
+    "cancelled": "yellow",
+    "submitted": "dim",
+}
+"""The styles of the states of goals and tasks."""
+_SYMBOLS = {
+    "in_progress": "▶",
+    "review": "?",
+    "completed": "✓",
+    "failed": "✗",
+    "timeout": "✗",
+    "cancelled": "-",
+}
+"""The same without colours; a dot for the others."""
+
+
+def open_console(*, stderr: bool = False) -> Console:
+    """A console that prints text as it is, without markup and automatic highlighting."""
+    return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+
+
+def colour(text: str, name: str | None) -> str:
+    """``text`` in a colour for ``click.echo``; unchanged for None and if NO_COLOR is set."""
+    return click.style(text, fg=name) if name and not open_console().no_color else text
+
+
+def format_status(status: str, text: str = "") -> tuple[str, str]:
+    """The symbol of a status before ``text`` (default: the status), and the style."""
+    return f"{_SYMBOLS.get(status, '·')} {text or status}", STYLES[status]
+
+
+def clean(text: str) -> str:
+    """``text`` on one line without control characters, which could steer a terminal."""
+    return " ".join(clean_block(text).split())
+
+
+def clean_block(text: str) -> str:
+    """``text`` with its lines, without control characters."""
+    return "".join(map(_printable, text.replace("\r\n", "\n").expandtabs(4)))
+
+
+def _printable(character: str) -> str:
+    if character.isprintable() or character == "\n":
+        return character
+    return " " if character.isspace() else ""
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` on one line of at most ``limit`` characters."""
+    line = clean(text[: 4 * limit])
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def wrap(text: str, width: int, *, hang: int = 0) -> str:
+    """``text`` with lines wrapped at ``width``, continuation lines indented by ``hang``.
+
+    A word longer than a line, such as a path, is not broken, so that it can be copied.
+    """
+    lines = textwrap.TextWrapper(
+        width=width,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+    return "\n".join(lines.fill(line) for line in text.split("\n"))
+
+
+def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, style: str = "") -> None:
+    """Print text, wrapped on a terminal, with ``style`` for the first ``lead`` characters."""
+    shown = Text(wrap(text, console.width, hang=hang) if console.is_terminal else text)
+    shown.stylize(style, 0, lead)
+    console.print(shown, soft_wrap=True)
+
+
+def print_facts(facts: dict[str, str]) -> None:
+    """Print a line ``name: value`` for each value that is not empty."""
+    for name, value in facts.items():
+        if value:
+            click.echo(f"{click.style(clean(name), bold=True)}: {clean(value)}")
+
+
+def print_line(text: Text, console: Console) -> None:
+    """Print one line: cut to the width of a terminal, whole elsewhere."""
+    if console.is_terminal:
+        console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+    else:
+        console.print(text, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def print_result(value: Any, text: str, as_json: bool) -> None:
+    """Print a value as JSON, or else the text about it."""
+    if as_json:
+        print_json(value)
+    else:
+        click.echo(text)
+
+
+def print_json_line(value: Any) -> None:
+    """Print a value as a line of JSON."""
+    click.echo(msgspec.json.encode(value))
+
+
+def make_table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """A table without borders; its columns are cut to the width, those in ``right`` align right."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, no_wrap=True, overflow="ellipsis", justify=justify)
+    return table

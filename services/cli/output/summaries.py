@@ -1,0 +1,264 @@
+"""A stored message in one line: sender, recipient, kind, text, status."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from services.cli.output.console import clean
+from shared import contracts, subjects
+from shared.contracts import AnyEnvelope, Goal, TaskChanged, TaskStatus, decode
+from shared.text.phrases import count
+
+MAX_SUMMARY = 400
+"""The most characters of a message's text."""
+
+
+class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A message; ``recipient`` is empty if it has no single one, ``status`` if the message reports none."""
+
+    sender: str
+    recipient: str = ""
+    kind: str
+    text: str
+    id: str = ""
+    cause: str = ""
+    goal_id: str = ""
+    task_id: str = ""
+    status: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``sender → recipient``, or the sender alone."""
+        return f"{self.sender} → {self.recipient}" if self.recipient else self.sender
+
+
+def summarize(subject: str, data: bytes) -> MessageSummary:
+    """The summary of a message; its kind is "unreadable" if it is not an envelope."""
+    if subject == subjects.SUBMIT:
+        return _summarize_submission(data)
+    if subject.startswith("$JS.EVENT."):
+        return _summarize_advisory(subject, data)
+    sender, recipient = _parse_parties(subject)
+    try:
+        envelope = decode(data)
+    except ValueError as error:
+        text = clean(str(error)[:MAX_SUMMARY])
+        return MessageSummary(sender=sender, recipient=recipient, kind="unreadable", text=text)
+    if isinstance(envelope, TaskChanged) and _is_by_requester(envelope, recipient):
+        sender, recipient = recipient, sender
+    kind, text = summarize_envelope(envelope)
+    task = envelope.task if isinstance(envelope, TaskChanged) else envelope
+    return MessageSummary(
+        sender=sender,
+        recipient=recipient,
+        kind=kind,
+        text=clean(text[:MAX_SUMMARY]),
+        id=envelope.id,
+        cause=envelope.cause,
+        goal_id=envelope.goal_id,
+        task_id=str(getattr(task, "task_id", "")),
+        status=_status(envelope),
+    )
+
+
+def _parse_parties(subject: str) -> tuple[str, str]:
+    """Sender, which the broker enforces, and recipient of a subject."""
+    match subject.split("."):
+        case ["task" | "mail", recipient, sender]:
+            return sender, recipient
+        case ["state", "goal" | "office", *_]:
+            return subjects.CONDUCTOR, ""
+        case ["state", assignee, requester, _]:
+            return assignee, requester
+        case ["memory", "write", sender]:
+            return sender, subjects.MEMORY_DAEMON
+        case ["event" | "dead" | "record", sender, *_]:
+            return sender, ""
+        case ["approval", sender, "asked", _]:
+            return sender, subjects.USER
+        case ["approval", recipient, "answered", _]:
+            return subjects.USER, recipient
+    return subject, ""
+
+
+def _is_by_requester(change: TaskChanged, requester: str) -> bool:
+    """Whether the requester wrote a record: the broker lets both parties of a task write it."""
+    return change.sender == requester or change.task.status is TaskStatus.PENDING
+
+
+def _summarize_submission(data: bytes) -> MessageSummary:
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        body = None
+    values = body if isinstance(body, dict) else {}
+    text = values.get("text", values.get("task_description")) or data[:MAX_SUMMARY].decode("utf-8", "replace")
+    return MessageSummary(
+        sender=clean(str(values.get("requester") or subjects.USER)[:64]),
+        recipient=subjects.CONDUCTOR,
+        kind="submission",
+        text=clean(str(text)[:MAX_SUMMARY]),
+        goal_id=clean(str(values.get("goal_id") or "")[:128]),
+    )
+
+
+def _summarize_advisory(subject: str, data: bytes) -> MessageSummary:
+    try:
+        advisory = json.loads(data)
+        text = f"gave up on message {advisory['stream_seq']} after {advisory['deliveries']} deliveries"
+    except (ValueError, KeyError, TypeError):
+        text = clean(data[:MAX_SUMMARY].decode("utf-8", "replace"))
+    return MessageSummary(sender="server", recipient=subject.rpartition(".")[2], kind="given up", text=text)
+
+
+# --- envelopes -----------------------------------------------------------------------------------
+
+
+def summarize_envelope(envelope: AnyEnvelope) -> tuple[str, str]:
+    """Kind and text of an envelope."""
+    if isinstance(envelope, contracts.StateChanged) and envelope.goal is None:
+        return "office", f"{envelope.state}, {count(len(envelope.active), 'goal')} open"
+    if type(envelope) in _FORMATS:
+        kind, format_text = _FORMATS[type(envelope)]
+        return kind, format_text(envelope)
+    kind = str(type(envelope).__struct_config__.tag).partition(".")[0]
+    return kind, str(getattr(envelope, "text", "") or getattr(envelope, "summary", ""))
+
+
+def _status(envelope: AnyEnvelope) -> str:
+    match envelope:
+        case TaskChanged():
+            return str(envelope.task.status)
+        case contracts.TaskResult():
+            return str(envelope.status)
+        case contracts.StateChanged(goal=Goal() as goal):
+            return str(goal.status)
+        case contracts.AgentReport():
+            return str(envelope.metadata.get("status", ""))
+        case contracts.DeadLetter() | contracts.MemoryRefused():
+            return str(TaskStatus.FAILED)
+    return ""
+
+
+def _task(task: contracts.Task) -> str:
+    action = task.context.get("action")
+    return f"{task.text} [{action}]" if action else task.text
+
+
+def _task_changed(change: TaskChanged) -> str:
+    status = change.task.status
+    text = f"{status} (attempt {change.attempt})" if change.attempt > 1 else str(status)
+    error = change.result.error_message if change.result is not None else ""
+    detail = change.note or error or (change.task.text if status is TaskStatus.PENDING else "")
+    return f"{text}: {detail}" if detail else text
+
+
+def _goal_changed(change: contracts.StateChanged) -> str:
+    step = str(change.state) if change.state == change.previous else f"{change.previous} → {change.state}"
+    assert change.goal is not None
+    return "; ".join(filter(None, (step, _format_goal(change.goal))))
+
+
+def _format_goal(goal: Goal) -> str:
+    if goal.status.final:
+        detail = goal.reason or goal.answer
+        return f"{goal.status}: {detail}" if detail else str(goal.status)
+    ended = sum(task.status.final for task in goal.tasks)
+    return f"{ended} of {len(goal.tasks)} tasks ended" if goal.tasks else ""
+
+
+def _memory_write(write: contracts.MemoryWrite) -> str:
+    titles = "; ".join(node.title for node in write.nodes[:3])
+    parts = (
+        (write.nodes, count(len(write.nodes), "node")),
+        (write.edges, count(len(write.edges), "edge")),
+        (write.retire, f"{len(write.retire)} retired"),
+        (write.unlink, f"{len(write.unlink)} unlinked"),
+        (write.accessed, f"{len(write.accessed)} accessed"),
+    )
+    counts = ", ".join(text for given, text in parts if given)
+    return f"{counts}: {titles}" if titles else counts
+
+
+def _judged(judged: contracts.CommandJudged) -> str:
+    verdict = {"deny": "denied", "ask": "left to a person"}.get(str(judged.verdict), str(judged.verdict))
+    return f"{verdict} ({judged.rule}): {judged.command}"
+
+
+def _answered(answer: contracts.ApprovalAnswer) -> str:
+    text = f"{'granted' if answer.granted else 'refused'} {answer.approval_id[:8]}"
+    return f"{text}: {answer.note}" if answer.note else text
+
+
+def _session(session: contracts.TaskSession) -> str:
+    last = str(session.history[-1].get("text", "")) if session.history else ""
+    return f"with {session.original_sender}, {count(len(session.history), 'message')}: {last}"
+
+
+def _thread(note: contracts.Correspondence) -> str:
+    if note.answer is not None:
+        return f"{note.answer.sender} answered: {note.answer.body}"
+    return f"wrote to {note.letter.recipient}: {note.letter.subject or note.letter.body}"
+
+
+def _checkpoint(page: contracts.Thinking) -> str:
+    text = next((str(m.get("text", "")) for m in page.messages if m.get("role") == "assistant"), "")
+    calls = [
+        str(call.get("name"))
+        for message in page.messages
+        for call in message.get("tool_calls", ())
+        if isinstance(call, dict)
+    ]
+    return f"step {page.steps}: {text or ', '.join(calls) or 'results'}"
+
+
+def _spending(spending: contracts.Spending) -> str:
+    cost = f", {spending.cost:.4f} USD" if spending.cost else ""
+    tokens = spending.input_tokens + spending.output_tokens
+    return f"{spending.day}: {tokens:,} tokens in {count(spending.calls, 'call')}{cost}"
+
+
+_FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
+    contracts.Email: ("email", lambda e: f"{e.subject}: {e.body}" if e.subject else e.body),
+    contracts.Task: ("task", _task),
+    contracts.TaskRequest: ("request", lambda e: e.task_description),
+    contracts.TaskResult: ("result", lambda e: f"{e.status}: {e.error_message or e.output}"),
+    TaskChanged: ("state", _task_changed),
+    contracts.StateChanged: ("goal", _goal_changed),
+    contracts.Question: ("question", lambda e: e.text),
+    contracts.Response: ("answer", lambda e: e.text),
+    contracts.CancelGoal: ("cancel", lambda e: e.reason or f"end goal {e.goal_id}"),
+    contracts.AgentReport: ("report", lambda e: e.summary),
+    contracts.DiscoveryResult: ("discovery", lambda e: e.summary or e.query),
+    contracts.DeadLetter: ("dead", lambda e: f"{e.subject}: {e.reason}"),
+    contracts.MemoryWrite: ("memory", _memory_write),
+    contracts.MemoryRefused: (
+        "refused",
+        lambda e: f"{e.rejection.check}: {e.error}" if e.rejection else e.error,
+    ),
+    contracts.GraphVersion: (
+        "version",
+        lambda e: f"graph version {e.version}, {count(len(e.ids), 'node')} touched",
+    ),
+    contracts.Briefing: ("briefing", lambda e: f"for {e.agent} at graph version {e.version}"),
+    contracts.CommandJudged: ("policy", _judged),
+    contracts.ApprovalRequest: ("approval", lambda e: f"may I? {e.what} ({e.approval_id[:8]})"),
+    contracts.ApprovalAnswer: ("approval", _answered),
+    contracts.TaskSession: ("thread", _session),
+    contracts.Correspondence: ("letter", _thread),
+    contracts.Thinking: ("thought", _checkpoint),
+    contracts.Spending: ("spending", _spending),
+    contracts.Experience: (
+        "experience",
+        lambda e: f"{e.agent} at {e.kind}: {e.completed} completed, {e.failed} failed",
+    ),
+    contracts.ExperienceIndex: ("experience", lambda e: f"{count(len(e.records), 'kind')} of tasks known"),
+    contracts.Reminders: ("reminders", lambda e: f"{count(len(e.reminders), 'reminder')} kept"),
+    contracts.TaskPlan: ("plan", lambda e: f"{count(len(e.steps), 'step')} for {e.task_id}"),
+    contracts.GoalDue: ("due", lambda e: f"is it done: {e.what}" if e.what else "the deadline of the goal"),
+    contracts.ReminderDue: ("due", lambda e: e.reminder_id),
+    contracts.CognitiveMessage: ("stage", lambda e: str(e.payload.get("stage", "") or e.message_type)),
+}
+"""Kind and text of each type of envelope."""

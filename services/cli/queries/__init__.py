@@ -1,0 +1,1 @@
+"""Reading JetStream for the commands: records, audit log, metrics."""

@@ -1,0 +1,211 @@
+"""Metrics of the log: velocity, context hits, drift, policy, and the experience of each agent."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shared.contracts import ApprovalRequest, CommandJudged, CommandVerdict, Experience
+
+TARGET_SECONDS = 30.0
+"""Seconds within which a task should be done (docs/benchmarks.md)."""
+RELEVANT = 0.75
+"""The relevance, 0 to 1, above which a memory counts as a hit."""
+
+
+class Velocity(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds from issued to completed; ``within_target`` is the share within TARGET_SECONDS."""
+
+    tasks: int
+    p50: float
+    p95: float
+    within_target: float
+
+
+class ContextHits(msgspec.Struct, frozen=True, kw_only=True):
+    """The relevance of retrieved memories: ``rate`` is the share of ``items`` above RELEVANT."""
+
+    items: int
+    hits: int
+    rate: float
+    mean: float
+
+
+class DriftMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Broken import rules, in all inspections and in the last one."""
+
+    inspections: int
+    rules: int
+    broken: int
+    violations: int
+    last_violations: int
+
+
+class PolicyMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Commands that the policy denied or asked about; ``ran`` are those that ran without a grant.
+
+    Of those ``asked`` about some were ``granted`` and some ``refused``; the others have no answer.
+    ``catch_rate`` is the share that did not run without a grant: it must be 1.
+    """
+
+    judged: int
+    denied: int
+    asked: int
+    granted: int
+    refused: int
+    ran: tuple[str, ...]
+    catch_rate: float
+    rules: dict[str, int]
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """All metrics; null if the log has no data for one."""
+
+    messages: int
+    tasks: dict[str, int]
+    velocity: Velocity | None
+    velocity_by_agent: dict[str, Velocity]
+    context_hits: ContextHits | None
+    drift: DriftMetrics | None
+    safety: PolicyMetrics | None
+    agents: tuple[Experience, ...]
+
+
+class Sample(NamedTuple):
+    """A task that ended."""
+
+    ended_at: str
+    agent: str
+    kind: str
+    task_id: str
+    completed: bool
+    seconds: float
+    attempts: int
+    tokens: int
+    cost: float
+
+
+def compute_velocity(seconds: Iterable[float]) -> Velocity | None:
+    """The velocity of tasks from their seconds; None without tasks."""
+    ordered = sorted(seconds)
+    if not ordered:
+        return None
+    return Velocity(
+        tasks=len(ordered),
+        p50=round(_percentile(ordered, 0.5), 3),
+        p95=round(_percentile(ordered, 0.95), 3),
+        within_target=sum(each <= TARGET_SECONDS for each in ordered) / len(ordered),
+    )
+
+
+def _percentile(ordered: list[float], share: float) -> float:
+    """The nearest-rank percentile: always one of the values, which statistics.quantiles interpolates."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def compute_context_hits(scores: Sequence[float]) -> ContextHits | None:
+    """The share of relevant memories; None without scores."""
+    if not scores:
+        return None
+    hits = sum(score > RELEVANT for score in scores)
+    mean = sum(scores) / len(scores)
+    return ContextHits(items=len(scores), hits=hits, rate=hits / len(scores), mean=round(mean, 4))
+
+
+def compute_experiences(samples: Iterable[Sample]) -> tuple[Experience, ...]:
+    """The experience with each agent and kind of task, as the conductor records it too."""
+    found: dict[tuple[str, str], Experience] = {}
+    for sample in sorted(samples):
+        key = (sample.agent, sample.kind)
+        before = found.get(key) or Experience(agent=sample.agent, kind=sample.kind)
+        found[key] = before.plus(
+            sample.task_id,
+            completed=sample.completed,
+            seconds=sample.seconds,
+            attempts=sample.attempts,
+            tokens=sample.tokens,
+            cost=sample.cost,
+        )
+    return tuple(found[key] for key in sorted(found))
+
+
+def compute_drift(inspections: Sequence[tuple[str, list[int]]]) -> DriftMetrics | None:
+    """From the time of each inspection and its violations per rule; None without inspections."""
+    if not inspections:
+        return None
+    counts = [broken for _, broken in sorted(inspections)]
+    return DriftMetrics(
+        inspections=len(inspections),
+        rules=sum(map(len, counts)),
+        broken=sum(count > 0 for rules in counts for count in rules),
+        violations=sum(map(sum, counts)),
+        last_violations=sum(counts[-1]),
+    )
+
+
+class JournalEntry(msgspec.Struct):
+    """A line of a task's journal: an effect that it began, and when."""
+
+    what: str = ""
+    started_at: str = ""
+
+
+class PolicyTracker:
+    """Verdicts of the policy, requests and answers by approval id, and journals by task id."""
+
+    def __init__(self) -> None:
+        self.judged: list[CommandJudged] = []
+        self.asked: dict[str, ApprovalRequest] = {}
+        self.granted: dict[str, bool] = {}
+        self.journals: dict[str, tuple[JournalEntry, ...]] = {}
+
+    def metrics(self) -> PolicyMetrics | None:
+        """The metrics; None if the policy allowed every command."""
+        if not self.judged:
+            return None
+        ran = tuple(judged.command[:200] for judged in self.judged if self._ran_unasked(judged))
+        verdicts = Counter(judged.verdict for judged in self.judged)
+        answers = [self._answer(judged) for judged in self.judged if judged.verdict == CommandVerdict.ASK]
+        return PolicyMetrics(
+            judged=len(self.judged),
+            denied=verdicts[CommandVerdict.DENY],
+            asked=verdicts[CommandVerdict.ASK],
+            granted=answers.count(True),
+            refused=answers.count(False),
+            ran=ran,
+            catch_rate=1 - len(ran) / len(self.judged),
+            rules=dict(Counter(judged.rule for judged in self.judged).most_common()),
+        )
+
+    def _ran_unasked(self, judged: CommandJudged) -> bool:
+        """Whether, by the journal of its task, a command ran after its verdict and without a grant."""
+        if judged.verdict == CommandVerdict.ASK and self._answer(judged):
+            return False
+        return any(
+            _is_run_of(effect.what, judged.command) and effect.started_at >= judged.created_at
+            for effect in self.journals.get(judged.task_id, ())
+        )
+
+    def _answer(self, judged: CommandJudged) -> bool | None:
+        """A person's answer about the command in its goal; None without one."""
+        answers = {
+            self.granted.get(approval_id)
+            for approval_id, asked in self.asked.items()
+            if asked.goal_id == judged.goal_id and _is_about(asked, judged)
+        }
+        return True if True in answers else False if False in answers else None
+
+
+def _is_about(asked: ApprovalRequest, judged: CommandJudged) -> bool:
+    """Whether a request is about a command: it names it, or else has the same rule and reason (as for cp)."""
+    if asked.what.startswith("run "):
+        return asked.what.endswith(judged.command)
+    return (asked.rule, asked.why) == (judged.rule, judged.why)
+
+
+def _is_run_of(what: str, command: str) -> bool:
+    """Whether a journal entry, which may be shortened, is about this command."""
+    note = what.removeprefix("run: ").partition("… [")[0]
+    return what.startswith("run: ") and bool(note) and " ".join(command.split()).startswith(note)

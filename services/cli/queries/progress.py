@@ -1,0 +1,110 @@
+"""Following a goal until it ends."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from services.cli.queries.records import Listener, find_dead_letter, read_goal, read_tasks
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import Goal, GoalTask, TaskChanged, TaskStatus
+from shared.errors import Refused
+
+POLL_INTERVAL = 2.0
+"""Seconds between reads if no message arrives."""
+SETTLE_TIME = 0.05
+"""Seconds after a message until the others of the same commit have arrived."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal's record (None: not accepted yet), and the records of its tasks by their ids."""
+
+    goal: Goal | None = None
+    records: dict[str, TaskChanged] = {}
+
+    @property
+    def tasks(self) -> tuple[GoalTask, ...]:
+        """The goal's tasks; during a review it is the last of them."""
+        goal = self.goal
+        if goal is None:
+            return ()
+        if goal.status is not TaskStatus.REVIEW:
+            return goal.tasks
+        return (*goal.tasks, _review_task(goal, self.records.get(goal.review_task_id)))
+
+    def note(self, task: GoalTask) -> str:
+        """What a task is doing, or its result."""
+        record = self.records.get(task.task_id)
+        if task.status.final or record is None:
+            return task.summary
+        attempt = f"attempt {record.attempt}: " if record.attempt > 1 else ""
+        waiting = "waits for a free process" if record.attempt == 0 else ""
+        return attempt + (record.note or waiting)
+
+
+def _review_task(goal: Goal, record: TaskChanged | None) -> GoalTask:
+    """The review of a goal as a task of it, by its record (None: not read yet)."""
+    ended = record is not None and record.task.status.final
+    return GoalTask(
+        name="review",
+        task_id=goal.review_task_id,
+        text="review",
+        assignee=subjects.CRITIC,
+        issued=True,
+        status=record.task.status if record and ended else TaskStatus.IN_PROGRESS,
+        started_at=record.task.created_at if record else "",
+        ended_at=record.created_at if record and ended else "",
+        summary=record.result.output.partition("\n")[0] if record and record.result else "",
+    )
+
+
+async def read_progress(bus: Bus, goal_id: str) -> Progress:
+    """The goal and its tasks now."""
+    found = await read_goal(bus, goal_id)
+    if found is None:
+        return Progress()
+    issued = [task for task in Progress(goal=found[0]).tasks if task.issued]
+    names = [subjects.state(task.assignee, subjects.CONDUCTOR, task.task_id) for task in issued]
+    records = (await read_tasks(bus, names)).values()
+    return Progress(goal=found[0], records={record.task.task_id: record for record in records})
+
+
+class GoalFollower:
+    """Follows one goal; if ``listen`` is called before the goal is submitted, nothing is missed."""
+
+    def __init__(self, bus: Bus, goal_id: str) -> None:
+        self._bus = bus
+        self._goal_id = goal_id
+        self._listener = Listener(bus, POLL_INTERVAL)
+
+    async def listen(self) -> None:
+        """Subscribe to what concerns the goal."""
+        await self._listener.subscribe("state.>", containing=self._goal_id)
+        await self._listener.subscribe(subjects.dead(subjects.CONDUCTOR))
+
+    async def follow(self, submitted: int = 0) -> AsyncGenerator[Progress, None]:
+        """The progress now and after every change, until the goal has ended.
+
+        ``submitted`` is the sequence of the submission. Raises Refused if the conductor refuses it.
+        """
+        last: Progress | None = None
+        while True:
+            self._listener.clear()
+            progress = await read_progress(self._bus, self._goal_id)
+            if progress != last:
+                yield progress
+                last = progress
+            if progress.goal is not None and progress.goal.status.final:
+                return
+            if progress.goal is None and submitted:
+                await self._require_accepted(submitted)
+            if await self._listener.wait():
+                await asyncio.sleep(SETTLE_TIME)
+
+    async def _require_accepted(self, submitted: int) -> None:
+        letter = await find_dead_letter(self._bus, subjects.CONDUCTOR, submitted)
+        if letter is not None:
+            raise Refused(
+                f"The conductor refuses the goal: {letter.reason}", "Correct it and submit it again"
+            )

@@ -1,0 +1,197 @@
+"""Reading streams: ranges, last messages, goals, tasks, presences; and waiting for a message."""
+
+import asyncio
+import difflib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from services.cli.output.times import format_utc
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.contracts import DeadLetter, Goal, Presence, StateChanged, TaskChanged
+from shared.errors import BusError, BusUnavailable, MailroomError
+
+T = TypeVar("T")
+PAGE = 500
+"""Messages per request."""
+PAGE_BYTES = 4 * 1024 * 1024
+"""Bytes per request: the most that is buffered if whatever reads our output is slow."""
+LAST_BATCH = 200
+"""Subjects per request for last messages; the server allows 1,024."""
+MAX_READS = 3
+"""How often a page is requested that was cut short, for instance by a lost connection."""
+
+
+async def call_server(bus: Bus, verb: str, body: object = None) -> dict[str, object]:
+    """Call the server's JetStream API, for instance ``STREAM.INFO.OFFICE``.
+
+    Raises BusError with the server's reason if it refuses.
+    """
+    answer = await bus.request(f"$JS.API.{verb}", json.dumps(body).encode() if body is not None else b"")
+    result: dict[str, object] = json.loads(answer)
+    if error := result.get("error"):
+        assert isinstance(error, dict)
+        raise BusError(f"The server refused {verb}: {error.get('description')}")
+    return result
+
+
+async def scan(
+    bus: Bus, stream: str, subject: str = ">", *, seq: int = 1, since: datetime | None = None, until: int = 0
+) -> AsyncGenerator[Stored, None]:
+    """A stream's messages in order, from a sequence or a time on, up to sequence ``until`` (0: the end)."""
+    start: dict[str, object] = {"start_time": format_utc(since)} if since else {"seq": max(seq, 1)}
+    failures = 0
+    while True:
+        found = False
+        request = {**start, "next_by_subj": subject, "batch": PAGE, "max_bytes": PAGE_BYTES}
+        try:
+            async with aclosing(bus.read(stream, request)) as page:
+                async for stored in page:
+                    if until and stored.seq > until:
+                        return
+                    found, failures = True, 0
+                    start = {"seq": stored.seq + 1}
+                    yield stored
+        except BusUnavailable:
+            failures += 1
+            if failures >= MAX_READS:
+                raise
+            continue
+        if not found:
+            return
+
+
+async def read_message(bus: Bus, stream: str, seq: int) -> Stored | None:
+    """The message with this sequence; None if it was deleted or does not exist yet."""
+    if seq >= 2**63:  # the server cannot parse such a number
+        return None
+    async with aclosing(scan(bus, stream, seq=seq, until=seq)) as found:
+        async for stored in found:
+            return stored
+    return None
+
+
+async def read_last(bus: Bus, stream: str, names: Iterable[str]) -> dict[str, Stored]:
+    """The last message of each of these subjects that has one."""
+    wanted = list(names)
+    found: dict[str, Stored] = {}
+    for begin in range(0, len(wanted), LAST_BATCH):
+        asked = wanted[begin : begin + LAST_BATCH]
+        while asked:
+            page = [stored async for stored in bus.read(stream, {"multi_last": asked, "batch": len(asked)})]
+            found |= {stored.subject: stored for stored in page}
+            # A large answer may be cut short: ask for the rest until an answer is empty.
+            asked = [name for name in asked if name not in found] if page else []
+    return found
+
+
+async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
+    """The number of messages of each subject that matches ``pattern``."""
+    found: dict[str, int] = {}
+    while True:
+        request = {"subjects_filter": pattern, "offset": len(found)}
+        info = await call_server(bus, f"STREAM.INFO.{stream}", request)
+        state = info["state"]
+        assert isinstance(state, dict)
+        page = state.get("subjects") or {}
+        found |= page
+        if not page or len(found) >= int(str(info.get("total") or 0)):
+            return found
+
+
+async def last_sequence(bus: Bus, stream: str) -> int:
+    """The sequence of a stream's last message."""
+    state = (await call_server(bus, f"STREAM.INFO.{stream}"))["state"]
+    assert isinstance(state, dict)
+    return int(state["last_seq"])
+
+
+async def read_goal(bus: Bus, goal_id: str) -> tuple[Goal, int] | None:
+    """A goal, and the sequence of its record."""
+    stored = await bus.last(subjects.OFFICE, subjects.goal(goal_id))
+    goal = _decode_goal(stored) if stored else None
+    return (goal, stored.seq) if goal and stored else None
+
+
+async def read_goals(bus: Bus) -> list[Goal]:
+    """Every goal, the one that changed last at the end."""
+    names = await count_subjects(bus, subjects.OFFICE, subjects.goal("*"))
+    records = sorted((await read_last(bus, subjects.OFFICE, names)).values(), key=lambda stored: stored.seq)
+    return [goal for goal in map(_decode_goal, records) if goal]
+
+
+def _decode_goal(stored: Stored) -> Goal | None:
+    try:
+        return StateChanged.from_json(stored.data).goal
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+async def read_tasks(bus: Bus, names: Sequence[str]) -> dict[str, TaskChanged]:
+    """The last records of tasks, by their state subjects ``names``."""
+    found = await read_last(bus, subjects.OFFICE, names)
+    return {name: TaskChanged.from_json(stored.data) for name, stored in found.items()}
+
+
+async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
+    """The dead letter of ``agent`` about message ``seq`` of OFFICE."""
+    async for stored in scan(bus, subjects.OFFICE, subjects.dead(agent), seq=seq):
+        letter = DeadLetter.from_json(stored.data)
+        if (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq):
+            return letter
+    return None
+
+
+def unknown_agent_error(name: str, presences: Iterable[Presence]) -> MailroomError:
+    """The error for an agent that is not running, with a similar name or those that run."""
+    names = sorted({presence.agent for presence in presences})
+    near = difflib.get_close_matches(name, names, n=1)
+    cure = f"Did you mean {near[0]!r}?" if near else f"Running: {', '.join(names) or 'none'}"
+    return MailroomError(f"No agent named {name[:64]!r} is running", cure)
+
+
+class Listener:
+    """Waits for messages on the audit subjects; a message only triggers a read of the stream.
+
+    Live messages may be lost with a connection, so a read follows every ``interval`` seconds as well.
+    """
+
+    def __init__(self, bus: Bus, interval: float) -> None:
+        self._bus = bus
+        self._interval = interval
+        self._received = asyncio.Event()
+
+    async def subscribe(self, *names: str, containing: str = "") -> None:
+        """Listen on these subjects, to messages that contain a text."""
+
+        async def receive(_: str, payload: bytes, __: dict[str, str]) -> None:
+            if containing.encode() in payload:
+                self._received.set()
+
+        for name in names:
+            await self._bus.subscribe(subjects.AUDIT_PREFIX + name, receive)
+
+    def clear(self) -> None:
+        """Forget the messages received until now: to be called before a read."""
+        self._received.clear()
+
+    async def wait(self) -> bool:
+        """Wait for a message since ``clear``; False if none came within the interval."""
+        try:
+            return await asyncio.wait_for(self._received.wait(), self._interval)
+        except TimeoutError:
+            return False
+
+    async def wait_for(self, read: Callable[[], Awaitable[T | None]], timeout: float) -> T:
+        """The first result of ``read`` that is not None; raises TimeoutError after ``timeout`` seconds."""
+        async with asyncio.timeout(timeout):
+            while True:
+                self.clear()
+                if (found := await read()) is not None:
+                    return found
+                await self.wait()

@@ -1,0 +1,198 @@
+"""The timeline of a goal or a task: every message about it, read from OFFICE and sorted."""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from services.cli.output.summaries import MessageSummary, summarize
+from services.cli.output.times import parse_time, seconds_between
+from services.cli.queries.records import find_dead_letter, last_sequence, read_goal, scan
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.contracts import TOKEN, Goal, Task, TaskChanged, TaskStatus, decode
+from shared.errors import MailroomError
+from shared.subjects import MAX_BATCH
+
+SEARCHED = (
+    subjects.SUBMIT,
+    subjects.task("*", "*"),
+    subjects.mail("*", "*"),
+    subjects.event("*", ">"),
+    subjects.dead("*"),
+)
+"""Where messages of a goal are searched; the records of the goal and its tasks are read by subject."""
+MARGIN = timedelta(seconds=1)
+"""The search starts this much before the first record: the clocks of processes differ."""
+
+
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"summary": "said"}):
+    """One message."""
+
+    time: str
+    seq: int
+    subject: str
+    summary: MessageSummary
+
+
+class TaskTimeline(msgspec.Struct, kw_only=True, rename={"entries": "moments", "subtasks": "parts"}):
+    """A task's status, its seconds of waiting and of work (None: not begun), and its messages.
+
+    ``subtasks`` are tasks that its assignee delegated.
+    """
+
+    task: Task
+    status: TaskStatus
+    attempts: int = 0
+    waited: float | None = None
+    worked: float | None = None
+    outcome: str = ""
+    entries: list[TimelineEntry] = []
+    subtasks: list["TaskTimeline"] = []
+
+
+class GoalTimeline(msgspec.Struct, kw_only=True, rename={"entries": "moments"}):
+    """A goal, its tasks in the order they were issued, and the messages that belong to no task."""
+
+    goal: Goal
+    took: float
+    tasks: list[TaskTimeline] = []
+    entries: list[TimelineEntry] = []
+
+
+async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
+    """The timeline of the goal or task ``name``; raises MailroomError if there is none."""
+    if not TOKEN.fullmatch(name):
+        raise MailroomError(
+            f"{name[:130]!r} is not an id of a goal or a task", "'mailroom tasks' lists goals"
+        )
+    found = await read_goal(bus, name)
+    if found is not None:
+        return await _read_goal_timeline(bus, *found)
+    records = await _read_history(bus, subjects.state("*", "*", name))
+    if records:
+        return await _read_task_timeline(bus, name, records)
+    raise await _explain_missing(bus, name)
+
+
+async def _read_goal_timeline(bus: Bus, goal: Goal, seq: int) -> GoalTimeline:
+    end = seq if goal.status.final else 0
+    sent = await _search(bus, goal.goal_id, parse_time(goal.submitted_at), end)
+    records = await _read_history(bus, subjects.goal(goal.goal_id))
+    timelines, entries = await _build_timelines(bus, _find_tasks(sent), sent, records)
+    return GoalTimeline(
+        goal=goal,
+        took=seconds_between(goal.submitted_at, goal.ended_at),
+        tasks=_nest(timelines),
+        entries=[entry for entry in entries if entry.summary.task_id not in timelines],
+    )
+
+
+async def _read_task_timeline(bus: Bus, task_id: str, records: list[Stored]) -> TaskTimeline:
+    task = TaskChanged.from_json(records[-1].data).task
+    end = records[-1].seq if task.status.final else 0
+    sent = await _search(bus, task_id, parse_time(records[0].time), end)
+    timelines, _ = await _build_timelines(bus, {**_find_tasks(sent), task_id: task}, sent, [])
+    _nest(timelines)
+    return timelines[task_id]
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+async def _search(bus: Bus, needle: str, begin: datetime, end: int) -> list[Stored]:
+    """Messages that contain an id, from ``begin`` to a little after sequence ``end`` (0: until now)."""
+    until = end + MAX_BATCH if end else await last_sequence(bus, subjects.OFFICE)
+    found: list[Stored] = []
+    for subject in SEARCHED:
+        messages = scan(bus, subjects.OFFICE, subject, since=begin - MARGIN, until=until)
+        found += [stored async for stored in messages if needle.encode() in stored.data]
+    return found
+
+
+async def _read_history(bus: Bus, subject: str) -> list[Stored]:
+    return [stored async for stored in scan(bus, subjects.OFFICE, subject)]
+
+
+def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
+    tasks = {}
+    for stored in sent:
+        if stored.subject.startswith("task."):
+            try:
+                envelope = decode(stored.data)
+            except ValueError:
+                continue
+            if isinstance(envelope, Task):
+                tasks[envelope.task_id] = envelope
+    return tasks
+
+
+async def _explain_missing(bus: Bus, name: str) -> MailroomError:
+    """Why there are no records: the goal may wait for the conductor, or have been refused."""
+    async for stored in scan(bus, subjects.OFFICE, subjects.SUBMIT):
+        if name.encode() not in stored.data or json.loads(stored.data).get("goal_id") != name:
+            continue
+        refusal = await find_dead_letter(bus, subjects.CONDUCTOR, stored.seq)
+        if refusal is not None:
+            return MailroomError(f"The conductor refused the goal {name}: {refusal.reason}")
+        return MailroomError(
+            f"The goal {name} was submitted and waits for the conductor",
+            "'mailroom status' shows whether it runs",
+        )
+    return MailroomError(f"There is no goal or task {name}", "'mailroom tasks --all' lists the goals")
+
+
+# --- sorting -------------------------------------------------------------------------------------
+
+
+async def _build_timelines(
+    bus: Bus, tasks: dict[str, Task], sent: list[Stored], records: list[Stored]
+) -> tuple[dict[str, TaskTimeline], list[TimelineEntry]]:
+    """The timeline of each task, and the entries of all messages in order."""
+    timelines: dict[str, TaskTimeline] = {}
+    for task in tasks.values():
+        history = await _read_history(bus, subjects.state(task.assignee, task.requester, task.task_id))
+        changes = [(stored.time, TaskChanged.from_json(stored.data)) for stored in history]
+        timelines[task.task_id] = _build_timeline(task, changes)
+        records = [*records, *history]
+    entries = [
+        TimelineEntry(
+            time=each.time, seq=each.seq, subject=each.subject, summary=summarize(each.subject, each.data)
+        )
+        for each in sorted([*sent, *records], key=lambda stored: stored.seq)
+    ]
+    for entry in entries:
+        if entry.summary.task_id in timelines:
+            timelines[entry.summary.task_id].entries.append(entry)
+    return timelines, entries
+
+
+def _build_timeline(task: Task, history: list[tuple[str, TaskChanged]]) -> TaskTimeline:
+    if not history:
+        return TaskTimeline(task=task, status=task.status, entries=[], subtasks=[])
+    # A task that a person sent again starts over.
+    begin = max((at for at, (_, change) in enumerate(history) if not change.attempt), default=0)
+    issued, last = history[begin][0], history[-1][1]
+    claimed = next((time for time, change in history[begin:] if change.attempt), "")
+    ended = next((time for time, change in history[begin:] if change.task.status.final), "")
+    return TaskTimeline(
+        task=task,
+        status=last.task.status,
+        attempts=last.attempt,
+        waited=seconds_between(issued, claimed or ended),
+        worked=seconds_between(claimed, ended) if claimed else None,
+        outcome=(last.result.error_message or last.result.output) if last.result else last.note,
+        entries=[],
+        subtasks=[],
+    )
+
+
+def _nest(timelines: dict[str, TaskTimeline]) -> list[TaskTimeline]:
+    """Attach each task to the task that caused it; returns the others."""
+    by_envelope = {timeline.task.id: timeline for timeline in timelines.values()}
+    roots: list[TaskTimeline] = []
+    for timeline in timelines.values():
+        parent = by_envelope.get(timeline.task.cause)
+        (parent.subtasks if parent else roots).append(timeline)
+    return roots

@@ -1,0 +1,126 @@
+"""Provisioning of a nats-server: keys, accounts, streams."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
+from shared.bus.provision import provision
+from shared.errors import BusUnavailable, Denied, StartError
+from shared.files import write_atomically
+from shared.settings import Settings
+
+NAMED_WAIT = 3.0
+"""Seconds until the server that NATS_URL names must answer."""
+TEMPLATES = Path(__file__).resolve().parents[3] / "deploy" / "nats"
+MIN_STORE = 64 * 1024 * 1024
+"""The least bytes of storage that JetStream works with."""
+
+
+def write_config(
+    settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = ""
+) -> bool:
+    """Create missing keys and write the server's configuration; returns whether it changed.
+
+    ``folder`` gets the configuration (default ``<state_dir>/nats``), ``store`` is the folder of JetStream's
+    files as the server sees it. Raises StartError if the disk is full or not writable.
+    """
+    folder = folder or settings.state_dir / "nats"
+    keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        limit = settings.nats_max_store or _store_limit(folder)
+        changed = write_server_config(
+            folder / "office.conf",
+            settings,
+            agents,
+            keys,
+            store=store or str(folder / "store"),
+            max_store=limit,
+        )
+        for template in TEMPLATES.glob("*.conf"):
+            shutil.copyfile(template, folder / template.name)
+    except OSError as error:
+        raise StartError(
+            f"The folder {folder} cannot be written: {error.strerror}",
+            "Free disk space or make it writable, or set MAILROOM_STATE_DIR to another folder",
+        ) from None
+    return changed
+
+
+def _store_limit(folder: Path) -> int:
+    """Half of the free space, so that the server rejects messages before the disk is full.
+
+    It is computed once and kept: the store itself uses up free space.
+    """
+    remembered = folder / "max_store"
+    if remembered.exists():
+        return int(remembered.read_text())
+    free = shutil.disk_usage(folder).free
+    limit = min(10 * 1024**3, free // 2)
+    if limit < MIN_STORE:
+        raise StartError(f"Only {free // 1024**2} MB are free in {folder}", "Free at least 128 MB")
+    remembered.write_text(str(limit))
+    return limit
+
+
+def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
+    """Copy the key of each identity to ``<folder>/<name>``, a folder of its own for a container to mount.
+
+    Raises StartError if it cannot be written.
+    """
+    for name in names:
+        target = folder / name / f"{name}.nk"
+        key = (settings.keys / target.name).read_bytes()
+        try:
+            if target.exists() and target.read_bytes() == key:
+                continue
+            write_atomically(target, key, mode=0o600)
+        except OSError as error:
+            raise StartError(
+                f"The key {target} cannot be written: {error.strerror}", "Make its folder writable"
+            ) from None
+
+
+async def provision_streams(settings: Settings, url: str, agents: Sequence[str]) -> list[str]:
+    """Create or update streams, buckets and consumers as the admin; returns what changed."""
+    bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
+    try:
+        return await provision(
+            bus, agents, ack_wait=settings.task_ack_wait, max_attempts=settings.max_attempts
+        )
+    finally:
+        await bus.close()
+
+
+async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str]:
+    """The same on the server that NATS_URL names; raises StartError if that server cannot be used."""
+    try:
+        if not await _enforces_rights(settings):
+            raise Denied("It accepts any client")
+        return await provision_streams(settings, settings.nats_url, agents)
+    except Denied:
+        include = settings.state_dir / "nats" / "office.conf"
+        raise StartError(
+            f"The server at {settings.nats_url} does not know the office's keys",
+            f"Add the line 'include {include}' to its configuration and reload it",
+        ) from None
+    except BusUnavailable as error:
+        raise StartError(
+            f"NATS_URL names a server that cannot be used: {error.cause}",
+            "Start that server, correct NATS_URL, or unset it to have the office start a server of its own",
+        ) from None
+
+
+async def _enforces_rights(settings: Settings) -> bool:
+    """Whether the server has our accounts; a server without accounts lets every client do anything."""
+    key = settings.keys / f"{subjects.ADMIN}.nk"
+    bus = await Bus.connect(subjects.ADMIN, settings.nats_url, key, wait=NAMED_WAIT)
+    try:
+        answer = json.loads(await bus.request("$SYS.REQ.USER.INFO"))
+        return bool(answer["data"]["account"] == OFFICE_ACCOUNT)
+    finally:
+        await bus.close()

@@ -1,0 +1,236 @@
+"""The supervisor of an instance: its processes are started in order, restarted, and stopped in order."""
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from services.cli.agents import SERVICES, InstalledAgent, load_agents
+from services.cli.supervisor.child import Child, Program
+from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
+from services.cli.supervisor.logs import LogFollower, LogLine, rotate
+from services.cli.supervisor.programs import (
+    AGENT,
+    MEMORY,
+    SERVER,
+    SERVER_NAME,
+    agent_programs,
+    choose_port,
+    server_program,
+)
+from services.cli.supervisor.provisioning import provision_named, provision_streams, write_config
+from services.cli.supervisor.specialists import SpecialistSupervisor
+from services.cli.supervisor.watchdog import Watchdog, end_orphans
+from shared.bus.discovery import RunningInstance
+from shared.contracts import generate_iso_timestamp
+from shared.files import write_atomically
+from shared.settings import Settings
+from shared.tasks.specialists import PREFIX
+
+GRACE_MARGIN = 3.0
+"""Seconds a process gets to end on top of the settings' drain_timeout."""
+LOG_INTERVAL = 0.5
+"""Seconds between reads of the logs."""
+MIN_FREE = 32 * 1024 * 1024
+"""The free bytes on the disk that a start needs."""
+DISK_FULL = "no space left on device"
+"""How nats-server logs that it could not store a message; it stores nothing more until a restart."""
+RESTART_FREE = 64 * 1024 * 1024
+"""The free bytes that a restart of the server needs: the least that JetStream works with."""
+RESTART_INTERVAL = 30.0
+"""The least seconds between two such restarts."""
+
+
+class Supervisor:
+    """Runs the instance of one state directory, whose lock the caller holds.
+
+    ``report`` gets the events of the processes, and the warnings and errors of their logs.
+    """
+
+    def __init__(self, config: Settings, lock: InstanceLock, report: Callable[[LogLine], None]) -> None:
+        self.config = config
+        self.url = config.nats_url
+        self.children: list[Child] = []
+        self.report = report
+        self._grace = config.drain_timeout + GRACE_MARGIN
+        self._record = config.state_dir / "run" / "office.json"
+        self._watchdog = Watchdog(lock, self._record, self._grace)
+        self._followers: dict[str, LogFollower] = {}
+        self._log_task: asyncio.Task[None] | None = None
+        self._specialists: SpecialistSupervisor | None = None
+        self._disk = DiskMonitor(config.state_dir)
+
+    async def start(self) -> RunningInstance:
+        """Start all processes, and return once they are ready.
+
+        Raises MailroomError if one does not start; ``stop`` then ends the others.
+        """
+        installed = load_agents(self.config)
+        self._prepare_folders()
+        self._specialists = SpecialistSupervisor(self, [agent.name for agent in installed])
+        names = self._specialists.agent_names()
+        write_config(self.config, names)
+        await self._watchdog.start()
+        self._log_task = asyncio.create_task(self._follow_logs())
+        port = 0 if self.config.nats_url else choose_port(self.config)
+        self.url = self.config.nats_url or f"nats://127.0.0.1:{port}"
+        if not port:
+            await provision_named(self.config, names)
+        programs = [each for agent in installed for each in agent_programs(self.config, agent, self.url)]
+        # Memory takes longest, most of it for imports: it starts before the server it connects to.
+        for program in programs:
+            if program.stage == MEMORY:
+                self._start(program)
+        if port:
+            await self._wait_until_started([self._start(server_program(self.config, port))])
+            await provision_streams(self.config, self.url, names)
+        self._specialists.start(foreign=not port)
+        # An agent cannot register before the streams exist.
+        await self._start_in_parallel(program for program in programs if program.stage == AGENT)
+        await self._wait_until_started([child for child in self.children if not _is_specialist(child)])
+        return self._write_record()
+
+    async def stop(self) -> None:
+        """Stop agents, memory and the server in this order; each is killed after its grace."""
+        self._record.unlink(missing_ok=True)
+        if self._specialists is not None:
+            await self._specialists.stop()
+        for stage in (AGENT, MEMORY, SERVER):
+            await asyncio.gather(
+                *(child.stop(self._grace) for child in self.children if child.program.stage == stage)
+            )
+        if self._log_task is not None:
+            self._log_task.cancel()
+            self._read_logs()
+        await self._watchdog.stop()
+
+    def kill(self) -> None:
+        """Kill every process."""
+        for child in self.children:
+            child.kill()
+
+    # --- specialists -----------------------------------------------------------------------------
+
+    def start_agent(self, agent: InstalledAgent) -> Child:
+        """Start an agent's process and keep it running."""
+        return self._start(next(agent_programs(self.config, agent, self.url)))
+
+    async def stop_child(self, child: Child) -> None:
+        """Stop a process for good."""
+        await child.stop(self._grace)
+        self.children.remove(child)
+        self._read_logs()
+        del self._followers[child.program.name]
+
+    def reload_server(self) -> None:
+        """Have the instance's own server reload its configuration; no client is disconnected by that."""
+        self._signal_server(signal.SIGHUP)
+
+    def _signal_server(self, number: int) -> None:
+        for child in self.children:
+            if child.program.stage == SERVER:
+                child.signal(number)
+
+    # --- starting --------------------------------------------------------------------------------
+
+    def _prepare_folders(self) -> None:
+        config, run = self.config, self._record.parent
+        try:
+            for folder in (run, config.logs, config.outputs, config.workspaces):
+                folder.mkdir(parents=True, exist_ok=True)
+            # Two servers on one store would corrupt it.
+            marks = (f"{SERVICES.name}.", "shared.agent.process", str(config.state_dir))
+            end_orphans(config.state_dir, marks, self._grace)
+            for log in config.logs.glob("*.log"):
+                rotate(log)
+            free = shutil.disk_usage(run).free
+        except OSError as error:
+            raise unusable_state_dir(config.state_dir, error.strerror) from None
+        if free < MIN_FREE:
+            raise unusable_state_dir(config.state_dir, f"the disk is full, {free // 1024**2} MB are free")
+
+    async def _start_in_parallel(self, programs: Iterable[Program]) -> None:
+        """Start as many at once as there are cores: more would slow memory down."""
+        slots = asyncio.Semaphore(os.cpu_count() or 1)
+
+        async def start(program: Program) -> None:
+            async with slots:
+                await asyncio.wait([self._start(program).started])
+
+        await asyncio.gather(*map(start, programs))
+
+    def _start(self, program: Program) -> Child:
+        self._followers[program.name] = LogFollower(program.name, program.log)
+        child = Child(program, report=self.report, watchdog=self._watchdog)
+        self.children.append(child)
+        return child
+
+    async def _wait_until_started(self, children: Sequence[Child]) -> None:
+        done, _ = await asyncio.wait(
+            [child.started for child in children], return_when=asyncio.FIRST_EXCEPTION
+        )
+        for started in done:
+            started.result()
+
+    def _write_record(self) -> RunningInstance:
+        instance = RunningInstance(
+            pid=os.getpid(),
+            url=self.url,
+            state_dir=str(self.config.state_dir),
+            started_at=generate_iso_timestamp(),
+            brain=self.config.brain,
+        )
+        write_atomically(self._record, msgspec.json.encode(instance))
+        return instance
+
+    # --- logs ------------------------------------------------------------------------------------
+
+    async def _follow_logs(self) -> None:
+        while True:
+            await asyncio.sleep(LOG_INTERVAL)
+            self._read_logs()
+            if self._disk.has_recovered():
+                text = (
+                    "the disk has free space again: the server restarts, since it stores nothing until then"
+                )
+                self.report(LogLine("office", "warning", text))
+                self._signal_server(signal.SIGTERM)
+
+    def _read_logs(self) -> None:
+        for follower in self._followers.values():
+            for line in follower.read():
+                self._disk.observe(line)
+                self.report(line)
+
+
+class DiskMonitor:
+    """Says when the server, which stopped storing on a full disk, can be restarted."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._full = False
+        self._next = 0.0
+
+    def observe(self, line: LogLine) -> None:
+        """Note the server's message about a full disk."""
+        if line.name == SERVER_NAME and DISK_FULL in line.text:
+            self._full = True
+
+    def has_recovered(self) -> bool:
+        """True once after the disk was full and has RESTART_FREE bytes, at most every RESTART_INTERVAL s."""
+        if not self._full or time.monotonic() < self._next:
+            return False
+        if shutil.disk_usage(self._folder).free < RESTART_FREE:
+            return False
+        self._full = False
+        self._next = time.monotonic() + RESTART_INTERVAL
+        return True
+
+
+def _is_specialist(child: Child) -> bool:
+    return child.program.name.startswith(PREFIX)

@@ -1,0 +1,222 @@
+"""An architecture document: its sentences and tables, and the modules that its words name."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from services.critic.imports import ROOTS, Graph
+from services.critic.rules import THIRD_PARTY
+from shared.source.tree import Tree, read_text
+from shared.text.markdown import read_blocks
+
+DOCUMENT = re.compile(r"(?:(?:docs?|\.github)/)?architecture\.(?:md|markdown)", re.IGNORECASE)
+SENTENCE = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)\s+(?=\S)|;\s+|\n{2,}")
+LISTED = re.compile(
+    r"^([\s│├└─|`+-]*)([\w@.-]+(?:/[\w@.-]+)*/?)((?:<\w+>/?)?)(?:\s{2,}|\s+[#—–-]\s+|:\s+)(\S.*)$"
+)
+PLAIN = ("", "text", "txt", "none")
+"""What follows the fence of a code block that holds prose or a drawn tree."""
+
+ARTICLE = re.compile(
+    r"^(?:the|a|an|any|every|each|all|our|its|either|both|no|code in|anything in|everything in|modules in"
+    r"|anything from|any of|from|inside|within|of|code under|anything under)\s+",
+    re.IGNORECASE,
+)
+KIND = re.compile(
+    r"\s+(?:layers?|packages?|modules?|code|folders?|director(?:y|ies)|components?|librar(?:y|ies)|files?|tree)$",
+    re.IGNORECASE,
+)
+ADVERB = re.compile(
+    r"\s+(?:at all|directly|itself|themselves|anywhere|either|in turn|ever|alone|at runtime|in any way)$",
+    re.IGNORECASE,
+)
+TRAILER = re.compile(
+    r"^(`[^`]+`|\S+)\s+(?:in|from|at|because|so|since|for|to|when|which|that|as|by|on|with|\()\b.*$"
+)
+OUTSIDE = re.compile(
+    r"(?:third[- ]party|external|outside)\s+(?:packages?|librar(?:y|ies)|dependenc(?:y|ies)|modules?|code)"
+    r"|third[- ]parties",
+    re.IGNORECASE,
+)
+STANDARD = re.compile(r"(?:python'?s? )?standard library|stdlib", re.IGNORECASE)
+SPLIT = re.compile(r"\s*(?:,\s*(?:and|or|nor)\s+|,|;|\band\b|\bor\b|\bnor\b|\||&|\s\+\s)\s*", re.IGNORECASE)
+NAME = re.compile(r"[@\w][\w./*@-]*", re.ASCII)
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence or a part of one; ``about`` is what the list, table or heading says it is about."""
+
+    text: str
+    line: int
+    about: str = ""
+    fenced: bool = False
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a table: the cells by their column's heading, lower-case."""
+
+    cells: tuple[tuple[str, str], ...]
+    line: int
+
+
+def read_document(text: str) -> tuple[list[Passage], list[Row]]:
+    """The sentences of a Markdown document, the lines of its plain code blocks, the rows of its tables."""
+    passages: list[Passage] = []
+    rows: list[Row] = []
+    headings: list[str] = []
+    for block in read_blocks(text, inline=False):
+        line = block.start + 1
+        if block.kind == "paragraph":
+            passages += _sentences(block.text, line)
+        elif block.kind == "code" and block.info in PLAIN:
+            passages += _listing(block.text, line + block.fenced)
+        elif block.kind == "row" and block.is_header:
+            headings = [cell.text.lower() for cell in block.cells]
+        elif block.kind == "row":
+            cells = zip(headings, (cell.text for cell in block.cells), strict=False)
+            rows.append(Row(cells=tuple(cells), line=line))
+    return passages, rows
+
+
+def _sentences(content: str, line: int) -> Iterator[Passage]:
+    start = 0
+    about = _about(content)
+    for end in [*(match.end() for match in SENTENCE.finditer(content)), len(content)]:
+        sentence = content[start:end]
+        text = " ".join(sentence.split()).strip(" ;")
+        if text:
+            skipped = content[:start] + sentence[: len(sentence) - len(sentence.lstrip())]
+            yield Passage(text=text, line=line + skipped.count("\n"), about=about)
+        start = end
+
+
+def _about(content: str) -> str:
+    """The name an item of a list begins with: ``**`shared/bus`**: the only importer of nats``."""
+    match = re.match(r"\s*\**(`[^`]+`|[\w./-]+)\**\s*(?::|—|–|\s-\s)\s*(?=\S)", content)
+    return match[1] if match else ""
+
+
+def _listing(content: str, line: int) -> Iterator[Passage]:
+    """The lines of a drawn tree, each about the path that its indentation gives it, or of any plain block."""
+    above: list[tuple[int, str]] = []
+    for number, row in enumerate(content.splitlines(), start=line):
+        match = LISTED.match(row)
+        if not match:
+            yield Passage(text=" ".join(row.split()), line=number, fenced=True)
+            continue
+        indent = len(match[1])
+        above = [*(pair for pair in above if pair[0] < indent), (indent, match[2])]
+        about = "/".join(name.rstrip("/") for _, name in above)
+        for part in re.split(r";\s+|(?<=[.!?])\s+(?=[A-Z])", match[4]):
+            yield Passage(text=" ".join(part.split()), line=number, about=about, fenced=True)
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """What a phrase names: modules of the repository, and packages from elsewhere."""
+
+    internal: tuple[str, ...] = ()
+    external: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """Both."""
+        return self.internal + self.external
+
+
+class Names:
+    """Looks up what prose calls a module."""
+
+    def __init__(self, graph: Graph, declared: frozenset[str] = frozenset()) -> None:
+        self.known = graph.names
+        self.by_last: dict[str, list[str]] = {}
+        for name in sorted(graph.names):
+            self.by_last.setdefault(name.rsplit(".", 1)[-1].lower(), []).append(name)
+        outside = {found.imported for found in graph.imports if not found.internal}
+        self.external = outside | {name.split(".", maxsplit=1)[0] for name in outside} | declared
+
+    def look_up(self, phrase: str, *, lenient: bool = False) -> Named | None:
+        """What every part of ``phrase`` names; None if one part is unknown or ambiguous.
+
+        ``lenient`` takes an unknown word between backticks as a package that nothing imports yet.
+        """
+        internal: list[str] = []
+        external: list[str] = []
+        for part in split(phrase):
+            if STANDARD.fullmatch(part):
+                continue
+            if OUTSIDE.fullmatch(part):
+                external.append(THIRD_PARTY)
+                continue
+            found = self.find(part)
+            if len(found) == 1:
+                internal += found
+            elif found:
+                return None
+            elif package := self._package(part, lenient):
+                external.append(package)
+            else:
+                return None
+        if not internal and not external and not STANDARD.search(phrase):
+            return None
+        return Named(internal=tuple(internal), external=tuple(external))
+
+    def find(self, word: str) -> list[str]:
+        """The modules a single name may mean, the least deep ones; empty for none."""
+        name = word.strip("`'\"* ").removeprefix("./").rstrip("/")
+        if not NAME.fullmatch(name):
+            return []
+        name = re.sub(r"\.(?:py|[cm]?[jt]sx?|go)$|(?:[/.]\*{1,2})$", "", name).replace("/", ".").lower()
+        root, _, inner = name.partition(".")
+        for form in (name, inner if root in ROOTS and inner else name, f"{name}s"):
+            candidates = self.by_last.get(form.rsplit(".", 1)[-1], [])
+            if found := [known for known in candidates if f".{known.lower()}".endswith(f".{form}")]:
+                depth = min(known.count(".") for known in found)
+                return [known for known in found if known.count(".") == depth]
+        return []
+
+    def _package(self, part: str, lenient: bool) -> str:
+        name = part.strip("`'\" ")
+        if not NAME.fullmatch(name):
+            return ""
+        return name if name in self.external or (lenient and part.startswith("`")) else ""
+
+
+def split(phrase: str) -> list[str]:
+    """The single names of a list such as ``the `a` and `b` layers, or c at all``."""
+    parts = []
+    for part in SPLIT.split(phrase.strip(" .,:;!")):
+        text = part.strip(" .,:;!()")
+        before = ""
+        while text != before:
+            before = text
+            for pattern in (ARTICLE, ADVERB, KIND):
+                text = pattern.sub("", text).strip()
+        text = TRAILER.sub(r"\1", text)
+        if outside := OUTSIDE.search(part):
+            text = outside[0]
+        elif STANDARD.search(part):
+            text = "stdlib"
+        if text:
+            parts.append(text)
+    return parts
+
+
+def outermost(groups: Iterable[list[str]]) -> list[str]:
+    """The clear ones of groups of candidates: of several, the one that no other group's module contains."""
+    every = [list(group) for group in groups]
+    sure = tuple(f"{group[0]}." for group in every if len(group) == 1)
+    apart = ([name for name in group if len(group) == 1 or not name.startswith(sure)] for group in every)
+    return [names[0] for names in apart if len(names) == 1]
+
+
+def declared_packages(tree: Tree) -> frozenset[str]:
+    """The packages that pyproject.toml and package.json name as dependencies."""
+    names: set[str] = set()
+    if "pyproject.toml" in tree.files:
+        text = read_text(tree.root, "pyproject.toml")
+        form = r"""^\s*["']?([A-Za-z][\w.-]*)\s*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?|["'])"""
+        names.update(re.findall(form, text, re.MULTILINE))
+    if "package.json" in tree.files:
+        names.update(re.findall(r'"(@?[\w./-]+)"\s*:\s*"[\^~<>=*\d]', read_text(tree.root, "package.json")))
+    return frozenset(names | {name.replace("-", "_") for name in names})

@@ -1,0 +1,304 @@
+"""The tools that scan a repository in the jail: ruff, bandit, and a scan for secrets; they change nothing."""
+
+import asyncio
+import re
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from services.critic import secret_scan
+from services.critic.findings import Check, clean, conclude, find, installed, milder, skip
+from shared.contracts.checkup import Finding, Severity
+from shared.sandbox import CommandResult, run_command
+from shared.source.places import is_shown, is_test, is_vendored
+from shared.source.tree import Tree, read_text
+
+SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
+"""ruff's rules for a project that selects none: syntax, undefined and unused names, likely bugs, coroutines
+that block the event loop (ASYNC2), background tasks that may be collected (RUF006)."""
+IGNORED = "B007,B008,B009,B010,B011,B028,B903,B904,B905,B027,F403,F405"
+"""Left out of them: matters of taste, or of what a framework wants (B008)."""
+LIKELY = frozenset(
+    f"B{n:03}" for n in (2, 3, 4, 5, 6, 12, 15, 16, 17, 20, 21, 22, 23, 25, 26, 29, 30, 31, 32, 35, 39, 909)
+)
+"""The rules of flake8-bugbear that find wrong behaviour rather than doubtful style."""
+RUFF_CONFIG = (".ruff.toml", "ruff.toml", "pyproject.toml")
+VERSIONS = ("py37", "py38", "py39", "py310", "py311", "py312", "py313", "py314")
+
+SKIPPED = (*(f"B{number}" for number in range(401, 413)), "B603", "B607")
+"""bandit's rules that report a mere import (the use has a rule of its own), or every call of a program."""
+IN_TESTS = ("B101", "B105", "B106", "B107", "B108", "B110", "B112", "B113", "B311")
+"""Rules that report what tests do on purpose: assert, invented passwords, temporary files, chance."""
+QUOTING = ("B105", "B106", "B107")
+"""Rules whose message quotes the password that was found."""
+BATCH = 400
+"""Files a run of bandit: their names must fit on one command line."""
+
+LOCKS = frozenset(
+    "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml poetry.lock Pipfile.lock uv.lock"
+    " Cargo.lock Gemfile.lock composer.lock go.sum flake.lock requirements.lock requirements-dev.lock".split()
+)
+"""Files full of checksums, which look like secrets."""
+DATA = (".svg", ".ipynb", ".map", ".csv", ".tsv", ".lock", ".sum", ".css", ".po", ".pot", ".woff", ".pdf")
+"""Kinds of files that hold long random strings of other sorts."""
+
+
+async def _run_tool(
+    tree: Tree,
+    argv: Callable[[Path], Sequence[str]],
+    timeout: float,
+    *,
+    files: str = "",
+    readable: Sequence[Path] = (),
+) -> tuple[CommandResult, bytes]:
+    """Run a tool over ``tree``; returns its result and the content of the file ``report`` it was to write.
+
+    ``argv`` is given the folder of that file, in which the file ``files`` has the text ``files``.
+    """
+    with tempfile.TemporaryDirectory(prefix="mailroom-") as name:
+        folder = Path(name)
+        if files:
+            await asyncio.to_thread((folder / "files").write_text, files, "utf-8")
+        result = await run_command(
+            argv(folder), cwd=tree.root, timeout=timeout, writable=[folder], readable=readable
+        )
+        report = folder / "report"
+        return result, report.read_bytes() if report.exists() else b""
+
+
+def _read_table(tree: Tree, path: str, *keys: str) -> dict[str, Any]:
+    """The table at ``keys`` of a TOML file in the repository; empty if either is missing or malformed."""
+    try:
+        table = tomllib.loads(read_text(tree.root, path)) if path in tree.files else {}
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+    for key in keys:
+        value = table.get(key)
+        table = value if isinstance(value, dict) else {}
+    return table
+
+
+class _RuffPlace(msgspec.Struct):
+    row: int = 0
+
+
+class _RuffLine(msgspec.Struct):
+    """A line of ruff's JSON output; what a later version adds is left out."""
+
+    filename: str
+    message: str
+    code: str | None = None
+    location: _RuffPlace | None = None
+
+
+async def lint(tree: Tree, *, timeout: float) -> Check:
+    """Run ruff over the Python files of ``tree`` for at most ``timeout`` seconds; it writes nothing there."""
+    if not any(path.endswith((".py", ".pyi")) for path in tree.files):
+        return skip("ruff", "there are no Python files")
+    problem = ""
+    config, options = own_config(tree)
+    if config:
+        result, findings = await _run_ruff(tree, options, timeout)
+        if result.exit_code in (0, 1) and not result.timed_out:
+            return conclude("ruff", f"{installed('ruff')} as {config} says", findings)
+        reason = _ruff_reason(result, timeout)
+        problem = f"what {config} says cannot be used ({reason}), so Mailroom's own rules were"
+    chosen = [
+        "--isolated",
+        "--select",
+        SELECTED,
+        "--ignore",
+        IGNORED,
+        "--per-file-ignores",
+        "__init__.py:F401",
+    ]
+    chosen += ["--target-version", _oldest_python(tree)]
+    result, findings = await _run_ruff(tree, chosen, timeout)
+    if result.exit_code not in (0, 1) or result.timed_out:
+        return skip("ruff", f"it did not finish: {_ruff_reason(result, timeout)}")
+    version = f"{installed('ruff')} with Mailroom's selection of likely bugs"
+    return conclude("ruff", version, findings, problem)
+
+
+def own_config(tree: Tree) -> tuple[str, list[str]]:
+    """The file at the root that configures ruff ("" for none), and the options that complete it.
+
+    A project that selects no rules of its own has not asked for ruff's ever growing default set: it gets our
+    selection, and what it adds.
+    """
+    for name in RUFF_CONFIG:
+        keys = ("tool", "ruff") if name == "pyproject.toml" else ()
+        ruff = _read_table(tree, name, *keys)
+        if not ruff:
+            continue
+        rules = ruff | _read_table(tree, name, *keys, "lint")
+        if "select" in rules or "extend" in rules:
+            return name, []
+        added = [rule for rule in rules.get("extend-select", []) if re.fullmatch(r"[A-Z]+\d*", str(rule))]
+        return name, ["--select", ",".join([SELECTED, *added]), "--extend-ignore", IGNORED]
+    return "", []
+
+
+async def _run_ruff(tree: Tree, options: list[str], timeout: float) -> tuple[CommandResult, list[Finding]]:
+    # A project's configuration may ask ruff to repair the files: these flags override it.
+    safe = ["--no-fix", "--no-fix-only", "--no-unsafe-fixes", "--no-cache", "--no-show-fixes"]
+    form = ["--extend-exclude", "*.ipynb", "--output-format", "json-lines", "--output-file"]
+    ruff = [sys.executable, "-I", "-m", "ruff", "check", *safe, *options, *form]
+    result, report = await _run_tool(tree, lambda folder: [*ruff, str(folder / "report"), "."], timeout)
+    return result, list(_parse_ruff(tree, report))
+
+
+def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
+    files = set(tree.files)
+    for row in report.splitlines():
+        try:
+            line = msgspec.json.decode(row, type=_RuffLine)
+        except msgspec.MsgspecError:
+            continue
+        path = Path(line.filename)
+        file = str(path.relative_to(tree.root)) if path.is_relative_to(tree.root) else line.filename
+        if file in files and not is_vendored(file):
+            code = line.code or "invalid-syntax"
+            number = line.location.row if line.location else 0
+            yield find("ruff", code, _ruff_severity(code, file), file, number, line.message)
+
+
+def _ruff_severity(code: str, file: str) -> Severity:
+    aside = is_test(file) or is_shown(file)
+    if code in ("invalid-syntax", "E902") or code.startswith("E9"):
+        return "low" if aside else "high"  # tests keep broken files on purpose
+    if re.match(r"F7|F82|F50|F52|F63|PLE", code):
+        return "medium" if aside else "high"
+    if code in LIKELY or re.match(r"F811|F6|ASYNC2|RUF006|S\d", code):
+        return "low" if aside else "medium"
+    return "low"
+
+
+def _oldest_python(tree: Tree) -> str:
+    """The oldest Python the project supports, as ruff names it; the newest one if it does not say."""
+    wanted = _read_table(tree, "pyproject.toml", "project").get("requires-python", "")
+    match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
+    name = f"py3{match[1]}" if match else VERSIONS[-1]
+    return name if name in VERSIONS else VERSIONS[-1]
+
+
+def _ruff_reason(result: CommandResult, timeout: float) -> str:
+    if result.timed_out:
+        return f"it took longer than {timeout:g} s"
+    words = clean(result.output, 200)
+    return words or f"exit code {result.exit_code}"
+
+
+class _BanditIssue(msgspec.Struct):
+    """One entry of bandit's JSON output."""
+
+    filename: str
+    line_number: int
+    test_id: str
+    test_name: str
+    issue_text: str
+    issue_severity: str
+    issue_confidence: str
+
+
+class _BanditOutput(msgspec.Struct):
+    results: list[_BanditIssue] = []
+
+
+async def scan_security(tree: Tree, *, timeout: float) -> Check:
+    """Run bandit over the Python files of ``tree`` for at most ``timeout`` seconds in all.
+
+    Severity is bandit's own, one step milder if its confidence is low and in tests and examples. The
+    project's own list of skipped rules in pyproject.toml holds; no other configuration is read, because
+    it could name a file to be written.
+    """
+    files = [path for path in tree.files if path.endswith(".py") and not is_vendored(path)]
+    if not files:
+        return skip("bandit", "there are no Python files")
+    findings: list[Finding] = []
+    problems = []
+    ends = time.monotonic() + timeout
+    for start in range(0, len(files), BATCH):
+        left = max(0.0, ends - time.monotonic())
+        found, problem = await _run_bandit(tree, files[start : start + BATCH], left)
+        findings += found
+        problems += [problem] if problem else []
+    return conclude("bandit", installed("bandit"), findings, problems[0] if problems else "")
+
+
+async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[list[Finding], str]:
+    # Files, not a folder: in a folder bandit looks for a .bandit file, which may name an output file.
+    options = ["--skip", ",".join(SKIPPED), "--", *(f"./{path}" for path in files)]
+    bandit = [sys.executable, "-I", "-m", "bandit", "-q", "--exit-zero", "-f", "json", "-o"]
+    result, report = await _run_tool(
+        tree, lambda folder: [*bandit, str(folder / "report"), *options], timeout
+    )
+    if result.timed_out:
+        return [], f"{len(files)} files were not scanned: the time was up"
+    try:
+        issues = msgspec.json.decode(report, type=_BanditOutput).results
+    except msgspec.MsgspecError:
+        return [], f"bandit ended with exit code {result.exit_code} and without a report"
+    own = _read_table(tree, "pyproject.toml", "tool", "bandit").get("skips")
+    own = own if isinstance(own, list) else []
+    return [found for issue in issues if issue.test_id not in own and (found := _rate_issue(issue))], ""
+
+
+def _rate_issue(issue: _BanditIssue) -> Finding | None:
+    file = str(PurePosixPath(issue.filename))
+    aside = is_test(file) or is_shown(file)
+    if aside and issue.test_id in IN_TESTS:
+        return None
+    severity: Severity = {"HIGH": "high", "MEDIUM": "medium"}.get(issue.issue_severity, "low")  # type: ignore[assignment]
+    for mild in (issue.issue_confidence == "LOW", aside):
+        severity = milder(severity) if mild else severity
+    text = issue.issue_text
+    message = re.sub(r"'.*'", "(not shown)", text) if issue.test_id in QUOTING else text
+    return find("bandit", f"{issue.test_id} {issue.test_name}", severity, file, issue.line_number, message)
+
+
+async def scan_secrets(tree: Tree, *, timeout: float) -> Check:
+    """Scan the text files of ``tree`` for at most ``timeout`` seconds.
+
+    A token of a known form is of high severity, a random value with a telling name of medium; both are one
+    step milder in tests and examples. Nothing is sent anywhere to be verified.
+    """
+    files = [path for path in tree.files if _may_hold_secrets(path)]
+    if not files:
+        return skip("secret scan", "there are no files to scan")
+    # -I, and a path instead of -m: nothing of the scanned repository can be imported
+    scan = [sys.executable, "-I", secret_scan.__file__, str(tree.root)]
+    result, report = await _run_tool(
+        tree,
+        lambda folder: [*scan, str(folder / "files"), str(folder / "report")],
+        timeout,
+        files="\0".join(files),
+        readable=[tree.root, Path(secret_scan.__file__).parent],
+    )
+    problem = ""
+    if result.timed_out:
+        problem = f"not every file was scanned within {timeout:g} s"
+    elif result.exit_code:
+        problem = f"the scan ended with exit code {result.exit_code}"
+    version = f"detect-secrets {installed('detect-secrets')} and forms of our own"
+    return conclude("secret scan", version, [_parse_secret(row) for row in report.splitlines()], problem)
+
+
+def _may_hold_secrets(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return name not in LOCKS and not name.lower().endswith(DATA) and not is_vendored(path)
+
+
+def _parse_secret(row: bytes) -> Finding:
+    path, line, kind, sureness, mask = msgspec.json.decode(row, type=tuple[str, int, str, int, str])
+    severity: Severity = "high" if sureness == 2 else "medium"
+    if is_test(path) or is_shown(path):
+        # a test's own certificates need keys, but hardly ever a token for a real service
+        severity = "low" if kind == secret_scan.PRIVATE_KEY else milder(severity)
+    return find("secrets", kind, severity, path, line, f"{kind}: {mask}")

@@ -1,0 +1,243 @@
+"""Reading what test runners print; every reader returns None if the output is not its runner's.
+
+Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Compiled languages: cargo,
+go, CTest, Maven, Gradle.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from services.engineer.results import OUTCOMES, Results, distinct, failure, parse_counts, place, tally
+from shared.contracts import TestFailure
+
+PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*)(?: - (.*))?$", re.MULTILINE)
+PYTEST_SIGNS = re.compile(r"^(?:\S+\.py )?([.FEsxX]{2,}|[.FEsxX](?= +\[))(?: +\[ *\d+%\])?$", re.MULTILINE)
+SIGNS = {".": "passed", "X": "passed", "F": "failed", "s": "skipped", "x": "skipped", "E": "errors"}
+UNITTEST_ENDS = {"ok": "passed", "FAIL": "failed", "skipped": "skipped", "ERROR": "errors"}
+CARGO = ("passed", "failed", "ignored")
+GO_ENDS = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
+SCRIPT_FRAME = re.compile(
+    r"(?:[('\s]|^)(?P<file>(?:file://)?[\w./@+-]+\.[cm]?[jt]sx?):(?P<line>\d+):\d+", re.MULTILINE
+)
+
+
+def read_pytest(text: str, root: Path) -> Results | None:
+    """The results of pytest: from its closing line, else from the signs it printed until it was stopped."""
+    closing = re.findall(r"^=* ?(?=\d+ \w)(.*?) in [\d.]+s\b.*$", text, re.MULTILINE)
+    form = r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)"
+    if closing and (counts := parse_counts(form, closing[-1])):
+        failures = (failure(name, message, "") for name, message in PYTEST_FAILED.findall(text))
+        return tally(counts.items(), failures, find_interrupt(text, root))
+    signs = "".join(PYTEST_SIGNS.findall(text))
+    return tally((SIGNS[sign], 1) for sign in signs) if signs else None
+
+
+def find_interrupt(text: str, root: Path) -> str:
+    """Where pytest was when it was interrupted, as ``file:line``; empty if it does not say."""
+    places = re.findall(r"^(\S+\.py):(\d+): KeyboardInterrupt$", text, re.MULTILINE)
+    return place(places[-1][0], places[-1][1], root) if places else ""
+
+
+def read_unittest(text: str, root: Path) -> Results | None:
+    """The results of unittest (and Django) with ``-v``, complete or stopped on its way."""
+    ran = re.findall(r"^Ran (\d+) tests? in ", text, re.MULTILINE)
+    if not ran:
+        ends = re.findall(r"^.* \.\.\. (ok$|FAIL$|ERROR$|skipped\b)", text, re.MULTILINE)
+        return tally((UNITTEST_ENDS[end], 1) for end in ends) if ends else None
+    closing = re.findall(r"^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", text, re.MULTILINE)
+    numbers = re.findall(r"([a-z ]+)=(\d+)", closing[-1] if closing else "")
+    counts = {key.strip(): int(number) for key, number in numbers if key.strip() in OUTCOMES}
+    passed = max(0, int(ran[-1]) - sum(counts.values()))
+    return tally([*counts.items(), ("passed", passed)], _unittest_failures(text, root))
+
+
+def _unittest_failures(text: str, root: Path) -> Iterator[TestFailure]:
+    for block in re.split(r"^={70}\n", text, flags=re.MULTILINE)[1:]:
+        head = re.match(r"(?:FAIL|ERROR): (\S+)(?: \((.+?)\))?", block)
+        if head is None:
+            continue
+        body = re.split(r"^-{70}\n", block, flags=re.MULTILINE)[1]
+        places = [place(file, line, root) for file, line in re.findall(r'File "(.+?)", line (\d+)', body)]
+        reasons = re.findall(r"^(\w[\w.]*(?:: .*)?)$", body.split("Traceback", 1)[-1], re.MULTILINE)
+        name, case = head.groups()
+        test = case if case and case.endswith(f".{name}") else ".".join(part for part in (case, name) if part)
+        yield failure(test, reasons[-1] if reasons else "", next((p for p in reversed(places) if p), ""))
+
+
+def read_tap(text: str, root: Path) -> Results | None:
+    """The results of node:test (both its reporters) or of any other producer of TAP."""
+    summary = _counts_after_words(r"^(?:#|ℹ) (tests|pass|fail|cancelled|skipped|todo) (\d+)$", text)
+    failures = (*_tap_failures(text, root), *_spec_failures(text, root))
+    if "pass" in summary:
+        return tally(summary.items(), failures)
+    points = re.findall(r"^(not ok|ok) \d+\b(.*)$", text, re.MULTILINE)
+    if not points:
+        return None
+    skipped = sum(bool(re.search(r"# (?:SKIP|TODO)", rest, re.IGNORECASE)) for _, rest in points)
+    failed = sum(kind == "not ok" and "# TODO" not in rest.upper() for kind, rest in points)
+    passed = len(points) - skipped - failed
+    return Results(passed=passed, failed=failed, skipped=skipped, failures=distinct(failures))
+
+
+def _counts_after_words(pattern: str, text: str) -> dict[str, int]:
+    """The numbers after words, such as ``# pass 3``, by word; the last of each."""
+    return {word: int(number) for word, number in re.findall(pattern, text, re.MULTILINE)}
+
+
+def _tap_failures(text: str, root: Path) -> Iterator[TestFailure]:
+    notes_form = r"(?P<notes>\1  ---\n(?:.*\n){0,200}?\1  \.\.\.\n)"
+    form = rf"^( *)not ok \d+(?: - )?(?P<name>.*)\n{notes_form}?"
+    for point in re.finditer(form, text, re.MULTILINE):
+        notes, name = point["notes"] or "", point["name"].strip()
+        if "subtestsFailed" in notes or re.search(r"# TODO", name, re.IGNORECASE):
+            continue
+        reason = re.search(r"^ *(?:error|message): (?:\|-\n)?(.*)$", notes, re.MULTILINE)
+        source = _script_place(notes.partition("stack:")[2], root) or _script_place(notes, root)
+        yield failure(name, reason[1].strip(" '\"") if reason else "", source)
+
+
+def _spec_failures(text: str, root: Path) -> Iterator[TestFailure]:
+    listing = text.rpartition("\n✖ failing tests:\n")
+    blocks = re.split(r"^test at ", listing[2], flags=re.MULTILINE)[1:] if listing[1] else []
+    for block in blocks:
+        if match := re.match(r"(.+):(\d+):\d+\n✖ (.+?)(?: \([\d.]+ms\))?\n\s*(.*)", block):
+            file, line, name, reason = match.groups()
+            yield failure(name, reason, _script_place(block[match.end() :], root) or place(file, line, root))
+
+
+def read_jest(text: str, root: Path) -> Results | None:
+    """The results of Jest, from its ``Tests:`` line."""
+    lines = re.findall(r"^Tests: +(.*total)$", text, re.MULTILINE)
+    if not lines:
+        return None
+    broken = len(re.findall(r"^  ● Test suite failed to run$", text, re.MULTILINE))
+    counts = parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}
+    return tally(counts.items(), _jest_failures(text, root))
+
+
+def _jest_failures(text: str, root: Path) -> Iterator[TestFailure]:
+    for suite in re.split(r"^FAIL +", text, flags=re.MULTILINE)[1:]:
+        file = suite.split(maxsplit=1)[0]
+        for block in re.split(r"^  ● ", suite, flags=re.MULTILINE)[1:]:
+            name, _, rest = block.partition("\n")
+            yield failure(f"{file} › {name}", _first_line(rest), _script_place(rest, root) or file)
+
+
+def read_vitest(text: str, root: Path) -> Results | None:
+    """The results of Vitest, from its ``Tests`` line."""
+    lines = re.findall(r"^ *Tests  ?(\d+ \w+.*\(\d+\))$", text, re.MULTILINE)
+    if not lines:
+        return None
+    broken = len(re.findall(r"^ *FAIL +\S+ \[ .+ \]$", text, re.MULTILINE))
+    blocks = (block.partition("\n") for block in re.split(r"^ *FAIL +", text, flags=re.MULTILINE)[1:])
+    failures = (
+        failure(name.partition(" [ ")[0], _first_line(rest), _script_place(rest, root))
+        for name, _, rest in blocks
+    )
+    return tally((parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}).items(), failures)
+
+
+def read_mocha(text: str, root: Path) -> Results | None:
+    """The results of Mocha's spec reporter."""
+    counts = parse_counts(r"(?m)^ +(\d+) (passing|failing|pending)\b", text)
+    if "passing" not in counts:
+        return None
+    details = re.split(r"^ +\d+ failing$", text, flags=re.MULTILINE)[-1] if counts.get("failing") else ""
+    blocks = (block.partition(":\n") for block in re.split(r"^  \d+\) ", details, flags=re.MULTILINE)[1:])
+    failures = (
+        failure(" ".join(name.split()), _first_line(rest), _script_place(rest, root))
+        for name, _, rest in blocks
+    )
+    return tally(counts.items(), failures)
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _script_place(text: str, root: Path) -> str:
+    """The first place in a stack of JavaScript that is in the project itself."""
+    places = (place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
+    return next((each for each in places if each), "")
+
+
+def read_cargo(text: str, root: Path) -> Results | None:
+    """The results of ``cargo test``, summed over its test programs."""
+    form = r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;"
+    sums = [row for found in re.findall(form, text, re.MULTILINE) for row in zip(CARGO, found, strict=True)]
+    if not sums:
+        return None
+    # The place and the message moved to lines of their own in Rust 1.73.
+    form = r"^thread '(.+?)' .*panicked at (?:'(?P<old>.*)', )?(\S+?):(\d+):\d+:?(?:\n(?P<new>.*))?$"
+    panics = {
+        m[1]: (m["new"] or m["old"] or "", place(m[3], m[4], root))
+        for m in re.finditer(form, text, re.MULTILINE)
+    }
+    names = re.findall(r"^test (.+?) \.\.\. FAILED$", text, re.MULTILINE)
+    failures = (failure(name, *panics.get(name.removesuffix(" - should panic"), ("", ""))) for name in names)
+    return tally(sums, failures)
+
+
+def read_go(text: str, root: Path) -> Results | None:
+    """The results of ``go test -v``; a test with subtests is not counted beside them."""
+    ends = re.findall(r"^ *--- (PASS|FAIL|SKIP): (\S+)", text, re.MULTILINE)
+    broken = re.findall(r"^FAIL\t(\S+) \[(.+ failed)\]$", text, re.MULTILINE)
+    if not ends and not broken:
+        return None
+    parents = {name.rpartition("/")[0] for _, name in ends}
+    counts = [(GO_ENDS[kind], 1) for kind, name in ends if name not in parents]
+    failures = [each for each in _go_failures(text) if each.test not in parents]
+    failures += [failure(package, reason, "") for package, reason in broken]
+    return tally([*counts, ("errors", len(broken))], failures)
+
+
+def _go_failures(text: str) -> Iterator[TestFailure]:
+    said: dict[str, tuple[str, str]] = {}
+    current = ""
+    for line in text.splitlines():
+        if started := re.match(r"=== (?:RUN|NAME|CONT)\s+(\S+)", line):
+            current = started[1]
+        elif spoken := re.match(r"\s+(\w[\w.-]*\.go:\d+): (.*)", line):
+            said[current] = (spoken[2], spoken[1])
+        elif failed := re.match(r"\s*--- FAIL: (\S+)", line):
+            yield failure(failed[1], *said.get(failed[1], ("", "")))
+
+
+def read_ctest(text: str, root: Path) -> Results | None:
+    """The results of CTest, from its closing line."""
+    closing = re.findall(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", text, re.MULTILINE)
+    if not closing:
+        return None
+    failed, total = map(int, closing[-1])
+    names = re.findall(r"^[ \t]+\d+ - (.+) \((.+)\)$", text, re.MULTILINE)
+    failures = (failure(name, reason, "") for name, reason in names)
+    return Results(passed=total - failed, failed=failed, failures=distinct(failures))
+
+
+def read_maven(text: str, root: Path) -> Results | None:
+    """The results of Maven's Surefire, summed over the modules."""
+    form = r"^\S* ?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$"
+    sums = re.findall(form, text, re.MULTILINE)
+    if not sums:
+        return None
+    run, failed, errors, skipped = (sum(map(int, column)) for column in zip(*sums, strict=True))
+    failing = re.findall(r"^\[ERROR\]   (\w[\w.]*)(?::(\d+))?(?:->\S+)? (.*)$", text, re.MULTILINE)
+    failures = (
+        failure(name, reason, f"{name.split('.')[0]}.java:{line}" if line else "")
+        for name, line, reason in failing
+    )
+    passed = run - failed - errors - skipped
+    return Results(passed=passed, failed=failed, errors=errors, skipped=skipped, failures=distinct(failures))
+
+
+def read_gradle(text: str, root: Path) -> Results | None:
+    """The results of Gradle, which prints counts only if something failed."""
+    closing = re.findall(r"^(\d+) tests completed, (\d+) failed(?:, (\d+) skipped)?$", text, re.MULTILINE)
+    if not closing:
+        return None
+    total, failed, skipped = (int(number or 0) for number in closing[-1])
+    names = re.findall(r"^(\w\S*) > (.+) FAILED\n +(.*)$", text, re.MULTILINE)
+    failures = (failure(f"{group}.{name}", reason, "") for group, name, reason in names)
+    passed = total - failed - skipped
+    return Results(passed=passed, failed=failed, skipped=skipped, failures=distinct(failures))

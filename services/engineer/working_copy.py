@@ -1,0 +1,238 @@
+"""Working copies: a task works on a copy of a project, never on the project itself."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path, PurePath
+
+import msgspec
+
+from services.engineer.project_files import list_files
+from shared.errors import ActionError
+from shared.sandbox import is_older, remove_tree, run_command
+from shared.sandbox.confined import ConfinedFolder
+from shared.skills.git import BASE
+from shared.skills.repository import AUTHOR, ENVIRONMENT, find_repository
+
+MAX_BYTES = 2 << 30
+MAX_FILES = 200_000
+COPIES = ".copies"
+"""What the name of a folder of copies ends with: no goal's name, so no workspace's, has a dot in it."""
+NOT_OWN = (":(exclude,glob)node_modules/**", ":(exclude,glob)**/node_modules/**")
+"""Pathspecs of what is installed beneath a project."""
+STALE = 86_400.0
+"""Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
+
+
+class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of a project in ``root``; ``results`` is a folder beside it, ``skipped`` names what it lacks."""
+
+    root: Path
+    results: Path
+    files: int
+    size: int
+    skipped: tuple[str, ...] = ()
+
+
+def require_folder(path: str) -> Path:
+    """``path`` as an absolute existing folder; raises ActionError with the cure if it is none."""
+    folder = Path(path)
+    if not folder.is_absolute():
+        raise ActionError(f"{path!r} is not an absolute path", "Give the whole path of the folder, from / on")
+    if not folder.is_dir():
+        cause = f"{path} is a file" if folder.exists() else f"The folder {path} does not exist"
+        raise ActionError(cause, "Give the path of an existing folder on the machine the engineer runs on")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise ActionError(
+            f"The folder {path} cannot be read", "Give the engineer's user the right to read it"
+        )
+    return folder.resolve()
+
+
+@contextlib.asynccontextmanager
+async def working_copy(
+    repo: Path,
+    place: Path,
+    *,
+    keep: bool = False,
+    max_bytes: int = MAX_BYTES,
+    max_files: int = MAX_FILES,
+    exclude: Path | None = None,
+    history: bool = False,
+) -> AsyncIterator[WorkingCopy]:
+    """A copy of ``repo`` beneath ``place`` (the folder of one attempt), removed at the end unless ``keep``.
+
+    It holds the files as they are in the work tree, uncommitted changes included. If ``repo`` is in git, or
+    ``history`` is set, it has a history of one commit. Links that lead outside and special files are left out
+    and listed; so is what lies in ``exclude`` (default ``place``). Raises ActionError if ``repo`` has more
+    than ``max_bytes`` (default 2 GiB) or ``max_files``.
+    """
+    place = (await asyncio.to_thread(_make_place, place)).resolve()
+    try:
+        root, results = place / "copy" / (repo.name or "root"), place / "results"
+        copier = _Copier(repo, root, exclude or place, max_bytes, max_files)
+        await copier.run(await list_files(repo))
+        results.mkdir()
+        if history or find_repository(repo):
+            await _commit(root)
+        yield WorkingCopy(
+            root=root, results=results, files=copier.files, size=copier.size, skipped=tuple(copier.skipped)
+        )
+    finally:
+        if not keep:
+            await asyncio.to_thread(_remove_place, place)
+
+
+def clean_copies(workspaces: Path, older_than: float = STALE) -> int:
+    """Remove the copies that are older than ``older_than`` seconds; returns how many there were."""
+    places = [place for place in workspaces.glob(f"*{COPIES}/*") if is_older(place, older_than)]
+    for place in places:
+        _remove_place(place)
+    return len(places)
+
+
+def _make_place(wanted: Path) -> Path:
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for number in range(1, 1000):
+        place = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+            return place
+    raise ActionError(f"{wanted} holds too many working copies", f"Remove the folder {wanted.parent}")
+
+
+def _remove_place(place: Path) -> None:
+    remove_tree(place)
+    with contextlib.suppress(OSError):
+        place.parent.rmdir()
+
+
+async def _commit(root: Path) -> None:
+    """Give the copy a history of its own: one commit of what was copied.
+
+    A clone would read the repository's configuration and its promisor remotes, and ``git add`` would change
+    the times of objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
+    still run, so that is ignored.
+    """
+    await _git(root, "init", "--quiet", "--template=")
+    await asyncio.to_thread(_keep_line_ends, root)
+    await _git(root, "-c", "core.compression=0", "add", "--all")
+    # Ignored files that were copied are tracked in the repository, except installed packages.
+    await _git(root, "-c", "core.compression=0", "add", "--force", "--", ".", *NOT_OWN)
+    await _git(root, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy")
+    await _git(root, "update-ref", BASE, "HEAD")
+
+
+async def _git(root: Path, *arguments: str) -> None:
+    git = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
+    with contextlib.suppress(ActionError):
+        await run_command(git, cwd=root, timeout=120, writable=[root], env={**ENVIRONMENT, **AUTHOR})
+
+
+def _keep_line_ends(root: Path) -> None:
+    """Have git leave line ends alone: else a patch has others than the work tree."""
+    with contextlib.suppress(OSError):
+        (root / ".git" / "info").mkdir()
+        (root / ".git" / "info" / "attributes").write_text("* -text\n")
+
+
+class _TooLargeError(ActionError):
+    """There is more than a working copy may have."""
+
+
+class _Copier:
+    """Copies files below ``source`` to below ``target``, leaving out what leads outside."""
+
+    def __init__(self, source: Path, target: Path, exclude: Path, max_bytes: int, max_files: int) -> None:
+        self.source = source
+        self.target = target
+        self.exclude = exclude
+        self.max_bytes = max_bytes
+        self.max_files = max_files
+        self.files = 0
+        self.size = 0
+        self.skipped: list[str] = []
+        self.stopped = False
+
+    async def run(self, names: Iterable[str]) -> None:
+        """Copy ``names`` in a thread, which has ended when this returns, also when it is cancelled."""
+        copying = asyncio.ensure_future(asyncio.to_thread(self._copy_all, names))
+        try:
+            await asyncio.shield(copying)
+        except asyncio.CancelledError:
+            self.stopped = True
+            await asyncio.wait({copying})
+            raise
+
+    def _copy_all(self, names: Iterable[str]) -> None:
+        self.target.mkdir(parents=True)
+        with ConfinedFolder(self.source) as confined:
+            for name in names:
+                if self.stopped:
+                    return
+                try:
+                    reason = self._copy(confined, PurePath(name))
+                except _TooLargeError:
+                    raise
+                except (OSError, ActionError) as error:
+                    reason = str(error.strerror) if isinstance(error, OSError) else str(error)
+                if reason:
+                    self.skipped.append(f"{name} ({reason})")
+
+    def _copy(self, confined: ConfinedFolder, name: PurePath) -> str:
+        """Copy one path; returns why it is left out, empty if it is not."""
+        if not self._is_inside(name):
+            return "leads outside the folder"
+        info = confined.stat(str(name))
+        if info is None or os.path.lexists(self.target / name):
+            return ""  # tracked but deleted in the work tree, or listed twice: both installed and tracked
+        if stat.S_ISLNK(info.st_mode):
+            return self._copy_link(confined, name)
+        if stat.S_ISREG(info.st_mode):
+            self._copy_file(confined, name)
+            return ""
+        return "" if stat.S_ISDIR(info.st_mode) else "neither a file nor a link"
+
+    def _is_inside(self, name: PurePath) -> bool:
+        """Whether ``name`` reads as a path below the source: an index can hold any name."""
+        proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
+        return proper and not (self.source / name).is_relative_to(self.exclude)
+
+    def _copy_file(self, confined: ConfinedFolder, name: PurePath) -> None:
+        target = self.target / name
+        with confined.open_file(str(name)) as file:
+            info = os.fstat(file.fileno())
+            self._count(info.st_size)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as copy:
+                shutil.copyfileobj(file, copy, 1 << 20)
+        target.chmod(stat.S_IMODE(info.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
+        os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+    def _copy_link(self, confined: ConfinedFolder, name: PurePath) -> str:
+        source, target = self.source / name, self.target / name
+        with confined.open_folder(str(name.parent)) as folder:
+            text = os.readlink(name.name, dir_fd=folder)
+        end = Path(os.path.realpath(source.parent / text))
+        if not end.is_relative_to(self.source):
+            return "a link that leads outside the folder"
+        self._count(0)
+        if os.path.normpath(name.parent / text).startswith(("..", "/")):
+            # It leaves the folder and comes back, which it would not from the copy's place.
+            text = os.path.relpath(end, source.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(text)
+        return ""
+
+    def _count(self, size: int) -> None:
+        self.files += 1
+        self.size += size
+        if self.files > self.max_files or self.size > self.max_bytes:
+            limit = f"{self.max_files:,} files or {self.max_bytes / (1 << 30):.1f} GiB"
+            raise _TooLargeError(
+                f"{self.source} holds more than the {limit} a working copy may have",
+                "Name a smaller folder, or have .gitignore leave out what the tests do not need",
+            )

@@ -1,0 +1,119 @@
+"""Candidates read and put in their places, the best first, until every section has enough."""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from services.memory.briefing.candidates import Candidates, find_candidates
+from services.memory.briefing.links import EdgeFacts, Link, find_bound, find_links, find_superseded
+from services.memory.briefing.page import ITEMS
+from services.memory.briefing.ranking import MIN_WEIGHT
+from services.memory.briefing.scope import AgentScope
+from services.memory.briefing.sections import SHARED, Placement, assign_section
+from shared.contracts import Node, Relation
+
+if TYPE_CHECKING:
+    from services.memory.retrieval.view import View
+
+BATCH = 16
+"""How many candidates of a section are read at a time: a few more than it shows, for some turn out not to
+hold."""
+
+ROUNDS = 16
+"""How often more of them are read."""
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates that were read by id, the places of those that have one, and the contradictions among
+    them.
+
+    ``left`` counts the candidates of each section that were not read, each ranking below those that were;
+    in the ``open`` sections there are more. ``consulted`` is the number of nodes that were considered.
+    """
+
+    nodes: dict[str, Node]
+    places: dict[str, Placement]
+    contradictions: list[Link]
+    left: dict[str, int]
+    open: Collection[str]
+    consulted: int
+
+
+def select_nodes(view: "View", scope: AgentScope) -> Selection:
+    """Read candidates in the order of their rank, those with a contradiction in any case, and place them."""
+    listed = find_candidates(view, scope)
+    everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
+    links = _find_contradictions(view, scope, everything)
+    contested = {link.node for link in links}
+    nodes: dict[str, Node] = {}
+    places: dict[str, Placement] = {}
+    read = dict.fromkeys(listed.ids, 0)
+    own = [scope.node.id] if scope.node else []
+    wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
+    for _ in range(ROUNDS):
+        for title in _unfilled(listed, read, places, contested):
+            wanted += listed.ids[title][read[title] : read[title] + BATCH]
+            read[title] += BATCH
+        if not wanted:
+            break
+        new = view.nodes(key for key in dict.fromkeys(wanted) if key not in nodes)
+        nodes.update((node.id, node) for node in new)
+        places.update(_assign_sections(view, scope, new))
+        wanted = []
+    return Selection(
+        nodes=nodes,
+        places=places,
+        contradictions=[link for link in links if link.node in places or _is_local(link.node, scope)],
+        left={title: sum(key not in nodes for key in ids) for title, ids in listed.ids.items()},
+        open=listed.open,
+        consulted=len(nodes.keys() | everything.keys()),
+    )
+
+
+def _is_local(node_id: str, scope: AgentScope) -> bool:
+    """Whether a node's contradictions concern the agent, though the node itself has no place in the
+    briefing.
+    """
+    return scope.unknown or node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
+
+
+def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[str]) -> list[Link]:
+    """The contradictions of candidates and of what is in the agent's neighbourhood and scope."""
+    starts = dict.fromkeys((*candidates, *scope.ties, *scope.near, *scope.anchors))
+    if scope.unknown:
+        ends, _, _ = view.graph.walkable((Relation.CONTRADICTS,), MIN_WEIGHT, scope.moment)
+        starts.update(dict.fromkeys(view.graph.names(ends.tolist())))
+    relations = (Relation.CONTRADICTS,)
+    return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT, oriented=False)
+
+
+def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> dict[str, Placement]:
+    """The places of those nodes that have one, by id."""
+    nodes = list(nodes)
+    standing = _read_edges(view, scope, nodes)
+    cosines = view.measure([node.id for node in nodes], scope.direction)[2].tolist()
+    spots = (
+        assign_section(node, scope, standing, cosine) for node, cosine in zip(nodes, cosines, strict=True)
+    )
+    return {node.id: spot for node, spot in zip(nodes, spots, strict=True) if spot}
+
+
+def _read_edges(view: "View", scope: AgentScope, nodes: list[Node]) -> EdgeFacts:
+    """What the edges say of these nodes."""
+    shared = [node.id for node in nodes if node.kind in SHARED]
+    return EdgeFacts(
+        bound=find_bound(view, shared, scope.moment),
+        superseded=find_superseded(view, (node.id for node in nodes), scope.moment),
+        ties=scope.ties,
+    )
+
+
+def _unfilled(
+    listed: Candidates, read: dict[str, int], places: dict[str, Placement], contested: set[str]
+) -> list[str]:
+    """The sections that have candidates left and not yet enough undisputed nodes."""
+    counts = dict.fromkeys(listed.ids, 0)
+    for key, placement in places.items():
+        counts[placement.section] += key not in contested
+    return [title for title, ids in listed.ids.items() if counts[title] < ITEMS and read[title] < len(ids)]

@@ -1,0 +1,254 @@
+"""The briefing service: briefings from a cache while memory is unchanged, and the accesses counted."""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from services.memory.briefing.composing import compose, draft, render
+from services.memory.briefing.page import Page
+from services.memory.engine import MemoryEngine
+from services.memory.graph import decay
+from services.memory.writes.change import Change
+from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite
+from shared.settings import Settings
+from shared.subjects import MEMORY_DAEMON
+
+if TYPE_CHECKING:
+    from services.memory.retrieval.view import View
+
+MAX_AGENTS = 256
+"""How many agents' briefings are cached; beyond that the oldest one is dropped."""
+
+AHEAD = 0.1
+"""Briefings that are kept ready are made again when less than this part of their time is left."""
+
+REFRESH = 15.0
+"""Seconds between two checks of the briefings that are kept ready."""
+
+FREE_ATTEMPTS = 2
+"""How often a briefing is made at the risk that memory is written to meanwhile; then writes have to wait."""
+
+MAX_LISTS = 1_000
+"""How many different briefings are counted between two writes; accesses beyond that are not counted."""
+
+MAX_NODES = 2_000
+"""The most nodes of one write of access counts, the most often accessed first."""
+
+MAX_EDGES = 1_000
+"""The most edges that one write reinforces."""
+
+
+class CachedBriefing(msgspec.Struct, frozen=True, kw_only=True):
+    """A Briefing as JSON, made at graph version ``version`` and ``moment`` (seconds since the epoch)."""
+
+    data: bytes
+    version: int
+    moment: float
+    ids: tuple[str, ...]
+
+
+class _Entry(msgspec.Struct, kw_only=True):
+    page: Page
+    ends: float
+    forms: dict[bool, CachedBriefing]
+
+
+class BriefingCache:
+    """The latest briefing of each agent, as Markdown and compact, valid for ``ttl`` seconds while memory is
+    unchanged.
+
+    Writes that only count accesses leave briefings valid: serving one would otherwise invalidate all. Safe in
+    any thread. ``get`` is a dictionary lookup; ``make`` composes and takes milliseconds.
+    """
+
+    def __init__(self, ttl: float) -> None:
+        self.accesses = AccessCounts()
+        self._ttl = ttl
+        self._entries: dict[str, _Entry] = {}
+        self._lock = threading.Lock()
+        self._changed = 0
+
+    def get(self, agent: str, compact: bool, now: float) -> CachedBriefing | None:
+        """The briefing, if it is cached and valid; counts as an access of its nodes."""
+        entry = self._find(agent, now)
+        if entry is None or compact not in entry.forms:
+            return None
+        self.accesses.count(entry.forms[compact].ids)
+        return entry.forms[compact]
+
+    def make(
+        self, agent: str, now: float, compose: Callable[[], Page], *, compact: bool = False
+    ) -> CachedBriefing:
+        """The briefing, composed unless it is cached and valid; not counted as an access."""
+        entry = self._find(agent, now) or self._put(compose())
+        if compact not in entry.forms:
+            entry.forms[compact] = _render(entry.page, compact)
+        return entry.forms[compact]
+
+    def find_stale(self, agents: Iterable[str], now: float) -> list[str]:
+        """The agents whose briefings are not cached or will soon be invalid."""
+        return [agent for agent in agents if self._find(agent, now + AHEAD * self._ttl) is None]
+
+    def apply(self, change: Change) -> None:
+        """Note that memory changed; to be called before the change is answered."""
+        counts = all(write_id == self.accesses.write_id for write_id, _ in change.writes)
+        if (change.nodes or change.edges) and not counts:
+            self._changed = change.version
+
+    def _find(self, agent: str, now: float) -> _Entry | None:
+        entry = self._entries.get(agent)
+        valid = entry is not None and now < entry.ends and entry.page.version >= self._changed
+        return entry if valid else None
+
+    def _put(self, page: Page) -> _Entry:
+        entry = _Entry(page=page, ends=_end(page, self._ttl), forms={})
+        with self._lock:
+            self._entries.pop(page.agent, None)
+            self._entries[page.agent] = entry
+            while len(self._entries) > MAX_AGENTS:
+                del self._entries[next(iter(self._entries))]
+        return entry
+
+
+class AccessCounts:
+    """How often nodes were shown, by the list of node ids of each briefing. Safe in any thread."""
+
+    def __init__(self) -> None:
+        self.write_id = ""
+        """The id of the last write that ``take`` made."""
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, ...]] = Counter()
+
+    def count(self, ids: tuple[str, ...]) -> None:
+        """These nodes were shown in a briefing."""
+        with self._lock:
+            if ids and (ids in self._counts or len(self._counts) < MAX_LISTS):
+                self._counts[ids] += 1
+
+    def take(self, view: "View", moment: float) -> MemoryWrite | None:
+        """The accesses since the last call as a write to be published; None if there were none.
+
+        Each node is counted as often as it was shown. Edges of at least decay.HIDDEN between nodes shown
+        together are reinforced once, at most once a day (see ``decay.reinforce``). Retired nodes are left
+        out.
+        """
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+        accessed: Counter[str] = Counter()
+        for ids, count in counts.items():
+            for node_id in ids:
+                accessed[node_id] += count
+        live = {node_id: count for node_id, count in accessed.most_common(MAX_NODES) if view.is_live(node_id)}
+        if not live:
+            return None
+        shown = ([node_id for node_id in ids if node_id in live] for ids in counts)
+        write = MemoryWrite(sender=MEMORY_DAEMON, accessed=live, edges=_reinforce(view, shown, moment))
+        self.write_id = write.id
+        return write
+
+
+class BriefingService:
+    """Answers requests for briefings, and records when each was made so that it can be reproduced exactly."""
+
+    def __init__(self, engine: MemoryEngine, settings: Settings) -> None:
+        self._engine = engine
+        self._kept_ready = settings.briefed_agents
+        self._cache = BriefingCache(settings.briefing_ttl)
+        self._counts = {"served": 0, "made": 0}
+        engine.watch(self._cache.apply)
+
+    async def answer(self, query: BriefQuery) -> bytes:
+        """The briefing as JSON; see ``composing.compose``."""
+        self._counts["served"] += 1
+        if query.at:
+            return (await self._as_of(query)).to_json()
+        ready = self._cache.get(query.agent, query.compact, time.time())
+        if ready is None:
+            ready = await self._make(query.agent, compact=query.compact)
+            self._cache.accesses.count(ready.ids)
+        return ready.data
+
+    async def take_accesses(self) -> MemoryWrite | None:
+        """The accesses since the last call, as a write for the log; None if there were none."""
+        return await self._engine.run_in_reader(self._cache.accesses.take, self._engine.view, time.time())
+
+    async def keep_ready(self) -> None:
+        """Make the briefings of the agents in ``settings.briefed_agents`` ahead, until cancelled."""
+        while True:
+            for agent in self._cache.find_stale(self._kept_ready, time.time()):
+                await self._make(agent)
+            await asyncio.sleep(REFRESH)
+
+    def stats(self) -> dict[str, Any]:
+        """How many briefings were served and made since the start."""
+        return dict(self._counts)
+
+    async def _make(self, agent: str, *, compact: bool = False) -> CachedBriefing:
+        def make() -> CachedBriefing:
+            return self._cache.make(agent, time.time(), lambda: self._draft(agent), compact=compact)
+
+        ready = await self._engine.run_in_reader(make)
+        self._counts["made"] += 1
+        await self._engine.record_briefing(agent, ready.version, ready.moment)
+        return ready
+
+    def _draft(self, agent: str) -> Page:
+        """Compose from a view that is not changed meanwhile, if possible without blocking the writer."""
+        for _ in range(FREE_ATTEMPTS):
+            view = self._engine.view
+            version = view.version
+            made = draft(view, agent, time.time())
+            if view.version == version:
+                return made
+        with self._engine.lock:
+            return draft(self._engine.view, agent, time.time())
+
+    async def _as_of(self, query: BriefQuery) -> Briefing:
+        """The briefing that was served at that version; if none was, the one of the time it was reached."""
+        view = await self._engine.view_at(query.at)
+        moment = await self._engine.briefing_moment(query.agent, query.at)
+        return await self._engine.run_in_reader(self._compose, view, query, moment)
+
+    def _compose(self, view: "View", query: BriefQuery, moment: float) -> Briefing:
+        if view is not self._engine.view:
+            return compose(view, query.agent, moment, compact=query.compact)
+        with self._engine.lock:
+            return compose(view, query.agent, moment, compact=query.compact)
+
+
+def _render(page: Page, compact: bool) -> CachedBriefing:
+    briefing = render(page, compact=compact)
+    return CachedBriefing(
+        data=briefing.to_json(),
+        version=page.version,
+        moment=page.moment,
+        ids=tuple(node.id for section in briefing.sections for node in section.nodes),
+    )
+
+
+def _end(page: Page, ttl: float) -> float:
+    """When a briefing expires: after ``ttl`` seconds, or earlier if something that it shows expires."""
+    start = page.moment
+    items = (item for section in page.sections for item in section.items)
+    ends = (decay.parse_time(item.node.valid_to) for item in items if item.node.valid_to)
+    return min(start + ttl, *(end for end in ends if end > start), start + ttl)
+
+
+def _reinforce(view: "View", lists: Iterable[list[str]], moment: float) -> tuple[Edge, ...]:
+    reinforced: dict[tuple[str, str, str], Edge] = {}
+    for ids in lists:
+        importance = {node.id: node.importance for node in view.nodes(ids)}
+        edges = view.graph.between(view.graph.locate(ids), (), decay.HIDDEN, moment, MAX_EDGES) if ids else []
+        for edge in edges:
+            highest = max(importance.get(edge.from_id, 0.0), importance.get(edge.to_id, 0.0))
+            key = (edge.from_id, edge.to_id, edge.relation.value)
+            if key not in reinforced and (stronger := decay.reinforce(edge, highest, moment)):
+                reinforced[key] = stronger
+        if len(reinforced) >= MAX_EDGES:
+            break
+    return tuple(reinforced.values())[:MAX_EDGES]

@@ -1,1 +1,0 @@
-"""Texts to vectors, by the model that comes along or by another."""

@@ -1,0 +1,322 @@
+"""The memory engine: opened, written to in batches, read from; it does not know the bus."""
+
+import asyncio
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+from services.memory.loading import load_view, open_embedder, open_reranker, open_store, save_view
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.writer import BatchResult, Watcher, Writer
+from shared.contracts import (
+    EdgePage,
+    EdgesQuery,
+    Hit,
+    ListQuery,
+    MemoryQuery,
+    MemoryWritten,
+    Node,
+    NodePage,
+    PathsQuery,
+    Traversal,
+    TraverseQuery,
+)
+from shared.contracts import Path as GraphPath
+from shared.errors import ActionError
+from shared.log import logger
+from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from services.memory.embedding import Embedder
+    from services.memory.retrieval.reranker import Reranker
+    from services.memory.retrieval.view import View
+    from services.memory.storage.store import Store
+
+READERS = 4
+"""Threads for reading: more than cores, since they wait for one another's short locks."""
+
+EMBEDDED_AT_ONCE = 64
+"""Texts of one step when all are embedded again: writes wait for no more than that."""
+
+SWITCH = 0.001
+"""Seconds a thread computes while others wait: a fifth of the usual, so that searches need not wait long."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logger(__name__)
+
+
+class MemoryEngine:
+    """The team's memory in the folder ``memory`` of the state directory. Made by ``open``.
+
+    Everything runs in threads, so that an event loop that awaits it stays free: one thread writes, a few
+    read. A write that was answered is on disk and is found from then on.
+    """
+
+    def __init__(
+        self, path: Path, store: "Store", view: "View", embedder: "Embedder", reranker: "Reranker"
+    ) -> None:
+        self.lock = threading.Lock()
+        """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
+        self._path = path
+        self._embedder = embedder
+        self._reranker = reranker
+        self._watchers: list[Watcher] = []
+        self._past: View | None = None
+        self._use(store, view)
+        self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
+        self._reading_threads = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
+        self._compacting: asyncio.Task[None] | None = None
+        self._unembedded = 0
+        self._closed = False
+        self._started = time.monotonic()
+        self._counts = {"writes": 0, "refused": 0, "searches": 0}
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Open the existing memory, or create one; takes two to three seconds, most of them for importing
+        lancedb.
+
+        Raises StartError with cause and cure: no model, the folder not writable, of a later version, broken,
+        or open in another process.
+        """
+        path = settings.state_dir / "memory"
+        embedder = await asyncio.to_thread(open_embedder, settings)
+        try:
+            store = await asyncio.to_thread(open_store, path, embedder)
+            view = await asyncio.to_thread(load_view, store, path)
+        except BaseException:
+            embedder.close()
+            raise
+        sys.setswitchinterval(SWITCH)
+        return cls(path, store, view, embedder, open_reranker(settings))
+
+    @property
+    def version(self) -> int:
+        """The graph version: that of the last write that was applied."""
+        return self._store.version
+
+    @property
+    def unembedded(self) -> int:
+        """How many texts still lack a vector of the model in use."""
+        return self._unembedded
+
+    @property
+    def view(self) -> "View":
+        """Memory as it is."""
+        return self._view
+
+    async def moment_of(self, version: int) -> float:
+        """When a version was reached, in seconds since 1970; 0 if nothing was stored."""
+        return await self.run_in_reader(self._store.commits.moment_of, version)
+
+    async def read_note(self, name: str) -> str:
+        """The text that was recorded under a name; empty if there is none."""
+        return await self.run_in_reader(self._store.commits.read_note, name)
+
+    async def write_note(self, name: str, value: str) -> None:
+        """Record a text under a name; durable when this returns."""
+        await self.run_in_reader(self._store.commits.write_note, name, value)
+
+    async def record_briefing(self, agent: str, version: int, moment: float) -> None:
+        """Record when a briefing was made, so that it can be reproduced."""
+        await self.run_in_reader(self._store.commits.record_briefing, agent, version, moment)
+
+    async def briefing_moment(self, agent: str, version: int) -> float:
+        """When a briefing was last made at a version; if that is not known, when the version was reached."""
+        made = await self.run_in_reader(self._store.commits.briefing_moment, agent, version)
+        return await self.moment_of(version) if made is None else made
+
+    async def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
+        """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
+        stored.
+
+        A write that was applied before, by its id, is answered again and not applied again. A node's text,
+        its title and then its body, is embedded unless the write brings a vector or the text is unchanged.
+        If it cannot be stored, all are answered with the reason, and reading goes on.
+        """
+        written = await self._run_in_writer(lambda: self._writer.write(list(entries)))
+        self._counts["writes"] += len(entries)
+        self._counts["refused"] += sum(bool(answer.error) for answer in written.answers)
+        if self._store.needs_compaction and (self._compacting is None or self._compacting.done()):
+            self._compacting = asyncio.create_task(self._run_in_writer(self._compact))
+        return written
+
+    async def find_answer(self, write_id: str) -> MemoryWritten | None:
+        """The answer to a write that was applied at any time; None if it was not."""
+        version = await self.run_in_reader(self._store.commits.find, write_id)
+        return None if version is None else MemoryWritten(cause=write_id, version=version)
+
+    async def get(self, ids: Sequence[str], at: int = 0) -> list[Node]:
+        """The nodes of these ids in their order, without embeddings; a retired one has its
+        ``retired_version``.
+
+        Unknown ids are left out.
+        """
+        view = await self.view_at(at)
+        return await self.run_in_reader(view.nodes, list(ids))
+
+    async def list_nodes(self, query: ListQuery) -> NodePage:
+        """A page of nodes."""
+        view = await self.view_at(query.at)
+        return await self.run_in_reader(view.list, query)
+
+    async def list_edges(self, query: EdgesQuery) -> EdgePage:
+        """A page of edges."""
+        view = await self.view_at(query.at)
+        return await self.run_in_reader(view.graph.page, query, view.version)
+
+    async def search(self, query: MemoryQuery) -> list[Hit]:
+        """The live nodes that fit a query best; how they are scored is documented in
+        ``retrieval.ranking``.
+        """
+        self._counts["searches"] += 1
+        view = await self.view_at(query.at)
+        return await self.run_in_reader(self._search, view, query)
+
+    async def traverse(self, query: TraverseQuery) -> Traversal:
+        """Walk the graph."""
+        from services.memory.graph.walk import traverse
+
+        view = await self.view_at(query.at)
+        return await self.run_in_reader(traverse, view, query, await self._moment(query.at))
+
+    async def paths(self, query: PathsQuery) -> list[GraphPath]:
+        """The best ways from one node to another."""
+        from services.memory.graph.paths import find_paths
+
+        view = await self.view_at(query.at)
+        return await self.run_in_reader(find_paths, view, query, await self._moment(query.at))
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A unit vector of each text, as nodes have them."""
+        vectors = await self.run_in_reader(self._embedder.embed, [*texts])
+        result: list[list[float]] = vectors.tolist()
+        return result
+
+    async def view_at(self, version: int) -> "View":
+        """Memory at a graph version; 0 is as it is now. An older one is read from disk, and kept until
+        another is asked for.
+
+        Raises ActionError for a version that has not been.
+        """
+        if version in (0, self.view.version):
+            return self.view
+        if version > self.view.version:
+            raise ActionError(f"There is no graph version {version} yet", f"Memory is at {self.view.version}")
+        if self._past is None or self._past.version != version:
+            self._past = await self._run_in_writer(lambda: load_view(self._store, None, version))
+        return self._past
+
+    async def embed_missing(self) -> None:
+        """Embed what has no vector of the model in use yet, step by step, until nothing is left."""
+        logged = False
+        while True:
+            embedded, self._unembedded = await self._run_in_writer(
+                lambda: self._writer.embed_missing(EMBEDDED_AT_ONCE)
+            )
+            if not embedded:
+                return
+            if not logged:
+                log.info("embedding_anew", texts=self._unembedded, model=self._embedder.model_name)
+            logged = True
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have ``watcher`` called with each change from now on."""
+        self._watchers.append(watcher)
+
+    async def clear(self) -> None:
+        """Start over with nothing stored: the folder's content is removed."""
+        await self._run_in_writer(self._clear)
+
+    async def reindex(self) -> None:
+        """Compact the tables, and rebuild from them all that search needs."""
+        await self._run_in_writer(self._reindex)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts: version, nodes and edges there are, nodes by kind, and what was done since the start."""
+        return {
+            "version": self.version,
+            "nodes": self.view.count(),
+            "edges": len(self.view.graph),
+            "kinds": self.view.count_kinds(),
+            "model": self._embedder.model_name,
+            "not_embedded": self._unembedded,
+            "uptime_seconds": round(time.monotonic() - self._started, 1),
+            **self._counts,
+        }
+
+    def health(self) -> dict[str, Any]:
+        """``status`` ok or degraded; ``problem`` is why the last write could not be stored, if so."""
+        problem = self._writer.problem
+        return {
+            "status": "degraded" if problem else "ok",
+            "problem": problem,
+            "version": self.version,
+            "path": str(self._path),
+        }
+
+    async def close(self) -> None:
+        """Finish what is being written and close the store."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._compacting is not None:
+            await self._compacting
+        await self._run_in_writer(lambda: save_view(self.view, self._path, least=0))
+        for pool in (self._writing_thread, self._reading_threads):
+            await asyncio.to_thread(pool.shutdown)
+        self._embedder.close()
+        self._reranker.close()
+        self._store.close()
+
+    async def run_in_reader(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do something that reads in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reading_threads, partial(work, *args, **kwargs))
+
+    async def _run_in_writer(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writing_thread, work)
+
+    async def _moment(self, at: int) -> float:
+        """The time of a version: now for the last one, else when it was written."""
+        return time.time() if at in (0, self.version) else await self.moment_of(at)
+
+    def _search(self, view: "View", query: MemoryQuery) -> list[Hit]:
+        import numpy as np
+
+        given = np.array(query.vector, np.float32) if query.vector else None
+        vector = self._embedder.embed([query.text])[0] if given is None else given
+        if query.deep:
+            return self._reranker.search(view, query, vector, time.time())
+        return view.search(query, vector, time.time())
+
+    def _compact(self) -> None:
+        try:
+            self._store.compact()
+            save_view(self.view, self._path)
+        except ActionError as error:
+            log.warning("not_tidied", reason=str(error))
+
+    def _reindex(self) -> None:
+        self._store.compact()
+        self._use(self._store, load_view(self._store))
+
+    def _clear(self) -> None:
+        self._store.close()
+        for entry in self._path.iterdir():  # the folder itself may be a mount
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        store = open_store(self._path, self._embedder)
+        self._use(store, load_view(store))
+
+    def _use(self, store: "Store", view: "View") -> None:
+        with self.lock:
+            self._store, self._view = store, view
+        self._writer = Writer(store, view, self._embedder, self.lock, self._watchers)
+        self._past = None

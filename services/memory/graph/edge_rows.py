@@ -1,0 +1,194 @@
+"""The rows in which the graph keeps its edges and nodes, and how they are read out of tables."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from services.memory.graph.decay import EXEMPT, is_exempt, parse_time
+from shared.contracts import Edge, Relation
+from shared.contracts.base import amended
+
+RELATIONS = tuple(Relation)
+"""A relation's place in here is its code in the rows."""
+
+NAMES = tuple(relation.value for relation in RELATIONS)
+CODES = {name: code for code, name in enumerate(NAMES)}
+
+EDGE = np.dtype(
+    [
+        ("start", np.int32),
+        ("end", np.int32),
+        ("weight", np.float64),
+        ("touched", np.int64),
+        ("created", np.int64),
+        ("created_version", np.int64),
+        ("version", np.int64),
+        ("relation", np.int8),
+        ("exempt", np.bool_),
+    ]
+)
+"""``start`` and ``end`` are places of nodes, ``touched`` and ``created`` microseconds since the epoch."""
+
+NODE = np.dtype([("importance", np.float64), ("kind", np.int32), ("live", np.bool_)])
+"""``kind`` is a code that the graph gives out."""
+
+NEVER = 2**62
+"""The time of an edge that has none: far ahead, so that the edge does not fade."""
+
+_CANONICAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$"
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_ANY_EDGE = Edge(from_id="a", to_id="b")
+
+
+class EdgeRows:
+    """Edges as rows of an array, with beside it what no array holds well.
+
+    ``provenance`` stays JSON until it is read; times that are written in another form than the
+    office's own are kept as they are written.
+    """
+
+    def __init__(self) -> None:
+        self.array: NDArray[Any] = np.zeros(0, EDGE)
+        self._provenance: list[bytes] = []
+        self._odd_times: dict[int, tuple[str, str]] = {}
+
+    @classmethod
+    def load(cls, table: pa.Table, start: NDArray[np.int32], end: NDArray[np.int32]) -> "EdgeRows":
+        """The rows of a table, whose ends are at these places."""
+        rows = cls()
+        array = rows.array = np.zeros(len(table), EDGE)
+        array["start"], array["end"] = start, end
+        for name in ("weight", "created_version", "version"):
+            array[name] = table[name].to_numpy()
+        array["relation"] = pc.index_in(table["relation"], value_set=pa.array(list(CODES))).to_numpy()
+        array["exempt"] = _read_exempt(table["provenance"])
+        rows._provenance = table["provenance"].cast(pa.binary()).to_pylist()
+        rows._load_times(table)
+        return rows
+
+    def write(self, row: int, start: int, end: int, edge: Edge) -> None:
+        """Put an edge between the nodes at two places into a row, which may be a new one."""
+        self.array = enlarged(self.array, row + 1)
+        self._provenance += [b""] * (row + 1 - len(self._provenance))
+        created = to_microseconds(edge.created_at)
+        touched = to_microseconds(edge.touched_at) if edge.touched_at else created
+        self.array[row] = (
+            start,
+            end,
+            edge.weight,
+            touched,
+            created,
+            edge.created_version,
+            edge.version,
+            CODES[edge.relation],
+            is_exempt(edge.provenance),
+        )
+        self._provenance[row] = msgspec.json.encode(edge.provenance)
+        self._odd_times.pop(row, None)
+        if (edge.created_at, edge.touched_at) != (to_text(created), to_text(touched)):
+            self._odd_times[row] = (edge.created_at, edge.touched_at)
+
+    def read(self, rows: NDArray[np.intp], ids: list[str]) -> list[Edge]:
+        """The edges of these rows by from, to and relation; ``ids`` has those of the nodes by place."""
+        records = zip(rows.tolist(), self.array[rows].tolist(), strict=True)
+        found = sorted(
+            (ids[record[0]], ids[record[1]], NAMES[record[7]], row, record) for row, record in records
+        )
+        return [self._edge(from_id, to_id, row, record) for from_id, to_id, _, row, record in found]
+
+    def _edge(self, from_id: str, to_id: str, row: int, record: tuple[Any, ...]) -> Edge:
+        _, _, weight, touched, created, created_version, version, code, _ = record
+        created_at, touched_at = self._odd_times.get(row) or (to_text(created), to_text(touched))
+        return amended(
+            _ANY_EDGE,
+            from_id=from_id,
+            to_id=to_id,
+            relation=RELATIONS[code],
+            weight=weight,
+            provenance=msgspec.json.decode(self._provenance[row]),
+            created_at=created_at,
+            touched_at=touched_at,
+            created_version=created_version,
+            version=version,
+        )
+
+    def _load_times(self, table: pa.Table) -> None:
+        created, odd_created = _read_times(table["created_at"])
+        differing = pc.invert(pc.equal(table["created_at"], table["touched_at"]))
+        places = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
+        touched, odd_touched = _read_times(table["touched_at"].filter(differing))
+        self.array["created"] = self.array["touched"] = created
+        self.array["touched"][places] = np.where(touched == NEVER, created[places], touched)
+        odd = sorted({*odd_created, *places[odd_touched].tolist()})
+        texts = table.select(["created_at", "touched_at"]).take(pa.array(odd, pa.int64())).to_pylist()
+        times = [(text["created_at"], text["touched_at"]) for text in texts]
+        self._odd_times = dict(zip(odd, times, strict=True))
+
+
+def enlarged(rows: NDArray[Any], count: int) -> NDArray[Any]:
+    """``rows`` itself if it holds ``count`` of them, else a copy with spare capacity."""
+    if count <= len(rows):
+        return rows
+    larger = np.zeros(max(count, len(rows) * 3 // 2, 1_024), rows.dtype)
+    larger[: len(rows)] = rows
+    return larger
+
+
+def number_ids(
+    edges: pa.Table, nodes: pa.Table | None
+) -> tuple[list[str], NDArray[np.int32], NDArray[np.int32]]:
+    """Every id once, those of the nodes first and in their order, and the places of the edges' ends in it."""
+    ids = pa.array([], pa.string()) if nodes is None else nodes["id"].combine_chunks()
+    ends = [pc.index_in(edges[name], value_set=ids) for name in ("from_id", "to_id")]
+    if any(end.null_count for end in ends):
+        ids = pc.unique(pa.chunked_array([ids, *edges["from_id"].chunks, *edges["to_id"].chunks]))
+        ends = [pc.index_in(edges[name], value_set=ids) for name in ("from_id", "to_id")]
+    start, end = (end.to_numpy().astype(np.int32) for end in ends)
+    return ids.to_pylist(), start, end
+
+
+def to_microseconds(text: str) -> int:
+    """Since the epoch; NEVER for an empty text."""
+    return round(parse_time(text) * 1e6) if text else NEVER
+
+
+@lru_cache(4_096)
+def to_text(microseconds: int) -> str:
+    """The time in the one form in which Mailroom writes times; "" for NEVER."""
+    if microseconds == NEVER:
+        return ""
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
+
+
+class _By(msgspec.Struct):
+    by: Any = ""
+
+
+_BY = msgspec.json.Decoder(_By)
+
+
+def _read_exempt(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which edges keep their weight; only candidates are decoded, and each text once."""
+    candidates = pc.match_substring_regex(column, "|".join(f'"{word}"' for word in sorted(EXEMPT)))
+    texts = pc.unique(column.filter(candidates)).to_pylist()
+    exempt = [text for text in texts if (by := _BY.decode(text).by) and isinstance(by, str) and by in EXEMPT]
+    found = pc.is_in(column, value_set=pa.array(exempt, pa.string()))
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _read_times(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[int]]:
+    """Microseconds since the epoch, and the places of those that are not written as ``to_text`` does."""
+    canonical = pc.match_substring_regex(column, _CANONICAL)
+    texts = pc.if_else(canonical, column, pa.scalar(None, pa.string()))
+    times = pc.fill_null(texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), NEVER)
+    result = np.array(times.to_numpy(), np.int64)
+    odd: list[int] = np.flatnonzero(~canonical.to_numpy(zero_copy_only=False)).tolist()
+    for place in odd:
+        result[place] = to_microseconds(column[place].as_py())
+    return result, odd

@@ -1,0 +1,191 @@
+"""The fields of notes and records: front matter, tags, importance, and the dates that files contain."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+import msgspec
+import yaml
+
+from services.memory.ingest.pieces import parse_kind
+from shared.contracts import NAME
+
+_DAY = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+_TIME = r"[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?:Z|[+-](?:0\d|1[0-4]):?[0-5]\d)?"
+ISO = re.compile(rf"(?<![\w-])({_DAY})({_TIME})?(?![\d-])")
+"""A day, and the time if there is one."""
+NAMED_DAY = re.compile(rf"(?<!\d)({_DAY})(?!\d)")
+LEADING = re.compile(rf"^[\s>*+\-\[({{\"'#`xX\]]*{ISO.pattern}")
+"""A date at the start of a line, behind bullets, brackets and check boxes."""
+
+MAX_PROPERTIES = 20
+MAX_VALUE = 200
+MAX_TAGS = 30
+"""Of one piece; memory takes 32, and one more marks links that are still open."""
+MAX_TAG = 100
+"""The longest tag, in characters; memory takes 128."""
+
+OWN = frozenset(
+    "title kind type tags tag keywords date created created_at valid_from valid_to expires importance "
+    "agent".split()
+)
+"""Properties that become fields of the nodes; the others are kept in the note's metadata."""
+
+BLOCK = re.compile(r"---[ \t]*\n(.{0,50000}?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+TAG = re.compile(r"(?<![\w/#&\[!])(?<!\]\()#([^\W\d_][\w/-]*|\d[\w/-]*[^\W\d_][\w/-]*)")
+"""A tag in a text: something in it is a letter, so that "#12" stays the number of an issue."""
+
+
+def parse_date(value: Any) -> str:
+    """A date, a time, or a text that begins with one in ISO form, as ISO 8601 in UTC; "" for anything else.
+
+    What names no zone is taken as UTC; a day is its first moment.
+    """
+    if isinstance(value, datetime):
+        return _stamp(value)
+    if isinstance(value, date):
+        return _stamp(datetime(value.year, value.month, value.day, tzinfo=UTC))
+    match = ISO.match(value.strip()) if isinstance(value, str) else None
+    return _read(match[1], match[2]) if match else ""
+
+
+def find_leading_date(text: str) -> str:
+    """The date that the first line of ``text`` begins with, or ""."""
+    line = text.lstrip().partition("\n")[0][:200]
+    match = LEADING.match(line)
+    return _read(match[1], match[2]) if match else ""
+
+
+def find_date(text: str) -> str:
+    """The first date anywhere in a heading, or ""."""
+    match = ISO.search(text)
+    return _read(match[1], match[2]) if match else ""
+
+
+def find_named_date(path: str) -> str:
+    """The day in a file's name, as in ``memory/2026-01-31.md``, or ""."""
+    match = NAMED_DAY.search(path.rpartition("/")[2])
+    return _read(match[1], None) if match else ""
+
+
+def _read(day: str, time: str | None) -> str:
+    text = day + (time or "").replace(",", ".").replace(" ", "T")
+    try:
+        return _stamp(datetime.fromisoformat(text))
+    except ValueError:  # 31 June
+        return ""
+
+
+def _stamp(moment: datetime) -> str:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return aware.astimezone(UTC).isoformat(timespec="microseconds")
+    except OverflowError:
+        return ""
+
+
+class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
+    """A note's front matter; ``lines`` is the number of its lines, ``text`` its source."""
+
+    title: str = ""
+    kind: str = ""
+    tags: tuple[str, ...] = ()
+    date: str = ""
+    valid_to: str = ""
+    importance: float | None = None
+    agent: str = ""
+    properties: dict[str, Any] = {}
+    lines: int = 0
+    text: str = ""
+
+
+def parse_front_matter(text: str) -> FrontMatter:
+    """The front matter of a note; an empty one if there is none, or it is no YAML mapping."""
+    match = BLOCK.match(text)
+    if match is None:
+        return FrontMatter()
+    try:
+        values = yaml.safe_load(match[1])
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return FrontMatter()
+    if not isinstance(values, dict):
+        return FrontMatter()
+    fields = {str(name).strip().lower(): value for name, value in values.items()}
+    return FrontMatter(
+        title=_line(fields.get("title")),
+        kind=_kind(fields.get("kind")) or parse_kind(fields.get("type")),
+        tags=parse_tags(fields.get("tags", fields.get("tag", fields.get("keywords")))),
+        date=next(
+            (
+                day
+                for name in ("valid_from", "date", "created", "created_at")
+                if (day := parse_date(fields.get(name)))
+            ),
+            "",
+        ),
+        valid_to=parse_date(fields.get("valid_to", fields.get("expires"))),
+        importance=parse_importance(fields.get("importance")),
+        agent=parse_agent_name(fields.get("agent")),
+        properties=_properties(fields),
+        lines=match[0].count("\n"),
+        text=match[1],
+    )
+
+
+def parse_tags(value: Any) -> tuple[str, ...]:
+    """Tags given as a list, or as a text with blanks or commas between them; in lower case, without "#"."""
+    parts = (
+        re.split(r"[,;\s]+", value) if isinstance(value, str) else value if isinstance(value, list) else ()
+    )
+    return clean_tags(str(part) for part in parts if isinstance(part, str | int))
+
+
+def find_tags(text: str) -> tuple[str, ...]:
+    """The ``#tags`` in a text."""
+    return clean_tags(TAG.findall(text))
+
+
+def clean_tags(tags: Any) -> tuple[str, ...]:
+    """Each tag once, in lower case, the first MAX_TAGS of them; too long ones are left out."""
+    clean = (tag.strip().lstrip("#").strip("/").lower() for tag in tags)
+    return tuple(dict.fromkeys(tag for tag in clean if tag and len(tag) <= MAX_TAG))[:MAX_TAGS]
+
+
+def parse_importance(value: Any) -> float | None:
+    """A number from 0 to 1, also as text; None if it is none."""
+    try:
+        number = (
+            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else -1.0
+        )
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def parse_agent_name(value: Any) -> str:
+    """The name of an agent, or "" if it is not one."""
+    text = value.strip().lower() if isinstance(value, str) else ""
+    return text if NAME.fullmatch(text) else ""
+
+
+def _kind(value: Any) -> str:
+    return parse_kind(value) or parse_agent_name(value)
+
+
+def _line(value: Any) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float | date) else ""
+
+
+def _properties(fields: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in OWN or len(kept) == MAX_PROPERTIES or len(name) > MAX_VALUE:
+            continue
+        if isinstance(value, bool | int | float):
+            kept[name] = value
+        elif isinstance(value, str | date) and 0 < len(str(value)) <= MAX_VALUE:
+            kept[name] = str(value)
+        elif isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+            kept[name] = [str(each)[:MAX_VALUE] for each in value[:MAX_PROPERTIES]]
+    return kept

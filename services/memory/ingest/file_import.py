@@ -1,0 +1,299 @@
+"""A file's nodes written to memory, and the links between notes resolved."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from services.memory.ingest.client import MemoryClient, run_all
+from services.memory.ingest.drafting import (
+    CHANNEL,
+    OPEN_LINKS,
+    FileDrafts,
+    NodeDraft,
+    candidate_ids,
+    matches_path,
+    name_id,
+    normalise_heading,
+    path_id,
+    strip_ending,
+)
+from services.memory.ingest.pieces import NoteLink
+from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
+
+LINK_WEIGHT = 0.8
+"""Of an edge from a note to what it links to: the link was set on purpose, but only the text says why."""
+
+Ends = Mapping[NoteLink, str]
+"""The node each link leads to; "" if there is none yet."""
+
+Asked = Sequence[tuple[NoteLink, str]]
+"""Links, each with the file that contains it."""
+
+GONE = "gone"
+"""In the metadata of a node whose text is no longer in its file: should the text come back, so does the
+node."""
+
+SECTION_WEIGHT = 0.9
+"""Of an edge from a note or section to what is below it."""
+
+REASONS = 5
+"""How many of the gate's reasons are kept for the log."""
+
+
+class NoteLinks:
+    """Looks up which nodes links mean; keeps nothing but which file took which name since the start."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self._client = client
+        self._claims: dict[str, str] = {}
+
+    async def identify(self, file: str) -> str:
+        """The id of the note at ``file``: its name's if it is the first of that name, else its path's."""
+        named, placed = name_id(strip_ending(file)), path_id(file)
+        known = await self._client.find([named, placed])
+        holder = known[named].metadata.get("file") if named in known else file
+        if placed in known or holder != file or self._claims.setdefault(named, file) != file:
+            return placed
+        return named
+
+    async def find_ends(self, links: Iterable[NoteLink], file: str) -> dict[NoteLink, str]:
+        """What the links of a file lead to: a note, or the section of it that they name, if it has that."""
+        asked = [(link, file) for link in links]
+        return {link: end for (link, _), end in (await self._find(asked)).items()}
+
+    async def resolve_open(self) -> int:
+        """Write the edges of links whose notes have come since; the number of links that are still open.
+
+        Such notes have a tag, so this may be done at any time, in any process.
+        """
+        notes = [
+            node for node in await self._client.list(tags=(OPEN_LINKS,)) if node.source.channel == CHANNEL
+        ]
+        open_links = {node.id: parse_links(node.metadata.get("unresolved")) for node in notes}
+        files = {node.id: str(node.metadata.get("file", "")) for node in notes}
+        ends = await self._find([(link, files[key]) for key, links in open_links.items() for link in links])
+        changed: list[Node] = []
+        edges: list[Edge] = []
+        for node in notes:
+            found = {link: ends[link, files[node.id]] for link in open_links[node.id]}
+            if any(found.values()) or not found:
+                changed.append(mark_open(node, found))
+                edges += link_edges(node.id, found)
+        async for _ in self._client.write_ungated(changed, edges):
+            pass
+        return sum(not end for end in ends.values())
+
+    async def _find(self, asked: Asked) -> dict[tuple[NoteLink, str], str]:
+        ids = {pair: candidate_ids(*pair) for pair in asked}
+        known = await self._client.find(list(dict.fromkeys(each for some in ids.values() for each in some)))
+        notes = {pair: _choose(pair[0], (known.get(each) for each in some)) for pair, some in ids.items()}
+        places = {pair: _section_of(note, pair[0]) for pair, note in notes.items() if note is not None}
+        sections = await self._client.find([place for place in dict.fromkeys(places.values()) if place])
+        ends = {pair: note.id if note is not None else "" for pair, note in notes.items()}
+        there = {node.id for node in sections.values() if not node.retired_version}
+        return ends | {pair: place for pair, place in places.items() if place in there}
+
+
+def parse_links(value: Any) -> list[NoteLink]:
+    """The links that a node's metadata holds as texts."""
+    texts = [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    return [NoteLink(target, heading) for target, _, heading in (text.partition("#") for text in texts)]
+
+
+def link_edges(note_id: str, ends: Ends) -> list[Edge]:
+    """Edges from a note to where its links lead."""
+    provenance = {"by": "imported", "rule": "wikilink"}
+    return [
+        Edge(
+            from_id=note_id,
+            to_id=end,
+            relation=Relation.RELATED_TO,
+            weight=LINK_WEIGHT,
+            provenance=provenance,
+        )
+        for end in dict.fromkeys(ends.values())
+        if end and end != note_id
+    ]
+
+
+def mark_open(node: Node, ends: Ends) -> Node:
+    """The note with its links that lead nowhere yet in the metadata, and tagged OPEN_LINKS for them."""
+    waiting = [str(link) for link, end in ends.items() if not end]
+    metadata = {name: value for name, value in node.metadata.items() if name != "unresolved"}
+    tags = tuple(tag for tag in node.tags if tag != OPEN_LINKS)
+    if waiting:
+        metadata["unresolved"] = waiting
+        tags = (*tags, OPEN_LINKS)
+    return msgspec.structs.replace(node, metadata=metadata, tags=tags)
+
+
+def _choose(link: NoteLink, nodes: Iterable[Node | None]) -> Node | None:
+    return next(
+        (
+            node
+            for node in nodes
+            if node is not None
+            and not node.retired_version
+            and "note" in node.metadata
+            and matches_path(link, str(node.metadata.get("file", "")))
+        ),
+        None,
+    )
+
+
+def _section_of(note: Node, link: NoteLink) -> str:
+    headings = note.metadata.get("headings")
+    found = (
+        headings.get(normalise_heading(link.heading)) if isinstance(headings, dict) and link.heading else ""
+    )
+    return found if isinstance(found, str) else ""
+
+
+class ImportResult(msgspec.Struct, kw_only=True):
+    """What became of a file's pieces: ``duplicates`` are elsewhere in memory, ``refused`` are too thin."""
+
+    stored: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    retired: int = 0
+    reasons: list[str] = []
+
+
+class FileImport:
+    """One file on its way into memory.
+
+    Passages go past the write gate one by one, so that the refusal of one bears on no other. Records,
+    stretches of logs, and notes themselves bypass it: rows of a table are alike by nature, and a note is
+    where links lead. Of these, only exact copies are left out. ``progress`` is called with how many of how
+    many are done.
+    """
+
+    def __init__(
+        self, client: MemoryClient, links: NoteLinks, drafts: FileDrafts, progress: Callable[[int, int], None]
+    ) -> None:
+        self._client = client
+        self._links = links
+        self._drafts = drafts
+        self._progress = progress
+        self._done = 0
+        self._outcome = ImportResult(duplicates=drafts.repeated)
+        self._stands_for: dict[str, str] = {}
+        """What each draft is in memory: its own node, one that says the same, or the node above it."""
+
+    async def run(self) -> ImportResult:
+        """Store the drafts; raises WriteFailed if memory does not take them for another reason than its gate.
+
+        Safe to be repeated after a crash at any point: what is there as the file has it is not written again.
+        """
+        known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
+        for level in _levels(self._drafts.drafts):
+            fresh = [draft for draft in level if not self._is_there(draft, known.get(draft.node.id))]
+            passed = [draft for draft in fresh if draft.insist and not self._drafts.is_note]
+            await self._put(passed, known)
+            offered = [draft for draft in fresh if draft not in passed]
+            await run_all(self._offer(draft, known.get(draft.node.id)) for draft in offered)
+        await self._retire_others()
+        return self._outcome
+
+    def _is_there(self, draft: NodeDraft, there: Node | None) -> bool:
+        if there is None or (there.retired_version and there.metadata.get(GONE)):
+            return False
+        mine = there.metadata.get("file") == self._drafts.file
+        if there.metadata.get("hash") != draft.digest and (mine or self._drafts.is_note):
+            return False
+        self._stands_for[draft.node.id] = self._above(draft) if there.retired_version else there.id
+        self._outcome.unchanged += mine
+        self._outcome.duplicates += not mine
+        self._step(1)
+        return True
+
+    async def _put(self, drafts: Sequence[NodeDraft], known: dict[str, Node]) -> None:
+        async for count in self._client.write_ungated([draft.node for draft in drafts]):
+            self._step(count)
+        for draft in drafts:
+            self._record_result(draft, known.get(draft.node.id), None)
+
+    async def _offer(self, draft: NodeDraft, there: Node | None) -> None:
+        node, edges, unlink = draft.node, self._edge_above(draft), list[EdgeKey]()
+        if self._drafts.is_note and draft is self._drafts.drafts[0]:
+            ends = await self._links.find_ends(self._drafts.links, self._drafts.file)
+            node, edges = mark_open(node, ends), link_edges(node.id, ends)
+            unlink = await self._find_cut(there, set(ends.values()))
+        changed = there is not None
+        rejection = await self._client.write_gated(node, edges, unlink=unlink, insist=changed)
+        if rejection is not None and draft.insist and not _is_same(node, rejection.existing):
+            rejection = await self._client.write_gated(node, edges, insist=True)
+        self._record_result(draft, there, rejection)
+        self._step(1)
+
+    def _record_result(self, draft: NodeDraft, there: Node | None, rejection: Rejection | None) -> None:
+        if rejection is None:
+            self._stands_for[draft.node.id] = draft.node.id
+            self._outcome.stored += there is None
+            self._outcome.updated += there is not None
+            return
+        self._stands_for[draft.node.id] = rejection.existing.id if rejection.existing else self._above(draft)
+        self._outcome.duplicates += rejection.existing is not None
+        self._outcome.refused += rejection.existing is None
+        if len(self._outcome.reasons) < REASONS:
+            self._outcome.reasons.append(f"line {draft.node.metadata['line']}: {rejection.reason}")
+
+    def _above(self, draft: NodeDraft) -> str:
+        return self._stands_for.get(draft.parent, "")
+
+    def _edge_above(self, draft: NodeDraft) -> list[Edge]:
+        above = self._above(draft)
+        if not above or above == draft.node.id:
+            return []
+        provenance = {"by": "imported", "rule": "section"}
+        return [
+            Edge(
+                from_id=above,
+                to_id=draft.node.id,
+                relation=Relation.RELATED_TO,
+                weight=SECTION_WEIGHT,
+                provenance=provenance,
+            )
+        ]
+
+    async def _find_cut(self, there: Node | None, kept: set[str]) -> list[EdgeKey]:
+        """The edges of links that an earlier state of the note had, and this one has not."""
+        if there is None:
+            return []
+        earlier = parse_links(there.metadata.get("links"))
+        gone = [link for link in earlier if link not in self._drafts.links]
+        ends = set((await self._links.find_ends(gone, self._drafts.file)).values()) - kept - {"", there.id}
+        return [EdgeKey(from_id=there.id, to_id=end) for end in sorted(ends)]
+
+    async def _retire_others(self) -> None:
+        """Retire what earlier states of the file had and this one has not."""
+        mine = {draft.node.id for draft in self._drafts.drafts}
+        gone = [
+            msgspec.structs.replace(node, metadata={**node.metadata, GONE: True})
+            for node in await self._client.list(session=self._drafts.file)
+            if node.id not in mine and node.source.channel == CHANNEL
+        ]
+        async for count in self._client.write_ungated(gone, retire=True):
+            self._outcome.retired += count
+
+    def _step(self, count: int) -> None:
+        self._done += count
+        self._progress(self._done, len(self._drafts.drafts))
+
+
+def _levels(drafts: Sequence[NodeDraft]) -> Iterator[list[NodeDraft]]:
+    """The drafts by depth, so that a parent is stored before its children."""
+    depths: dict[str, int] = {}
+    levels: dict[int, list[NodeDraft]] = {}
+    for draft in drafts:  # parents come first
+        depth = depths[draft.node.id] = depths.get(draft.parent, -1) + 1
+        levels.setdefault(depth, []).append(draft)
+    for depth in sorted(levels):
+        yield levels[depth]
+
+
+def _is_same(node: Node, existing: Node | None) -> bool:
+    return existing is not None and (existing.title, existing.body) == (node.title, node.body)

@@ -1,0 +1,151 @@
+"""What a file is split into, and the kind of each piece, detected by the words in it."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shared.contracts.memory import KINDS
+
+SEPARATOR = " › "
+"""Between the parts of a title: the file's name, then the headings from outside in."""
+
+MAX_TITLE = 200
+"""The longest title made here, in characters; memory takes 256, and a long file name is to fit beside it."""
+
+MAX_BODY = 2_000
+"""The longest body of a piece, in characters: about the 512 tokens that the embedding model reads."""
+
+HEADINGS = {
+    "decision": "decision decisions decided adr adrs",
+    "goal": "goal goals objective objectives target targets aim aims",
+    "preference": "preference preferences prefers likes dislikes",
+    "pattern": "pattern patterns lesson lessons rule rules convention conventions",
+    "event": "event events timeline incident incidents changelog",
+    "observation": "observation observations noticed observed",
+    "fact": "fact facts",
+}
+"""Words of headings; the nearest heading decides, whatever the text under it says."""
+
+WORDS = {
+    "decision": "decided chose picked",
+    "goal": "goal goals target targets aim aims",
+    "preference": "prefers prefer likes hates",
+    "pattern": "pattern patterns lesson lessons always",
+    "event": "happened deployed merged",
+    "observation": "noticed observed saw\\s+that",
+}
+"""Words of texts; the first kind that has one of its words there is it."""
+
+REACH = 500
+"""The characters that one word speaks for: that a long text mentions a target once makes it no goal."""
+
+IMPORTANCE = {
+    "decision": 0.65,
+    "goal": 0.6,
+    "preference": 0.6,
+    "pattern": 0.6,
+    "fact": 0.5,
+    "event": 0.45,
+    "observation": 0.4,
+}
+"""What a kind is worth to begin with: below .7, which is for what was marked as important."""
+
+DEFAULT_IMPORTANCE = 0.5
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to remember.
+
+    ``key`` identifies it within its note, and stays when its text changes; an empty key means that the text
+    itself decides, so that the same text anywhere is the same thing. ``parent`` is the key of the piece it
+    belongs under (None: under none). ``kind``, ``date``, ``valid_to`` and ``importance`` are what the file
+    says itself (empty or None if it does not). ``prose`` is the text without code, to be searched for words.
+    With ``whole``, it is stored even if it is thin or like another: it is a record or a note, not a passage.
+    """
+
+    title: str
+    body: str
+    key: str = ""
+    parent: str | None = None
+    heading: tuple[str, ...] = ()
+    line: int = 1
+    kind: str = ""
+    default_kind: str = "fact"
+    tags: tuple[str, ...] = ()
+    date: str = ""
+    valid_to: str = ""
+    importance: float | None = None
+    agent: str = ""
+    prose: str = ""
+    whole: bool = False
+
+
+class NoteLink(msgspec.Struct, frozen=True):
+    """A link to another note, by its name or path, and to a heading of it."""
+
+    target: str
+    heading: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.target}#{self.heading}" if self.heading else self.target
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A file parsed; ``note`` is the name it can be linked by, if so: its first piece is the note itself."""
+
+    pieces: tuple[Piece, ...]
+    note: str = ""
+    links: tuple[NoteLink, ...] = ()
+    properties: dict[str, Any] = {}
+
+
+class IngestError(Exception):
+    """The file cannot be imported; ``str()`` of it says why, in a sentence for its owner."""
+
+
+def join_title(*parts: str) -> str:
+    """The parts of a title with SEPARATOR between them; too long, the inner ones go, then the last is cut."""
+    clean = [part for part in (" ".join(part.split()) for part in parts) if part]
+    outer, last = clean[:-1], clean[-1] if clean else "untitled"
+    while outer and len(SEPARATOR.join([*outer, last])) > MAX_TITLE:
+        outer.pop()
+    title = SEPARATOR.join([*outer, last])
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1].rstrip() + "…"
+
+
+def hash_text(*parts: str | Sequence[str]) -> str:
+    """A short digest of texts."""
+    data = "\0".join(part if isinstance(part, str) else "\1".join(part) for part in parts)
+    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _any_of(words: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(words.split(' '))})\b", re.IGNORECASE)
+
+
+_IN_HEADING = {kind: _any_of(words) for kind, words in HEADINGS.items()}
+_IN_TEXT = {kind: _any_of(words) for kind, words in WORDS.items()}
+
+
+def classify(text: str, headings: Sequence[str] = (), default: str = "fact") -> str:
+    """The kind of ``text`` under ``headings`` (outermost first); ``default`` if no word decides."""
+    for heading in reversed(headings):
+        for kind, pattern in _IN_HEADING.items():
+            if pattern.search(heading):
+                return kind
+    counts = ((kind, len(pattern.findall(text))) for kind, pattern in _IN_TEXT.items())
+    return next((kind for kind, count in counts if count * REACH >= max(1, len(text.strip()))), default)
+
+
+def parse_kind(value: object) -> str:
+    """The kind that ``value`` names, else ""; "Decision" and "decisions" are "decision"."""
+    text = value.strip().lower() if isinstance(value, str) else ""
+    return next((kind for kind in (text, text.removesuffix("s")) if kind in KINDS), "")
+
+
+def default_importance(kind: str) -> float:
+    """The importance that a text of ``kind`` starts with."""
+    return IMPORTANCE.get(kind, DEFAULT_IMPORTANCE)

@@ -1,0 +1,299 @@
+"""The auto-linker: cycles over what was written since the last one, and passes over all of memory."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from services.memory.graph.decay import DELETED
+from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
+from services.memory.linking.proximity import Proximity
+from services.memory.linking.rules import (
+    DUPLICATE,
+    FLAG,
+    LINK,
+    PATTERN,
+    are_duplicates,
+    end_validity,
+    find_contradiction,
+    find_supersession,
+    is_assertion,
+    is_flagged,
+    is_generic,
+    link_by_tags,
+    link_decision_to_event,
+    link_in_time,
+    link_instance,
+    link_similar,
+    valid_since,
+)
+from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
+
+if TYPE_CHECKING:
+    from services.memory.retrieval.view import View
+
+MAX_NODES = 500
+MAX_EDGES = 2_000
+"""What one cycle handles and writes at most."""
+
+MAX_CANDIDATES = 64
+"""Neighbours of a node that are compared with it: twice the number that makes it generic."""
+
+MAX_INSTANCES = 10
+"""Patterns of an observation, or observations of a pattern, that are linked in one cycle."""
+
+Neighbours = list[tuple[str, float]]
+
+MAX_UNLINKED = 5_000
+"""Edges that one pass removes: so many keys are a message of less than a megabyte."""
+
+CLOSEST = 16
+"""The most nodes that one is compared with: only a memory that was never linked has more duplicates of
+one."""
+
+MAX_MERGES = 500
+"""Merges of one pass; the next finds the rest."""
+
+
+class CycleResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cycle came to: the ``write`` that makes it so (None: nothing changes), and what was done.
+
+    ``cursor`` and ``after`` are where the next one goes on: the graph version and id of the last node that
+    was handled; they are to be kept once the write is applied. ``nodes`` is how many were handled, fewer than
+    500 if nothing is left; ``counts`` are by what was made; ``flagged`` are the ids found generic.
+    """
+
+    write: MemoryWrite | None
+    cursor: int
+    after: str = ""
+    nodes: int = 0
+    counts: dict[str, int] = {}
+    flagged: tuple[str, ...] = ()
+
+
+def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> CycleResult:
+    """Link what was written after version ``cursor`` (and of that version, with ids greater than ``after``).
+
+    At most 500 nodes and 2,000 edges. Each node is held against its nearest 64: what says the same becomes
+    one node, what contradicts it is flagged, what it replaces is ended, what is alike is related; then
+    against its session, its half hour and its tags. The same memory gives no write the second time: what the
+    linker wrote itself is handled once more, and found to be in order. ``moment`` is in seconds since the
+    epoch.
+    """
+    batch = find_pending(view, cursor, after)
+    plan, flagged = WritePlan(view), []
+    surroundings = Proximity(view, batch)
+    handled = 0
+    for node in batch:
+        if len(plan.edges) + MAX_AUTOMATIC > MAX_EDGES or plan.is_long:
+            break
+        if _link_node(node.id, view, plan, surroundings, moment):
+            flagged.append(node.id)
+        handled += 1
+        cursor, after = node.version, node.id
+    return CycleResult(
+        write=plan.make_write(),
+        cursor=cursor,
+        after=after,
+        nodes=handled,
+        counts=dict(plan.counts),
+        flagged=tuple(flagged),
+    )
+
+
+def find_pending(view: "View", cursor: int, after: str) -> list[Node]:
+    """The next 500 nodes in the order of version and id; one write alone may have brought more."""
+    limit = 2 * MAX_NODES
+    while True:
+        ids = view.changed(cursor - 1 if after else cursor, limit)
+        nodes = view.nodes(ids)
+        complete = len(ids) < limit
+        if not complete:  # of the last version some may be missing
+            nodes = [node for node in nodes if node.version < nodes[-1].version]
+        ahead = [node for node in nodes if (node.version, node.id) > (cursor, after)]
+        if ahead or complete:
+            return sorted(ahead, key=lambda node: (node.version, node.id))[:MAX_NODES]
+        limit *= 4
+
+
+def _link_node(node_id: str, view: "View", plan: WritePlan, surroundings: Proximity, moment: float) -> bool:
+    """Link one node; says whether it is generic."""
+    vector = view.vector(node_id)
+    near = [] if vector is None else view.similar(vector, MAX_CANDIDATES + 1, LINK)
+    near = [(other, cosine) for other, cosine in near if other != node_id]
+    node = _merge_duplicates_of(node_id, near, plan)
+    if node is None:
+        return False
+    # What it was merged with in this cycle is not near to it any more: it is it.
+    near = [(other, cosine) for other, cosine in near if plan.node(other) is not None]
+    generic = is_generic(len(near))
+    if generic and is_assertion(node):
+        _flag(node, plan)
+        return True
+    if is_flagged(node):
+        node = _unflag(node, plan)
+    if len(near) < MAX_CANDIDATES:
+        _drop_stale(node, dict(near), plan, moment)
+    for other, cosine in near if not generic else ():
+        _relate(node.id, other, cosine, plan, moment)
+    _link_instances(node, plan, view)
+    _link_surroundings(node, plan, surroundings)
+    return False
+
+
+def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Node | None:
+    """Merge a node with its duplicates; the node as it is then, None if it was merged into another."""
+    node = plan.node(node_id)
+    for other_id, cosine in near:
+        if plan.is_long:  # what stays was written again, and is handled in the next cycle
+            break
+        other = plan.node(other_id) if cosine >= DUPLICATE else None
+        if node is None or other is None or not are_duplicates(node, other, cosine):
+            continue
+        if any(edge.relation in STATEMENTS for edge in plan.between(node.id, other.id)):
+            continue
+        if plan.merge(node, other).id != node.id:
+            return None
+        node = plan.node(node_id)
+    return node
+
+
+def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment: float) -> None:
+    """Make of a pair what it is: a contradiction, a replacement, or a relation."""
+    pair = plan.load([node_id, other_id])
+    if len(pair) < 2:
+        return
+    older, newer = sorted(pair, key=lambda node: (valid_since(node), node.created_at, node.id))
+    if edge := find_contradiction(newer, older, cosine, moment):
+        plan.counts["contradictions"] += plan.link(edge)
+    elif edge := find_supersession(newer, older, cosine, moment):
+        if plan.link(edge):
+            plan.rewrite(end_validity(older, newer))
+            plan.counts["superseded"] += 1
+    elif not (is_flagged(older) or is_flagged(newer)) and (edge := link_similar(newer, older, cosine)):
+        plan.counts["similar"] += plan.link(edge)
+
+
+def _link_instances(node: Node, plan: WritePlan, view: "View") -> None:
+    """Observations with patterns; searched by kind, since a pattern may be far down among the neighbours."""
+    other_kind = {"observation": "pattern", "pattern": "observation"}.get(node.kind)
+    vector = view.vector(node.id) if other_kind else None
+    if other_kind is None or vector is None:
+        return
+    for other_id, cosine in view.similar(vector, MAX_INSTANCES, PATTERN, kinds=(other_kind,)):
+        other = plan.node(other_id)
+        if other is None or is_flagged(other):
+            continue
+        observation, pattern = (node, other) if node.kind == "observation" else (other, node)
+        if edge := link_instance(observation, pattern, cosine):
+            plan.counts["structural"] += plan.link(edge)
+
+
+def _link_surroundings(node: Node, plan: WritePlan, surroundings: Proximity) -> None:
+    for known, seconds in (*surroundings.in_session(node), *surroundings.of_agent(node)):
+        other = plan.node(known.id)
+        if other is None or is_flagged(other):
+            continue
+        older, newer = (other, node) if seconds < 0 else (node, other)
+        for edge in (
+            link_decision_to_event(older, newer, abs(seconds)),
+            link_in_time(newer, older, abs(seconds)),
+        ):
+            if edge:
+                plan.counts["structural"] += plan.link(edge)
+    for other in plan.load(surroundings.tagged(node)):
+        older, newer = sorted((node, other), key=lambda one: (valid_since(one), one.created_at, one.id))
+        edge = None if is_flagged(other) else link_by_tags(newer, older)
+        if edge:
+            plan.counts["structural"] += plan.link(edge)
+
+
+def _drop_stale(node: Node, near: dict[str, float], plan: WritePlan, moment: float) -> None:
+    """Remove the links that a node which was written again has no longer."""
+    for edge in plan.edges_of(node.id):
+        other = plan.node(edge.to_id if edge.from_id == node.id else edge.from_id)
+        if edge.version >= node.version or other is None:
+            continue
+        if not _still_applies(edge, node, other, near.get(other.id, 0.0), moment):
+            plan.unlink(edge)
+            plan.counts["unlinked"] += 1
+
+
+def _still_applies(edge: Edge, node: Node, other: Node, cosine: float, moment: float) -> bool:
+    """Whether an edge would be made again: of the linker's, those that depend on what the texts say."""
+    by = edge.provenance.get("by")
+    if by == "similarity":
+        return cosine >= LINK
+    if by == "contradiction":
+        return find_contradiction(node, other, cosine, moment) is not None
+    if by == "supersession":  # the older one was written again, and holds
+        return bool((other if edge.to_id == other.id else node).valid_to)
+    return True
+
+
+def _flag(node: Node, plan: WritePlan) -> None:
+    if not is_flagged(node):
+        _rewrite(node, {**node.metadata, "flag": FLAG}, plan)
+        plan.counts["flagged"] += 1
+
+
+def _unflag(node: Node, plan: WritePlan) -> Node:
+    return _rewrite(node, {key: value for key, value in node.metadata.items() if key != "flag"}, plan)
+
+
+def _rewrite(node: Node, metadata: dict[str, object], plan: WritePlan) -> Node:
+    changed = msgspec.structs.replace(node, metadata=metadata, updated_at=node.updated_at or node.created_at)
+    plan.rewrite(changed)
+    return changed
+
+
+def remove_faded_edges(view: "View", moment: float) -> MemoryWrite | None:
+    """The write that removes edges which weigh less than .05 at ``moment``, the lightest first, at most
+    5,000.
+
+    None if there are none. Edges made by hand or imported keep their weight and stay. To be repeated
+    until None; when and how often does not matter.
+    """
+    faded = view.graph.faded(DELETED, moment, MAX_UNLINKED)
+    if not faded:
+        return None
+    keys = tuple(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation) for edge in faded)
+    return MemoryWrite(sender="memory", unlink=keys)
+
+
+class DedupResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pass found: the ``write`` that merges it, None for nothing, and how many nodes were ``merged``.
+
+    ``after`` is the id where the next pass goes on; empty if all nodes were compared.
+    """
+
+    write: MemoryWrite | None
+    after: str = ""
+    merged: int = 0
+
+
+def merge_duplicates(view: "View", after: str = "", limit: int = 10_000) -> DedupResult:
+    """Merge what says the same among all live nodes: the next ``limit`` of them, in the order of their ids,
+    are held against everything. The rules are those of a cycle, which finds the duplicates of what is
+    written.
+    """
+    plan = WritePlan(view)
+    ids = sorted(node_id for node_id in view.select() if node_id > after)
+    for node_id in ids[:limit]:
+        vector = view.vector(node_id)
+        near = [] if vector is None else view.similar(vector, CLOSEST, DUPLICATE)
+        for other, cosine in near:
+            if other > node_id:
+                _merge(plan, node_id, other, cosine)
+        after = node_id
+        if plan.counts["merged"] >= MAX_MERGES or plan.is_long:
+            break
+    done = not ids or after == ids[-1]
+    return DedupResult(write=plan.make_write(), after="" if done else after, merged=plan.counts["merged"])
+
+
+def _merge(plan: WritePlan, one: str, other: str, cosine: float) -> None:
+    pair = plan.load([one, other])
+    if len(pair) < 2 or not are_duplicates(pair[0], pair[1], cosine):
+        return
+    if not any(edge.relation in STATEMENTS for edge in plan.between(one, other)):
+        plan.merge(pair[0], pair[1])

@@ -1,0 +1,274 @@
+"""Every node in RAM by id and slot, and the filters over them."""
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice, repeat
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from services.memory.graph.decay import parse_time
+from services.memory.retrieval.arrays import GrowingArray
+from services.memory.retrieval.node_table import NodeRows, measure, read_tags, read_times
+from services.memory.retrieval.postings import Postings, renumber
+from services.memory.retrieval.sessions import Sessions
+from shared.contracts import Node
+
+Mask = NDArray[np.bool_]
+
+COLUMNS: dict[str, type[np.generic]] = {
+    "live": np.bool_,
+    "current": np.bool_,
+    "created": np.float64,
+    "changed": np.float64,
+    "importance": np.float64,
+    "version": np.int64,
+    "kind": np.int32,
+    "agent": np.int32,
+    "session": np.int32,
+    "size": np.int32,
+}
+"""What is kept of a node in arrays: times in seconds since the epoch, names as numbers (0 for none), the
+characters of title, body and tags. A slot is ``current`` until its node is written again, and ``live`` as
+long as the node is not retired either."""
+
+
+class NodeIndex:
+    """Nodes in slots, numbered from 0; the rows of ``table`` (as tables.NODES) come first.
+
+    ``stage`` and ``publish`` take in nodes; one written again leaves its old slot, and ``wasted`` counts
+    those. Rows of the table are decoded when they are asked for. One thread writes, any number read.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._rows = NodeRows(table)
+        self._later: list[bytes] = []
+        self._codes = {"": 0}
+        self._folded_codes: dict[str, list[int]] = {}
+        self._ids: list[str] = table.column("id").to_pylist()
+        self._slots = dict(zip(self._ids, range(len(self._ids)), strict=True))
+        self._columns = {
+            name: GrowingArray(values.astype(COLUMNS[name])) for name, values in self._read_columns().items()
+        }
+        self._tags = read_tags(self._rows.batch)
+        self._publish_all(len(self._ids))
+
+    def _publish_all(self, count: int) -> None:
+        self.size = count
+        self._folded: dict[str, tuple[str, ...]] = {}
+        for tag in self._tags.codes:
+            self._fold(tag)
+        self.wasted = count - int(np.count_nonzero(self.column("current")))
+        self.sessions = Sessions(
+            self._columns["session"], self._columns["created"], self._ids, self.column("live")
+        )
+        self._ordered: list[str] = []
+        self._unordered = list(self._slots)
+
+    def column(self, name: str, count: int | None = None) -> NDArray[Any]:
+        """A column of COLUMNS for the first ``count`` slots, all of them by default; not a copy."""
+        return self._columns[name].read(self.size if count is None else count)
+
+    def code(self, name: str) -> int:
+        """The code of a kind, an agent or a session in the columns; -1 where it is in none."""
+        return self._codes.get(name, -1)
+
+    def codes(self, folded: Collection[str]) -> list[int]:
+        """The codes of (case-folded) names, in whatever case they were written."""
+        return [code for name in folded for code in self._folded_codes.get(name, ())]
+
+    def find(self, node_id: str) -> int | None:
+        """The slot of a node's current state, retired or not."""
+        return self._slots.get(node_id)
+
+    def locate(self, ids: Sequence[str]) -> NDArray[np.int32]:
+        """The slots of the current states of nodes, -1 for an unknown id."""
+        return np.fromiter(map(self._slots.get, ids, repeat(-1)), np.int32, len(ids))
+
+    def name(self, slots: NDArray[Any]) -> list[str]:
+        """The ids of the nodes in these slots."""
+        return [self._ids[slot] for slot in slots.tolist()]
+
+    def read(self, slots: Sequence[int]) -> list[Node]:
+        """The nodes in these slots, without embeddings."""
+        rows = [slot for slot in slots if slot < len(self._rows)]
+        stored = iter(self._rows.read(rows) if rows else ())
+        return [next(stored) if slot < len(self._rows) else self._decode(slot) for slot in slots]
+
+    def text(self, slot: int) -> str:
+        """What is searched for words in a slot of the table: title, body, tags."""
+        return self._rows.text(slot)
+
+    def texts(self) -> Iterator[str]:
+        """The same of each slot of the table."""
+        return self._rows.texts()
+
+    def stage(self, nodes: Sequence[Node]) -> None:
+        """Put nodes into the next slots, where readers do not see them before ``publish``."""
+        start = len(self._ids)
+        rows = [self._describe(node) for node in nodes]
+        for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
+            self._columns[name].extend(np.array(values, COLUMNS[name]))
+        self._later += map(msgspec.json.encode, nodes)
+        self._ids += [node.id for node in nodes]
+        self.sessions.extend(len(nodes))
+        tags = [(self._tag(tag), start + place) for place, node in enumerate(nodes) for tag in node.tags]
+        pairs = np.array(tags, np.int64).reshape(-1, 2)
+        self._tags.extend(pairs[:, 0], pairs[:, 1])
+
+    def publish(self) -> None:
+        """Replace the older states of the same nodes by what was staged."""
+        live, current = (self._columns[name].read(len(self._ids)) for name in ("live", "current"))
+        for slot in range(self.size, len(self._ids)):
+            node_id = self._ids[slot]
+            old = self._slots.get(node_id)
+            if old is None:
+                self._unordered.append(node_id)
+            else:
+                self.sessions.remove(old)
+                live[old] = current[old] = False
+                self.wasted += 1
+            self._slots[node_id] = slot
+            if live[slot]:
+                self.sessions.place(slot)
+        self.size = len(self._ids)
+
+    def count_kinds(self) -> dict[str, int]:
+        """How many live nodes there are of each kind, by name."""
+        counts = np.bincount(self.column("kind")[self.column("live")], minlength=len(self._codes)).tolist()
+        return {name: counts[code] for name, code in sorted(self._codes.items()) if counts[code]}
+
+    def admit(
+        self,
+        among: Mask,
+        *,
+        kinds: Collection[str] = (),
+        tags: Collection[str] = (),
+        agent: str = "",
+        session: str = "",
+        since: float = 0.0,
+        until: float = 0.0,
+    ) -> Mask:
+        """Those of the slots ``among`` that pass: one of the kinds, all tags, agent, session, last changed
+        from ``since`` to ``until``, both included. What is empty or 0 admits everything.
+        """
+        count, mask = len(among), among.copy()
+        if kinds:
+            mask &= np.isin(self.column("kind", count), [self.code(kind) for kind in kinds])
+        for name, wanted in (("agent", agent), ("session", session)):
+            if wanted:
+                mask &= self.column(name, count) == self.code(wanted)
+        if since:
+            mask &= self.column("changed", count) >= since
+        if until:
+            mask &= self.column("changed", count) <= until
+        for tag in tags:
+            tagged = np.zeros(count, np.bool_)
+            tagged[self._tags.find(tag, count)[0]] = True
+            mask &= tagged
+        return mask
+
+    def find_named(self, words: Collection[str], count: int) -> list[NDArray[np.uint32]]:
+        """Slots one of whose tags is among (case-folded) words, a list a tag."""
+        tags = [tag for word in words for tag in self._folded.get(word, ())]
+        return [self._tags.find(tag, count)[0] for tag in tags]
+
+    def page_of_many(self, mask: Mask, after: str, limit: int) -> list[int]:
+        """The first slots of ``mask`` in the order of ids, those after an id alone.
+
+        Nothing may be published between making the mask and this: a node written again has another slot.
+        """
+        ids = self._order()
+        following = (self._slots[node_id] for node_id in islice(ids, bisect_right(ids, after), None))
+        return list(islice((slot for slot in following if mask[slot]), limit))
+
+    def page_of_few(self, mask: Mask, after: str, limit: int) -> list[int]:
+        """The same at whatever time, in a time that grows with the slots in ``mask``."""
+        admitted = ((self._ids[slot], slot) for slot in np.flatnonzero(mask).tolist())
+        return [slot for _, slot in heapq.nsmallest(limit, (pair for pair in admitted if pair[0] > after))]
+
+    def keep(self, slots: NDArray[np.intp]) -> "NodeIndex":
+        """An index of these slots alone, renumbered in their order, which is that of their numbers."""
+        rows = int(np.searchsorted(slots, len(self._rows)))
+        kept = NodeIndex.__new__(NodeIndex)
+        kept._rows = self._rows.keep(slots[:rows])
+        kept._later = [self._later[slot - len(self._rows)] for slot in slots[rows:].tolist()]
+        kept._codes, kept._folded_codes = self._codes, self._folded_codes
+        kept._ids = self.name(slots)
+        kept._slots = dict(zip(kept._ids, range(len(slots)), strict=True))
+        kept._columns = {
+            name: GrowingArray(column.read(self.size)[slots]) for name, column in self._columns.items()
+        }
+        kept._tags = Postings(self._tags.store(renumber(slots, self.size)))
+        kept._publish_all(len(slots))
+        return kept
+
+    def _order(self) -> list[str]:
+        if self._unordered:
+            later, self._unordered = sorted(self._unordered), []
+            last = self._ordered[-1] if self._ordered else ""
+            self._ordered = self._ordered + later if later[0] > last else sorted(self._ordered + later)
+        return self._ordered
+
+    def _tag(self, tag: str) -> int:
+        if tag not in self._tags.codes:
+            self._fold(tag)
+        return self._tags.codes[tag]
+
+    def _fold(self, tag: str) -> None:
+        folded = tag.casefold()
+        self._folded[folded] = (*self._folded.get(folded, ()), tag)
+
+    def _decode(self, slot: int) -> Node:
+        return msgspec.json.decode(self._later[slot - len(self._rows)], type=Node)
+
+    def _number(self, name: str) -> int:
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = len(self._codes)
+            self._folded_codes.setdefault(name.casefold(), []).append(code)
+        return code
+
+    def _describe(self, node: Node) -> tuple[Any, ...]:
+        """A row of COLUMNS."""
+        return (
+            not node.retired_version,
+            True,
+            parse_time(node.created_at),
+            parse_time(node.updated_at or node.created_at),
+            node.importance,
+            node.version,
+            self._number(node.kind),
+            self._number(node.source.agent),
+            self._number(node.source.session),
+            len(node.title) + len(node.body) + sum(map(len, node.tags)),
+        )
+
+    def _read_columns(self) -> dict[str, NDArray[Any]]:
+        table = self._rows.batch
+        created, updated = table.column("created_at"), table.column("updated_at")
+        names = {
+            name: self._read_names(table.column(name)) for name in ("kind", "source_agent", "source_session")
+        }
+        return {
+            "live": table.column("retired_version").to_numpy() == 0,
+            "current": np.ones(table.num_rows, np.bool_),
+            "created": read_times(created),
+            "changed": read_times(pc.if_else(pc.equal(updated, ""), created, updated)),
+            "importance": table.column("importance").to_numpy(),
+            "version": table.column("version").to_numpy(),
+            "kind": names["kind"],
+            "agent": names["source_agent"],
+            "session": names["source_session"],
+            "size": measure(table),
+        }
+
+    def _read_names(self, column: pa.Array) -> NDArray[np.int32]:
+        encoded = column.dictionary_encode()
+        codes = np.array([self._number(name) for name in encoded.dictionary.to_pylist()], np.int32)
+        return codes[encoded.indices.to_numpy()] if len(codes) else np.empty(0, np.int32)

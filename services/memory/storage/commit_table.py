@@ -1,0 +1,201 @@
+"""The commit table, in SQLite: which writes were applied, and which state of the tables is committed."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from services.memory.storage.disk import Disk, Segment
+from shared.errors import StartError
+
+KEPT_WRITES = 1_000_000
+"""So many writes are recognised when they are delivered again; the bus redelivers within minutes."""
+
+KEPT_BRIEFINGS = 10_000
+"""So many briefings can be reproduced with the moment at which they were made."""
+
+_SCHEMA = """
+create table if not exists state (name text primary key, value integer not null) without rowid;
+create table if not exists writes (id text primary key, version integer not null);
+create table if not exists moments (version integer primary key, moment real not null);
+create table if not exists access (id text primary key, count integer not null, last_at text not null)
+    without rowid;
+create table if not exists tail (name text not null, start integer not null, size integer not null);
+create table if not exists notes (name text primary key, value text not null) without rowid;
+create table if not exists briefings (agent text not null, version integer not null, moment real not null,
+    primary key (agent, version));
+"""
+
+
+class Commit(NamedTuple):
+    """What becomes true at once: ``tables`` are the committed Lance versions, by name.
+
+    ``writes`` are ids and versions, ``moments`` the time of each; ``accessed`` has new totals; ``wal`` are
+    rows that go into the tables later; ``flushed`` says that all earlier ones are in them; ``counts`` are
+    further numbers to keep.
+    """
+
+    version: int
+    tables: Mapping[str, int] = {}
+    writes: Sequence[tuple[str, int]] = ()
+    moments: Sequence[float] = ()
+    accessed: Mapping[str, tuple[int, str]] = {}
+    wal: Sequence[Segment] = ()
+    flushed: bool = False
+    counts: Mapping[str, int] = {}
+
+
+class CommitTable:
+    """Makes one commit of changes to several tables: it happened if it is recorded here, and else it did not.
+
+    LanceDB commits table by table and syncs nothing; a row here is written and synced after the tables are.
+    The file is locked while it is open, so a second daemon on the same folder is refused. Raises StartError
+    if it is locked, of a later version, or no database. Safe in any thread. A change is on disk when its
+    method returns; it raises sqlite3.Error if it cannot be written.
+    """
+
+    def __init__(self, path: Path, schema: int, disk: Disk | None = None) -> None:
+        self._path = path
+        self._disk = disk or Disk(path.parent)
+        self._lock = threading.RLock()
+        self._database = sqlite3.connect(path, timeout=0, check_same_thread=False, isolation_level=None)
+        try:
+            self._prepare(schema)
+        except sqlite3.Error as error:
+            self._database.close()
+            raise self._start_error(error) from None
+        except StartError:
+            self._database.close()
+            raise
+
+    def _prepare(self, schema: int) -> None:
+        for pragma in ("locking_mode = exclusive", "journal_mode = wal", "synchronous = full"):
+            self._database.execute(f"pragma {pragma}")
+        with self._transaction():
+            for statement in _SCHEMA.split(";"):
+                self._database.execute(statement)
+            self._database.execute("insert or ignore into state values ('schema', ?)", (schema,))
+        found = self.state()["schema"]
+        if found > schema:
+            raise StartError(
+                f"The memory in {self._path.parent} was written by a later version (its schema is {found}, "
+                f"this one reads up to {schema})",
+                "Update Mailroom",
+            )
+
+    def _start_error(self, error: sqlite3.Error) -> StartError:
+        folder = self._path.parent
+        if "locked" in str(error):
+            return StartError(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
+        return StartError(
+            f"The memory's ledger {self._path} cannot be opened ({error})",
+            "Check that it is writable and not damaged",
+        )
+
+    def state(self) -> dict[str, int]:
+        """schema, and after the first commit: version, the counts, and each table's Lance version."""
+        return dict(self._read("select name, value from state"))
+
+    def find(self, write_id: str) -> int | None:
+        """The graph version at which a write was applied; None if it was not."""
+        rows = self._read("select version from writes where id = ?", write_id)
+        return int(rows[0][0]) if rows else None
+
+    def find_all(self, write_ids: Sequence[str]) -> dict[str, int]:
+        """The graph versions at which writes were applied, of those that were."""
+        query = "select id, version from writes where id in (select value from json_each(?))"
+        return dict(self._read(query, json.dumps(write_ids)))
+
+    def commit(self, commit: Commit) -> None:
+        """Make this the committed state, whole or not at all."""
+        self._disk.run("commit", self._commit, commit)
+
+    def _commit(self, commit: Commit) -> None:
+        state = {"version": commit.version, **commit.tables, **commit.counts}
+        versions = [version for _, version in commit.writes]
+        with self._transaction():
+            self._many("insert or replace into state values (?, ?)", state.items())
+            self._many("insert into writes values (?, ?)", commit.writes)
+            self._many("insert into moments values (?, ?)", zip(versions, commit.moments, strict=True))
+            accessed = ((node_id, *access) for node_id, access in commit.accessed.items())
+            self._many("insert or replace into access values (?, ?, ?)", accessed)
+            if commit.flushed:
+                self._database.execute("delete from tail")
+            self._many("insert into tail values (?, ?, ?)", commit.wal)
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Drop tables from the state: they are no more."""
+        with self._transaction():
+            self._many("delete from state where name = ?", [(name,) for name in names])
+
+    def wal(self) -> list[Segment]:
+        """The rows that are not in the tables yet, in the order of writing."""
+        return [Segment(*row) for row in self._read("select name, start, size from tail order by rowid")]
+
+    def access(self) -> dict[str, tuple[int, str]]:
+        """How often each node was shown, and when last."""
+        rows = self._read("select id, count, last_at from access")
+        return {node_id: (count, last_at) for node_id, count, last_at in rows}
+
+    def moment_of(self, version: int) -> float:
+        """When a version was reached: the time of the last write up to it; 0 if there was none."""
+        query = "select moment from moments where version <= ? order by version desc limit 1"
+        rows = self._read(query, version)
+        return float(rows[0][0]) if rows else 0.0
+
+    def record_moment(self, version: int, moment: float) -> None:
+        """Record when a version was reached whose writes are not recorded."""
+        with self._transaction():
+            self._many("insert or ignore into moments values (?, ?)", [(version, moment)])
+
+    def write_note(self, name: str, value: str) -> None:
+        """Record a text under a name."""
+        with self._transaction():
+            self._many("insert or replace into notes values (?, ?)", [(name, value)])
+
+    def read_note(self, name: str) -> str:
+        """The text that was recorded under a name; empty if there is none."""
+        rows = self._read("select value from notes where name = ?", name)
+        return str(rows[0][0]) if rows else ""
+
+    def record_briefing(self, agent: str, version: int, moment: float) -> None:
+        """Record when a briefing was made; of several at one version the newest counts."""
+        with self._transaction():
+            self._many("insert or replace into briefings values (?, ?, ?)", [(agent, version, moment)])
+            self._trim("briefings", KEPT_BRIEFINGS)
+
+    def briefing_moment(self, agent: str, version: int) -> float | None:
+        """When a briefing was last made at a version; None if that is not known."""
+        query = "select moment from briefings where agent = ? and version = ?"
+        rows = self._read(query, agent, version)
+        return float(rows[0][0]) if rows else None
+
+    def trim(self) -> None:
+        """Forget all but the last KEPT_WRITES writes."""
+        with self._transaction():
+            self._trim("writes", KEPT_WRITES)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._database.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock, self._database:
+            self._database.execute("begin immediate")
+            yield
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(query, values).fetchall()
+
+    def _many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        self._database.executemany(statement, rows)
+
+    def _trim(self, table: str, kept: int) -> None:
+        newest = f"(select max(rowid) from {table})"  # noqa: S608
+        self._database.execute(f"delete from {table} where rowid <= {newest} - ?", (kept,))  # noqa: S608

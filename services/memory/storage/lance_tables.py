@@ -1,0 +1,210 @@
+"""The tables in LanceDB: their schemas, their migration from older versions, and what is done to them."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from services.memory.storage import rows
+from services.memory.storage.disk import Disk
+from services.memory.storage.rows import EDGES, NODES, vector_schema
+
+SCHEMA_VERSION = 2
+"""Of all tables below and of the commit table; a store of a later one is not opened."""
+
+_NEVER = timedelta(days=36_500)
+_AT_ONCE = timedelta(milliseconds=1)
+_BATCH = 16_384
+"""Rows read at a time: with 1,024, which is the default, half a million edges took three times as long."""
+
+
+class Layout(NamedTuple):
+    """A table of states: its schema, the columns that identify whose state a row is, and the table of old
+    ones.
+    """
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    history: str
+
+
+def vector_table(model: str) -> str:
+    """The name of the table of a model's vectors."""
+    return f"vectors_{model}"
+
+
+def lay_out(model: str, dimensions: int) -> dict[str, Layout]:
+    """The tables of a memory with this embedding model, by name; each has its history beside it.
+
+    Rows are only ever added, one a state, the newest of a key counts; so a commit costs what its size is, and
+    never reads what is there. ``LanceTables.split`` moves old states into the history when they are many.
+    """
+    return {
+        "nodes": Layout(NODES, ("id",), "node_history"),
+        "edges": Layout(EDGES, ("from_id", "to_id", "relation"), "edge_history"),
+        vector_table(model): Layout(vector_schema(dimensions), ("id",), f"vector_history_{model}"),
+    }
+
+
+class LanceTables:
+    """The Lance tables of a memory in the folder of ``disk``, with one layout each and its history.
+
+    A change of them counts once ``versions`` is in the commit table. They have no indices: search and graph
+    are in RAM, and what is read here is read whole.
+    """
+
+    def __init__(self, disk: Disk, layouts: Mapping[str, Layout]) -> None:
+        self._disk = disk
+        self._database = import_lancedb().connect(str(disk.path))
+        self._layouts = layouts
+        self._tables: dict[str, Any] = {}
+
+    def open(self, committed: Mapping[str, int]) -> None:
+        """Open the committed tables, create the others; raises ValueError if one is not as committed."""
+        for layout_name, layout in self._layouts.items():
+            for name in (layout_name, layout.history):
+                if name not in committed:
+                    self._tables[name] = self._database.create_table(name, schema=layout.schema)
+                    continue
+                table = self._database.open_table(name)
+                if table.version != committed[name]:
+                    raise ValueError(
+                        f"{name} is at version {table.version}, its ledger says {committed[name]}"
+                    )
+                if not table.schema.equals(layout.schema):
+                    raise ValueError(f"{name} has other columns than it should")
+                self._tables[name] = table
+
+    def read_other(self, name: str) -> pa.Table:
+        """All rows of a table that has no layout here."""
+        return self._database.open_table(name).to_arrow()
+
+    def replace(self, name: str, data: pa.Table, *, exists: bool) -> None:
+        """Put ``data`` in place of an existing table, whatever its columns, or create one."""
+        create, mode = self._database.create_table, "overwrite" if exists else "create"
+        self._tables[name] = self._disk.run("replace", create, name, data, mode=mode)
+
+    def versions(self) -> dict[str, int]:
+        """The Lance version of each table."""
+        return {name: int(table.version) for name, table in self._tables.items()}
+
+    def read(self, name: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows of a table, or some columns of them, in batches."""
+        found = self._tables[name].search()
+        return iter((found.select(columns) if columns else found).to_batches(_BATCH))
+
+    def add(self, name: str, data: pa.Table) -> None:
+        """Append rows."""
+        self._disk.run("add", self._tables[name].add, data)
+
+    def count(self, name: str) -> int:
+        """How many rows a table has."""
+        return int(self._tables[name].count_rows())
+
+    def split(self, name: str) -> None:
+        """Move a table's old states, and the tombstones of edges, into its history."""
+        layout = self._layouts[name]
+        table = pa.Table.from_batches(self.read(name), layout.schema)
+        current, old = rows.split(table, layout.keys, tombstones="from_id" not in layout.keys)
+        self.add(layout.history, old)
+        self._disk.run("split", self._tables[name].add, current, mode="overwrite")
+
+    def compact(self) -> None:
+        """Merge small files; the old ones stay until ``clean``."""
+        for table in self._tables.values():
+            self._disk.run("compact", table.optimize, cleanup_older_than=_NEVER)
+
+    def clean(self) -> None:
+        """Remove the files that the newest states of the tables do not need."""
+        for table in self._tables.values():
+            self._disk.run("clean", table.optimize, cleanup_older_than=_AT_ONCE, delete_unverified=True)
+
+
+def migrate(
+    tables: dict[str, pa.Table], schema: int, model: str, dimensions: int, stamp: str
+) -> dict[str, pa.Table]:
+    """The tables of an older schema as those of this one; ``stamp`` is now, for rows without a time."""
+    for step in _STEPS[schema - 1 :]:
+        tables = step(tables, model, dimensions, stamp)
+    return tables
+
+
+def _to_2(tables: dict[str, pa.Table], model: str, dimensions: int, stamp: str) -> dict[str, pa.Table]:
+    """Vectors into a table of their own; edges get times, and those of retired nodes are left out."""
+    nodes, edges = tables["nodes"], tables["edges"]
+    own = nodes.filter(pa.array([name == model for name in nodes.column("model").to_pylist()]))
+    if own.schema.field("embedding").type.list_size != dimensions:
+        own = own.slice(0, 0)
+        own = own.set_column(
+            own.schema.get_field_index("embedding"),
+            "embedding",
+            pa.array([], vector_schema(dimensions).field("embedding").type),
+        )
+    gone = nodes.filter(pa.array(nodes.column("retired_version").to_numpy() > 0)).column("id")
+    held = [
+        not ends & set(gone.to_pylist())
+        for ends in map(
+            set, zip(*(edges.column(end).to_pylist() for end in ("from_id", "to_id")), strict=True)
+        )
+    ]
+    edges = edges.filter(pa.array(held, pa.bool_()))
+    times = pa.array([stamp] * edges.num_rows, pa.string())
+    for name in ("created_at", "touched_at"):
+        edges = edges.append_column(name, times)
+    edges = edges.append_column("retired_version", pa.array([0] * edges.num_rows, pa.int64()))
+    return {
+        "nodes": nodes.select(NODES.names),
+        "edges": edges.select(EDGES.names),
+        vector_table(model): own.select(["id", "version", "embedding"]),
+    }
+
+
+_Step = Callable[[dict[str, pa.Table], str, int, str], dict[str, pa.Table]]
+_STEPS: tuple[_Step, ...] = (_to_2,)
+"""From schema 1 on, each to the next."""
+
+
+UNUSED = "lance_namespace_urllib3_client.api."
+"""The generated classes of the REST client of remote namespaces: 1.0 of the 2.6 s of the import of lancedb
+0.40, which has no option to leave them out. If one is used after all it fails at once, since the stand-ins
+take no arguments; that they are still imported is tested."""
+
+
+class _Unused(ModuleType):
+    """A module in which every class is there and empty."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds the modules under UNUSED before they are read from disk."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname.startswith(UNUSED) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Unused(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def import_lancedb() -> Any:
+    """The lancedb package; REST namespaces cannot be connected to in a process that imported it here."""
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        return importlib.import_module("lancedb")
+    finally:
+        sys.meta_path.remove(finder)

@@ -1,0 +1,143 @@
+"""Batches of writes: stored as one commit each, answered, and announced as a graph version."""
+
+import asyncio
+
+from services.memory.engine import MemoryEngine
+from services.memory.writes.answers import AnswerRegistry
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.write_log import LogEntry, WriteLog
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.entry import seal
+from shared.bus.records import read_record
+from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten
+from shared.errors import BusError
+from shared.log import logger
+
+MAX_BATCH = 1_000
+"""The most writes of one commit to the store."""
+MAX_ROWS = 5_000
+"""The nodes and edges after which a batch is full: more of them take no less time each."""
+PAUSE = 1.0
+"""Seconds before an announcement that failed is tried again."""
+
+log = logger(__name__)
+
+
+class Announcer:
+    """Publishes each graph version, in order and once, also if the daemon was killed before it could."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._events: asyncio.Queue[tuple[GraphVersion, bool]] = asyncio.Queue()
+
+    def put(self, event: GraphVersion, *, replayed: bool = False) -> None:
+        """Queue a version whose writes are answered; a ``replayed`` one is not announced a second time."""
+        self._events.put_nowait((event, replayed))
+
+    async def run(self, version: int) -> None:
+        """Announce what is after the last announcement until cancelled, first ``version``, the store's.
+
+        A daemon that was killed between a commit and its announcement no longer knows what the commit
+        changed: such a version is announced without kinds, agents and ids.
+        """
+        announced = await self._last()
+        event, replayed = GraphVersion(version=version), True
+        while True:
+            # A memory rebuilt without what its log no longer has counts from the log's beginning.
+            if event.version > announced or not replayed:
+                await self._announce(event)
+                announced = event.version
+            event, replayed = await self._events.get()
+
+    async def _last(self) -> int:
+        try:
+            record = await read_record(self._bus, subjects.GRAPH_VERSION, GraphVersion)
+        except (BusError, ValueError) as error:
+            log.warning("announcements_unread", reason=str(error))
+            return 0
+        return record.value.version if record else 0
+
+    async def _announce(self, event: GraphVersion) -> None:
+        while True:
+            try:
+                await self._bus.commit([seal(subjects.GRAPH_VERSION, event)])
+            except BusError as error:
+                log.warning("version_unannounced", version=event.version, reason=str(error))
+                await asyncio.sleep(PAUSE)
+            else:
+                return
+
+
+class Batcher:
+    """Stores batches of writes, records refusals in the log, and answers all who wait for a write."""
+
+    def __init__(
+        self, engine: MemoryEngine, write_log: WriteLog, answers: AnswerRegistry, announcer: Announcer
+    ) -> None:
+        self._engine = engine
+        self._log = write_log
+        self._answers = answers
+        self._announcer = announcer
+        self._unrecorded: list[MemoryRefused] = []
+
+    async def store(self, batch: list[LogEntry], base: int, *, replayed: bool = False) -> None:
+        """Store writes in their order as one commit; ``base`` is the graph version before the log's first.
+
+        A write that fails for an unforeseen reason is refused by itself.
+        """
+        entries = [
+            LoggedWrite(version=base + logged.seq, stored_at=logged.stored_at, write=logged.content)
+            for logged in batch
+            if isinstance(logged.content, MemoryWrite)
+        ]
+        if not entries:
+            return
+        try:
+            written = await self._engine.write(entries)
+        except Exception as error:
+            if len(batch) == 1:
+                await self._refuse(batch[0], error)
+                return
+            for logged in batch:
+                await self.store([logged], base, replayed=replayed)
+            return
+        self._unrecorded += written.refused
+        await self.record_refusals()
+        for logged, answer in zip(batch, written.answers, strict=True):
+            self._answers.settle(logged.seq, answer)
+        if written.event is not None:
+            self._announcer.put(written.event, replayed=replayed)
+
+    async def record_refusals(self) -> None:
+        """Append refusals to the log; what it cannot take now is tried again with the next batch."""
+        while self._unrecorded:
+            try:
+                await self._log.append(self._unrecorded[0])
+            except BusError as error:
+                log.warning("refusal_unrecorded", waiting=len(self._unrecorded), reason=str(error))
+                return
+            self._unrecorded.pop(0)
+
+    async def _refuse(self, logged: LogEntry, error: Exception) -> None:
+        log.error("write_failed", seq=logged.seq, exc_info=error)
+        reason = f"Memory failed to store it ({type(error).__name__}: {error})"
+        self._unrecorded.append(MemoryRefused(cause=logged.content.id, error=reason))
+        await self.record_refusals()
+        self._answers.settle(logged.seq, MemoryWritten(cause=logged.content.id, error=reason))
+
+
+def fill(waiting: list[LogEntry]) -> list[LogEntry]:
+    """As many of these, from the first on, as make a full batch: at least one."""
+    rows = 0
+    for count, logged in enumerate(waiting, 1):
+        rows += count_rows(logged)
+        if rows >= MAX_ROWS:
+            return waiting[:count]
+    return waiting
+
+
+def count_rows(logged: LogEntry) -> int:
+    """The nodes and edges of a write."""
+    content = logged.content
+    return len(content.nodes) + len(content.edges) if isinstance(content, MemoryWrite) else 0

@@ -1,0 +1,236 @@
+"""The follower of the write log: applies it to the store, what is missing at the start and what arrives."""
+
+import asyncio
+import contextlib
+
+import msgspec
+
+from services.memory.engine import MemoryEngine
+from services.memory.writes.answers import AnswerRegistry
+from services.memory.writes.batcher import MAX_BATCH, MAX_ROWS, Announcer, Batcher, count_rows, fill
+from services.memory.writes.write_log import LogEntry, WriteLog, read_entry
+from shared import subjects
+from shared.bus import Bus, Delivery
+from shared.bus.claim import dead_letter_for
+from shared.bus.entry import seal
+from shared.contracts import TOKEN, MemoryRefused, MemoryWrite, MemoryWritten
+from shared.errors import ActionError, Reject
+from shared.log import logger
+
+BASE_NOTE = "base"
+"""The name under which the store has the graph version before the first message of the log."""
+
+log = logger(__name__)
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the store is behind the log, in messages."""
+
+    done: int
+    total: int
+
+
+class LogFollower:
+    """Applies the log to the store, in the log's order and in batches, and answers each write.
+
+    The store knows up to where it has applied the log, and goes on from there, so a write counts once and in
+    its place whatever the server delivers, and when. What arrives while one batch is stored makes the next
+    one, so that one sync serves many.
+    """
+
+    def __init__(self, engine: MemoryEngine, bus: Bus) -> None:
+        self._engine = engine
+        self._bus = bus
+        self._log = WriteLog(bus)
+        self._answers = AnswerRegistry()
+        self._announcer = Announcer(bus)
+        self._batcher = Batcher(engine, self._log, self._answers, self._announcer)
+        self._base = 0
+        self._position = 0
+        self._target = 0
+        self._waiting: dict[int, LogEntry] = {}
+        self._passed: set[int] = set()
+        self._arrived = asyncio.Event()
+        self._level = asyncio.Event()
+        self._busy = asyncio.Lock()
+        self._rebuilding: asyncio.Task[None] | None = None
+
+    @property
+    def behind(self) -> Progress | None:
+        """How far the store still is behind what the log held at the start; None once it has caught up."""
+        if self._level.is_set():
+            return None
+        return Progress(done=self._position, total=self._target)
+
+    async def open(self) -> None:
+        """Find the place in the log where the store is.
+
+        If the log is not the one that was applied so far, or has lost its end, its versions come after all
+        that have been.
+        """
+        engine = self._engine
+        self._base = int(await engine.read_note(BASE_NOTE) or 0)
+        self._position = engine.version - self._base
+        moment = await engine.moment_of(engine.version)
+        if engine.version and not await self._log.holds(self._position, moment):
+            log.warning("another_log", version=engine.version)
+            self._base, self._position = engine.version, 0
+            await engine.write_note(BASE_NOTE, str(self._base))
+        self._target = await self._log.last()
+
+    async def run(self) -> None:
+        """Catch up with the log, then store batch after batch until cancelled."""
+        async with self._busy:
+            await self._catch_up()
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            async with self._busy:
+                while seqs := self._find_waiting():
+                    await self._store_next(seqs)
+                await self._batcher.record_refusals()
+
+    async def announce(self) -> None:
+        """Publish each graph version once its writes are answered, in order, until cancelled."""
+        await self._announcer.run(self._engine.version)
+
+    async def wait_until_caught_up(self, timeout: float) -> None:
+        """Wait until the store has caught up, at most ``timeout`` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._level.wait()
+
+    async def rebuild(self, *, force: bool = False) -> dict[str, object]:
+        """Start to rebuild the store from the log; returns at once, ``behind`` has the progress.
+
+        Raises ActionError if the log does not reach back to the beginning, so that something would be lost,
+        unless ``force`` is set.
+        """
+        if (self._base or await self._log.first() > 1) and not force:
+            raise ActionError(
+                "The log does not reach back to the beginning of this memory: what is older would be lost",
+                "Export it first (mailroom memory export), or insist with --force",
+            )
+        if self._rebuilding is None or self._rebuilding.done():
+            self._rebuilding = asyncio.create_task(self._rebuild())
+        return {"writes": await self._log.last()}
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Handle one message of the log; returns once it is on disk or refused for good."""
+        try:
+            content = read_entry(delivery.subject, delivery.data)
+        except Reject as reject:
+            self._passed.add(delivery.seq)
+            refused = MemoryWritten(cause=_find_id(delivery.data), error=str(reject))
+            self._answers.settle(delivery.seq, refused)
+            raise
+        if isinstance(content, MemoryRefused):
+            self._passed.add(delivery.seq)
+            return
+        self._waiting[delivery.seq] = LogEntry(
+            seq=delivery.seq, stored_at=delivery.stored_at / 1e9, content=content
+        )
+        self._arrived.set()
+        await asyncio.shield(self._answers.expect(delivery.seq))
+
+    async def dead_letter(self, delivery: Delivery, reason: str) -> None:
+        """Publish the dead letter of a write that cannot be read."""
+        letter = dead_letter_for(self._bus, delivery, reason)
+        await self._bus.commit([seal(subjects.dead(self._bus.name), letter)])
+
+    async def submit(self, write: MemoryWrite) -> MemoryWritten:
+        """Write as the daemon itself, by way of the log, and wait for the answer."""
+        return await self.answer(write.id, await self._log.append(write))
+
+    async def answer(self, write_id: str, seq: int = 0) -> MemoryWritten:
+        """The answer to a write, once there is one; raises ActionError if it takes too long.
+
+        ``seq`` is its place in the log: a write that is not applied yet need not be looked up.
+        """
+        known = self._answers.get(write_id)
+        if known is None and seq <= self._position:
+            known = await self._engine.find_answer(write_id)
+        return known or await self._answers.wait(write_id)
+
+    async def _rebuild(self) -> None:
+        async with self._busy:
+            self._level.clear()
+            self._position, self._target = 0, max(1, self._target)
+            await self._engine.clear()
+            await self.open()
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        if self._position < self._target:
+            log.info("catching_up", writes=self._target - self._position)
+            await self._apply(self._position + 1, self._target)
+            log.info("caught_up", version=self._base + self._position)
+        self._level.set()
+
+    def _find_waiting(self) -> list[int]:
+        """The places in the log of the writes that were delivered and are not answered."""
+        self._waiting = {
+            seq: logged for seq, logged in self._waiting.items() if self._answers.is_expected(seq)
+        }
+        return sorted(self._waiting)
+
+    async def _store_next(self, seqs: list[int]) -> None:
+        """Store the next batch of what arrived, and whatever the log has before and between."""
+        seqs = seqs[:MAX_BATCH]
+        rest = [seq for seq in seqs if seq > self._position]
+        for seq in seqs[: len(seqs) - len(rest)]:
+            await self._answer_again(seq)
+        if not rest:
+            return
+        self._passed = {seq for seq in self._passed if seq > self._position}
+        passed = sum(seq < rest[-1] for seq in self._passed)
+        if rest[-1] - self._position > len(rest) + passed:  # a message among them was not delivered here
+            await self._apply(self._position + 1, rest[-1])
+            return
+        await self._store(fill([self._waiting[seq] for seq in rest]))
+
+    async def _answer_again(self, seq: int) -> None:
+        """Answer a write that was delivered although it has been applied, or refused."""
+        write_id = self._waiting[seq].content.id
+        known = self._answers.get(write_id) or await self._engine.find_answer(write_id)
+        self._answers.settle(seq, known or MemoryWritten(cause=write_id, error="It was refused"))
+
+    async def _apply(self, start: int, end: int) -> None:
+        """Store what the log has from ``start`` to ``end``, except for what was refused then."""
+        own = subjects.memory_write(self._bus.name)
+        later = await self._log.last()
+        refused = {
+            logged.content.cause
+            async for logged in self._log.read(start, later, own)
+            if isinstance(logged.content, MemoryRefused)
+        }
+        batch: list[LogEntry] = []
+        rows = 0
+        async for logged in self._log.read(start, end):
+            if not isinstance(logged.content, MemoryWrite) or logged.content.id in refused:
+                continue
+            batch.append(logged)
+            rows += count_rows(logged)
+            if len(batch) >= MAX_BATCH or rows >= MAX_ROWS:
+                await self._store(batch)
+                batch, rows = [], 0
+        await self._store(batch)
+        self._position = max(self._position, end)
+
+    async def _store(self, batch: list[LogEntry]) -> None:
+        if batch:
+            await self._batcher.store(batch, self._base, replayed=not self._level.is_set())
+            self._position = batch[-1].seq
+
+
+class _Identified(msgspec.Struct):
+    id: str = ""
+
+
+def _find_id(data: bytes) -> str:
+    """The id of a write that cannot be read, so that those who ask for it get an answer; "" without one."""
+    try:
+        found = msgspec.json.decode(data, type=_Identified).id
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return ""
+    return found if TOKEN.fullmatch(found) else ""

@@ -1,0 +1,113 @@
+"""The write log: the MEMORY stream as the daemon reads and extends it."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import datetime
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.contracts import MemoryRefused, MemoryWrite, decode
+from shared.errors import Reject
+
+PAGE = 1_000
+"""The most messages of one request to the stream (a limit of nats-server)."""
+
+
+READ_TIMEOUT = 30.0
+"""Seconds between two messages after which reading the log has failed."""
+
+CLOCK_GRAIN = 0.001
+"""Seconds that one and the same time may differ by, for having been a float."""
+
+
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the log at ``seq``, stored at ``stored_at`` (seconds since 1970)."""
+
+    seq: int
+    stored_at: float
+    content: MemoryWrite | MemoryRefused
+
+
+class WriteLog:
+    """The log of all writes, in one order."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def first(self) -> int:
+        """The first sequence that is there; 0 if nothing is."""
+        request = {"seq": 1, "next_by_subj": ">", "batch": 1}
+        return max([message.seq async for message in self._get(request)], default=0)
+
+    async def last(self) -> int:
+        """The last sequence; 0 if nothing is stored."""
+        request = {"multi_last": [">"], "batch": PAGE}
+        return max([message.seq async for message in self._get(request)], default=0)
+
+    async def holds(self, seq: int, moment: float) -> bool:
+        """Whether the message at ``seq`` was stored at ``moment``, also if it was removed from the log's
+        beginning since.
+        """
+        request = {"seq": seq, "next_by_subj": ">", "batch": 1}
+        found = [message async for message in self._get(request)]
+        if found and found[0].seq == seq:
+            return abs(_seconds(found[0].time) - moment) < CLOCK_GRAIN
+        return bool(found) and await self.first() > seq
+
+    async def read(self, start: int, end: int, subject: str = ">") -> AsyncIterator[LogEntry]:
+        """The messages from ``start`` to ``end``, both included; unreadable ones are skipped.
+
+        Their senders get a dead letter; see LogFollower.handle.
+        """
+        async for message in self._messages(start, end, subject):
+            try:
+                content = read_entry(message.subject, message.data)
+            except Reject:
+                continue
+            yield LogEntry(seq=message.seq, stored_at=_seconds(message.time), content=content)
+
+    async def append(self, entry: MemoryWrite | MemoryRefused) -> int:
+        """Write as the daemon itself; returns the sequence."""
+        subject = subjects.memory_write(self._bus.name)
+        answer = await self._bus.store(subject, entry.to_json(), headers={"Nats-Msg-Id": entry.id})
+        return int(answer["seq"])
+
+    async def _messages(self, start: int, end: int, subject: str) -> AsyncIterator[Stored]:
+        while start <= end:
+            begun = start
+            request = {"seq": start, "next_by_subj": subject, "batch": PAGE}
+            async for message in self._get(request):
+                if message.seq > end:
+                    return
+                start = message.seq + 1
+                yield message
+                if not message.data:
+                    break  # between accounts an empty message ends the answer
+            if start == begun:
+                return
+
+    def _get(self, request: dict[str, object]) -> AsyncGenerator[Stored, None]:
+        return self._bus.read(subjects.MEMORY, request, timeout=READ_TIMEOUT)
+
+
+def read_entry(subject: str, data: bytes) -> MemoryWrite | MemoryRefused:
+    """The content of a message of the log; raises Reject with the reason if it is not accepted."""
+    try:
+        entry = decode(data)
+    except ValueError as error:
+        raise Reject(str(error)) from None
+    sender = subjects.sender_of(subject)
+    if isinstance(entry, MemoryRefused) and sender == subjects.MEMORY_DAEMON:
+        return entry
+    if not isinstance(entry, MemoryWrite):
+        raise Reject(f"memory stores memory_write.v1, not {type(entry).__struct_config__.tag}")
+    if entry.sender not in ("", sender) and sender != subjects.MEMORY_DAEMON:
+        raise Reject(f"it says it is from {entry.sender!r}, but {sender!r} sent it")
+    return entry if entry.sender else msgspec.structs.replace(entry, sender=sender)
+
+
+def _seconds(stamp: str) -> float:
+    # Nanoseconds are more digits than a datetime reads.
+    whole, _, fraction = stamp.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")

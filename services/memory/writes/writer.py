@@ -1,0 +1,270 @@
+"""The writer: judges writes, embeds their texts, stores them, and shows them to the readers."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from services.memory.writes.change import Change, KnownState, LoggedWrite, embedded_text
+from services.memory.writes.gate import find_rejection
+from services.memory.writes.staging import fold
+from shared import subjects
+from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, Node, Rejection
+from shared.contracts.base import amended, generate_id, generate_iso_timestamp
+from shared.errors import ActionError
+from shared.log import logger
+
+if TYPE_CHECKING:
+    from services.memory.embedding import Embedder
+    from services.memory.retrieval.view import View
+    from services.memory.storage.rows import Vectors
+    from services.memory.storage.store import Store
+
+MAX_EVENT_IDS = 1_000
+"""The most ids that a version event names; a reader that needs more asks what changed since."""
+
+COMPARED = 5
+"""The nodes that a new one is held against: the nearest may be an event, and hide a fact."""
+
+_ANSWER = MemoryWritten(cause="blank")
+
+log = logger(__name__)
+
+Watcher = Callable[[Change], None]
+"""Called with each change after the view has it and before it is answered, in the writer's thread."""
+
+
+class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a batch: an answer to each write, in order, and the event to publish, if any.
+
+    ``refused`` are the refusals that a rebuild would not come to by itself.
+    """
+
+    answers: list[MemoryWritten]
+    event: GraphVersion | None = None
+    refused: list[MemoryRefused] = []
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a write is not stored; ``recorded`` if replaying the log might not come to the same verdict."""
+
+    error: str
+    rejection: Rejection | None = None
+    recorded: bool = False
+
+
+class Writer:
+    """Applies batches of writes to the store and to the live view; for one thread.
+
+    ``lock`` is held while the view changes. ``watchers`` are called with each change. ``problem`` is why the
+    last write could not be stored, if so.
+    """
+
+    def __init__(
+        self,
+        store: "Store",
+        view: "View",
+        embedder: "Embedder",
+        lock: threading.Lock,
+        watchers: Sequence[Watcher],
+    ) -> None:
+        self.problem = ""
+        self._store = store
+        self._view = view
+        self._embedder = embedder
+        self._lock = lock
+        self._watchers = watchers
+        self._embedded: dict[str, Vectors] = {}
+
+    def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
+        """Apply writes in their order as one commit; see MemoryEngine.write."""
+        self._embedded.clear()
+        earlier = self._store.commits.find_all([entry.write.id for entry in entries])
+        fresh: dict[str, LoggedWrite] = {}
+        for entry in entries:
+            if entry.write.id not in earlier:
+                fresh.setdefault(entry.write.id, entry)
+        change, refusals = self._fold(list(fresh.values()))
+        event = None
+        if change.writes:
+            try:
+                event = self._apply(change)
+                self.problem = ""
+            except ActionError as error:
+                self.problem = str(error)
+                log.warning("not_stored", reason=self.problem, writes=len(change.writes))
+                unwritten = Refusal(error=self.problem, recorded=True)
+                refusals = {name: refusals.get(name, unwritten) for name in fresh}
+        versions = {name: entry.version for name, entry in fresh.items()}
+        return BatchResult(
+            answers=[
+                self._answer(entry.write, refusals, earlier.get(entry.write.id) or versions[entry.write.id])
+                for entry in entries
+            ],
+            event=event,
+            refused=[
+                MemoryRefused(
+                    sender=subjects.MEMORY_DAEMON,
+                    cause=name,
+                    error=refusal.error,
+                    rejection=refusal.rejection,
+                )
+                for name, refusal in refusals.items()
+                if refusal.recorded
+            ],
+        )
+
+    def embed_missing(self, limit: int) -> tuple[int, int]:
+        """Embed up to ``limit`` texts that lack a vector: how many these were, and how many are left."""
+        missing = self._store.missing_vectors(limit)
+        if missing:
+            vectors = self._embedder.embed([text for _, _, text in missing])
+            self._store.add_vectors([(node_id, version) for node_id, version, _ in missing], vectors)
+            current = [row for row, (node_id, _, text) in enumerate(missing) if self._has_text(node_id, text)]
+            with self._lock:
+                self._view.put_vectors([missing[row][0] for row in current], vectors[current])
+        return len(missing), self._store.count_missing()
+
+    def _has_text(self, node_id: str, text: str) -> bool:
+        node = self._view.node(node_id)
+        return node is not None and embedded_text(node) == text
+
+    def _fold(self, entries: list[LoggedWrite]) -> tuple[Change, dict[str, Refusal]]:
+        """The change that the good ones among ``entries`` make, and why the others are refused, by id."""
+        change, errors = fold(entries, self._known(), self._embedder.dimensions)
+        refusals = {
+            entry.write.id: Refusal(error=error)
+            for entry, error in zip(entries, errors, strict=True)
+            if error
+        }
+        rejected = self._find_rejections(
+            [entry for entry in entries if entry.write.id not in refusals], change
+        )
+        if not rejected:
+            return change, refusals
+        refusals |= rejected
+        kept = [entry for entry in entries if entry.write.id not in refusals]
+        change, errors = fold(kept, self._known(), self._embedder.dimensions)
+        refusals |= {
+            entry.write.id: Refusal(error=error, recorded=True)
+            for entry, error in zip(kept, errors, strict=True)
+            if error
+        }
+        return change, refusals
+
+    def _find_rejections(self, entries: list[LoggedWrite], change: Change) -> dict[str, Refusal]:
+        """What the write gate keeps out: only new nodes, and none of who insists."""
+        rejected: dict[str, Refusal] = {}
+        passed: list[tuple[Node, Vectors]] = []
+        for entry in entries:
+            if entry.write.insist:
+                continue
+            new = [node for node in entry.write.nodes if self._view.node(node.id) is None]
+            vectors = self._vectors_of(new, change)
+            for node, vector in zip(new, vectors, strict=True):
+                if rejection := self._reject(node, self._find_nearest(vector, passed)):
+                    error = f"{rejection.check}: {rejection.reason}"
+                    rejected[entry.write.id] = Refusal(error=error, rejection=rejection, recorded=True)
+                    break
+            else:
+                passed += zip(new, vectors, strict=True)
+        return rejected
+
+    def _vectors_of(self, nodes: list[Node], change: Change) -> "list[Vectors]":
+        """The vectors of nodes: given with the write, or made of their texts, each text once a batch."""
+        given = [change.given.get(node.id) for node in nodes]
+        texts = [embedded_text(node) for node in nodes]
+        rest = [text for text, vector in zip(texts, given, strict=True) if vector is None]
+        rest = [text for text in dict.fromkeys(rest) if text not in self._embedded]
+        if rest:
+            self._embedded.update(zip(rest, self._embedder.embed(rest), strict=True))
+        return [
+            self._embedded[text] if vector is None else vector
+            for text, vector in zip(texts, given, strict=True)
+        ]
+
+    def _reject(self, node: Node, near: list[tuple[Node, float]]) -> Rejection | None:
+        compared: list[tuple[Node | None, float]] = [*near] or [(None, 0.0)]
+        verdicts = (find_rejection(node, other, cosine) for other, cosine in compared)
+        return next(filter(None, verdicts), None)
+
+    def _find_nearest(
+        self, vector: "Vectors", passed: "list[tuple[Node, Vectors]]"
+    ) -> list[tuple[Node, float]]:
+        """The live nodes, and those of this batch, whose texts are nearest in meaning, nearest first."""
+        found = [(node, float(vector @ other)) for node, other in passed]
+        for node_id, cosine in self._view.similar(vector, COMPARED):
+            if (node := self._view.node(node_id)) is not None:
+                found.append((node, cosine))
+        return sorted(found, key=lambda pair: -pair[1])[:COMPARED]
+
+    def _apply(self, change: Change) -> GraphVersion:
+        ids, vectors = self._embed(change)
+        self._store_change(change, ids, vectors)
+        with self._lock:
+            self._view.put(change, ids, vectors)
+        for watch in self._watchers:
+            watch(change)
+        return self._describe(change)
+
+    def _embed(self, change: Change) -> "tuple[list[str], Vectors]":
+        """The vectors of the texts that changed."""
+        import numpy as np
+
+        ids = list(change.texts_changed)
+        vectors = np.empty((len(ids), self._embedder.dimensions), np.float32)
+        for row, vector in enumerate(self._vectors_of([change.nodes[node_id] for node_id in ids], change)):
+            vectors[row] = vector
+        return ids, vectors
+
+    def _store_change(self, change: Change, ids: list[str], vectors: "Vectors") -> None:
+        """Store a change, with the vectors of texts that it replaced again: only the past shows them."""
+        import numpy as np
+
+        versions = [change.texts_changed[node_id] for node_id in ids]
+        for text in change.interim:
+            ids, versions = [*ids, text.id], [*versions, text.version]
+            made = self._embedder.embed([text.text]) if text.vector is None else text.vector[np.newaxis]
+            vectors = np.concatenate([vectors, made])
+        self._store.apply(change, ids, vectors, versions)
+
+    def _known(self) -> KnownState:
+        graph = self._view.graph
+        return KnownState(
+            node=self._view.node, edge=graph.edge, edges_of=graph.edges_of, is_live=self._view.is_live
+        )
+
+    def _describe(self, change: Change) -> GraphVersion:
+        ends = (end for edge in change.edges.values() for end in (edge.from_id, edge.to_id))
+        others = [end for end in dict.fromkeys(ends) if end not in change.nodes][:MAX_EVENT_IDS]
+        touched = [*change.nodes.values(), *self._view.nodes(others)]
+        return GraphVersion(
+            version=change.version,
+            kinds=tuple(sorted({node.kind for node in touched})),
+            agents=tuple(sorted({node.source.agent for node in touched if node.source.agent})),
+            ids=(*change.nodes, *others)[:MAX_EVENT_IDS],
+        )
+
+    def _answer(self, write: MemoryWrite, refusals: dict[str, Refusal], version: int) -> MemoryWritten:
+        refusal = refusals.get(write.id)
+        if refusal is None:
+            return answer(write, "", version)
+        return answer(write, refusal.error, version, refusal.rejection)
+
+
+def answer(write: MemoryWrite, error: str, version: int, rejection: Rejection | None = None) -> MemoryWritten:
+    """What is sent back: the ids of its nodes and the version, or why nothing of it was stored."""
+    ids = tuple(dict.fromkeys((*(node.id for node in write.nodes), *write.retire)))
+    return amended(
+        _ANSWER,
+        id=generate_id(),
+        created_at=generate_iso_timestamp(),
+        recipient=write.sender,
+        cause=write.id,
+        goal_id=write.goal_id,
+        ids=() if error else ids,
+        version=0 if error else version,
+        error=error,
+        rejection=rejection,
+    )

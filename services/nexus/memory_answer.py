@@ -1,0 +1,233 @@
+"""Answers from memory alone: the context packet of a message, and quotations with their nodes."""
+
+import re
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from services.nexus.sentence_type import is_statement
+from shared.clock import parse_timestamp
+from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
+from shared.text.sentences import split_sentences
+from shared.text.shorten import flatten, shorten
+from shared.text.terms import find_stems, find_terms, stem
+
+TOKEN_CHARACTERS = 4
+"""Characters per token of English text, the usual rule of thumb for language models."""
+
+ITEM_TOKENS = 300
+"""The most tokens of one memory, so that a long one leaves some of the budget to the others."""
+
+MIN_TOKENS = 15
+"""A memory that would have to be cut to fewer tokens is left out."""
+
+OLD_AFTER = timedelta(days=30)
+"""An older memory is only assumed to be still true."""
+
+
+def build_packet(
+    text: str, hits: Sequence[Hit], *, limit: int = 8, budget_tokens: int = 1200
+) -> ContextPacket:
+    """The best ``limit`` of ``hits`` as bullets with evidence ids, within about ``budget_tokens`` tokens.
+
+    ``unknowns`` are the words of ``text`` that no kept hit holds in any form; ``assumptions`` say what is
+    assumed: that old or expired memories are still true. Retired nodes are left out, and the nodes of agents
+    that ``text`` does not name.
+    """
+    bullets: list[ContextItem] = []
+    kept: list[Node] = []
+    terms = find_terms(text)
+    for hit in [hit for hit in rank_hits(hits) if may_be_shown(hit.node, terms)][:limit]:
+        statement = node_statement(hit.node)
+        characters = min(budget_tokens, ITEM_TOKENS) * TOKEN_CHARACTERS
+        if len(statement) > characters and budget_tokens < MIN_TOKENS:
+            break
+        statement = shorten(statement, characters)
+        bullets.append(ContextItem(text=statement, evidence_id=hit.node.id, score=hit.score))
+        kept.append(hit.node)
+        budget_tokens -= -(-len(statement) // TOKEN_CHARACTERS)
+    return ContextPacket(
+        query=text,
+        bullets=tuple(bullets),
+        unknowns=find_unknowns(text, kept),
+        assumptions=tuple(assumption for node in kept if (assumption := _assumption(node))),
+    )
+
+
+def may_be_shown(node: Node, terms: Collection[str]) -> bool:
+    """Whether a node may be shown for a question with ``terms``: an agent's node only if it is named."""
+    return node.kind != "agent" or stem(node.title) in terms
+
+
+def rank_hits(hits: Iterable[Hit]) -> list[Hit]:
+    """The hits on nodes that are not retired, each node once, best first."""
+    best: dict[str, Hit] = {}
+    for hit in sorted(hits, key=lambda hit: -hit.score):
+        if not hit.node.retired_version:
+            best.setdefault(hit.node.id, hit)
+    return list(best.values())
+
+
+def find_unknowns(text: str, nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The terms of ``text`` that are in none of ``nodes``: title, body, tags and kind."""
+    covered = frozenset[str]().union(*(node_stems(node) for node in nodes))
+    return tuple(word for stem, word in find_terms(text).items() if stem not in covered)
+
+
+def node_stems(node: Node) -> frozenset[str]:
+    """The stems of all words of a node."""
+    return find_stems(f"{node.title} {node.body} {' '.join(node.tags)} {node.kind}")
+
+
+def node_statement(node: Node) -> str:
+    """The node in one paragraph: its title, and its body if that says more."""
+    title, body = " ".join(node.title.split()), " ".join(node.body.split())
+    if not body or body == title:
+        return title
+    if body.startswith(title.rstrip("….")):
+        return body
+    return f"{title}{'' if title[-1] in '.!?:' else ':'} {body}"
+
+
+def _assumption(node: Node) -> str:
+    title = flatten(node.title, 80)
+    now = datetime.now(UTC)
+    if node.valid_to and parse_timestamp(node.valid_to) < now:
+        return f"{title!r} was valid until {node.valid_to[:10]}"
+    remembered = node.updated_at or node.created_at
+    if remembered and now - parse_timestamp(remembered) > OLD_AFTER:
+        return f"{title!r}, remembered on {remembered[:10]}, still holds"
+    return ""
+
+
+MIN_SIMILARITY = 0.144
+"""A hit with at least this similarity (memory's ``why["vector"]``) is quoted whatever its words. Of 426
+notes the nearest had up to .14 for questions about something else, and mostly more for those about notes."""
+
+MIN_SHARED = 0.5
+"""Below that similarity a hit must have this share of the question's terms and a score of MIN_SCORE. With
+these three, 59 of 60 questions about the notes found something to quote, and 1 of 60 other questions did."""
+
+MIN_SCORE = 0.1
+"""The least score of a hit that is quoted by its words, or named as the nearest."""
+
+DATE_SUFFIX = re.compile(r" \(\d{4}-\d\d-\d\d\)$")
+MAX_QUOTES = 5
+MAX_QUOTE = 500
+"""The longest quotation, in characters."""
+
+
+REMEMBER_REQUEST = re.compile(
+    r"\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*", re.IGNORECASE
+)
+"""The beginning of a request to remember something."""
+NAME = re.compile(r"(?<=[a-z0-9,;'’] )[A-Z]\w+")
+"""A capitalised word within a sentence."""
+
+
+class _Finding(msgspec.Struct, frozen=True):
+    node: Node
+    relevance: float
+    near: bool
+
+
+def answer_from_memory(
+    question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = ""
+) -> Response:
+    """An answer of quotations from memory alone, the most relevant first, each with its citation.
+
+    Importance raises or lowers the relevance by at most a quarter.
+
+    ``confidence`` is the relevance of the first one, lowered by up to half by the share of the question's
+    terms that no quotation has; it is 0 if nothing is similar enough, and the text then says what else can be
+    done. ``problem`` is why a configured model was not asked; the answer ends with it. A question with names
+    is answered only by nodes that have one of them.
+    """
+    terms = find_terms(question)
+    names = frozenset(stem(name) for name in NAME.findall(question))
+    findings = [_assess(hit, terms, names) for hit in rank_hits(hits) if may_be_shown(hit.node, terms)]
+    findings = _latest_versions(findings)
+    findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))
+    near = [finding for finding in findings if finding.near][:MAX_QUOTES]
+    if not near:
+        return Response(text=_no_answer(question, findings, problem), context_used=packet, confidence=0.0)
+    missing = find_unknowns(question, [finding.node for finding in near])
+    share = 1 - len(missing) / len(terms) if terms else 1.0
+    return Response(
+        text="\n".join([_format_answer(near, terms, missing), *_memory_only(problem)]),
+        citations=tuple(finding.node.id for finding in near),
+        context_used=packet,
+        confidence=round(near[0].relevance * (0.5 + 0.5 * share), 3),
+    )
+
+
+def _latest_versions(findings: Sequence[_Finding]) -> list[_Finding]:
+    """The latest of the findings with the same title, such as the check-ups of one project."""
+    latest: dict[tuple[str, str], _Finding] = {}
+    for finding in sorted(findings, key=lambda finding: finding.node.created_at):
+        latest[finding.node.kind, DATE_SUFFIX.sub("", finding.node.title)] = finding
+    return list(latest.values())
+
+
+def _assess(hit: Hit, terms: Mapping[str, str], names: frozenset[str]) -> _Finding:
+    stems = node_stems(hit.node)
+    shared = len(terms.keys() & stems) / len(terms) if terms else 0.0
+    similar = hit.why.get("vector", hit.score) >= MIN_SIMILARITY
+    near = similar or (shared >= MIN_SHARED and hit.score >= MIN_SCORE)
+    relevance = min(1.0, max(hit.score, 0.0) + shared / 2)
+    return _Finding(hit.node, relevance, near=near and (not names or bool(names & stems)))
+
+
+def _format_answer(near: Sequence[_Finding], terms: Mapping[str, str], missing: Sequence[str]) -> str:
+    quotes = [f"[{place}] {quote_node(finding.node, terms)}" for place, finding in enumerate(near, start=1)]
+    sources = [f"[{place}] {_describe(finding.node)}" for place, finding in enumerate(near, start=1)]
+    gap = [f"Memory says nothing about: {', '.join(missing)}.", ""] if missing else []
+    return "\n".join(["From memory:", "", *quotes, "", *gap, "Sources:", *sources])
+
+
+def quote_node(node: Node, terms: Mapping[str, str]) -> str:
+    """The sentences of ``node`` that hold most of ``terms``, in MAX_QUOTE characters; all of a short node."""
+    whole = node_statement(node)
+    if len(whole) <= MAX_QUOTE:
+        return whole
+    title = " ".join(node.title.split())
+    sentences = split_sentences(node.body)
+    worth = {place: len(terms.keys() & find_stems(sentence)) for place, sentence in enumerate(sentences)}
+    chosen: list[int] = []
+    left = MAX_QUOTE - len(title) - 2
+    for place in sorted(worth, key=lambda place: (-worth[place], place)):
+        if len(sentences[place]) + 3 <= left and (worth[place] or not chosen):
+            chosen.append(place)
+            left -= len(sentences[place]) + 3
+    quoted = " … ".join(" ".join(sentences[place].split()) for place in sorted(chosen))
+    return f"{title}: {quoted}" if quoted else shorten(whole, MAX_QUOTE)
+
+
+def _describe(node: Node) -> str:
+    by = f" by {node.source.agent}" if node.source.agent else ""
+    return f"{node.kind} of {(node.updated_at or node.created_at)[:10]}{by}, memory node {node.id}"
+
+
+def _memory_only(problem: str) -> list[str]:
+    return ["", f"I looked into memory only, for the model could not be asked: {problem}"] if problem else []
+
+
+def _no_answer(question: str, findings: Sequence[_Finding], problem: str) -> str:
+    lines = ["Memory holds nothing that answers this."]
+    if findings and findings[0].relevance >= MIN_SCORE:
+        nearest = findings[0].node
+        title = flatten(nearest.title, 100)
+        lines.append(f"The nearest it holds is {title!r} (memory node {nearest.id}).")
+    if problem:
+        return "\n".join([*lines, *_memory_only(problem)[1:]])
+    if is_statement(question) or REMEMBER_REQUEST.match(question):
+        statement = shlex.quote(flatten(REMEMBER_REQUEST.sub("", question), 200))
+        lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {statement}")
+    else:
+        lines.append(
+            "Without a model I answer from memory only. Ask with other words, or have it found out: "
+            f"mailroom submit {shlex.quote(flatten(question, 200))}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+"""The record of all reminders, and their timers.
+
+The record decides; a timer only wakes the agent. A change is stored first and its timer is set after it. If
+the process dies in between, the redelivered task sets it again, and at the start the timers of all waiting
+reminders are set. A timer that fires too early, twice, or for an earlier time is recognised by the record.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from services.nexus.reminders import WAITING, add_reminder, due_time, replace_reminder
+from shared import subjects
+from shared.bus import Bus, Entry
+from shared.bus.entry import seal
+from shared.bus.records import read_record, retry_on_conflict
+from shared.contracts import Reminder, ReminderDue, Reminders
+from shared.errors import BusError
+from shared.log import logger
+
+MAX_TIMER = timedelta(days=80)
+"""The longest a timer runs before it is set again: the broker drops those of 90 days."""
+MAX_TRIES = 20
+"""How often a change is tried if other processes write the record at the same time."""
+MAX_PAUSE = 0.05
+"""The most seconds between two tries."""
+BATCH = 100
+"""How many timers are set at once."""
+RETRY_DELAY = 5.0
+"""Seconds until the timers are set again after the broker refused them."""
+
+log = logger(__name__)
+
+R = TypeVar("R", bound=Reminder | None)
+
+
+class ReminderStore:
+    """All reminders, in one record of the agent that ``bus`` belongs to."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._subject = subjects.record(bus.name, "reminders", "all")
+        self._lock = asyncio.Lock()
+
+    async def read(self) -> tuple[Reminders, int]:
+        """All reminders, and the sequence of the record, which a change of it expects."""
+        record = await read_record(self._bus, self._subject, Reminders)
+        return (record.value, record.seq) if record else (Reminders(), 0)
+
+    async def add(self, reminder: Reminder) -> Reminder:
+        """Store a new reminder, once for each id, and set its timer; ActionError if there are too many."""
+
+        def step(before: Reminders) -> tuple[Reminders, Reminder, list[Entry]]:
+            after = add_reminder(before, reminder)
+            return after, _find(after, reminder.reminder_id) or reminder, []
+
+        return await self._update(step)
+
+    async def change(
+        self,
+        find: Callable[[Reminders], Reminder],
+        change: Callable[[Reminder], Reminder],
+        token: str,
+    ) -> Reminder:
+        """Store ``change`` of the reminder that ``find`` returns, and set its timer.
+
+        The last change is not made again if it had the same ``token``.
+        """
+
+        def step(before: Reminders) -> tuple[Reminders, Reminder, list[Entry]]:
+            found = find(before)
+            if before.cause == token:
+                return before, found, []
+            changed = change(found)
+            return replace_reminder(before, changed), changed, []
+
+        return await self._update(step, token)
+
+    async def fire(
+        self,
+        due: Reminder,
+        fire: Callable[[Reminder], Reminder],
+        notify: Callable[[Reminder, Reminder], Entry],
+    ) -> None:
+        """Store ``fire`` of a ``due`` reminder and its email in one commit.
+
+        ``notify`` makes the email from the reminder before and after. A recurring reminder waits for its next
+        time in the same commit. Does nothing if the reminder no longer waits, or was snoozed.
+        """
+
+        def step(before: Reminders) -> tuple[Reminders, Reminder | None, list[Entry]]:
+            found = _find(before, due.reminder_id)
+            if found is None or found.status not in WAITING or found.count != due.count:
+                return before, None, []
+            fired = fire(found)
+            return replace_reminder(before, fired), fired, [notify(found, fired)]
+
+        await self._update(step)
+
+    async def _update(
+        self, step: Callable[[Reminders], tuple[Reminders, R, list[Entry]]], token: str = ""
+    ) -> R:
+        """Commit what ``step`` makes of the record, again if another process changed it meanwhile.
+
+        ``step`` returns the record (the same if there is nothing to store), the reminder it changed, whose
+        timer is then set, and further entries of the commit. Updates within this process take turns: of many
+        concurrent ones all but one would have to retry.
+        """
+
+        async def attempt() -> R:
+            before, seq = await self.read()
+            after, changed, others = step(before)
+            if after is not before:
+                record = msgspec.structs.replace(after, sender=self._bus.name, cause=token)
+                await self._bus.commit([seal(self._subject, record, expect=seq), *others])
+            return changed
+
+        async with self._lock:
+            changed = await retry_on_conflict(attempt, tries=MAX_TRIES, pause=MAX_PAUSE)
+        if changed is not None and changed.status in WAITING:
+            await self.set_timer(changed)
+        return changed
+
+    async def set_timer(self, reminder: Reminder) -> None:
+        """Have the broker send a ReminderDue when ``reminder`` is due, in place of its earlier timer."""
+        due = ReminderDue(
+            sender=self._bus.name,
+            recipient=self._bus.name,
+            reminder_id=reminder.reminder_id,
+            count=reminder.count,
+        )
+        moment = min(due_time(reminder), datetime.now(UTC) + MAX_TIMER)
+        await set_timer(self._bus, reminder.reminder_id, due, moment)
+
+    async def set_all_timers(self) -> None:
+        """Set the timers of all waiting reminders."""
+        reminders, _ = await self.read()
+        waiting = [each for each in reminders.reminders if each.status in WAITING]
+        for start in range(0, len(waiting), BATCH):
+            await asyncio.gather(*map(self.set_timer, waiting[start : start + BATCH]))
+
+
+async def retry_timers(set_timers: Callable[[], Awaitable[None]]) -> None:
+    """Call ``set_timers`` until the broker accepts them."""
+    while True:
+        try:
+            return await set_timers()
+        except BusError as error:
+            log.warning("timers_not_set", reason=str(error))
+            await asyncio.sleep(RETRY_DELAY)
+
+
+async def set_timer(bus: Bus, name: str, due: ReminderDue, moment: datetime) -> None:
+    """Have the broker deliver ``due`` at ``moment``, at once if that has passed.
+
+    It replaces an earlier timer of that name.
+    """
+    headers = {
+        "Nats-Schedule": f"@at {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "Nats-Schedule-Target": subjects.timer_due(bus.name),
+    }
+    await bus.store(subjects.timer(bus.name, name), due.to_json(), headers=headers)
+
+
+def _find(reminders: Reminders, reminder_id: str) -> Reminder | None:
+    return next((each for each in reminders.reminders if each.reminder_id == reminder_id), None)

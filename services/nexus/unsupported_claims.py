@@ -1,0 +1,132 @@
+"""Claims in a model's text about what was done or exists, removed if nothing supports them."""
+
+import re
+from collections.abc import Callable, Collection
+
+from shared.text.sentences import SENTENCE_BREAK
+
+_NOT = re.compile(
+    r"\b(?:no(?!\s+(?:worries|problem))|not|never|nothing|none|cannot|unable)\b|n['’]t\b", re.IGNORECASE
+)
+_VERBS = (
+    r"set(?:\s+up)?|creat\w+|add\w*|schedul\w+|start\w*|submit\w*|queu\w+|plan\w*|book\w*|arrang\w+|order\w*|"
+    r"delegat\w+|assign\w*|hand\w*|pass\w*|forward\w*|ask\w*|told|tell|sen[dt]\w*|e?-?mail\w*|notif\w+|inform\w*|"
+    r"remind\w*|cancel\w*|snooz\w+|delet\w+|updat\w+|chang\w+|stor\w+|sav\w+|not(?:e|ed)|remember\w*|record\w*|"
+    r"writ\w+|wrote|fix\w*|run|ran|launch\w*|trigger\w*|initiat\w+|open\w*|fil(?:e|ed)|logg?\w*|mak\w+|made|"
+    r"put|place[ds]?|register\w*|arm\w*|enabl\w+|work\w*|look\w*|check\w*|monitor\w*|watch\w*"
+)
+_DID = re.compile(
+    r"\b(?:i|we)(?:\s+(?:have|had|has|did|will|shall|am|are|was|just|already|also|now|then|immediately|successfully)"
+    rf"|['’](?:ve|ll|d|m|re))*\s+(?:(?:just|already|also|now|going\s+to|\w+ly)\s+)*(?:{_VERBS})\b",
+    re.IGNORECASE,
+)
+_DONE = re.compile(
+    r"\b(?:reminders?|tasks?|goals?|jobs?|tickets?|meetings?|appointments?|events?|alarms?|timers?|(?:e-?)?mails?|letters?)\b"
+    r"[^.!?]{0,60}\b(?:has|have|had|is|are|was|were|got|will\s+be)\b[^.!?]{0,30}"
+    r"\b(?:set|created|scheduled|started|submitted|queued|added|sent|booked|arranged|in\s+place|active|pending|running|"
+    r"on\s+(?:its|the)\s+way|cancelled|canceled|snoozed)\b"
+    r"|\b(?:reminder|task|goal|job|alarm|timer)\s+(?:set|created|scheduled|started|submitted|queued|added)\b"
+    r"|^\W*(?:done|all\s+set|consider\s+it\s+done|scheduled|created|submitted|reminder\s+set)\b",
+    re.IGNORECASE,
+)
+_MADE = (
+    r"(?:set(?:\s+up)?|created|scheduled|started|submitted|queued|added|sent|booked|arranged|noted|saved|stored|recorded"
+    r"|handed|passed|forwarded|delegated|assigned|asked|told|informed|notified|done|taken\s+care\s+of)"
+)
+_IT_IS = re.compile(
+    r"\b(?:it|that|this|everything|all)(?:\s+(?:has|have|is|was|will)|['’](?:s|ll))(?:\s+(?:been|be|now|already|just|all))*"
+    rf"\s+{_MADE}\b",
+    re.IGNORECASE,
+)
+_AT_WORK = re.compile(
+    r"\b(?:conductor|engineer|scout|critic|cortex|frontier|nexus|office|team|colleagues?|somebody|someone)\b"
+    r"(?:\s+(?:is|are)(?:\s+(?:now|currently|already|just|still))*\s+\w+ing"
+    rf"|\s+(?:will|['’]ll|is\s+going\s+to|are\s+going\s+to)\s+\w+|\s+(?:has|have|was|were)\s+(?:just\s+|already\s+)?(?:been\s+)?{_MADE})\b"
+    r"|\b(?:tasks?|goals?|jobs?)\b[^.!?]{0,40}\b(?:in\s+progress|running|waiting|pending|queued|open|under\s+way|for\s+(?:this|that|it))\b",
+    re.IGNORECASE,
+)
+"""What agents are said to be doing: true only if a memory is cited."""
+_REMINDERS = re.compile(
+    r"\bremind(?:ers?|s|ed|ing)?\b|\b(?:ping|nudge|alert|notify)(?:ing)?\s+you\b", re.IGNORECASE
+)
+_HOW_TO = re.compile(
+    r"\b(?:you|one)\s+(?:can|could|may|might|should)\b|\b(?:if\s+you|to\s+(?:set|have|get|see|list|add|create)|say|ask|try|use|type|run)\b",
+    re.IGNORECASE,
+)
+_YOURS = re.compile(
+    r"\byou(?:r\s+(?:\w+\s+){0,3}reminders?\b|(?:['’](?:ve|ll|re)|\s+(?:(?:\w+\s+){0,2}(?:have|get)|will|are))\b[^.!?]*\bremind)",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\b(?:i|we)\b[^.!?]*(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)", re.IGNORECASE
+)
+_RUN = re.compile(r"\b(?:goal|task|job|ask)_[A-Za-z0-9_]{6,}\b|\br[0-9a-f]{10}\b")
+_CLAUSE = re.compile(
+    r";\s+|,?\s+(?:but|so|however|yet)\s+|,\s+(?:and\s+)?(?=(?:i|we|it|that|this|you|your|the|a)\b)",
+    re.IGNORECASE,
+)
+"""What ends a clause: one clause may deny what the next one claims."""
+
+
+def remove_unsupported(text: str, known: str, cited: Collection[str]) -> tuple[str, tuple[str, ...], bool]:
+    """``text`` without its false sentences; those sentences; whether one of them is about reminders.
+
+    The model that wrote it could do nothing but write, so a sentence is false if it says that the model did,
+    set, started or sent something, unless it denies that. A statement about what others did or do stays if it
+    cites one of the ``cited`` memories in brackets. The model cannot know which reminders there are. Ids of
+    goals, tasks and reminders must be in ``known``, the text that the model was given.
+    """
+    text, removed = _remove(text, lambda sentence: _is_false(sentence, known, cited))
+    return (
+        text,
+        tuple(" ".join(sentence.split()) for sentence in removed),
+        any("remind" in sentence.lower() for sentence in removed),
+    )
+
+
+def remove_reminder_claims(text: str) -> tuple[str, bool]:
+    """``text`` without its claims that a reminder was changed, and whether there were any.
+
+    For the text of a task that could have changed reminders, if their record did not change.
+    """
+    text, removed = _remove(
+        text, lambda sentence: "remind" in sentence.lower() and _is_false(sentence, sentence, ())
+    )
+    return text, bool(removed)
+
+
+def _remove(text: str, is_false: Callable[[str], bool]) -> tuple[str, list[str]]:
+    removed: list[str] = []
+    lines = []
+    for line in text.split("\n"):
+        verdicts = [(sentence, is_false(sentence)) for sentence in SENTENCE_BREAK.split(line)]
+        removed += [sentence for sentence, false in verdicts if false]
+        kept = [sentence for sentence, false in verdicts if not false]
+        if kept or not line.strip():
+            lines.append(" ".join(kept))
+    return "\n".join(lines).strip(), removed
+
+
+def _is_false(sentence: str, known: str, cited: Collection[str]) -> bool:
+    if any(number not in known for number in _RUN.findall(sentence)):
+        return True
+    backed = _has_citation(sentence, cited)
+    return any(_is_claim(clause, backed=backed) for clause in _CLAUSE.split(sentence))
+
+
+def _is_claim(clause: str, *, backed: bool) -> bool:
+    """Whether a clause claims something; ``backed`` if a memory is cited, which is enough for some claims."""
+    if _DENIED.search(clause):
+        return False
+    is_advice = bool(_HOW_TO.search(clause))
+    if _REMINDERS.search(clause) and not is_advice and (not backed or _YOURS.search(clause)):
+        return True
+    if _NOT.search(clause):
+        return False
+    if _DID.search(clause):
+        return True
+    return not backed and not is_advice and any(each.search(clause) for each in (_DONE, _IT_IS, _AT_WORK))
+
+
+def _has_citation(sentence: str, cited: Collection[str]) -> bool:
+    return any(f"[{node_id}]" in sentence for node_id in cited)

@@ -1,0 +1,239 @@
+"""How a project is built, installed, tested and run: commands in its documents, build files and CI."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from services.scout.documents import Code, Document
+from services.scout.statements import cite, format_code, format_list
+from shared.contracts.checkup import Statement
+from shared.source.tree import Tree, read_text
+from shared.web.quoting import clean
+
+HEADINGS = re.compile(
+    r"\b(install|installation|installing|set.?up|usage|quick.?start|getting.started|build|building|compil|test|tests"
+    r"|testing|run|running|develop|development|contributing|hacking|demo|try)",
+    re.IGNORECASE,
+)
+SHELLS = frozenset({"sh", "bash", "shell", "console", "zsh", "fish", "shell-session", "terminal", "doscon"})
+PROGRAMS = re.compile(
+    r"(?:sudo\s+)?(?:pip3?|pipx|uvx?|poetry|pdm|hatch|conda|python3?|pytest|tox|nox|npm|npx|yarn|pnpm|node|bun|deno|make|cmake"
+    r"|ctest|ninja|meson|cargo|rustup|go|docker|docker-compose|podman|git|mvn|gradle|\./[\w./-]+|bundle|gem|rake|composer|brew"
+    r"|apt|apt-get|just|bazel|dotnet|swift|mix|stack|cabal|curl|cd|kubectl|helm|nix|opam|dune|zig|mailroom)\b"
+)
+CHECKING = re.compile(
+    r"\b(make|pytest|tox|nox|npm|npx|yarn|pnpm|cargo|go (?:test|build|vet)|mvn|gradlew?|ruff|mypy|flake8"
+    r"|pylint|hatch|poetry|uv run|docker (?:build|compose)|cmake|ctest|bazel|just|python3? -m|rake|phpunit"
+    r"|dotnet|swift|mix)\b"
+)
+
+
+def read_commands(document: Document, limit: int = 8) -> list[Statement]:
+    """What the blocks of shell commands under headings such as Install, Build and Test say."""
+    statements = []
+    for section in document.sections:
+        if not any(HEADINGS.search(title) for title in section.titles):
+            continue
+        for block in section.codes:
+            found = commands_in(block)[:4]
+            if found:
+                title = clean(section.title, 60)
+                shown = ", ".join(format_code(words) for _, words in found)
+                statements.append(cite(f"{title}: {shown}", document.path, found[0][0]))
+    return statements[:limit]
+
+
+def all_commands(document: Document) -> Iterator[tuple[int, str]]:
+    """Every command in the document's blocks of code, with its line."""
+    for section in document.sections:
+        for block in section.codes:
+            yield from commands_in(block)
+
+
+def commands_in(block: Code) -> list[tuple[int, str]]:
+    """The commands in a block, each with its line; none if it has no shell commands."""
+    if block.language not in SHELLS and block.language not in ("", "text", "none"):
+        return []
+    rows = list(enumerate(block.text.splitlines(), start=block.line))
+    prompted = [(number, match[1]) for number, row in rows if (match := re.match(r"\s*[$%]\s+(\S.*)", row))]
+    if prompted:
+        return prompted
+    plain = [
+        (number, row.split(" #", 1)[0].strip()) for number, row in rows if not row.lstrip().startswith("#")
+    ]
+    plain = [(number, row) for number, row in plain if row and not row.startswith(("--", "|", "&&"))]
+    if block.language in SHELLS:
+        return plain
+    # without a language named, output and code look alike: only what begins with a known program is a command
+    return [(number, row) for number, row in plain if PROGRAMS.match(row)]
+
+
+def commands_in_yaml(path: str, text: str) -> list[tuple[int, str]]:
+    """The commands of a CI file: its run, script and command entries, each with its line."""
+    import yaml
+
+    found: list[tuple[int, str]] = []
+    budget = 5_000  # nodes: more than any real CI file has, and aliases cannot blow it up
+
+    def walk(node: yaml.Node, key: str) -> None:
+        nonlocal budget
+        budget -= 1
+        if budget < 0:
+            return
+        if isinstance(node, yaml.MappingNode):
+            for name, value in node.value:
+                walk(value, str(name.value))
+        elif isinstance(node, yaml.SequenceNode):
+            for value in node.value:
+                walk(value, key)
+        elif key in ("run", "script", "command", "commands"):
+            first = node.start_mark.line + (2 if getattr(node, "style", "") in ("|", ">") else 1)
+            found.extend(
+                (first + at, row.strip())
+                for at, row in enumerate(str(node.value).splitlines())
+                if row.strip()
+            )
+
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        if tree is not None:
+            walk(tree, "")
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return []
+    return found
+
+
+MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
+TARGET = re.compile(r"^([A-Za-z0-9][\w./-]*(?: [A-Za-z0-9][\w./-]*)*)\s*:(?![:=])([^#]*)(?:##\s*(.*))?")
+USUAL = frozenset(
+    "all build test tests check lint format install setup run serve start docs clean dist release".split()
+)
+"""Targets worth naming even if the Makefile does not explain them."""
+
+OTHERS = {
+    "tox.ini": "Tested by tox: `tox`",
+    "noxfile.py": "Tested by nox: `nox`",
+    "CMakeLists.txt": "Built by CMake: `cmake -B build && cmake --build build`",
+    "meson.build": "Built by Meson: `meson setup build && meson compile -C build`",
+    "configure.ac": "Built by Autotools: `./configure && make`",
+    "pom.xml": "Built by Maven: `mvn verify`",
+    "build.gradle": "Built by Gradle: `gradle build`",
+    "build.gradle.kts": "Built by Gradle: `gradle build`",
+    "Gemfile": "Installed by Bundler: `bundle install`",
+    "Rakefile": "Has tasks of Rake: `rake -T`",
+    "mix.exs": "Built and tested by Mix: `mix test`",
+    "Package.swift": "Built and tested by Swift: `swift test`",
+    "stack.yaml": "Built by Stack: `stack build`",
+    "build.zig": "Built by Zig: `zig build`",
+    "flake.nix": "Has a Nix flake: `nix develop`",
+    "justfile": "Has recipes of just: `just --list`",
+    "requirements.txt": "Installs its dependencies by `pip install -r requirements.txt`",
+    "environment.yml": "Installs its dependencies by `conda env create`",
+}
+CI = re.compile(
+    r"\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.circleci/config\.yml|azure-pipelines\.yml|\.travis\.yml|\.ci/[^/]+"
+    r"|\.woodpecker(?:/[^/]+)?\.ya?ml|Jenkinsfile|\.buildkite/pipeline\.yml|appveyor\.yml|\.appveyor\.yml|bitbucket-pipelines\.yml"
+)
+
+
+def read_building(tree: Tree) -> list[Statement]:
+    """What the Makefile, other build files, container files and CI say, in that order."""
+    statements = []
+    for path in tree.files:
+        if path in MAKEFILES:
+            statements += read_makefile(path, read_text(tree.root, path))
+    statements += [cite(text, path) for path, text in OTHERS.items() if path in tree.files]
+    for path in [path for path in tree.files if path.count("/") <= 1]:
+        name = PurePosixPath(path).name
+        if name in ("Dockerfile", "Containerfile"):
+            statements += _read_dockerfile(path, read_text(tree.root, path))
+        elif re.fullmatch(r"(?:docker-)?compose\.ya?ml", name):
+            statements += _read_compose(path, read_text(tree.root, path))
+    for path in ci_files(tree)[:5]:
+        statements += _read_ci(path, read_text(tree.root, path))
+    return statements
+
+
+def ci_files(tree: Tree) -> list[str]:
+    """The files that configure continuous integration."""
+    return [path for path in tree.files if CI.fullmatch(path)]
+
+
+def make_targets(tree: Tree) -> set[str] | None:
+    """The targets of the Makefile; None if there is none, or it includes others."""
+    found: set[str] = set()
+    for path in tree.files:
+        if path in MAKEFILES:
+            text = read_text(tree.root, path)
+            if re.search(r"^-?s?include\s|^[^\t#]*%.*:|\$\(eval|^\$[({].*:", text, re.MULTILINE):
+                return None
+            found.update(*(match[1].split() for match in map(TARGET.match, text.splitlines()) if match))
+            found.update(*(names.split() for names in re.findall(r"^\.PHONY\s*:(.*)", text, re.MULTILINE)))
+    return found or None
+
+
+def read_makefile(path: str, text: str, limit: int = 14) -> list[Statement]:
+    """The targets that are explained by a ``##`` comment, else the usual ones with their first command."""
+    rows = text.splitlines()
+    explained, usual = [], []
+    for number, row in enumerate(rows, start=1):
+        match = TARGET.match(row)
+        if not match:
+            continue
+        name = match[1].split()[0]
+        if match[3]:
+            explained.append(cite(f"`make {name}`: {match[3]}", path, number))
+        elif name in USUAL:
+            recipe = next(iter(rows[number : number + 1]), "")
+            runs = f" runs {format_code(recipe.strip().lstrip('@-'))}" if recipe.startswith("\t") else ""
+            usual.append(cite(f"`make {name}`{runs}", path, number))
+    return (explained or usual)[:limit]
+
+
+def _read_dockerfile(path: str, text: str) -> list[Statement]:
+    bases: list[str] = []
+    runs = ""
+    first = 1
+    for number, row in enumerate(text.splitlines(), start=1):
+        word, _, rest = row.strip().partition(" ")
+        if word.upper() == "FROM":
+            first = number if not bases else first
+            bases.append(format_code(re.sub(r"^--\S+\s+", "", rest.strip()).split(" ")[0]))
+        elif word.upper() in ("CMD", "ENTRYPOINT"):
+            runs = clean(rest, 100)
+    if not bases:
+        return []
+    command = f", which runs {format_code(runs)}" if runs else ""
+    return [cite(f"Has a container image on {format_list(bases)}{command}", path, first)]
+
+
+def _read_compose(path: str, text: str) -> list[Statement]:
+    import yaml
+
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return []
+    services = data.get("services") if isinstance(data, dict) else None
+    if not isinstance(services, dict) or not services:
+        return []
+    line = next(
+        (number for number, row in enumerate(text.splitlines(), start=1) if row.startswith("services")), 1
+    )
+    names = format_list([str(name) for name in services], 10)
+    return [cite(f"`docker compose up` starts {names}", path, line)]
+
+
+def _read_ci(path: str, text: str) -> list[Statement]:
+    if path.endswith((".yml", ".yaml")):
+        rows = commands_in_yaml(path, text)
+    else:
+        rows = [
+            (number, row.strip()) for number, row in enumerate(text.splitlines(), start=1) if row[:1] != "#"
+        ]
+    checks = {words: number for number, words in reversed(rows) if CHECKING.search(words)}
+    ordered = sorted(checks.items(), key=lambda item: item[1])[:4]
+    if not ordered:
+        return []
+    shown = format_list([format_code(words) for words, _ in ordered], 4)
+    return [cite(f"Continuous integration runs {shown}", path, ordered[0][1])]

@@ -1,0 +1,309 @@
+"""Documents as sections of paragraphs and code with their lines: Markdown, reStructuredText, plain text."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+
+from shared.text.markdown import Block, read_blocks
+
+
+class Paragraph(msgspec.Struct, frozen=True, kw_only=True):
+    """Running text without markup, and the line it begins at."""
+
+    text: str
+    line: int
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of code: its text, the line of its first line, the language if one is named."""
+
+    text: str
+    line: int
+    language: str = ""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a document points at: a link's target, or what it puts between backticks."""
+
+    target: str
+    line: int
+    link: bool
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """The content under a heading; ``titles`` are the headings above it, outermost first, its own last."""
+
+    titles: tuple[str, ...] = ()
+    line: int = 1
+    paragraphs: tuple[Paragraph, ...] = ()
+    codes: tuple[Code, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Its own heading; empty before the first one."""
+        return self.titles[-1] if self.titles else ""
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A document beneath a folder: ``path`` is relative to it."""
+
+    path: str
+    sections: tuple[Section, ...] = ()
+    references: tuple[Reference, ...] = ()
+    text: str = ""
+
+    def paragraphs(self) -> Iterator[tuple[Section, Paragraph]]:
+        """Every paragraph with its section, in order."""
+        for section in self.sections:
+            for paragraph in section.paragraphs:
+                yield section, paragraph
+
+    @property
+    def lines(self) -> int:
+        """How many lines the text has."""
+        return len(self.text.splitlines())
+
+
+class Builder:
+    """Collects the parts of a document in the order they are met."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        self._references: list[Reference] = []
+        self._sections: list[Section] = []
+        self._titles: list[tuple[int, str]] = []
+        self._line = 1
+        self._paragraphs: list[Paragraph] = []
+        self._codes: list[Code] = []
+
+    def begin(self, level: int, title: str, line: int) -> None:
+        """A heading of ``level`` (1 is the outermost) starts a section at ``line``."""
+        self._close()
+        self._titles = [*((above, name) for above, name in self._titles if above < level), (level, title)]
+        self._line = line
+
+    def add_paragraph(self, text: str, line: int) -> None:
+        """Running text; what has nothing to read is left out."""
+        if text.strip():
+            self._paragraphs.append(Paragraph(text=" ".join(text.split()), line=line))
+
+    def add_code(self, text: str, line: int, language: str = "") -> None:
+        """A block of code; an empty one is left out."""
+        if text.strip():
+            self._codes.append(Code(text=text, line=line, language=language.lower()))
+
+    def add_reference(self, target: str, line: int, *, link: bool) -> None:
+        """A link's target, or what is put between backticks."""
+        self._references.append(Reference(target=target, line=line, link=link))
+
+    def build(self) -> Document:
+        """The document from everything added so far."""
+        self._close()
+        return Document(
+            path=self.path, sections=tuple(self._sections), references=tuple(self._references), text=self.text
+        )
+
+    def _close(self) -> None:
+        titles = tuple(name for _, name in self._titles)
+        if titles or self._paragraphs or self._codes:
+            self._sections.append(
+                Section(
+                    titles=titles,
+                    line=self._line,
+                    paragraphs=tuple(self._paragraphs),
+                    codes=tuple(self._codes),
+                )
+            )
+        self._paragraphs, self._codes = [], []
+
+
+def split_blocks(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Runs of lines between empty ones, each with the number of its first line."""
+    block: list[str] = []
+    for number, row in enumerate([*text.splitlines(), ""], start=1):
+        if row.strip():
+            block.append(row)
+        elif block:
+            yield number - len(block), block
+            block = []
+
+
+HIDDEN = ("script", "style", "h1", "h2", "table", "svg")
+"""Elements whose text is not prose."""
+
+
+def parse_markdown(path: str, text: str) -> Document:
+    """The document in ``text``; front matter is left out, HTML is read as the text it shows."""
+    builder = Builder(path, text)
+    for block in read_blocks(_blank_front_matter(text)):
+        line = block.start + 1
+        if block.kind == "heading":
+            builder.begin(block.level, _read_inline(builder, block).strip(), line)
+        elif block.kind == "code":
+            builder.add_code(block.text, line + block.fenced, (block.info.split() or [""])[0])
+        elif block.kind == "html":
+            builder.add_paragraph(_visible_text(block.text), line)
+        else:
+            for part in block.cells or (block,):
+                builder.add_paragraph(_read_inline(builder, part), line)
+    return builder.build()
+
+
+def _blank_front_matter(text: str) -> str:
+    # replaced by empty lines, so that the numbers of the lines after it stay right
+    if not text.startswith("---\n"):
+        return text
+    head, end, rest = text[4:].partition("\n---\n")
+    return "\n" * (head.count("\n") + 3) + rest if end else text
+
+
+def _read_inline(builder: Builder, block: Block) -> str:
+    words, line = [], block.start + 1
+    for token in block.inline:
+        if token.type in ("softbreak", "hardbreak"):
+            line += 1
+            words.append(" ")
+        elif token.type == "text":
+            words.append(token.content)
+        elif token.type == "code_inline":
+            words.append(f"`{token.content}`")
+            builder.add_reference(token.content, line, link=False)
+        elif token.type in ("link_open", "image"):
+            target = token.attrs.get("href" if token.type == "link_open" else "src", "")
+            builder.add_reference(str(target), line, link=True)
+    return "".join(words)
+
+
+class _VisibleText(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.hidden += tag in HIDDEN
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in HIDDEN and self.hidden:
+            self.hidden -= 1
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.words.append(data)
+
+
+def _visible_text(html: str) -> str:
+    parser = _VisibleText()
+    try:
+        parser.feed(html[:20_000])
+    except AssertionError:  # raised by the standard library on a malformed declaration
+        return ""
+    return " ".join("".join(parser.words).split())
+
+
+ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}\s*")
+CODE = re.compile(r"\.\. (?:code-block|code|sourcecode)::\s*(\S*)")
+LINK = re.compile(r"`([^`<]+?)\s*<([^`>]+)>`__?")
+ROLE = re.compile(r":[\w:+-]+:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
+LITERAL = re.compile(r"``([^`]+)``")
+MARKS = re.compile(r"\|[^|\s][^|]*\|_?|\*{1,2}|(?<=\w)__?(?=\W|$)")
+
+
+def parse_restructured(path: str, text: str) -> Document:
+    """The document in ``text``; directives other than code are left out."""
+    builder = Builder(path, text)
+    levels: list[str] = []
+    literal = ""
+    for line, rows in split_blocks(text):
+        indented = rows[0].startswith((" ", "\t"))
+        if indented:
+            if literal:
+                builder.add_code(_dedent(rows), line, literal.strip(":"))
+            continue
+        literal = ""
+        rest = _parse_title(builder, levels, line, rows)
+        while rest != (line, rows):
+            line, rows = rest
+            rest = _parse_title(builder, levels, line, rows)
+        if not rows:
+            continue
+        if rows[0].startswith(".. "):
+            literal = _parse_directive(builder, line, rows)
+            continue
+        words = " ".join(row.strip() for row in rows)
+        if words.endswith("::"):
+            literal = ":"
+        builder.add_paragraph(_read_markup(builder, line, rows), line)
+    return builder.build()
+
+
+def _parse_title(builder: Builder, levels: list[str], line: int, rows: list[str]) -> tuple[int, list[str]]:
+    over = len(rows) >= 3 and bool(ADORNMENT.fullmatch(rows[0])) and rows[0].rstrip() == rows[2].rstrip()
+    first = 1 if over else 0
+    if len(rows) < first + 2 or not ADORNMENT.fullmatch(rows[first + 1]):
+        return line, rows
+    style = rows[first + 1][0] * (2 if over else 1)
+    if style not in levels:
+        levels.append(style)
+    builder.begin(levels.index(style) + 1, _plain_text(rows[first].strip()), line + first)
+    return line + first + 2, rows[first + 2 :]
+
+
+def _parse_directive(builder: Builder, line: int, rows: list[str]) -> str:
+    match = CODE.match(rows[0])
+    if not match:
+        return ""
+    body = [row for row in rows[1:] if not row.strip().startswith(":")]
+    if body:
+        builder.add_code(_dedent(body), line + len(rows) - len(body), match[1])
+    return f":{match[1] or ':'}"
+
+
+def _read_markup(builder: Builder, line: int, rows: list[str]) -> str:
+    for number, row in enumerate(rows, start=line):
+        for match in LINK.finditer(row):
+            builder.add_reference(match[2], number, link=True)
+        for match in LITERAL.finditer(row):
+            builder.add_reference(match[1], number, link=False)
+    return _plain_text(" ".join(row.strip() for row in rows))
+
+
+def _plain_text(text: str) -> str:
+    text = LINK.sub(r"\1", text)
+    text = ROLE.sub(r"\1", text)
+    text = LITERAL.sub("\0\\1\0", text)
+    text = MARKS.sub("", text).replace("`", "").replace("\0", "`")
+    text = text.strip()
+    if not text.endswith("::"):
+        return text
+    return text[:-1] if text[:-2].strip() else ""
+
+
+def _dedent(rows: list[str]) -> str:
+    margin = min(len(row) - len(row.lstrip()) for row in rows)
+    return "\n".join(row[margin:] for row in rows)
+
+
+def parse(path: str, text: str) -> Document:
+    """Read Markdown, reStructuredText or plain text, by the suffix of ``path``."""
+    suffix = Path(path).suffix.lower()
+    if suffix in (".md", ".markdown"):
+        return parse_markdown(path, text)
+    if suffix == ".rst":
+        return parse_restructured(path, text)
+    return parse_plain_text(path, text)
+
+
+def parse_plain_text(path: str, text: str) -> Document:
+    """Paragraphs parted by empty lines; an indented one is code."""
+    builder = Builder(path, text)
+    for line, block in split_blocks(text):
+        if all(row.startswith(("    ", "\t")) for row in block):
+            builder.add_code("\n".join(row.strip() for row in block), line)
+        else:
+            builder.add_paragraph(" ".join(block), line)
+    return builder.build()

@@ -1,0 +1,215 @@
+"""What a repository leaves open, or contradicts."""
+
+import re
+from collections import Counter
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from services.scout.build_instructions import all_commands, ci_files, make_targets
+from services.scout.documents import Document
+from services.scout.layout import CodeSurvey
+from services.scout.manifest import Manifest
+from services.scout.python_manifest import lowest_python
+from services.scout.statements import cite, format_code, format_list
+from shared.contracts.checkup import Statement
+from shared.source.places import is_test
+from shared.source.tree import Tree, read_text
+from shared.web.quoting import clean
+
+LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)(?:[.-].*)?", re.IGNORECASE)
+LICENCES = {
+    "MIT": r"\bMIT License\b|Permission is hereby granted, free of charge",
+    "Apache": r"Apache License",
+    "BSD": r"\bBSD\b|Redistribution and use in source and binary forms",
+    "AGPL": r"GNU AFFERO GENERAL PUBLIC LICENSE",
+    "LGPL": r"GNU LESSER GENERAL PUBLIC LICENSE",
+    "GPL": r"GNU GENERAL PUBLIC LICENSE",
+    "MPL": r"Mozilla Public License",
+    "ISC": r"\bISC License\b",
+}
+NAMED_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.[A-Za-z0-9]{1,6}")
+
+
+def read_questions(
+    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
+) -> list[Statement]:
+    """The open questions: what is missing, then contradictions, then the authors' own notes."""
+    return [
+        *_missing(tree, readmes, manifests, found),
+        *(cite(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
+        *_contradictions(tree, readmes, manifests),
+        *[statement for readme in readmes[:1] for statement in _broken_references(tree, readme)],
+        *_notes(found),
+        *(cite(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
+    ]
+
+
+def _missing(
+    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
+) -> list[Statement]:
+    gaps = []
+    if not tree.files:
+        return [cite("The folder holds no files that can be read: what is meant to be here?", ".")]
+    if not readmes:
+        gaps.append("There is no README: what is this for, and how is it used?")
+    if not _licence_files(tree) and not any(manifest.licence for manifest in manifests):
+        gaps.append("No licence is declared: may others use this, and how?")
+    if found.code and not any(is_test(path) for path in tree.files):
+        gaps.append("No tests were found: how is a change known to be right?")
+    if found.code and not ci_files(tree):
+        gaps.append("No continuous integration is configured: who runs the checks?")
+    return [cite(gap, ".") for gap in gaps]
+
+
+def _licence_files(tree: Tree) -> list[str]:
+    return [path for path in tree.files if LICENCE_FILE.fullmatch(path.split("/")[0])]
+
+
+def _contradictions(tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
+    return [*_versions(tree, manifests), *_licences(tree, manifests), *_pythons(readmes, manifests)]
+
+
+def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
+    declared = [
+        m.version
+        for m in manifests
+        if m.version and "/" not in m.path and m.version.text not in ("0.0.0", "*")
+    ]
+    # a manifest that names no version reads it from the package, and there is nothing to compare
+    declared += _package_versions(tree, manifests) if declared else []
+    if len({_normalise(version.text) for version in declared}) < 2:
+        return []
+    shown = format_list([f"{version.text} ({version.source})" for version in declared], 6)
+    return [cite(f"Which version is this? The files disagree: {shown}", *_source_parts(declared[0]))]
+
+
+def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
+    names = {manifest.name.replace("-", "_").lower() for manifest in manifests if manifest.name}
+    versions = []
+    for path in tree.files:
+        *folders, file = path.split("/")
+        if file not in ("__init__.py", "_version.py", "__about__.py", "version.py") or not folders:
+            continue
+        if folders[-1].lower() in names and folders[:-1] in ([], ["src"]):
+            text = read_text(tree.root, path)
+            match = re.search(r"""^__version__(?:\s*:\s*\w+)?\s*=\s*["']([^"']+)["']""", text, re.MULTILINE)
+            if match:
+                versions.append(cite(match[1], path, text.count("\n", 0, match.start()) + 1))
+    return versions
+
+
+def _normalise(version: str) -> str:
+    return re.sub(r"^v|[^0-9a-z.]", "", version.lower())
+
+
+def _source_parts(statement: Statement) -> tuple[str, int]:
+    path, _, line = statement.source.rpartition(":")
+    return (path, int(line)) if line.isdigit() else (statement.source, 0)
+
+
+def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
+    files = _licence_files(tree)
+    if len(files) != 1:
+        return []
+    head = read_text(tree.root, files[0], 4_000)
+    holds = next((name for name, pattern in LICENCES.items() if re.search(pattern, head)), "")
+    for manifest in manifests:
+        declared = manifest.licence
+        if holds and declared and len(declared.text) < 60 and _differs(holds, declared.text):
+            text = f"Which licence holds? {declared.source} declares {declared.text}, {files[0]} is {holds}"
+            return [cite(text, *_source_parts(declared))]
+    return []
+
+
+def _differs(holds: str, declared: str) -> bool:
+    named = [name for name in LICENCES if re.search(rf"(?<![A-Z]){name}", declared, re.IGNORECASE)]
+    return len(named) == 1 and named[0] != holds
+
+
+def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
+    wanted = next((manifest.python for manifest in manifests if manifest.python), None)
+    lowest = lowest_python(wanted.text) if wanted else None
+    if not wanted or not lowest:
+        return []
+    for readme in readmes[:1]:
+        for number, row in enumerate(readme.text.splitlines(), start=1):
+            match = re.search(r"Python\s*(?:>=\s*)?(\d)\.(\d+)\s*(?:\+|or (?:newer|later|above|higher))", row)
+            if match and (int(match[1]), int(match[2])) != lowest:
+                text = (
+                    f"Which Python is needed? The README says {match[0]}, {wanted.source} says {wanted.text}"
+                )
+                return [cite(text, readme.path, number)]
+    return []
+
+
+def _broken_references(tree: Tree, readme: Document) -> list[Statement]:
+    missing: dict[str, int] = {}
+    places = {*tree.files, *(str(parent) for path in tree.files for parent in PurePosixPath(path).parents)}
+    tops = {path.split("/")[0] for path in tree.files if "/" in path}
+    for reference in readme.references:
+        path = _local_path(reference.target) if reference.link else _named_path(reference.target, tops)
+        # what the reading left out (ignored, a link, beyond a cut) may still be there
+        if path and path not in places and not (tree.root / path).exists():
+            missing.setdefault(path, reference.line)
+    statements = [
+        cite(f"The README names {format_code(path)}, which does not exist", readme.path, line)
+        for path, line in missing.items()
+    ]
+    return [*statements[:8], *_unknown_targets(tree, readme)]
+
+
+def _local_path(target: str) -> str:
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return ""
+    path = unquote(parts.path)
+    if (
+        parts.scheme
+        or parts.netloc
+        or not path.isprintable()
+        or path.startswith(("/", "../", "mailto:"))
+        or ".." in path
+    ):
+        return ""
+    path = str(PurePosixPath(path)) if path else ""
+    # an extension or a folder: anything else is an anchor or a page of a wiki
+    return path if "." in path or target.endswith("/") else ""
+
+
+def _named_path(target: str, tops: set[str]) -> str:
+    return (
+        target
+        if NAMED_FILE.fullmatch(target) and target.split("/", maxsplit=1)[0] in tops and ".." not in target
+        else ""
+    )
+
+
+def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:
+    known = make_targets(tree)
+    if known is None:
+        return []
+    for line, words in all_commands(readme):
+        match = re.match(r"make\s+([a-z][\w-]*)\b(?![=/])", words)
+        if match and match[1] not in known:
+            return [
+                cite(
+                    f"The README says {format_code(match[0])}, which the Makefile does not know",
+                    readme.path,
+                    line,
+                )
+            ]
+    return []
+
+
+def _notes(found: CodeSurvey) -> list[Statement]:
+    if not found.notes:
+        return []
+    kinds = Counter(note.kind for note in found.notes)
+    counted = format_list([f"{number:,} {kind}" for kind, number in kinds.most_common()])
+    first = [
+        f"{note.file}:{note.line}{f' ({clean(note.text, 60)})' if note.text else ''}"
+        for note in found.notes[:3]
+    ]
+    text = f"The authors left {counted} in the code: {format_list(first, 3)}"
+    return [cite(text, found.notes[0].file, found.notes[0].line)]

@@ -1,0 +1,205 @@
+"""Interprets a script as the shell would run it, and judges every simple command in it."""
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from shared.contracts import CommandVerdict
+from shared.policy import effects, secrets
+from shared.policy.call import Call, Handler
+from shared.policy.commands import Redirects
+from shared.policy.expansion import UNKNOWN, unescape_document
+from shared.policy.parser import DEEPEST, MOST_COMMANDS, Unreadable, is_misread, parse
+from shared.policy.paths import Place, place, resolve
+from shared.policy.rules import RULES
+from shared.policy.scope import NOTHING, OWN_PROCESS, UNREAD, Scope, Stream, concatenate
+from shared.policy.statements import STATEMENTS, judge_arithmetic, multiplies
+from shared.policy.words import Word
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_WEIGHT = {CommandVerdict.ALLOW: 0, CommandVerdict.ASK: 1, CommandVerdict.DENY: 2}
+_OWN = {Place.WORKSPACE, Place.SCRATCH}
+_SKIPPED = {"comment", "heredoc_start", "heredoc_end", "heredoc_content", "string_content"}
+
+
+class Interpreter:
+    """Judges scripts in one workspace; ``rule`` and ``what`` are the strictest that was found so far.
+
+    ``programs``: what judges a call of each program, by its name; ``fetched``: some words of the script come
+    from the network; ``documents``: it may hold here-documents.
+    """
+
+    def __init__(self, workspace: str, programs: Mapping[str, Handler]) -> None:
+        self.workspace, self.programs = workspace, programs
+        self.rule, self.what = "everyday", ""
+        self.depth = 0
+        self.left = MOST_COMMANDS
+        self.dropped = ""
+        self.fetched = self.documents = False
+
+    def find(self, rule: str, what: str = "") -> None:
+        """Note that ``rule`` applies; of two that weigh the same the first counts."""
+        if _WEIGHT[RULES[rule].verdict] > _WEIGHT[RULES[self.rule].verdict]:
+            self.rule, self.what = rule, what
+
+    def drop(self, path: str) -> None:
+        """Note that something is deleted which a later command of the script may make anew."""
+        self.dropped = self.dropped or path
+
+    def rebuild(self) -> None:
+        """What was deleted before is made anew."""
+        self.dropped = ""
+
+    def is_guarded(self, path: str) -> bool:
+        """Whether a path of the workspace is a state of the office."""
+        return secrets.guards(path[len(self.workspace) :])
+
+    def script(self, text: str, scope: Scope) -> Stream:
+        """Judge a script given as text; its output where that is known."""
+        try:
+            root = parse(text)
+        except Unreadable as error:
+            self.find(error.rule, error.what)
+            return UNREAD
+        self.documents |= "<<" in text
+        if is_misread(root):
+            self.find("unclear.spelling", "A part of it")
+        return self.walk(root, scope)
+
+    def walk(self, node: "Node", scope: Scope) -> Stream:
+        """Judge what ``node`` holds; raises Unreadable where it is nested too deeply."""
+        kind = node.type
+        if kind in _SKIPPED:
+            return NOTHING
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Unreadable("unclear.size", "commands within commands")
+        try:
+            handler = STATEMENTS.get(kind)
+            if handler is not None:
+                return handler(self, node, scope)
+            return self.sequence(node.children, scope)
+        finally:
+            self.depth -= 1
+
+    def sequence(self, nodes: Sequence["Node"], scope: Scope) -> Stream:
+        """Judge one after the other; what they print together."""
+        outputs = []
+        for node, after in zip_longest(nodes, nodes[1:]):
+            if node.is_named:
+                # What runs in the background sets nothing here.
+                outputs.append(self.walk(node, scope.branch() if after and after.type == "&" else scope))
+                self.judge_printed(outputs[-1])
+        return concatenate(outputs)
+
+    def judge_printed(self, output: Stream) -> None:
+        """What no other program takes is seen by whoever asked: the environment, a file of the system."""
+        if output.source == "environment":
+            self.find("secret.environment", "It")
+        elif output.source.startswith("/"):
+            self.find("read.system", output.source)
+
+    def call(self, words: Sequence[Word], scope: Scope, assigned: dict[str, str] | None = None) -> Stream:
+        """Judge one simple command by its words; ``assigned`` are the variables set for it alone."""
+        if not words:
+            for name, value in (assigned or {}).items():
+                scope.assign(name, value)
+            return NOTHING
+        self.left -= 1
+        self.depth += 1
+        if self.left < 0 or self.depth > DEEPEST:
+            raise Unreadable("unclear.size", f"more than {MOST_COMMANDS} commands")
+        try:
+            return Call(self, scope, words, assigned or {}).judge()
+        finally:
+            self.depth -= 1
+
+    def function(self, name: str, words: Sequence[Word], scope: Scope) -> Stream:
+        """Judge a call of a function of the script itself."""
+        if name in scope.active:
+            self.find(
+                "exhaust.fork-bomb" if multiplies(scope.functions[name], name) else "exhaust.large", name
+            )
+            return UNREAD
+        inner = scope.branch()
+        inner.active = (*scope.active, name)
+        for number, word in enumerate(words[:9], 1):
+            inner.assign(str(number), word.text)
+        everything = " ".join(word.text for word in words)
+        inner.assign("@", everything)
+        inner.assign("*", everything)
+        output = self.walk(scope.functions[name], inner)
+        scope.adopt(inner)
+        return output
+
+    def visit(self, node: "Node", scope: Scope) -> None:
+        """Judge the commands that stand within words, tests and arithmetic."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Unreadable("unclear.size", "expressions within expressions")
+        if node.type == "arithmetic_expansion":
+            judge_arithmetic(self, node)
+        if node.type == "command_substitution":
+            self.substitute(node, scope)
+        elif node.type == "process_substitution":
+            self.process(node, scope)
+        elif b"$" in (node.text or b"") or b"`" in (node.text or b"") or b"(" in (node.text or b""):
+            for child in node.children:
+                if child.child_count:
+                    self.visit(child, scope)
+        self.depth -= 1
+
+    def substitute(self, node: "Node", scope: Scope) -> str:
+        """Judge a command substitution; its output without the last newline, or UNKNOWN."""
+        inner = scope.branch()
+        inner.stdin = scope.stdin
+        if (text := node.text or b"").startswith(b"`") and b"\\`" in text:
+            # Backquotes within backquotes: the grammar leaves the inner ones as they are.
+            self.script(unescape_document(text[1:-1].decode(errors="replace")), inner)
+            return UNKNOWN
+        redirects = Redirects(self, inner)
+        output = NOTHING
+        for child in node.children:
+            if child.type == "file_redirect":
+                redirects.take(child)
+                output = redirects.stdin or NOTHING
+            elif child.is_named:
+                output = self.walk(child, inner)
+        self.judge_printed(output)
+        self.fetched |= output.source == "network"
+        if output.endless:
+            self.find("exhaust.endless", (node.text or b"").decode(errors="replace"))
+        return output.text.rstrip("\n") if output.text is not None else UNKNOWN
+
+    def process(self, node: "Node", scope: Scope) -> str:
+        """Judge a process substitution; the path of its pipe, which stands for its output."""
+        inner = scope.branch()
+        output = self.sequence(node.children, inner)
+        path = f"/dev/fd/{60 + len(scope.files)}"
+        scope.files[path] = output
+        return path
+
+    def written(self, word: Word, scope: Scope, output: Stream) -> None:
+        """Remember what a file was given, for when it is run."""
+        path = resolve(word.text, scope.cwd)
+        if path is not None:
+            if output.text == "" and path not in scope.files:
+                effects.empty(self, path)
+            scope.files[path] = output
+            self.judge_printed(output)
+            if output.endless:
+                self.find("exhaust.endless", f"What is written to {path}")
+
+    def reads(self, word: Word, scope: Scope) -> Stream:
+        """Judge that a file is fed to a program; the stream it gives."""
+        effects.read(self, scope, word)
+        path = resolve(word.text, scope.cwd)
+        if path is not None and path in scope.files:
+            return scope.files[path]
+        if path == "/dev/null":
+            return NOTHING
+        if path is not None and path.endswith(".pid") and place(path, self.workspace) in _OWN:
+            return Stream(OWN_PROCESS)
+        return Stream(endless=effects.is_endless(scope, word, self.workspace))

@@ -1,0 +1,115 @@
+"""Where a path leads: into the workspace, the system, a home, a device."""
+
+import re
+from enum import Enum, auto
+from posixpath import normpath
+
+from shared.policy.expansion import UNKNOWN
+
+WORKSPACE = "/workspace"
+"""Stands for the workspace where none is named."""
+HOME = "/home/~"
+"""Stands for the home of whoever runs the command."""
+LONGEST = 4096
+"""Bytes of a path; Linux takes no longer one (PATH_MAX)."""
+
+
+class Place(Enum):
+    """Whose a path is."""
+
+    WORKSPACE = auto()
+    SCRATCH = auto()  # beneath /tmp: the jail has its own
+    NOWHERE = auto()  # /dev/null, the standard streams
+    ENDLESS = auto()  # /dev/zero and the like
+    DEVICE = auto()
+    KERNEL = auto()  # /proc, /sys
+    SYSTEM = auto()
+    HOME = auto()
+    ELSEWHERE = auto()
+    UNKNOWN = auto()
+
+
+_NOWHERE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|fd(/\d+)?)$|/proc/self/fd/\d+$")
+_ENDLESS = re.compile(r"/dev/(zero|u?random|full)$")
+_TOP = {
+    "dev": Place.DEVICE, "proc": Place.KERNEL, "sys": Place.KERNEL, "home": Place.HOME, "Users": Place.HOME,
+    "root": Place.HOME, "tmp": Place.SCRATCH,
+    **dict.fromkeys(
+        "bin boot etc lib lib32 lib64 libx32 lost+found media mnt opt run sbin snap srv usr var nix "
+        "System Library Applications private Volumes initrd.img vmlinuz swapfile".split(), Place.SYSTEM),
+}  # fmt: skip
+_READABLE = re.compile(
+    r"/(usr/(local/)?)?(s?bin|lib(32|64|x32)?|libexec|games)(/|$)|/usr/(local/)?(src|share|include)(/|$)"
+    r"|/var/(www|tmp)(/|$)|/(opt|srv|mnt|media|Volumes)/."
+)
+
+_PUBLIC = re.compile(
+    r"/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|filesystems|partitions|devices|config\.gz|cmdline"
+    r"|interrupts|swaps|vmstat|diskstats|mounts|net/\w+|self/(status|stat|statm|limits|cgroup|mounts"
+    r"|mountinfo|comm|io))$|/sys/(block|devices/system/(cpu|memory|node)|class/(block|hwmon))/[\w/.-]+$"
+    r"|/etc/([\w*-]*-?release|lsb-release|issue|hostname|timezone|services|protocols|shells|debian_version"
+    r"|hosts|(resolv|nsswitch)\.conf|motd|localtime|mime\.types|magic)$|/sys/class/(thermal|power_supply"
+    r"|net)/[\w/]+/(temp|capacity|address|operstate)$"
+)
+
+_TABLE = re.compile(
+    r"/etc/(passwd|group|fstab|mtab|networks|inittab|login\.defs|profile|bash(\.bash)?rc|aliases|motd"
+    r"|(hosts|host|sysctl|ntp|ld\.so|locale|adduser|logrotate|rsyslog)\.(conf|allow|deny|gen)"
+    r"|ssh/sshd?_config|apt/sources\.list|default/[\w-]+|(nginx|apache2|httpd)/[\w./-]+\.conf)$"
+    r"|/var/log/(?!auth|secure|audit|sudo|btmp|wtmp|faillog|lastlog|journal|private)[\w./-]+$"
+)
+
+
+def resolve(text: str, cwd: str | None) -> str | None:
+    """The absolute path of ``text``, without ``..``; None where only running it would tell."""
+    if text.startswith(UNKNOWN) or len(text) > LONGEST:
+        return None
+    if not text.startswith("/"):
+        if cwd is None:
+            return None
+        text = f"{cwd}/{text}"
+    path = normpath(text)
+    return path[1:] if path.startswith("//") else path
+
+
+def place(path: str | None, workspace: str) -> Place:
+    """Whose ``path`` (resolved) is; ``workspace`` is absolute."""
+    if path is None:
+        return Place.UNKNOWN
+    if path == workspace or path.startswith(workspace + "/"):
+        return Place.WORKSPACE
+    if path.startswith(("/dev/", "/proc/")):
+        if _NOWHERE.match(path):
+            return Place.NOWHERE
+        if _ENDLESS.match(path):
+            return Place.ENDLESS
+        if path.startswith("/dev/shm/"):  # noqa: S108 - a place that is judged, not used
+            return Place.SCRATCH
+    if path.startswith("/var/tmp/"):  # noqa: S108 - as above
+        return Place.SCRATCH
+    top = path[1:].split("/", 1)[0]
+    if not top or "*" in top or "?" in top or "[" in top:
+        return Place.SYSTEM
+    return _TOP.get(top, Place.ELSEWHERE)
+
+
+def is_readable(path: str) -> bool:
+    """Whether a system path holds what everybody may read: dictionaries, manuals, headers, web pages."""
+    return bool(_READABLE.match(path))
+
+
+def is_public(path: str) -> bool:
+    """Whether it says what machine and what system this is, and nothing of anybody."""
+    return bool(_PUBLIC.match(path))
+
+
+def is_table(path: str) -> bool:
+    """Whether it is a list or a log of the system's that everyone may look something up in."""
+    return bool(_TABLE.match(path))
+
+
+def is_hidden_home(path: str) -> bool:
+    """Whether it is a dotfile, or in a dotted folder, of somebody's home, or all of a home of root's."""
+    if path.startswith("/root"):
+        return True
+    return "/." in path or ("/*" in path and path.count("/") <= 2)

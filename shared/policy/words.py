@@ -1,0 +1,286 @@
+"""Words of a command as the shell would hand them over, as far as that can be known beforehand."""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from shared.policy.expansion import (
+    UNKNOWN,
+    evaluate,
+    expand,
+    expand_braces,
+    is_long,
+    protect,
+    reveal,
+    unescape_ansi,
+    unescape_bare,
+    unescape_document,
+    unescape_string,
+)
+from shared.policy.parser import QUOTED, are_adjacent, gap_between, is_quoted, text_of, without_dollar_signs
+from shared.policy.secrets import is_secret_variable
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from shared.policy.scope import Scope
+
+_PLAIN = re.compile(r"[\w./:=@%+,#^-]*").fullmatch
+_NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_EVERY = re.compile(r'"\$(?:(@)|\{(@|\w+)(?:\[@\])\})"').fullmatch
+"""Quotes around these keep several words apart instead of making them one."""
+_BARE = {"word", "extglob_pattern", "regex"}
+_NAMES = {"number", "variable_name", "special_variable_name", "test_operator", "file_descriptor"}
+_JOINED = {"concatenation", "command_name", "array", "subscript"}
+
+
+class Word(msgspec.Struct, frozen=True, gc=False):
+    """``text`` with UNKNOWN for what is not known; ``glob``: it has wildcards.
+
+    ``obfuscated``: it is written in a way that only hides what is meant; ``hidden``: it is made of variables,
+    substitutions or braces; ``spliced``: it is quoted or escaped in the middle; ``computed``: what is not
+    known of it is what a command of the script prints, not what the environment holds.
+    """
+
+    text: str
+    glob: bool = False
+    obfuscated: bool = False
+    hidden: bool = False
+    spliced: bool = False
+    computed: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing of it is left to be found out."""
+        return UNKNOWN not in self.text
+
+
+class Runner(Protocol):
+    """Who judges the commands that words hold."""
+
+    def find(self, rule: str, what: str = "") -> None:
+        """Note that a rule applies."""
+
+    def substitute(self, node: "Node", scope: "Scope") -> str:
+        """Judge a command substitution; its output, or UNKNOWN."""
+
+    def process(self, node: "Node", scope: "Scope") -> str:
+        """Judge a process substitution; the path that stands for it."""
+
+    def visit(self, node: "Node", scope: "Scope") -> None:
+        """Judge whatever commands are found beneath ``node``."""
+
+
+class Expander:
+    """Puts words together from their nodes; ``run`` judges what a substitution holds and tells its output."""
+
+    def __init__(self, scope: "Scope", run: Runner) -> None:
+        self.scope, self.run = scope, run
+        self.obfuscated = self.hidden = self.spliced = self.computed = False
+        self.too_many = self.guessed = False
+
+    def words(self, node: "Node") -> list[Word]:
+        """The words ``node`` becomes: none, one, or several with braces and unquoted variables."""
+        if node.type in {"word", "number", "variable_name"} and not node.child_count:
+            text = text_of(node)
+            if _PLAIN(text):
+                return [Word(text)]
+        return self._joined([node])
+
+    def line(self, nodes: Sequence["Node"]) -> list[Word]:
+        """The words of all ``nodes``. The grammar takes some words apart: those that touch are one."""
+        words: list[Word] = []
+        start = 0
+        for end, node in enumerate(nodes, 1):
+            if end < len(nodes) and are_adjacent(node, nodes[end]):
+                continue
+            words.extend(self.words(node) if end - start == 1 else self._joined(nodes[start:end]))
+            start = end
+        return words
+
+    def _joined(self, nodes: Sequence["Node"]) -> list[Word]:
+        self.obfuscated = self.hidden = self.computed = False
+        self.spliced = len(nodes) > 1
+        parts, before = [], None
+        for node in without_dollar_signs(nodes):
+            parts.append(unescape_bare(gap_between(before, node))[0] if before is not None else "")
+            parts.append(self._raw(node, quoted=False))
+            before = node
+        raw = "".join(parts)
+        kept = raw or any(is_quoted(node) for node in nodes)
+        return [self._finish(part) for part in self._split(raw)] if kept else []
+
+    def text(self, node: "Node") -> str:
+        """The one text that ``node`` becomes where nothing is split: an assigned value, a here-string."""
+        self.obfuscated = self.hidden = self.spliced = self.computed = False
+        return self._finish(self._raw(node, quoted=False)).text
+
+    def body(self, node: "Node") -> str:
+        """The text of a here-document whose variables count."""
+        return reveal(self._inside(node, unescape_document))
+
+    def _finish(self, raw: str) -> Word:
+        if "$" in raw:
+            # The grammar takes some expansions for plain signs.
+            raw = _NAME.sub(lambda match: self.scope.value(match[1] or match[2]), raw)
+        glob = any(sign in raw for sign in "*?[")
+        if raw.startswith("~"):
+            raw = self._home(raw)
+        return Word(reveal(raw), glob, self.obfuscated, self.hidden, self.spliced, self.computed)
+
+    def _home(self, raw: str) -> str:
+        user, slash, rest = raw[1:].partition("/")
+        if not user:
+            return self.scope.value("HOME") + slash + rest
+        if user in {"+", "-"}:
+            return (self.scope.cwd if user == "+" and self.scope.cwd else UNKNOWN) + slash + rest
+        return ("/root" if user == "root" else f"/home/{user}") + slash + rest
+
+    def _split(self, raw: str) -> list[str]:
+        if "{" in raw:
+            self.hidden = True
+            self.too_many |= is_long(raw)
+            expanded = list(expand_braces(raw))
+        else:
+            expanded = [raw]
+        if " " not in raw and "\n" not in raw and "\t" not in raw:
+            return expanded
+        return [part for one in expanded for part in one.split()]
+
+    def _raw(self, node: "Node", quoted: bool) -> str:
+        """The text of ``node`` before it is split, its quoted signs protected."""
+        kind = node.type
+        if not node.child_count and kind in _BARE:
+            return self._bare(node)
+        if not node.child_count and kind in _NAMES:
+            return text_of(node)
+        if kind in QUOTED:
+            return self._quoted(node)
+        if kind in {"simple_expansion", "expansion"}:
+            return self._variable(node, quoted)
+        if kind in {"command_substitution", "process_substitution", "arithmetic_expansion"}:
+            return self._substitution(node, quoted)
+        if kind == "brace_expression":
+            return text_of(node)
+        if kind in _JOINED:
+            children = without_dollar_signs(node.children)
+            if kind == "concatenation":
+                self.spliced |= any(child.type in QUOTED for child in children)
+                # Braces come first: $a{b,c} is $ab and $ac.
+                self.obfuscated |= any(
+                    child.type == "simple_expansion" and text_of(after).startswith("{")
+                    for child, after in pairwise(children)
+                )
+            return "".join(self._raw(child, quoted) for child in children)
+        if node.child_count:
+            self.run.visit(node, self.scope)
+            self.obfuscated = True
+            return UNKNOWN
+        return self._bare(node)
+
+    def _bare(self, node: "Node") -> str:
+        text, spliced = unescape_bare(text_of(node))
+        self.spliced |= spliced
+        return text
+
+    def _quoted(self, node: "Node") -> str:
+        if node.type == "raw_string":
+            return protect(text_of(node)[1:-1])
+        if node.type == "ansi_c_string":
+            text, coded = unescape_ansi(text_of(node)[2:-1], UNKNOWN)
+            self.spliced |= coded
+            return protect(text)
+        inner = node.children[-1] if node.type == "translated_string" and node.children else node
+        if node.child_count == 3 and (match := _EVERY(text_of(node))):
+            self.hidden = True
+            return self.scope.value(match[1] or match[2])
+        return self._inside(inner, unescape_string, trim='"')
+
+    def _substitution(self, node: "Node", quoted: bool) -> str:
+        self.hidden = True
+        if node.type == "command_substitution":
+            output = self.run.substitute(node, self.scope)
+            self.computed |= UNKNOWN in output
+            return protect(output) if quoted else self._separate(output)
+        if node.type == "process_substitution":
+            return self.run.process(node, self.scope)
+        self.run.visit(node, self.scope)
+        number = evaluate(text_of(node)[3:-2], self.scope.value)
+        self.guessed |= number is None
+        return number or "0"  # in the place of another one it changes no path and no name
+
+    def _inside(self, node: "Node", unescape: Callable[[str], str], trim: str = "") -> str:
+        """What stands between quotes: texts as they are, and what expands among them."""
+        source, start = node.text or b"", node.start_byte
+        parts, end = [], len(trim)
+        for child in node.children:
+            if not child.is_named or child.type in {"string_content", "heredoc_content"}:
+                continue
+            begin = child.start_byte - start
+            parts.append(protect(unescape(source[end:begin].decode(errors="replace"))))
+            parts.append(protect(self._raw(child, quoted=True)))
+            end = child.end_byte - start
+        last = len(source) - len(trim)
+        if end < last:
+            parts.append(protect(unescape(source[end:last].decode(errors="replace"))))
+        return "".join(parts)
+
+    def _variable(self, node: "Node", quoted: bool) -> str:
+        self.hidden = True
+        if node.type == "simple_expansion":
+            name = text_of(node)[1:]
+            value = self.scope.value(name)
+            self.computed |= UNKNOWN in value and self.scope.is_set(name)
+            self._reveal(name)
+        else:
+            value = self._expansion(node)
+        return protect(value) if quoted else self._separate(value)
+
+    def _separate(self, value: str) -> str:
+        """Outside of quotes a value falls into words at the signs of IFS."""
+        if not self.scope.is_set("IFS"):
+            return value
+        return value.translate({ord(sign): " " for sign in self.scope.value("IFS") if sign != UNKNOWN})
+
+    def _reveal(self, name: str) -> None:
+        """The environment, not the script, gave a variable its value: it may be a credential."""
+        if is_secret_variable(name) and not self.scope.is_set(name):
+            self.run.find("secret.environment", f"${name}")
+
+    def _expansion(self, node: "Node") -> str:
+        """``${name...}``: the value, its default, or what is cut and replaced in it."""
+        name, operator, rest = "", "", []
+        for child in node.children:
+            kind = child.type
+            if kind in {"${", "}"}:
+                continue
+            if not name and kind in {"variable_name", "special_variable_name", "subscript"}:
+                name = text_of(child)
+                self.run.visit(child, self.scope)
+            elif not child.is_named and not operator:
+                operator = kind
+                if kind in {"#", "!"} and not name:
+                    self.obfuscated |= kind == "!"
+                    self.run.visit(node, self.scope)
+                    return self._length(node) if kind == "#" else UNKNOWN
+            else:
+                rest.append(child)
+        value = self.scope.value(name.partition("[")[0])
+        self.computed |= UNKNOWN in value and self.scope.is_set(name.partition("[")[0])
+        self._reveal(name)
+        self.guessed = False
+        arguments = [reveal(self._raw(child, quoted=False)) for child in rest if child.is_named]
+        result, odd = expand(value, operator, arguments, self.scope.is_set(name))
+        if operator == ":" and self.guessed and result != UNKNOWN:
+            result, odd = UNKNOWN, True  # where a value is cut it does
+        self.obfuscated |= odd
+        if operator == "@" and rest and text_of(rest[0]) in {"P", "E"}:
+            self.run.find("unclear.eval", f"${{{name}@{text_of(rest[0])}}}")
+        return result
+
+    def _length(self, node: "Node") -> str:
+        value = self.scope.value(text_of(node)[3:-1].partition("[")[0])
+        return "0" if UNKNOWN in value else str(len(value))

@@ -1,0 +1,257 @@
+"""Files beneath one folder, and nowhere else: no ``..`` and no link, even if one is swapped in meanwhile."""
+
+import contextlib
+import errno
+import io
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from shared.errors import ActionError
+from shared.jailer.syscalls import has_openat2, openat2, sync_disk
+from shared.sandbox.removal import FOLDER, remove_at, stat_at
+
+
+class ConfinedFolder:
+    """A folder held open, and what lies beneath it; paths are relative to it, with ``/``.
+
+    Every method raises ActionError if a path leaves the folder, passes through a link or does not exist, also
+    if a link is swapped in meanwhile: paths are resolved by openat2 (RESOLVE_BENEATH, no links). ``portable``
+    resolves them one part after the other, as is done if the kernel has no openat2.
+    """
+
+    def __init__(self, root: Path, *, portable: bool = False) -> None:
+        self.root = root
+        self._portable = portable or not has_openat2()
+        try:
+            self.fd = os.open(root, FOLDER)
+        except OSError as error:
+            raise ActionError(f"The folder {root} cannot be opened: {error.strerror}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.fd)
+
+    def relative(self, path: str) -> str:
+        """``path`` as it stands beneath the folder, ``.`` for itself; an absolute one may lead into it."""
+        if "\0" in path or not _is_encodable(path):
+            raise ActionError(f"{path[:80]!r} is not the name of a file")
+        pure = PurePosixPath(path or ".")
+        if pure.is_absolute():
+            if not pure.is_relative_to(self.root):
+                raise outside_error(path)
+            pure = pure.relative_to(self.root)
+        if ".." in pure.parts:
+            raise outside_error(path)
+        return str(pure)
+
+    def open(self, path: str, flags: int, mode: int = 0o600) -> int:
+        """A file descriptor of ``path``, whose last part is no link either; raises ActionError."""
+        name = self.relative(path)
+        flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+        try:
+            if self._portable:
+                return self._walk(name, flags, mode)
+            return openat2(self.fd, name, flags, mode)
+        except OSError as error:
+            raise to_action_error(name, error) from None
+
+    def _walk(self, name: str, flags: int, mode: int) -> int:
+        *folders, last = PurePosixPath(name).parts or (".",)
+        at = os.dup(self.fd)
+        try:
+            for folder in folders:
+                below = os.open(folder, FOLDER, dir_fd=at)
+                os.close(at)
+                at = below
+            return os.open(last, flags, mode, dir_fd=at)
+        finally:
+            os.close(at)
+
+    @contextlib.contextmanager
+    def open_folder(self, path: str, *, make: bool = False) -> Iterator[int]:
+        """A descriptor of the folder ``path``; ``make`` creates it and those above it if needed."""
+        if make:
+            self._make(self.relative(path))
+        fd = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _make(self, name: str) -> None:
+        at = os.dup(self.fd)
+        try:
+            for part in PurePosixPath(name).parts:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=at)
+                below = os.open(part, FOLDER, dir_fd=at)
+                os.close(at)
+                at = below
+        except OSError as error:
+            raise to_action_error(name, error) from None
+        finally:
+            os.close(at)
+
+    def entries(self, path: str) -> list[tuple[str, int]]:
+        """The names in a folder, sorted, each with its mode; raises ActionError."""
+        try:
+            with self.open_folder(path) as fd, os.scandir(fd) as listing:
+                return sorted((item.name, item.stat(follow_symlinks=False).st_mode) for item in listing)
+        except OSError as error:
+            raise to_action_error(path, error) from None
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """The status of ``path``, of a link the link itself; None if nothing is there."""
+        parent, name = split(self.relative(path))
+        try:
+            with self.open_folder(parent) as at:
+                return os.stat(name, dir_fd=at, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError, _Missing):
+            return None
+        except OSError as error:
+            raise to_action_error(path, error) from None
+
+    @contextlib.contextmanager
+    def open_file(self, path: str) -> Iterator[BinaryIO]:
+        """A regular file, opened to be read; raises ActionError for anything else."""
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            require_regular(path, os.fstat(fd))
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                yield file
+        finally:
+            os.close(fd)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The content of a regular file; raises ActionError if it has more than ``limit`` bytes."""
+        with self.open_file(path) as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise ActionError(f"{path} has more than {limit:,} bytes", "Look at a part of it by a command")
+        return data
+
+    def write(
+        self, path: str, data: bytes | BinaryIO, *, mode: int = 0, mtime_ns: int = 0, is_last: bool = True
+    ) -> None:
+        """Put ``data`` at ``path``, all of it or nothing; folders on the way are made.
+
+        The file gets ``mode`` (0: the mode of the file it replaces, else 644) and ``mtime_ns`` (0: now). It
+        survives a power cut; with ``is_last`` false only after ``sync``, which is cheaper for many files.
+        Raises ActionError if something other than a regular file is there.
+        """
+        parent, name = split(self.relative(path))
+        with self.open_folder(parent, make=True) as at:
+            try:
+                there = stat_at(at, name)
+                if there is not None:
+                    require_regular(path, there)
+                kept = mode or (stat.S_IMODE(there.st_mode) & 0o777 if there else 0o644)
+                self._replace(at, name, data, kept, mtime_ns, is_last)
+            except OSError as error:
+                raise to_action_error(path, error) from None
+
+    def _replace(
+        self, at: int, name: str, data: bytes | BinaryIO, mode: int, mtime_ns: int, is_last: bool
+    ) -> None:
+        temporary = f".mailroom-{secrets.token_hex(8)}"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRWXU, dir_fd=at)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                shutil.copyfileobj(io.BytesIO(data) if isinstance(data, bytes) else data, file, 1 << 20)
+                file.flush()
+                os.fchmod(fd, mode)
+                if mtime_ns:
+                    os.utime(fd, ns=(mtime_ns, mtime_ns))
+                if is_last:
+                    os.fsync(fd)
+            os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=at)
+            raise
+
+    def sync(self) -> None:
+        """Write everything to the disk, so that it survives a power cut; raises OSError."""
+        sync_disk(self.fd)
+
+    def move_in(self, source: Path, name: str) -> None:
+        """Move a folder of the same file system into this one, as ``name``; raises ActionError."""
+        try:
+            os.rename(source, split(self.relative(name))[1], dst_dir_fd=self.fd)
+        except OSError as error:
+            raise to_action_error(name, error) from None
+
+    def remove(self, path: str) -> None:
+        """Remove a file, a link or a whole folder; does nothing if there is none."""
+        parent, name = split(self.relative(path))
+        try:
+            with self.open_folder(parent) as at:
+                remove_at(at, name)
+        except _Missing:
+            return
+        except OSError as error:
+            raise to_action_error(path, error) from None
+
+
+class _Missing(ActionError):
+    """Nothing is there."""
+
+
+def outside_error(path: str) -> ActionError:
+    """The error for a path that leaves the folder."""
+    return ActionError(
+        f"{path[:200]!r} is not inside the workspace", "Use a path relative to the workspace, without '..'"
+    )
+
+
+def to_action_error(path: str, error: OSError) -> ActionError:
+    """The error that says what went wrong with ``path``."""
+    match error.errno:
+        case errno.ENOENT:
+            return _Missing(f"There is no {path[:200]!r} in the workspace", "list_files tells what there is")
+        case errno.ELOOP:
+            return ActionError(f"{path[:200]!r} is or passes through a link, which is not followed")
+        case errno.EXDEV:
+            return outside_error(path)
+        case errno.ENOSPC | errno.EDQUOT:
+            return ActionError(
+                f"There is no space left on the disk for {path[:200]!r}", "Make room, then try again"
+            )
+    return ActionError(f"{path[:200]!r} cannot be used: {error.strerror}")
+
+
+def require_regular(path: str, info: os.stat_result) -> None:
+    """Raise ActionError unless it is a regular file: pipes, devices and sockets are not read or replaced."""
+    if stat.S_ISDIR(info.st_mode):
+        raise ActionError(f"{path} is a folder", "Name a file in it")
+    if stat.S_ISLNK(info.st_mode):
+        raise to_action_error(path, OSError(errno.ELOOP, ""))
+    if not stat.S_ISREG(info.st_mode):
+        raise ActionError(f"{path} is not a regular file")
+
+
+def split(name: str) -> tuple[str, str]:
+    """The folder and the last part of a relative path; raises ActionError if it has none."""
+    pure = PurePosixPath(name)
+    if not pure.name:
+        raise ActionError("The workspace itself is not a file", "Name a file in it")
+    return str(pure.parent), pure.name
+
+
+def _is_encodable(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,187 @@
+"""The client of the jailer: starts that process, sends it commands, and makes the folder its jails use."""
+
+import atexit
+import contextlib
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from shared.errors import ActionError
+from shared.jailer import JailSpec, write_spec
+from shared.sandbox.jail import find_bubblewrap
+from shared.sandbox.removal import remove_tree
+from shared.sandbox.seccomp import seccomp_filter
+
+ROOT = Path(__file__).parents[2]
+START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from shared.jailer.server import serve
+serve(*sys.argv[2:])
+"""
+
+OWN_ETC = {
+    "passwd": (
+        "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
+        "agent:x:1000:1000:agent:/home/agent:/bin/sh\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    ),
+    "group": "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nprotocols: files\nservices: files\n",
+    # The owner of a repository does not matter: what its settings name can do no harm in the jail.
+    "gitconfig": "[safe]\n\tdirectory = *\n",
+}
+PREFIX = "mailroom-jailer-"
+PLACE = "/tmp"  # noqa: S108 - the user root becomes must reach it, and bubblewrap needs it too
+PUBLIC_ETC = (
+    *(
+        "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime mime.types magic protocols services"
+    ).split(),
+    *("ssl/openssl.cnf crypto-policies debian_version os-release java* maven/m2.conf maven/logging").split(),
+)
+"""What programs need of the machine's own /etc, as patterns; no certificates, as there is no network."""
+
+
+class JailerClient:
+    """The process that starts commands: one for each process of Mailroom, from its first command on."""
+
+    def __init__(self) -> None:
+        self.owner = 0
+        self.requests: socket.socket | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self.seccomp = -1
+        self.lock = threading.Lock()
+
+    def send(self, spec: JailSpec, output: int, errors: int, control: int) -> subprocess.Popen[bytes] | None:
+        """Have a command started, whose output and end come through these descriptors.
+
+        Returns the process that was asked. Raises ActionError if no process can be started.
+        """
+        fd = write_spec(spec)
+        try:
+            with self.lock:
+                self._send(fd, output, errors, control)
+                return self.process
+        except OSError as error:
+            raise ActionError(f"No process can be started: {error.strerror}") from None
+        finally:
+            os.close(fd)
+
+    def _send(self, fd: int, output: int, errors: int, control: int) -> None:
+        try:
+            socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
+        except ConnectionError:  # the process was killed
+            self.close()
+            socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
+
+    def _open(self) -> socket.socket:
+        if self.requests is not None and self.owner == os.getpid():
+            return self.requests
+        program = seccomp_filter()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", START, str(ROOT), make_jail_folder(), find_bubblewrap()],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"LANG": "C.UTF-8"},  # file names are not decoded by a locale
+                cwd="/",
+                start_new_session=True,
+            )
+        self.seccomp = os.memfd_create("seccomp")
+        os.write(self.seccomp, program)
+        self.owner, self.requests = os.getpid(), ours
+        return ours
+
+    def give_up(self, asked: subprocess.Popen[bytes] | None) -> None:
+        """Kill the process ``asked``, which does not answer; the next command starts another one."""
+        with self.lock:
+            if asked is not None and asked is self.process:  # else another caller did so before
+                asked.kill()
+                self.close()
+
+    def close(self) -> None:
+        """End the process; commands that run go on until they end or their caller does."""
+        if self.requests is None or self.process is None:
+            return
+        self.requests.close()
+        os.close(self.seccomp)
+        self.requests = None
+        if self.owner == os.getpid():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
+
+
+def make_jail_folder() -> str:
+    """A new folder, readable by all users, with the jail's /etc in ``etc`` and an empty folder ``stage``.
+
+    It is made once, because each mount would cost every command time; the jailer that gets it removes it. The
+    folders of killed processes are removed first. Raises ActionError if it cannot be made.
+    """
+    _remove_orphans()
+    try:
+        return _make_folder()
+    except OSError as error:
+        raise ActionError(
+            f"The jail's folder cannot be made in {PLACE}: {error.strerror or error}",
+            f"Let all users write to {PLACE} (chmod 1777 {PLACE}), and free space on its disk",
+        ) from None
+
+
+def _make_folder() -> str:
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=PLACE))
+    etc = folder / "etc"
+    for made in (etc, folder / "stage"):
+        made.mkdir()
+    for path in (path for pattern in PUBLIC_ETC for path in Path("/etc").glob(pattern)):
+        with contextlib.suppress(OSError, shutil.Error):
+            _copy(path, etc / path.relative_to("/etc"))
+    for name, text in OWN_ETC.items():
+        (etc / name).write_text(text)
+        (etc / name).chmod(0o644)
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o755)
+    return str(folder.resolve())
+
+
+def _remove_orphans() -> None:
+    for folder in Path(PLACE).glob(f"{PREFIX}*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if folder.lstat().st_uid == os.geteuid() and not Path("/proc", owner).exists():
+                remove_tree(folder)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, ignore=_find_private)
+    elif _is_public(source):
+        # Followed, if it is a link: its target may lie where a command does not see it.
+        shutil.copyfile(source, target)
+        target.chmod(0o644)
+
+
+def _find_private(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if not _is_public(Path(folder, name))]
+
+
+def _is_public(path: Path) -> bool:
+    """Whether all users may read it: the copy is readable by all."""
+    try:
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False
+
+
+jailer = JailerClient()
+atexit.register(jailer.close)

@@ -1,0 +1,151 @@
+"""Restoring a workspace to what a snapshot says it was."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable
+
+from shared.errors import ActionError
+from shared.sandbox.confined import ConfinedFolder, split
+from shared.sandbox.removal import chmod_at, remove_at
+from shared.sandbox.snapshot.inventory import FileState, scan
+from shared.sandbox.snapshot.storage import ObjectStore
+
+
+class Restorer:
+    """One restoration: ``written`` and ``removed`` are paths it changed, ``lost`` those it could not."""
+
+    def __init__(
+        self,
+        confined: ConfinedFolder,
+        entries: dict[bytes, FileState],
+        shut: tuple[bytes, ...],
+        objects: ObjectStore,
+    ) -> None:
+        self.written: list[str] = []
+        self.removed: list[str] = []
+        self.lost: dict[str, str] = {}
+        self._folder = confined
+        self._entries = entries
+        self._shut = tuple(path + b"/" for path in shut)
+        self._objects = objects
+
+    def run(self, fresh_ns: int) -> None:
+        """Remove what is new, put back what is gone or changed; raises OSError and ActionError.
+
+        A file changed after ``fresh_ns`` is compared by its content. Run again, it continues where a killed
+        one stopped.
+        """
+        self._clear()
+        found = scan(self._folder)
+        for path, entry in sorted(self._entries.items()):
+            now = found.entries.get(path)
+            if now is not None and stat.S_IFMT(now.mode) != stat.S_IFMT(entry.mode):
+                now = None  # another process changes it just now
+            self._put_back(os.fsdecode(path), entry, now, fresh_ns)
+        self._restore_modes()
+        if self.written:
+            self._folder.sync()
+
+    def _clear(self) -> None:
+        """Remove what is new, from the top down, so that nothing new is looked into: it may be without end.
+
+        Every folder that stays is given the rights to look into and to change it.
+        """
+        waiting = [b""]
+        while waiting:
+            folder = waiting.pop()
+            with (
+                contextlib.suppress(ActionError),  # what cannot be read is left
+                self._folder.open_folder(os.fsdecode(folder)) as at,
+                os.scandir(at) as listing,
+            ):
+                waiting += [path for item in listing if (path := self._clear_one(at, folder, item))]
+
+    def _clear_one(self, at: int, folder: bytes, item: os.DirEntry[str]) -> bytes:
+        """Remove ``item`` if it is new; returns its path if it is a folder that stays and may hold more."""
+        path = folder + b"/" + os.fsencode(item.name) if folder else os.fsencode(item.name)
+        try:
+            mode = item.stat(follow_symlinks=False).st_mode
+        except (FileNotFoundError, PermissionError):
+            return b""  # gone since it was listed, or its status cannot be read
+        entry = self._entries.get(path)
+        if entry is None or stat.S_IFMT(entry.mode) != stat.S_IFMT(mode):
+            remove_at(at, item.name)
+            self.removed.append(shown(path))
+            return b""
+        if not stat.S_ISDIR(mode) or (path + b"/").startswith(self._shut):
+            return b""  # what was in an unreadable one is not known, so it stays as it is
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            with contextlib.suppress(OSError):
+                chmod_at(at, item.name, stat.S_IRWXU)
+        return path
+
+    def _put_back(self, path: str, entry: FileState, now: FileState | None, fresh_ns: int) -> None:
+        if stat.S_ISDIR(entry.mode):
+            if now is None:
+                with self._folder.open_folder(path, make=True):
+                    self.written.append(shown(os.fsencode(path)))
+        elif stat.S_ISLNK(entry.mode):
+            if now is None or now.target != entry.target:
+                self._link(path, entry.target)
+        elif stat.S_ISREG(entry.mode):
+            self._put_back_file(path, entry, now, fresh_ns)
+        elif now is None:
+            self.lost[shown(os.fsencode(path))] = "it was neither a file nor a link"
+
+    def _put_back_file(self, path: str, entry: FileState, now: FileState | None, fresh_ns: int) -> None:
+        if now is not None and now.key == entry.key and now.ctime_ns < fresh_ns:
+            return
+        if not entry.digest:
+            if now is None or now.key != entry.key:
+                self.lost[shown(os.fsencode(path))] = "it was not kept"
+            return
+        mode = stat.S_IMODE(entry.mode) & 0o777
+        name = shown(os.fsencode(path))
+        if now is not None and now.size == entry.size and self._has_content(path, entry.digest):
+            if stat.S_IMODE(now.mode) == mode:
+                return
+            self._chmod(path, mode)
+        elif not self._objects.is_whole(entry.digest):
+            self.lost[name] = "what was kept of it is damaged"
+            return
+        else:
+            with self._objects.open(entry.digest) as content:
+                self._folder.write(path, content, mode=mode, mtime_ns=entry.mtime_ns, is_last=False)
+        self.written.append(name)
+
+    def _has_content(self, path: str, digest: str) -> bool:
+        try:
+            return self._objects.digest(self._folder, path) == digest
+        except (OSError, ActionError):
+            return False  # if it cannot be read, it is replaced
+
+    def _link(self, path: str, target: bytes) -> None:
+        parent, name = split(path)
+        with self._folder.open_folder(parent) as at:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=at)
+            os.symlink(os.fsdecode(target), name, dir_fd=at)
+        self.written.append(shown(os.fsencode(path)))
+
+    def _restore_modes(self) -> None:
+        folders = ((path, entry) for path, entry in self._entries.items() if stat.S_ISDIR(entry.mode))
+        for path, entry in sorted(folders, reverse=True):
+            self._chmod(os.fsdecode(path), stat.S_IMODE(entry.mode) & 0o777)
+
+    def _chmod(self, path: str, mode: int) -> None:
+        parent, name = split(path)
+        with self._folder.open_folder(parent) as at:
+            if stat.S_IMODE(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode) != mode:
+                chmod_at(at, name, mode)
+
+
+def shown(path: bytes) -> str:
+    """A path as people can read it: bytes that are no UTF-8 as their numbers."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def show_lost(lost: Iterable[tuple[bytes, str]]) -> dict[str, str]:
+    """Paths with the reason, as people can read them."""
+    return {shown(path): reason for path, reason in lost}

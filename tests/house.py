@@ -1,0 +1,123 @@
+"""Prints the figures of the code; ends with exit code 1 if there is an import circle at run time.
+
+Run it as ``python -m tests.house``. Product code is ``services`` and ``shared``.
+"""
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import grimp
+import rustworkx
+
+from shared.agent.base import Agent
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("services", "shared")
+
+
+class Figure(NamedTuple):
+    """A name, a number, and where that number comes from."""
+
+    name: str
+    number: int
+    where: str = ""
+
+
+def list_modules() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def measure_modules() -> list[Figure]:
+    """The number of modules, their lines (as ``wc -l`` counts), and the module that has most of them."""
+    lines = {path: path.read_bytes().count(b"\n") for path in list_modules()}
+    largest = max(lines, key=lines.__getitem__)
+    return [
+        Figure("modules", len(lines)),
+        Figure("lines", sum(lines.values())),
+        Figure("largest module", lines[largest], str(largest.relative_to(ROOT))),
+    ]
+
+
+def measure_functions() -> Figure:
+    """The lines of the largest function, from its ``def`` to its last line."""
+    sizes = [
+        Figure("largest function", node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)} {node.name}")
+        for path in list_modules()
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
+    ]
+    return max(sizes, key=lambda figure: figure.number)
+
+
+def agent_classes() -> Iterator[type[Agent]]:
+    """The classes that the agents of ``services`` run as."""
+    for path in sorted((ROOT / "services").glob("*/profile.yaml")):
+        module = importlib.import_module(f"services.{path.parent.name}.__main__")
+        for found in vars(module).values():
+            if isinstance(found, type) and issubclass(found, Agent) and found.__module__ == module.__name__:
+                yield found
+
+
+def measure_inheritance() -> Figure:
+    """The length of the longest method resolution order of an agent's class; ``object`` counts."""
+    longest = max(agent_classes(), key=lambda found: len(found.__mro__))
+    return Figure("longest MRO", len(longest.__mro__), longest.__name__)
+
+
+def read_imports() -> "rustworkx.PyDiGraph[str, None]":
+    """Which module imports which at run time, also within functions.
+
+    Importing a module from outside its package runs the package's ``__init__`` first, so that counts too.
+    """
+    imports = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+    graph: rustworkx.PyDiGraph[str, None] = rustworkx.PyDiGraph(multigraph=False)
+    nodes = {module: graph.add_node(module) for module in sorted(imports.modules)}
+    for importer, node in nodes.items():
+        for imported in imports.find_modules_directly_imported_by(importer):
+            loaded = {imported, *_packages_entered(importer, imported)}
+            graph.add_edges_from_no_data([(node, nodes[each]) for each in sorted(loaded)])
+    return graph
+
+
+def _packages_entered(importer: str, imported: str) -> Iterator[str]:
+    parts = imported.split(".")
+    packages = (".".join(parts[:depth]) for depth in range(1, len(parts)))
+    return (package for package in packages if not f"{importer}.".startswith(f"{package}."))
+
+
+def find_circles(graph: "rustworkx.PyDiGraph[str, None]") -> list[tuple[int, list[str]]]:
+    """For each set of modules that import each other: its size, and its shortest circle as a path."""
+    found = []
+    for members in rustworkx.strongly_connected_components(graph):
+        if len(members) > 1:
+            part = graph.subgraph(members)
+            paths = (
+                [start, *rustworkx.dijkstra_shortest_paths(part, end, target=start)[start]]
+                for start, end in part.edge_list()
+            )
+            found.append((len(members), [part[node] for node in min(paths, key=len)]))
+    return found
+
+
+def main() -> int:
+    circles = find_circles(read_imports())
+    for figure in (
+        *measure_modules(),
+        measure_functions(),
+        measure_inheritance(),
+        Figure("import circles", len(circles)),
+    ):
+        print(f"{figure.name:<16} {figure.number:>6}  {figure.where}".rstrip())
+    for size, path in circles:
+        print(
+            f"{size} modules import each other at run time, for example {' -> '.join(path)}", file=sys.stderr
+        )
+    return 1 if circles else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

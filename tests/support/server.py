@@ -1,0 +1,177 @@
+"""A nats-server for tests, with the streams, accounts and keys of Mailroom, and commands that use it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import msgspec
+import nats
+from nats.aio.client import Client
+
+from services.cli.agents import load_agents
+from services.cli.supervisor.provisioning import provision_streams, write_config
+from shared import settings, subjects
+from shared.bus import Bus
+from tests.support.nats_server import NatsServer
+
+ROOT = Path(__file__).resolve().parents[2]
+INHERITED = ("PATH", "HOME", "LANG", "XDG_CACHE_HOME")
+"""The variables that a process under test gets from the environment of the tests."""
+
+
+def environment(state_dir: Path, **more: str) -> dict[str, str]:
+    """The environment of a process whose state is in ``state_dir``; ``more`` adds to it and overrides it."""
+    return {
+        **{name: os.environ[name] for name in INHERITED if name in os.environ},
+        "MAILROOM_STATE_DIR": str(state_dir),
+        "MAILROOM_NATS_PORT": "0",
+        "MAILROOM_NATS_MAX_STORE": str(1 << 30),
+        "COLUMNS": "80",
+        **more,
+    }
+
+
+def mailroom_command(*arguments: str) -> list[str]:
+    """The command line of ``mailroom`` with ``arguments``."""
+    return [sys.executable, "-m", "services.cli", *arguments]
+
+
+def run_mailroom(
+    variables: Mapping[str, str], *arguments: str, text: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``mailroom`` in the environment ``variables`` to its end; ``text`` is its standard input."""
+    return subprocess.run(
+        mailroom_command(*arguments),
+        cwd=ROOT,
+        env=variables,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+class Server:
+    """A provisioned nats-server on a free port; no agent runs.
+
+    ``agents`` get accounts; if none are named, all agents of ``services``.
+    """
+
+    def __init__(self, folder: Path, agents: Sequence[str] = (), **more: str) -> None:
+        self.environment = environment(folder / "state", **more)
+        self.config = settings.load(self.environment)
+        self.agents = list(agents) or [member.name for member in load_agents(self.config)]
+        self._nats: NatsServer | None = None
+        self._buses: list[Bus] = []
+
+    @property
+    def url(self) -> str:
+        return self._running.url
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        return self._running.process
+
+    @property
+    def _running(self) -> NatsServer:
+        assert self._nats is not None, "The server was not started"
+        return self._nats
+
+    async def start(self) -> None:
+        """Start the server and provision it; call ``stop`` or ``close`` in any case."""
+        write_config(self.config, self.agents)
+        self._nats = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
+        await provision_streams(self.config, self.url, self.agents)
+
+    def announce(self) -> None:
+        """Write the file by which a ``mailroom`` command finds the running server."""
+        record = self.config.state_dir / "run" / "office.json"
+        record.parent.mkdir()
+        record.write_text(
+            json.dumps({"pid": os.getpid(), "url": self.url, "started_at": "", "state_dir": ""})
+        )
+
+    async def connect(self, name: str = subjects.USER) -> Bus:
+        """A connection as ``name``; ``close`` closes it if the test does not."""
+        self._buses.append(await Bus.connect(name, self.url, self.config.keys / f"{name}.nk"))
+        return self._buses[-1]
+
+    @asynccontextmanager
+    async def connection(self, name: str = subjects.USER) -> AsyncIterator[Bus]:
+        """A connection as ``name``, closed at the end of the block."""
+        bus = await Bus.connect(name, self.url, self.config.keys / f"{name}.nk")
+        try:
+            yield bus
+        finally:
+            await bus.close()
+
+    @asynccontextmanager
+    async def raw_client(self, name: str) -> AsyncIterator[Client]:
+        """A client of nats with the key of ``name``, which does what a Bus would not do."""
+        seed = (self.config.keys / f"{name}.nk").read_text().strip()
+        client = await nats.connect(self.url, nkeys_seed_str=seed)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    def reload(self) -> None:
+        """Have the server read its configuration again."""
+        self._running.reload()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    async def restart(self) -> None:
+        """Kill the server if it runs, and start it again on the same port."""
+        self.kill()
+        config = msgspec.structs.replace(self.config, nats_port=int(self.url.rpartition(":")[2]))
+        self._nats = await NatsServer.start(config, log=self.config.logs / "nats.log")
+
+    def stop(self) -> None:
+        if self._nats is not None:
+            self._nats.stop()
+
+    async def close(self) -> None:
+        """Close the connections that are still open, and stop the server."""
+        await asyncio.gather(*(bus.close() for bus in self._buses if not bus.closed.is_set()))
+        self.stop()
+
+    def mailroom(
+        self, *arguments: str, text: str | None = None, **more: str
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run ``mailroom`` to its end; ``text`` is its standard input, ``more`` goes into its environment."""
+        return run_mailroom({**self.environment, **more}, *arguments, text=text)
+
+    def start_mailroom(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start ``mailroom`` and leave it running."""
+        return self.start_process(mailroom_command(*arguments))
+
+    def start_process(self, command: list[str]) -> "subprocess.Popen[str]":
+        """Start a program that uses this server."""
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**self.environment, "NATS_URL": self.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[Server]:
+    """An announced server for tests of the command, which are not coroutines."""
+    server = Server(folder)
+    try:
+        asyncio.run(server.start())
+        server.announce()
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,146 @@
+"""The commit table: what it records, that one process owns it, and what it refuses to open."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from services.memory.storage import commit_table as module
+from services.memory.storage.commit_table import Commit, CommitTable
+from services.memory.storage.disk import Segment
+from shared.errors import StartError
+
+
+def commit(version: int, *writes: str, **more: object) -> Commit:
+    """A commit of writes at the versions up to ``version``, a minute each."""
+    versions = range(version - len(writes) + 1, version + 1)
+    return Commit(
+        version=version,
+        writes=list(zip(writes, versions, strict=True)),
+        moments=[60.0 * each for each in versions],
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_commits_are_remembered(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert table.state() == {"schema": 2}
+    table.commit(commit(2, "w1", "w2", tables={"nodes": 2, "edges": 1}, counts={"old nodes": 3}))
+    table.commit(commit(5, "w3", tables={"nodes": 3, "edges": 1}))
+    table.close()
+    again = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert again.state() == {"schema": 2, "version": 5, "nodes": 3, "edges": 1, "old nodes": 3}
+    assert [again.find(write) for write in ("w1", "w2", "w3", "w4")] == [1, 2, 5, None]
+    assert again.find_all(["w4", "w3", "w1"]) == {"w1": 1, "w3": 5}
+    again.close()
+
+
+def test_a_commit_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    table.commit(commit(1, "w1", accessed={"a": (1, "then")}))
+    with pytest.raises(sqlite3.IntegrityError):
+        table.commit(commit(3, "w2", "w1", accessed={"a": (2, "now")}, wal=[Segment("nodes", 0, 10)]))
+    assert table.state() == {"schema": 2, "version": 1}
+    assert table.find("w2") is None
+    assert table.access() == {"a": (1, "then")}
+    assert table.wal() == []
+    assert table.moment_of(3) == 60.0
+    table.close()
+
+
+def test_the_tail_grows_until_it_is_flushed(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    segments = [Segment("nodes", 0, 10), Segment("edges", 10, 5), Segment("nodes", 15, 1)]
+    table.commit(commit(1, wal=segments[:2]))
+    table.commit(commit(2, wal=segments[2:]))
+    assert table.wal() == segments
+    table.commit(commit(3, wal=segments[:1], flushed=True))
+    assert table.wal() == segments[:1]
+    table.close()
+
+
+def test_a_version_has_a_moment(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert table.moment_of(7) == 0.0
+    table.commit(commit(4, "w1", "w2"))
+    table.record_moment(9, 1.5)
+    table.record_moment(4, 1.5)
+    assert [table.moment_of(version) for version in (2, 3, 4, 8, 9, 99)] == [0, 180, 240, 240, 1.5, 1.5]
+    table.close()
+
+
+def test_old_writes_are_forgotten_and_their_moments_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_WRITES", 2)
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    table.commit(commit(3, "w1", "w2", "w3"))
+    table.trim()
+    assert [table.find(write) for write in ("w1", "w2", "w3")] == [None, 2, 3]
+    assert table.moment_of(1) == 60.0
+    table.close()
+
+
+def test_notes_are_kept(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert table.read_note("linker") == ""
+    table.write_note("linker", "1")
+    table.write_note("linker", "2")
+    table.close()
+    again = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert again.read_note("linker") == "2"
+    again.close()
+
+
+def test_of_briefings_at_one_version_the_newest_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BRIEFINGS", 2)
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    for agent, version, moment in (("a", 1, 1.0), ("b", 1, 2.0), ("a", 2, 3.0), ("a", 1, 4.0)):
+        table.record_briefing(agent, version, moment)
+    known = [table.briefing_moment(agent, version) for agent, version in (("a", 1), ("a", 2), ("b", 1))]
+    assert known == [4.0, 3.0, None]
+    table.close()
+
+
+def test_threads_do_not_get_into_each_others_commits(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    failed: list[Exception] = []
+
+    def note(name: str) -> None:
+        try:
+            for value in range(50):
+                table.write_note(name, str(value))
+                table.record_briefing(name, value, 1.0)
+        except sqlite3.Error as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=note, args=(name,)) for name in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    for version in range(1, 50):
+        table.commit(commit(version, f"w{version}"))
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert [table.read_note(name) for name in ("a", "b", "c")] == ["49"] * 3
+    assert table.state()["version"] == 49
+    table.close()
+
+
+def test_a_second_owner_is_refused(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    with pytest.raises(StartError, match=r"Another memory daemon has .* open. Stop it first"):
+        CommitTable(tmp_path / "ledger.sqlite", 2)
+    table.close()
+
+
+def test_a_later_schema_and_a_broken_file_are_refused(tmp_path: Path) -> None:
+    CommitTable(tmp_path / "later.sqlite", 3).close()
+    with pytest.raises(StartError, match=r"written by a later version .* Update Mailroom"):
+        CommitTable(tmp_path / "later.sqlite", 2)
+    (tmp_path / "broken.sqlite").write_bytes(b"not a database" * 100)
+    with pytest.raises(StartError, match=r"cannot be opened"):
+        CommitTable(tmp_path / "broken.sqlite", 2)
