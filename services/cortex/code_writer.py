@@ -16,8 +16,8 @@ from services.cortex.scripts import make_command
 from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.llm.protocol import Message
-from shared.sandbox.beneath import Beneath
 from shared.sandbox.command import CommandResult, run_command
+from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
@@ -90,7 +90,7 @@ class CodeWriter:
     async def _write(self, workspace: Path, code: Code, check: Check) -> tuple[str, ...]:
         files = {code.path: code.code} | ({code.test_path: code.test_code} if check == "test" else {})
         async with changing(self._context, f"write {', '.join(files)}", repeatable=True) as changed:
-            with Beneath(changed) as folder:
+            with ConfinedFolder(changed) as folder:
                 for path, text in files.items():
                     await asyncio.to_thread(folder.write, path, text.encode())
         return tuple(str(workspace / path) for path in files)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from shared.clock import place
+from shared.clock import localize
 from shared.contracts import MAX_TEXT, Task, TaskPriority
 from shared.errors import ActionError
 from shared.files import write_atomically
@@ -212,7 +212,7 @@ class RefusedFiles:
 
 def _moment(timestamp: str, zone: tzinfo | None = None) -> datetime:
     moment = datetime.fromisoformat(timestamp)
-    return (moment if moment.tzinfo else place(moment, zone)).astimezone(UTC)
+    return (moment if moment.tzinfo else localize(moment, zone)).astimezone(UTC)
 
 
 def _require_moment(field: str, value: str) -> None:

@@ -4,7 +4,6 @@ from typing import get_args
 
 import msgspec
 
-from shared.contracts.approval import ApprovalAnswer, ApprovalRequest, CommandJudged, CommandVerdict
 from shared.contracts.base import (
     MAX_TEXT,
     NAME,
@@ -28,16 +27,28 @@ from shared.contracts.checkup import (
     ToolRun,
     Verdict,
 )
-from shared.contracts.cognition import CognitiveContext, CognitiveMessage, MessageType
-from shared.contracts.conversation import (
-    Correspondence,
-    SessionStatus,
-    Spending,
-    TaskSession,
-    Thinking,
+from shared.contracts.cognition import (
+    CognitiveContext,
+    CognitiveMessage,
+    DailySpending,
+    LoopCheckpoint,
+    MessageType,
 )
 from shared.contracts.learning import Experience, ExperienceIndex
-from shared.contracts.mail import CancelGoal, Email
+from shared.contracts.mail import (
+    AgentReport,
+    CancelGoal,
+    ContextItem,
+    ContextPacket,
+    DiscoveryResult,
+    Email,
+    Question,
+    Response,
+    RoutingDecision,
+    SentEmail,
+    SessionStatus,
+    TaskSession,
+)
 from shared.contracts.memory import (
     KINDS,
     Briefing,
@@ -71,6 +82,10 @@ from shared.contracts.queries import (
     Visit,
 )
 from shared.contracts.records import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    CommandJudged,
+    CommandVerdict,
     DeadLetter,
     Effect,
     Goal,
@@ -78,12 +93,13 @@ from shared.contracts.records import (
     GoalTask,
     OfficeState,
     Presence,
+    Reminder,
+    ReminderDue,
+    Reminders,
+    ReminderStatus,
     StateChanged,
     TaskChanged,
 )
-from shared.contracts.reminder import Reminder, ReminderDue, Reminders, ReminderStatus
-from shared.contracts.report import AgentReport, DiscoveryResult
-from shared.contracts.routing import ContextItem, ContextPacket, Question, Response, RoutingDecision
 from shared.contracts.task import Task, TaskPlan, TaskPriority, TaskRequest, TaskResult, TaskStatus, TaskStep
 
 AnyEnvelope = (
@@ -112,9 +128,9 @@ AnyEnvelope = (
     | ApprovalRequest
     | ApprovalAnswer
     | TaskSession
-    | Correspondence
-    | Thinking
-    | Spending
+    | SentEmail
+    | LoopCheckpoint
+    | DailySpending
     | Reminders
     | ReminderDue
     | Experience
@@ -161,100 +177,3 @@ def _reason(data: bytes, error: Exception) -> str:
 def _cut(text: str) -> str:
     """At most about 600 characters of a reason that may quote the message, its end with the field kept."""
     return text if len(text) <= 600 else f"{text[:400]} ... {text[-200:]}"
-
-
-__all__ = [
-    "ENVELOPES",
-    "KINDS",
-    "MAX_TEXT",
-    "NAME",
-    "TOKEN",
-    "AgentReport",
-    "AnyEnvelope",
-    "ApprovalAnswer",
-    "ApprovalRequest",
-    "BriefQuery",
-    "Briefing",
-    "BriefingSection",
-    "CancelGoal",
-    "CognitiveContext",
-    "CognitiveMessage",
-    "CommandJudged",
-    "CommandVerdict",
-    "ContextItem",
-    "ContextPacket",
-    "Contract",
-    "Correspondence",
-    "DeadLetter",
-    "Direction",
-    "DiscoveryResult",
-    "DriftRule",
-    "Edge",
-    "EdgeKey",
-    "EdgePage",
-    "EdgesQuery",
-    "Effect",
-    "Email",
-    "Envelope",
-    "Experience",
-    "ExperienceIndex",
-    "Finding",
-    "GetQuery",
-    "Goal",
-    "GoalDue",
-    "GoalTask",
-    "GraphVersion",
-    "HistoryReading",
-    "Hit",
-    "Inspection",
-    "ListQuery",
-    "MemoryQuery",
-    "MemoryRefused",
-    "MemoryWrite",
-    "MemoryWritten",
-    "MessageType",
-    "Node",
-    "NodePage",
-    "OfficeState",
-    "Path",
-    "PathsQuery",
-    "Presence",
-    "Question",
-    "Rejection",
-    "Relation",
-    "Reminder",
-    "ReminderDue",
-    "ReminderStatus",
-    "Reminders",
-    "RepositoryReading",
-    "Response",
-    "RoutingDecision",
-    "SessionStatus",
-    "Severity",
-    "Source",
-    "Spending",
-    "StateChanged",
-    "Statement",
-    "Strategy",
-    "Task",
-    "TaskChanged",
-    "TaskPlan",
-    "TaskPriority",
-    "TaskRequest",
-    "TaskResult",
-    "TaskSession",
-    "TaskStatus",
-    "TaskStep",
-    "TestFailure",
-    "TestRun",
-    "Thinking",
-    "ToolRun",
-    "Traversal",
-    "TraverseQuery",
-    "Verdict",
-    "Visit",
-    "decode",
-    "generate_id",
-    "generate_iso_timestamp",
-    "generate_task_id",
-]

@@ -5,11 +5,11 @@ import re
 import secrets
 import time
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 
-from shared.contracts.shape import Field, agree, fit, is_plain, shape_of
+from shared.contracts.shape import Check, Field, agree, fit, is_plain, shape_of
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """An agent's name: one lower-case subject token of at most 64 characters."""
@@ -79,19 +79,73 @@ def require_unit(field: str, value: float) -> None:
         raise ValueError(f"{field} must be between 0 and 1, not {value}")
 
 
-def require_count(field: str, value: int) -> None:
-    """Raise ValueError unless ``value`` counts something: it is at least 0."""
-    if value < 0:
-        raise ValueError(f"{field} must be at least 0, not {value}")
+def at_least(least: int) -> Check:
+    """The check of a number that is at least ``least``."""
+
+    def check(field: str, value: int) -> None:
+        if value < least:
+            raise ValueError(f"{field} must be at least {least}, not {value}")
+
+    return check
+
+
+require_count = at_least(0)
+
+
+def unless_empty(check: Check) -> Check:
+    """``check``, which an empty value passes."""
+
+    def check_given(field: str, value: Any) -> None:
+        if value:
+            check(field, value)
+
+    return check_given
+
+
+def text_up_to(limit: int) -> Check:
+    """The check of a text that is not blank and has at most ``limit`` characters."""
+    return lambda field, value: require_text(field, value, limit)
+
+
+def between(least: int, most: int) -> Check:
+    """The check of a number from ``least`` to ``most``."""
+
+    def check(field: str, value: int) -> None:
+        if not least <= value <= most:
+            raise ValueError(f"{field} must be between {least} and {most}, not {value}")
+
+    return check
+
+
+def at_most(limit: int, unit: str = "characters") -> Check:
+    """The check of a text or tuple that has at most ``limit`` characters (or another ``unit``)."""
+
+    def check(field: str, value: str | tuple[Any, ...]) -> None:
+        if len(value) > limit:
+            raise ValueError(f"{field} has {len(value):,} {unit}; the limit is {limit:,}")
+
+    return check
+
+
+# Types of fields: the check in a hint is made wherever a contract is constructed or decoded.
+Text = Annotated[str, require_text]
+Token = Annotated[str, require_token]
+AgentName = Annotated[str, require_name]
+Timestamp = Annotated[str, require_timestamp]
+Unit = Annotated[float, require_unit]
+Count = Annotated[int, require_count]
+OptionalToken = Annotated[str, unless_empty(require_token)]
+OptionalName = Annotated[str, unless_empty(require_name)]
+OptionalTimestamp = Annotated[str, unless_empty(require_timestamp)]
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """Plain, immutable data that travels as JSON.
 
-    The constructor holds its arguments to the types that a decoder holds JSON to, so that what can be
-    made can be read: lists become tuples, the values of enumerations their members, and what does not
-    fit raises ValueError with the field's name. Free fields (``dict[str, Any]``) take what has a JSON
-    form and give back what JSON has: keys as strings, tuples as lists, NaN and infinity as null.
+    The constructor checks types as the decoder does, so that every instance can be sent and read: lists
+    become tuples and values of enumerations their members; a wrong type, or a value that a check in the
+    field's hint refuses, raises ValueError with the field's name. Free fields (``dict[str, Any]``) take
+    anything with a JSON form and return it as JSON does: keys as strings, tuples as lists, NaN as null.
     """
 
     def __post_init__(self) -> None:
@@ -100,6 +154,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             self._fit(shape.fields)
         elif shape.others:
             self._fit(shape.others)
+        for name, default, wire_name, check in shape.checks:
+            if (value := getattr(self, name)) is not default:  # most are defaults, and these are valid
+                check(wire_name, value)
 
     def _fit(self, fields: tuple[Field, ...]) -> None:
         for field in fields:
@@ -123,12 +180,12 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{cls.__name__} holds text that is not Unicode: {error}") from None
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON; raises ValueError naming the field where a value has no JSON form."""
+        """UTF-8 JSON; raises ValueError naming the field if a value has no JSON form."""
         try:
             return msgspec.json.encode(self)
         except (TypeError, ValueError, RecursionError) as error:
-            where = next((name for name in self.__struct_fields__ if not _writable(getattr(self, name))), "")
-            raise ValueError(f"{where or type(self).__name__} has no JSON form: {error}") from None
+            field = next((name for name in self.__struct_fields__ if not _writable(getattr(self, name))), "")
+            raise ValueError(f"{field or type(self).__name__} has no JSON form: {error}") from None
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
@@ -165,26 +222,13 @@ class Envelope(Contract, frozen=True, kw_only=True, tag_field="type"):
     """The header that everything on the bus carries beside its ``type`` tag.
 
     ``id`` is a UUIDv7, ``created_at`` ISO 8601 in UTC, ``cause`` the id of the envelope this one
-    answers, ``goal_id`` the tree of work it belongs to. The bus fills in ``sender`` and
-    ``recipient`` where they are empty, and receivers check both against the subject.
+    answers, ``goal_id`` the goal it belongs to. The bus fills in an empty ``sender`` and ``recipient``,
+    and receivers check both against the subject.
     """
 
-    id: str = msgspec.field(default_factory=generate_id)
-    sender: str = ""
-    recipient: str = ""
-    created_at: str = msgspec.field(default_factory=generate_iso_timestamp)
-    cause: str = ""
-    goal_id: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_token("id", self.id)
-        require_timestamp("created_at", self.created_at)
-        if self.sender:
-            require_name("sender", self.sender)
-        if self.recipient:
-            require_name("recipient", self.recipient)
-        if self.cause:
-            require_token("cause", self.cause)
-        if self.goal_id:
-            require_token("goal_id", self.goal_id)
+    id: Token = msgspec.field(default_factory=generate_id)
+    sender: OptionalName = ""
+    recipient: OptionalName = ""
+    created_at: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)
+    cause: OptionalToken = ""
+    goal_id: OptionalToken = ""

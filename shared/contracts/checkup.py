@@ -1,8 +1,8 @@
 """What the agents find out about a repository: every statement and finding with its source."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from shared.contracts.base import Contract, require_text
+from shared.contracts.base import Contract, Text, between, text_up_to
 
 Severity = Literal["high", "medium", "low"]
 
@@ -10,13 +10,8 @@ Severity = Literal["high", "medium", "low"]
 class Statement(Contract, frozen=True, kw_only=True):
     """Something said about a repository, and where that can be looked up (``README.md:3``)."""
 
-    text: str
-    source: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_text("text", self.text)
-        require_text("source", self.source, 2_000)
+    text: Text
+    source: Annotated[str, text_up_to(2_000)]
 
 
 class Finding(Contract, frozen=True, kw_only=True):
@@ -127,11 +122,6 @@ class Verdict(Contract, frozen=True, kw_only=True):
     """The critic's judgement: ``score`` 1 to 10, ``redo`` the names of tasks to be done again."""
 
     approved: bool
-    score: int
+    score: Annotated[int, between(1, 10)]
     reasons: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.score <= 10:
-            raise ValueError(f"score must be between 1 and 10, not {self.score}")

@@ -1,20 +1,22 @@
 """The workspace and the messages of one cognitive run."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from shared.contracts.base import (
+    AgentName,
     Contract,
+    Count,
     Envelope,
+    Text,
+    Timestamp,
+    Token,
+    Unit,
     generate_id,
     generate_iso_timestamp,
-    require_name,
-    require_text,
-    require_timestamp,
-    require_token,
-    require_unit,
+    text_up_to,
 )
 
 
@@ -30,20 +32,13 @@ class MessageType(StrEnum):
 class CognitiveMessage(Envelope, frozen=True, kw_only=True, tag="cognitive_message.v1"):
     """A message between cognitive parts; a higher ``priority`` is more urgent."""
 
-    sender: str
-    recipient: str
+    sender: AgentName
+    recipient: AgentName
     message_type: MessageType
     payload: dict[str, Any] = {}
-    correlation_id: str = msgspec.field(default_factory=generate_id)
-    timestamp: str = msgspec.field(default_factory=generate_iso_timestamp)
+    correlation_id: Token = msgspec.field(default_factory=generate_id)
+    timestamp: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)
     priority: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_name("sender", self.sender)
-        require_name("recipient", self.recipient)
-        require_token("correlation_id", self.correlation_id)
-        require_timestamp("timestamp", self.timestamp)
 
 
 class CognitiveContext(Contract, frozen=True, kw_only=True):
@@ -53,29 +48,48 @@ class CognitiveContext(Contract, frozen=True, kw_only=True):
     ``answer`` what was put together, ``mode`` how much thinking the run gets.
     """
 
-    user_query: str
+    user_query: Text
     original_query: str
     conversation_history: tuple[dict[str, Any], ...] = ()
     accumulated_results: tuple[dict[str, Any], ...] = ()
     current_plan: dict[str, Any] | None = None
     memory_cache: dict[str, Any] = {}
     episodic_memories: tuple[dict[str, Any], ...] = ()
-    processing_stage: str = "initialized"
-    iteration_count: int = 0
-    confidence: float = 0.0
+    processing_stage: Annotated[str, text_up_to(100)] = "initialized"
+    iteration_count: Count = 0
+    confidence: Unit = 0.0
     mode: str = ""
     percept: dict[str, Any] = {}
     evaluation: dict[str, Any] = {}
     answer: str = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_text("user_query", self.user_query)
-        require_text("processing_stage", self.processing_stage, 100)
-        require_unit("confidence", self.confidence)
-        if self.iteration_count < 0:
-            raise ValueError(f"iteration_count must be at least 0, not {self.iteration_count}")
-
     def update_stage(self, stage: str) -> "CognitiveContext":
         """The same context at another stage."""
         return msgspec.structs.replace(self, processing_stage=stage)
+
+
+class LoopCheckpoint(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
+    """A train of thought about a task as far as it went; another attempt goes on from there.
+
+    ``usage`` is what it took, ``spent`` all thinking about the task until then. ``doubts`` name what may or
+    may not have taken effect.
+    """
+
+    task_id: Token
+    steps: int = 0
+    messages: tuple[dict[str, Any], ...] = ()
+    usage: dict[str, Any] = {}
+    spent: dict[str, Any] = {}
+    evidence_refs: tuple[str, ...] = ()
+    output_paths: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
+    """What an agent's thinking took on one ``day`` (UTC, as 2026-01-02); ``cost`` in US dollars."""
+
+    day: Annotated[str, text_up_to(10)]
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    calls: int = 0

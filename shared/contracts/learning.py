@@ -1,8 +1,9 @@
 """What the office learns from its own history: how agents did at kinds of tasks."""
 
 from statistics import median
+from typing import Annotated
 
-from shared.contracts.base import Envelope, require_count, require_name, require_text
+from shared.contracts.base import AgentName, Count, Envelope, text_up_to
 
 RECENT = 20
 """Tasks whose duration is kept, and whose id is, so that none is counted twice."""
@@ -15,22 +16,15 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
     handed out to done, ``tokens`` and ``cost`` (US dollars) what thinking took, ``counted`` the last ids.
     """
 
-    agent: str
-    kind: str
-    completed: int = 0
-    failed: int = 0
-    attempts: int = 0
+    agent: AgentName
+    kind: Annotated[str, text_up_to(100)]
+    completed: Count = 0
+    failed: Count = 0
+    attempts: Count = 0
     seconds: tuple[float, ...] = ()
-    tokens: int = 0
+    tokens: Count = 0
     cost: float = 0.0
     counted: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_name("agent", self.agent)
-        require_text("kind", self.kind, 100)
-        for field in ("completed", "failed", "attempts", "tokens"):
-            require_count(field, getattr(self, field))
 
     @property
     def samples(self) -> int:

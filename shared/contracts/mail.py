@@ -1,6 +1,26 @@
 """Letters: what agents and people write to each other."""
 
-from shared.contracts.base import MAX_TEXT, Envelope, require_count, require_name, require_token
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+
+from shared.contracts.base import (
+    MAX_TEXT,
+    AgentName,
+    Contract,
+    Count,
+    Envelope,
+    OptionalToken,
+    Text,
+    Timestamp,
+    Token,
+    Unit,
+    at_most,
+    generate_iso_timestamp,
+    require_token,
+    text_up_to,
+)
 
 
 class Email(Envelope, frozen=True, kw_only=True, tag="email.v1"):
@@ -9,25 +29,13 @@ class Email(Envelope, frozen=True, kw_only=True, tag="email.v1"):
     ``hops`` is how many agents wrote to one another before this one, each because of the letter before.
     """
 
-    sender: str
-    recipient: str
-    subject: str = ""
-    body: str
-    in_reply_to: str = ""
+    sender: AgentName
+    recipient: AgentName
+    subject: Annotated[str, at_most(500)] = ""
+    body: Annotated[str, at_most(MAX_TEXT)]
+    in_reply_to: OptionalToken = ""
     user_session_id: str = ""
-    hops: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_name("sender", self.sender)
-        require_name("recipient", self.recipient)
-        if len(self.subject) > 500:
-            raise ValueError(f"subject has {len(self.subject):,} characters; the limit is 500")
-        if len(self.body) > MAX_TEXT:
-            raise ValueError(f"body has {len(self.body):,} characters; the limit is {MAX_TEXT:,}")
-        if self.in_reply_to:
-            require_token("in_reply_to", self.in_reply_to)
-        require_count("hops", self.hops)
+    hops: Count = 0
 
 
 class CancelGoal(Envelope, frozen=True, kw_only=True, tag="cancel_goal.v1"):
@@ -38,3 +46,104 @@ class CancelGoal(Envelope, frozen=True, kw_only=True, tag="cancel_goal.v1"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_token("goal_id", self.goal_id)
+
+
+class SessionStatus(StrEnum):
+    """Whether an agent works on a thread, or waits for what comes next in it."""
+
+    RUNNING = "RUNNING"
+    WAITING = "WAITING"
+
+
+class TaskSession(Envelope, frozen=True, kw_only=True, tag="task_session.v1"):
+    """A thread of letters as one agent knows it; ``session_id`` is the id of its first letter.
+
+    ``history`` are the messages of the conversation: role and text.
+    """
+
+    session_id: Token
+    original_sender: AgentName
+    user_session_id: str = ""
+    status: SessionStatus = SessionStatus.RUNNING
+    history: tuple[dict[str, Any], ...] = ()
+
+
+class SentEmail(Envelope, frozen=True, kw_only=True, tag="correspondence.v1"):
+    """A letter an agent sent: the thread it belongs to, and the answer once there is one.
+
+    ``awaited``: something waits for that answer, so that it opens no thread of its own.
+    """
+
+    email: Email = msgspec.field(name="letter")
+    session_id: str = ""
+    awaited: bool = False
+    answer: Email | None = None
+
+
+class RoutingDecision(Contract, frozen=True, kw_only=True):
+    """Where a message goes: ``route`` is an agent, ``nexus`` itself, or ``tool:<name>``."""
+
+    route: Annotated[str, text_up_to(100)]
+    rationale: str
+    tool_name: str = ""
+
+
+class ContextItem(Contract, frozen=True, kw_only=True):
+    """One remembered thing in a context packet, with the memory node that says so."""
+
+    text: str
+    evidence_id: str
+    score: float = 0.0
+
+
+class ContextPacket(Contract, frozen=True, kw_only=True):
+    """What memory knows about a message, what it does not, and what is taken for granted."""
+
+    query: Text
+    bullets: tuple[ContextItem, ...] = ()
+    unknowns: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+class Question(Envelope, frozen=True, kw_only=True, tag="question.v1"):
+    """Something a person asks the front desk; the Response comes back by mail."""
+
+    text: Text
+    user_session_id: str = ""
+
+
+class Response(Envelope, frozen=True, kw_only=True, tag="response.v1"):
+    """The answer to a message; ``citations`` are memory ids, task ids or addresses."""
+
+    text: Text
+    citations: tuple[str, ...] = ()
+    route_used: Annotated[str, text_up_to(100)] = "nexus"
+    context_used: ContextPacket | None = None
+    confidence: Unit = 0.0
+
+
+class DiscoveryResult(Envelope, frozen=True, kw_only=True, tag="discovery_result.v1"):
+    """Papers and news found for a query; ``citations`` are arXiv ids and addresses."""
+
+    task_id: Token
+    completed_at: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)
+    agent: AgentName
+    query: Text
+    papers: tuple[dict[str, Any], ...] = ()
+    news_items: tuple[dict[str, Any], ...] = ()
+    citations: tuple[str, ...] = ()
+    summary: str = ""
+    output_path: str = ""
+
+
+class AgentReport(Envelope, frozen=True, kw_only=True, tag="agent_report.v1"):
+    """A summary an agent writes for people, such as a research brief or an execution summary."""
+
+    report_id: Token
+    agent: AgentName
+    report_type: Annotated[str, text_up_to(200)]
+    summary: Text
+    findings: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    output_paths: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}

@@ -1,21 +1,26 @@
 """Memory: nodes, edges, briefings, and what is asked of the daemon."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from shared.contracts.base import (
+    AgentName,
     Contract,
+    Count,
     Envelope,
+    OptionalTimestamp,
+    Text,
+    Timestamp,
+    Token,
+    Unit,
+    at_most,
     generate_id,
     generate_iso_timestamp,
     require_count,
-    require_name,
-    require_text,
-    require_timestamp,
     require_token,
-    require_unit,
+    text_up_to,
 )
 
 
@@ -63,41 +68,24 @@ class Node(Contract, frozen=True, kw_only=True):
     versions, which the daemon sets; ``embedding`` is a unit vector, or empty for the daemon to fill in.
     """
 
-    id: str = msgspec.field(default_factory=generate_id)
-    kind: str = "fact"
-    title: str
-    body: str = ""
-    tags: tuple[str, ...] = ()
+    id: Token = msgspec.field(default_factory=generate_id)
+    kind: AgentName = "fact"
+    title: Annotated[str, text_up_to(256)]
+    body: Annotated[str, at_most(1_000_000)] = ""
+    tags: Annotated[tuple[str, ...], at_most(32, "entries")] = ()
     metadata: dict[str, Any] = {}
     source: Source = Source()
-    importance: float = 0.5
-    access_count: int = 0
-    last_accessed_at: str = ""
-    created_at: str = msgspec.field(default_factory=generate_iso_timestamp)
-    updated_at: str = ""
-    valid_from: str = ""
-    valid_to: str = ""
-    created_version: int = 0
-    version: int = 0
-    retired_version: int = 0
+    importance: Unit = 0.5
+    access_count: Count = 0
+    last_accessed_at: OptionalTimestamp = ""
+    created_at: OptionalTimestamp = msgspec.field(default_factory=generate_iso_timestamp)
+    updated_at: OptionalTimestamp = ""
+    valid_from: OptionalTimestamp = ""
+    valid_to: OptionalTimestamp = ""
+    created_version: Count = 0
+    version: Count = 0
+    retired_version: Count = 0
     embedding: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_token("id", self.id)
-        require_name("kind", self.kind)
-        require_text("title", self.title, 256)
-        if len(self.tags) > 32:
-            raise ValueError(f"tags has {len(self.tags)} entries; the limit is 32")
-        if len(self.body) > 1_000_000:
-            raise ValueError(f"body has {len(self.body):,} characters; the limit is 1,000,000")
-        require_unit("importance", self.importance)
-        if min(self.access_count, self.created_version, self.version, self.retired_version) < 0:
-            for field in ("access_count", "created_version", "version", "retired_version"):
-                require_count(field, getattr(self, field))
-        for field in ("created_at", "updated_at", "last_accessed_at", "valid_from", "valid_to"):
-            if value := getattr(self, field):
-                require_timestamp(field, value)
 
 
 class Edge(Contract, frozen=True, kw_only=True):
@@ -109,42 +97,29 @@ class Edge(Contract, frozen=True, kw_only=True):
     where they are empty.
     """
 
-    from_id: str = msgspec.field(name="from")
-    to_id: str = msgspec.field(name="to")
+    from_id: Token = msgspec.field(name="from")
+    to_id: Token = msgspec.field(name="to")
     relation: Relation = Relation.RELATED_TO
-    weight: float = 1.0
+    weight: Unit = 1.0
     provenance: dict[str, Any] = msgspec.field(default_factory=lambda: {"by": "manual"})
-    created_at: str = ""
-    touched_at: str = ""
-    created_version: int = 0
-    version: int = 0
-    retired_version: int = 0
+    created_at: OptionalTimestamp = ""
+    touched_at: OptionalTimestamp = ""
+    created_version: Count = 0
+    version: Count = 0
+    retired_version: Count = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_token("from", self.from_id)
-        require_token("to", self.to_id)
-        require_unit("weight", self.weight)
         if self.from_id == self.to_id:
             raise ValueError("to must be another node than from")
-        for field in ("created_version", "version", "retired_version"):
-            require_count(field, getattr(self, field))
-        for field in ("created_at", "touched_at"):
-            if value := getattr(self, field):
-                require_timestamp(field, value)
 
 
 class EdgeKey(Contract, frozen=True, kw_only=True):
     """What tells an edge from all others."""
 
-    from_id: str = msgspec.field(name="from")
-    to_id: str = msgspec.field(name="to")
+    from_id: Token = msgspec.field(name="from")
+    to_id: Token = msgspec.field(name="to")
     relation: Relation = Relation.RELATED_TO
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_token("from", self.from_id)
-        require_token("to", self.to_id)
 
 
 VECTOR_NUMBER = 4
@@ -161,7 +136,7 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
-    retire: tuple[str, ...] = ()
+    retire: tuple[Token, ...] = ()
     unlink: tuple[EdgeKey, ...] = ()
     accessed: dict[str, int] = {}
     vectors: bytes = b""
@@ -171,8 +146,6 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
         super().__post_init__()
         if not (self.nodes or self.edges or self.retire or self.unlink or self.accessed):
             raise ValueError("nodes, edges, retire, unlink or accessed must have at least one entry")
-        for node_id in self.retire:
-            require_token("retire", node_id)
         for node_id, count in self.accessed.items():
             require_token("accessed", node_id)
             require_count("accessed", count)
@@ -194,15 +167,10 @@ class Rejection(Contract, frozen=True, kw_only=True):
     ``existing`` is the node that says it already, where that is the reason.
     """
 
-    check: str
-    reason: str
+    check: AgentName
+    reason: Text
     suggestion: str = ""
     existing: Node | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_name("check", self.check)
-        require_text("reason", self.reason)
 
 
 class MemoryWritten(Envelope, frozen=True, kw_only=True, tag="memory_written.v1"):
@@ -212,25 +180,20 @@ class MemoryWritten(Envelope, frozen=True, kw_only=True, tag="memory_written.v1"
     """
 
     ids: tuple[str, ...] = ()
-    version: int = 0
+    version: Count = 0
     error: str = ""
     rejection: Rejection | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("version", self.version)
 
 
 class MemoryRefused(Envelope, frozen=True, kw_only=True, tag="memory_refused.v1"):
     """The daemon's record in the log that it refused the write ``cause``, so that a rebuild leaves it out."""
 
-    error: str
+    error: Text
     rejection: Rejection | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_token("cause", self.cause)
-        require_text("error", self.error)
 
 
 class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):
@@ -239,42 +202,26 @@ class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):
     Without any of them it is not known what was touched: memory was killed before it could say.
     """
 
-    version: int
+    version: Count
     kinds: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("version", self.version)
 
 
 class BriefingSection(Contract, frozen=True, kw_only=True):
     """One titled part of a briefing, best nodes first."""
 
-    title: str
+    title: Annotated[str, text_up_to(200)]
     nodes: tuple[Node, ...] = ()
-    omitted: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_text("title", self.title, 200)
-        require_count("omitted", self.omitted)
+    omitted: Count = 0
 
 
 class Briefing(Envelope, frozen=True, kw_only=True, tag="briefing.v1"):
     """What an agent needs to know, made at graph version ``version`` from ``nodes_consulted`` nodes."""
 
-    agent: str
-    version: int
+    agent: AgentName
+    version: Count
     sections: tuple[BriefingSection, ...] = ()
-    nodes_consulted: int = 0
-    generated_at: str = msgspec.field(default_factory=generate_iso_timestamp)
+    nodes_consulted: Count = 0
+    generated_at: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)
     text: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_name("agent", self.agent)
-        require_count("version", self.version)
-        require_count("nodes_consulted", self.nodes_consulted)
-        require_timestamp("generated_at", self.generated_at)

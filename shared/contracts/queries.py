@@ -1,17 +1,20 @@
 """Asking memory: the questions, and what is answered to them."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from shared.contracts.base import (
+    AgentName,
     Contract,
-    require_count,
-    require_name,
-    require_text,
-    require_timestamp,
-    require_token,
-    require_unit,
+    Count,
+    OptionalTimestamp,
+    OptionalToken,
+    Text,
+    Token,
+    Unit,
+    at_most,
+    between,
 )
 from shared.contracts.memory import Edge, Node, Relation
 
@@ -28,6 +31,15 @@ MAX_VISITED = 10_000
 """The most nodes one walk looks at."""
 
 
+def require_version(field: str, value: int) -> None:
+    """Raise ValueError unless ``value`` can be a version of the graph; 0 is the present one."""
+    if value < 0:
+        raise ValueError(f"{field} must be a graph version, at least 0, not {value}")
+
+
+Version = Annotated[int, require_version]
+
+
 class MemoryQuery(Contract, frozen=True, kw_only=True):
     """A search: ``limit`` is 1 to 100; empty filters admit everything.
 
@@ -37,29 +49,18 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
     cross-encoder, which is better and slower; ``vector`` is the embedded text where the asker has it already.
     """
 
-    text: str
-    limit: int = 10
+    text: Text
+    limit: Annotated[int, between(1, MAX_LIMIT)] = 10
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     agent: str = ""
     session: str = ""
-    since: str = ""
-    until: str = ""
-    anchors: tuple[str, ...] = ()
-    at: int = 0
+    since: OptionalTimestamp = ""
+    until: OptionalTimestamp = ""
+    anchors: tuple[Token, ...] = ()
+    at: Version = 0
     deep: bool = False
     vector: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_text("text", self.text)
-        _require_between("limit", self.limit, 1, MAX_LIMIT)
-        _require_version(self.at)
-        for field in ("since", "until"):
-            if value := getattr(self, field):
-                require_timestamp(field, value)
-        for anchor in self.anchors:
-            require_token("anchors", anchor)
 
 
 class Hit(Contract, frozen=True, kw_only=True):
@@ -73,16 +74,8 @@ class Hit(Contract, frozen=True, kw_only=True):
 class GetQuery(Contract, frozen=True, kw_only=True):
     """The nodes of these ids, as they are or as they were at version ``at``."""
 
-    ids: tuple[str, ...]
-    at: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.ids) > MAX_PAGE:
-            raise ValueError(f"ids has {len(self.ids):,} entries; the limit is {MAX_PAGE:,}")
-        for node_id in self.ids:
-            require_token("ids", node_id)
-        _require_version(self.at)
+    ids: Annotated[tuple[Token, ...], at_most(MAX_PAGE, "entries")]
+    at: Version = 0
 
 
 class ListQuery(Contract, frozen=True, kw_only=True):
@@ -92,28 +85,17 @@ class ListQuery(Contract, frozen=True, kw_only=True):
     ``changed_since`` admits what was written after that graph version; ``retired`` admits tombstones too.
     """
 
-    after: str = ""
-    limit: int = 100
+    after: OptionalToken = ""
+    limit: Annotated[int, between(1, MAX_PAGE)] = 100
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     agent: str = ""
     session: str = ""
-    since: str = ""
-    until: str = ""
-    changed_since: int = 0
+    since: OptionalTimestamp = ""
+    until: OptionalTimestamp = ""
+    changed_since: Count = 0
     retired: bool = False
-    at: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.after:
-            require_token("after", self.after)
-        _require_between("limit", self.limit, 1, MAX_PAGE)
-        require_count("changed_since", self.changed_since)
-        _require_version(self.at)
-        for field in ("since", "until"):
-            if value := getattr(self, field):
-                require_timestamp(field, value)
+    at: Version = 0
 
 
 class NodePage(Contract, frozen=True, kw_only=True):
@@ -121,11 +103,7 @@ class NodePage(Contract, frozen=True, kw_only=True):
 
     nodes: tuple[Node, ...] = ()
     next: str = ""
-    version: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("version", self.version)
+    version: Count = 0
 
 
 class EdgesQuery(Contract, frozen=True, kw_only=True):
@@ -134,19 +112,12 @@ class EdgesQuery(Contract, frozen=True, kw_only=True):
     ``after`` is what ``next`` of the page before said; ``limit`` is 1 to 1000.
     """
 
-    node: str = ""
+    node: OptionalToken = ""
     direction: Direction = "both"
     relations: tuple[Relation, ...] = ()
     after: str = ""
-    limit: int = 1_000
-    at: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.node:
-            require_token("node", self.node)
-        _require_between("limit", self.limit, 1, MAX_PAGE)
-        _require_version(self.at)
+    limit: Annotated[int, between(1, MAX_PAGE)] = 1_000
+    at: Version = 0
 
 
 class EdgePage(Contract, frozen=True, kw_only=True):
@@ -154,11 +125,7 @@ class EdgePage(Contract, frozen=True, kw_only=True):
 
     edges: tuple[Edge, ...] = ()
     next: str = ""
-    version: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("version", self.version)
+    version: Count = 0
 
 
 class TraverseQuery(Contract, frozen=True, kw_only=True):
@@ -169,27 +136,21 @@ class TraverseQuery(Contract, frozen=True, kw_only=True):
     shown: hidden ones are walked through. ``at`` walks memory as it was at that graph version.
     """
 
-    start: tuple[str, ...]
+    start: tuple[Token, ...]
     strategy: Strategy = "bfs"
-    depth: int = 3
+    depth: Annotated[int, between(0, MAX_DEPTH)] = 3
     direction: Direction = "out"
     relations: tuple[Relation, ...] = ()
     kinds: tuple[str, ...] = ()
-    min_weight: float = 0.0
+    min_weight: Unit = 0.0
     include_start: bool = True
-    limit: int = 1_000
-    at: int = 0
+    limit: Annotated[int, between(1, MAX_PAGE)] = 1_000
+    at: Version = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= len(self.start) <= MAX_PAGE:
             raise ValueError(f"start must name 1 to {MAX_PAGE:,} nodes, not {len(self.start):,}")
-        for node_id in self.start:
-            require_token("start", node_id)
-        _require_between("depth", self.depth, 0, MAX_DEPTH)
-        _require_between("limit", self.limit, 1, MAX_PAGE)
-        require_unit("min_weight", self.min_weight)
-        _require_version(self.at)
 
 
 class Visit(Contract, frozen=True, kw_only=True):
@@ -199,15 +160,10 @@ class Visit(Contract, frozen=True, kw_only=True):
     """
 
     node: Node
-    depth: int = 0
-    weight: float = 1.0
+    depth: Count = 0
+    weight: Unit = 1.0
     parent: str = ""
     relation: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("depth", self.depth)
-        require_unit("weight", self.weight)
 
 
 class Traversal(Contract, frozen=True, kw_only=True):
@@ -219,36 +175,22 @@ class Traversal(Contract, frozen=True, kw_only=True):
 
     visits: tuple[Visit, ...] = ()
     edges: tuple[Edge, ...] = ()
-    visited: int = 0
+    visited: Count = 0
     truncated: str = ""
-    version: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("visited", self.visited)
-        require_count("version", self.version)
+    version: Count = 0
 
 
 class PathsQuery(Contract, frozen=True, kw_only=True):
     """The best ``k`` (1 to 20) ways from one node to another, of at most ``depth`` hops (1 to 20)."""
 
-    from_id: str = msgspec.field(name="from")
-    to_id: str = msgspec.field(name="to")
-    k: int = 1
-    depth: int = 10
+    from_id: Token = msgspec.field(name="from")
+    to_id: Token = msgspec.field(name="to")
+    k: Annotated[int, between(1, 20)] = 1
+    depth: Annotated[int, between(1, MAX_DEPTH)] = 10
     direction: Direction = "both"
     relations: tuple[Relation, ...] = ()
-    min_weight: float = 0.0
-    at: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_token("from", self.from_id)
-        require_token("to", self.to_id)
-        _require_between("k", self.k, 1, 20)
-        _require_between("depth", self.depth, 1, MAX_DEPTH)
-        require_unit("min_weight", self.min_weight)
-        _require_version(self.at)
+    min_weight: Unit = 0.0
+    at: Version = 0
 
 
 class Path(Contract, frozen=True, kw_only=True):
@@ -256,11 +198,7 @@ class Path(Contract, frozen=True, kw_only=True):
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    weight: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_unit("weight", self.weight)
+    weight: Unit
 
 
 class BriefQuery(Contract, frozen=True, kw_only=True):
@@ -269,21 +207,6 @@ class BriefQuery(Contract, frozen=True, kw_only=True):
     ``compact`` asks for titles alone.
     """
 
-    agent: str
+    agent: AgentName
     compact: bool = False
-    at: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_name("agent", self.agent)
-        _require_version(self.at)
-
-
-def _require_between(field: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise ValueError(f"{field} must be between {least} and {most}, not {value}")
-
-
-def _require_version(at: int) -> None:
-    if at < 0:
-        raise ValueError(f"at must be a graph version, at least 0, not {at}")
+    at: Version = 0

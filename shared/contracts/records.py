@@ -1,15 +1,22 @@
 """The life of the office: task records, goals, dead letters, presence."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from shared.contracts.base import (
+    AgentName,
     Contract,
+    Count,
     Envelope,
-    require_name,
-    require_text,
-    require_timestamp,
+    OptionalTimestamp,
+    Text,
+    Timestamp,
+    Token,
+    generate_iso_timestamp,
     require_token,
+    text_up_to,
 )
 from shared.contracts.task import Task, TaskPriority, TaskResult, TaskStatus
 
@@ -21,18 +28,11 @@ class Effect(Contract, frozen=True, kw_only=True):
     one is done again. ``step`` is the part of the task that did it, where it has parts.
     """
 
-    what: str
+    what: Annotated[str, text_up_to(2_000)]
     step: str = ""
     repeatable: bool = False
-    started_at: str
-    finished_at: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_text("what", self.what, 2_000)
-        require_timestamp("started_at", self.started_at)
-        if self.finished_at:
-            require_timestamp("finished_at", self.finished_at)
+    started_at: Timestamp
+    finished_at: OptionalTimestamp = ""
 
 
 class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
@@ -43,16 +43,11 @@ class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
     """
 
     task: Task
-    attempt: int = 0
+    attempt: Count = 0
     worker: str = ""
     note: str = ""
     journal: tuple[Effect, ...] = ()
     result: TaskResult | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.attempt < 0:
-            raise ValueError(f"attempt must be at least 0, not {self.attempt}")
 
 
 class OfficeState(StrEnum):
@@ -67,10 +62,10 @@ class OfficeState(StrEnum):
 class GoalTask(Contract, frozen=True, kw_only=True):
     """One task of a goal's plan; ``depends_on`` are names of other tasks of the plan."""
 
-    name: str
-    task_id: str
-    text: str
-    assignee: str
+    name: Token
+    task_id: Token
+    text: Text
+    assignee: AgentName
     action: str = ""
     params: dict[str, Any] = {}
     depends_on: tuple[str, ...] = ()
@@ -79,13 +74,6 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     started_at: str = ""
     ended_at: str = ""
     summary: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_token("name", self.name)
-        require_token("task_id", self.task_id)
-        require_text("text", self.text)
-        require_name("assignee", self.assignee)
 
 
 class Goal(Contract, frozen=True, kw_only=True):
@@ -97,9 +85,9 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``earlier`` the tasks that a later plan replaced.
     """
 
-    goal_id: str
-    text: str
-    requester: str
+    goal_id: Token
+    text: Text
+    requester: AgentName
     status: TaskStatus = TaskStatus.PENDING
     priority: TaskPriority = TaskPriority.MEDIUM
     context: dict[str, Any] = {}
@@ -113,18 +101,11 @@ class Goal(Contract, frozen=True, kw_only=True):
     answer: str = ""
     reason: str = ""
     deadline: str = ""
-    submitted_at: str
+    submitted_at: Timestamp
     ended_at: str = ""
     thinking: str = ""
     plans: int = 0
     earlier: tuple[GoalTask, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_token("goal_id", self.goal_id)
-        require_text("text", self.text)
-        require_name("requester", self.requester)
-        require_timestamp("submitted_at", self.submitted_at)
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
@@ -153,8 +134,8 @@ class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
     length in bytes); ``stream`` and ``stream_seq`` say where the whole of it is stored.
     """
 
-    reason: str
-    subject: str
+    reason: Annotated[str, text_up_to(4_000)]
+    subject: Annotated[str, text_up_to(1_000)]
     stream: str
     stream_seq: int
     deliveries: int = 1
@@ -162,11 +143,6 @@ class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
     original_size: int = 0
     headers: dict[str, str] = {}
     task_id: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_text("reason", self.reason, 4_000)
-        require_text("subject", self.subject, 1_000)
 
 
 class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
@@ -176,8 +152,8 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     handled, ``concurrency`` how many may be at once.
     """
 
-    agent: str
-    instance: str
+    agent: AgentName
+    instance: Token
     version: str
     description: str = ""
     instructions: str = ""
@@ -192,7 +168,84 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     started_at: str = ""
     schemas: dict[str, Any] = {}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_name("agent", self.agent)
-        require_token("instance", self.instance)
+
+class CommandVerdict(StrEnum):
+    """What the policy says of a command."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class CommandJudged(Envelope, frozen=True, kw_only=True, tag="command_judged.v1"):
+    """A command the policy did not simply allow: denied, or left to a person."""
+
+    command: Text
+    verdict: CommandVerdict
+    rule: Annotated[str, text_up_to(100)]
+    why: str
+    task_id: str = ""
+
+
+class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request.v1"):
+    """An agent asks whether it may do something; without an answer by ``expires_at`` it may not.
+
+    ``approval_id`` follows from the agent, ``what`` and the goal (the task, where another agent handed it
+    out), so that the same is asked once for a goal and a grant reaches no further.
+    """
+
+    approval_id: Token
+    task_id: str = ""
+    what: Text
+    rule: str = ""
+    why: str = ""
+    expires_at: Timestamp
+
+
+class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v1"):
+    """What a person said; ``note`` is for the agent."""
+
+    approval_id: Token
+    granted: bool
+    note: str = ""
+
+
+class ReminderStatus(StrEnum):
+    """Where a reminder stands; the last two are final."""
+
+    SCHEDULED = "scheduled"
+    FIRED = "fired"
+    SNOOZED = "snoozed"
+    ACKNOWLEDGED = "acknowledged"
+    CANCELLED = "cancelled"
+
+
+class Reminder(Contract, frozen=True, kw_only=True):
+    """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again).
+
+    ``repeats`` says on which days of the week it is set again when it goes off: ``mon,thu 14:00``, with the
+    name of a time zone behind it where it is not the office's; empty where it goes off once.
+    """
+
+    reminder_id: Token
+    text: Annotated[str, text_up_to(1_000)]
+    person: AgentName
+    due_at: Timestamp
+    status: ReminderStatus = ReminderStatus.SCHEDULED
+    count: int = 1
+    created_at: str = msgspec.field(default_factory=generate_iso_timestamp)
+    fired_at: str = ""
+    repeats: str = ""
+
+
+class Reminders(Envelope, frozen=True, kw_only=True, tag="reminders.v1"):
+    """The reminders of an office: the open ones and the latest closed ones."""
+
+    reminders: tuple[Reminder, ...] = ()
+
+
+class ReminderDue(Envelope, frozen=True, kw_only=True, tag="reminder_due.v1"):
+    """The time of a reminder has come; ``count`` says for which of its settings."""
+
+    reminder_id: Token
+    count: int = 1

@@ -8,11 +8,15 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, get_args, get_origin
+from functools import partial
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
 _NUMBERS = tuple[float, ...]
+
+Check = Callable[[str, Any], None]
+"""Takes a field's wire name and its value; raises ValueError that names the field."""
 
 
 class Field(NamedTuple):
@@ -40,6 +44,8 @@ class Shape(NamedTuple):
     """Where among these values one has members, and of which class."""
     others: tuple[Field, ...]
     """The fields without a kind."""
+    checks: tuple[tuple[str, Any, str, Check], ...]
+    """Name, default, wire name and check of each field whose hint has a check."""
 
 
 @functools.cache
@@ -51,11 +57,35 @@ def shape_of(cls: type[msgspec.Struct]) -> Shape:
     read = operator.attrgetter("__class__", "__class__", *(field.name for field, _ in clear))
     kinds = (type(cls), type(cls), *(kind for _, kind in clear))
     members = tuple((place, field.member) for place, (field, _) in enumerate(clear, start=2) if field.member)
-    return Shape(fields, read, kinds, members, tuple(field for field in fields if field.kind is None))
+    others = tuple(field for field in fields if field.kind is None)
+    checks = tuple(
+        (info.name, info.default, info.encode_name, check)
+        for info in msgspec.structs.fields(cls)
+        for check in _split_hint(info.type)[1]
+    )
+    return Shape(fields, read, kinds, members, others, checks)
+
+
+def _split_hint(hint: Any) -> tuple[Any, tuple[Check, ...]]:
+    """A hint without its checks, and these; a check of a tuple's entries is made of each entry."""
+    if get_origin(hint) is Annotated:
+        plain, *checks = get_args(hint)
+        inner, inner_checks = _split_hint(plain)
+        return inner, (*checks, *inner_checks)
+    if get_origin(hint) is tuple and get_origin(entry := get_args(hint)[0]) is Annotated:
+        plain, *checks = get_args(entry)
+        return tuple.__class_getitem__((plain, ...)), tuple(partial(_check_each, check) for check in checks)
+    return hint, ()
+
+
+def _check_each(check: Check, field: str, values: tuple[Any, ...]) -> None:
+    for value in values:
+        check(field, value)
 
 
 def _field(info: msgspec.structs.FieldInfo) -> Field:
-    hint, origin, parts = info.type, get_origin(info.type), get_args(info.type)
+    hint, _ = _split_hint(info.type)
+    origin, parts = get_origin(hint), get_args(hint)
     kind = member = None
     if origin is None and isinstance(hint, type) and hint is not float:
         kind = hint

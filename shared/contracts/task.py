@@ -2,18 +2,23 @@
 
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from shared.contracts.base import (
+    AgentName,
     Contract,
     Envelope,
+    OptionalTimestamp,
+    OptionalToken,
+    Text,
+    Timestamp,
+    Token,
+    at_least,
     generate_iso_timestamp,
     require_name,
-    require_text,
-    require_timestamp,
-    require_token,
+    text_up_to,
 )
 
 
@@ -59,9 +64,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     stand. ``depends_on`` lists task ids; ``deadline`` is ISO 8601. Raises ValueError naming the field.
     """
 
-    task_id: str
-    parent_goal_id: str = ""
-    text: str
+    task_id: Token
+    parent_goal_id: OptionalToken = ""
+    text: Text
     assignee: str
     status: TaskStatus = TaskStatus.PENDING
     priority: TaskPriority = TaskPriority.MEDIUM
@@ -69,42 +74,28 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     context: dict[str, Any] = {}
     context_refs: tuple[str, ...] = ()
     evidence_refs: tuple[str, ...] = ()
-    depends_on: tuple[str, ...] = ()
-    deadline: str = ""
+    depends_on: tuple[Token, ...] = ()
+    deadline: OptionalTimestamp = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_token("task_id", self.task_id)
         for field, party in (("assignee", "recipient"), ("requester", "sender")):
             name = getattr(self, field).strip().lower()
             require_name(field, name)
             msgspec.structs.force_setattr(self, field, name)
             if not getattr(self, party):
                 msgspec.structs.force_setattr(self, party, name)
-        require_text("text", self.text)
-        if self.parent_goal_id:
-            require_token("parent_goal_id", self.parent_goal_id)
-        for other in self.depends_on:
-            require_token("depends_on", other)
-        if self.deadline:
-            require_timestamp("deadline", self.deadline)
 
 
 class TaskRequest(Envelope, frozen=True, kw_only=True, tag="task_request.v1"):
     """Somebody asks for work, without saying who is to do it."""
 
-    task_id: str
-    requester: str
-    task_description: str
+    task_id: Token
+    requester: Annotated[str, text_up_to(200)]
+    task_description: Text
     priority: TaskPriority
     context: dict[str, Any] = {}
     evidence_refs: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_token("task_id", self.task_id)
-        require_text("requester", self.requester, 200)
-        require_text("task_description", self.task_description)
 
 
 COMPLEXITIES = ("", "low", "medium", "high")
@@ -116,22 +107,21 @@ def require_complexity(field: str, value: str) -> None:
         raise ValueError(f"{field} must be low, medium or high, not {value[:40]!r}")
 
 
+Complexity = Annotated[str, require_complexity]
+
+
 class TaskStep(Contract, frozen=True, kw_only=True):
     """One step of a plan; ``dependencies`` are the numbers of the steps it waits for."""
 
-    step_number: int
-    action: str
+    step_number: Annotated[int, at_least(1)]
+    action: Text
     dependencies: tuple[int, ...] = ()
-    estimated_complexity: str = ""
+    estimated_complexity: Complexity = ""
     success_criteria: str = ""
     context: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.step_number < 1:
-            raise ValueError(f"step_number must be at least 1, not {self.step_number}")
-        require_text("action", self.action)
-        require_complexity("estimated_complexity", self.estimated_complexity)
         if self.step_number in self.dependencies:
             raise ValueError(f"dependencies of step {self.step_number} must not name the step itself")
 
@@ -139,20 +129,17 @@ class TaskStep(Contract, frozen=True, kw_only=True):
 class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
     """How an agent means to carry out a task: at least one step."""
 
-    task_id: str
-    agent: str
+    task_id: Token
+    agent: AgentName
     steps: tuple[TaskStep, ...]
-    overall_complexity: str = ""
+    overall_complexity: Complexity = ""
     required_tools: tuple[str, ...] = ()
     estimated_duration: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_token("task_id", self.task_id)
-        require_name("agent", self.agent)
         if not self.steps:
             raise ValueError("steps must have at least one step")
-        require_complexity("overall_complexity", self.overall_complexity)
         numbers = [step.step_number for step in self.steps]
         if len(set(numbers)) != len(numbers):
             raise ValueError("steps must not share a step_number")
@@ -171,9 +158,9 @@ class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
 class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     """What came of a task; ``error_message`` is required when the status is FAILED."""
 
-    task_id: str
-    completed_at: str = msgspec.field(default_factory=generate_iso_timestamp)
-    agent: str
+    task_id: Token
+    completed_at: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)
+    agent: AgentName
     status: TaskStatus
     output: str
     output_paths: tuple[str, ...] = ()
@@ -183,8 +170,5 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_token("task_id", self.task_id)
-        require_name("agent", self.agent)
-        require_timestamp("completed_at", self.completed_at)
         if self.status is TaskStatus.FAILED and not self.error_message.strip():
             raise ValueError("error_message must be a non-empty string when status is failed")

@@ -4,7 +4,7 @@ from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import Record, read_record
-from shared.contracts import Correspondence, Email, generate_id, generate_iso_timestamp
+from shared.contracts import Email, SentEmail, generate_id, generate_iso_timestamp
 from shared.contracts.base import amended
 from shared.errors import ActionError, Conflict
 from shared.messaging.pending import PendingReplies
@@ -54,21 +54,21 @@ class RequestReply:
         like any other.
         """
         record = await self.find(email.in_reply_to) if email.in_reply_to else None
-        if record is None or not record.value.awaited or record.value.letter.recipient != email.sender:
+        if record is None or not record.value.awaited or record.value.email.recipient != email.sender:
             return None
         sent = record.value
         if sent.answer is not None:
             return [] if sent.answer.id == email.id else None
-        self._pending.resolve(sent.letter.id, email)
+        self._pending.resolve(sent.email.id, email)
         answered = amended(sent, answer=email, id=generate_id(), created_at=generate_iso_timestamp())
-        return [seal(self._subject(sent.letter.id), answered, record.seq)]
+        return [seal(self._subject(sent.email.id), answered, record.seq)]
 
-    async def find(self, email_id: str) -> Record[Correspondence] | None:
+    async def find(self, email_id: str) -> Record[SentEmail] | None:
         """The record of an email that this agent sent."""
-        return await read_record(self._bus, self._subject(email_id), Correspondence)
+        return await read_record(self._bus, self._subject(email_id), SentEmail)
 
     async def _store(self, email: Email) -> bool:
-        record = Correspondence(sender=self._bus.name, goal_id=email.goal_id, letter=email, awaited=True)
+        record = SentEmail(sender=self._bus.name, goal_id=email.goal_id, email=email, awaited=True)
         try:
             await self._bus.commit(
                 [

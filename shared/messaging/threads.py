@@ -8,8 +8,8 @@ from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import Record, read_record
 from shared.contracts import (
-    Correspondence,
     Email,
+    SentEmail,
     SessionStatus,
     Task,
     TaskChanged,
@@ -96,7 +96,7 @@ class Threads:
         """The thread an email belongs to and its sequence; a new thread (0) if it answers nothing known."""
         sent = await self._answered_email(email)
         replied = sent.session_id if sent else email.in_reply_to
-        begun = sent.letter.id if sent else email.id
+        begun = sent.email.id if sent else email.id
         # The sender chooses the id of an email, so it may be the id of another sender's thread.
         apart = self._bus.derive_id("session", email.sender, email.id)
         for session_id in dict.fromkeys(filter(None, (replied, begun, apart))):
@@ -115,9 +115,9 @@ class Threads:
         )
         return session, 0
 
-    async def _answered_email(self, email: Email) -> Correspondence | None:
+    async def _answered_email(self, email: Email) -> SentEmail | None:
         sent = await self._requests.find(email.in_reply_to) if email.in_reply_to else None
-        return sent.value if sent is not None and sent.value.letter.recipient == email.sender else None
+        return sent.value if sent is not None and sent.value.email.recipient == email.sender else None
 
     async def _find(self, session_id: str) -> Record[TaskSession] | None:
         return await read_record(
@@ -136,8 +136,8 @@ class Threads:
             cause=email.id,
             goal_id=email.goal_id,
         )
-        note = Correspondence(
-            sender=self._bus.name, goal_id=email.goal_id, letter=answer, session_id=session.session_id
+        note = SentEmail(
+            sender=self._bus.name, goal_id=email.goal_id, email=answer, session_id=session.session_id
         )
         return [
             seal(subjects.mail(email.sender, self._bus.name), answer),
@@ -166,11 +166,11 @@ def _continued(session: TaskSession, status: SessionStatus, message: ThreadMessa
     return amended(session, status=status, history=(*session.history, kept)[-MAX_HISTORY:])
 
 
-def _history_before(sent: Correspondence | None) -> tuple[dict[str, Any], ...]:
+def _history_before(sent: SentEmail | None) -> tuple[dict[str, Any], ...]:
     """The messages before a second answer to an email of this agent: the email, and the first answer."""
     if sent is None or sent.session_id:
         return ()
-    messages: list[tuple[str, Email]] = [("assistant", sent.letter)]
+    messages: list[tuple[str, Email]] = [("assistant", sent.email)]
     if sent.answer is not None:
         messages.append(("user", sent.answer))
     return tuple({"role": role, "text": excerpt(_text(email), MAX_MESSAGE)} for role, email in messages)

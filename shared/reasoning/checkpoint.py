@@ -9,7 +9,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import read_record
-from shared.contracts import Thinking
+from shared.contracts import LoopCheckpoint
 from shared.errors import Reject
 from shared.llm.protocol import Message, Usage
 from shared.reasoning.ports import Checkpoint
@@ -27,7 +27,7 @@ class Checkpoints:
 
     async def write(self, note: str, checkpoint: Checkpoint) -> None:
         """Store the next checkpoint together with a progress note; raises Conflict if the claim is lost."""
-        stored = Thinking(
+        stored = LoopCheckpoint(
             sender=self._bus.name,
             goal_id=self._task.task.goal_id,
             task_id=self._task.task.task_id,
@@ -45,7 +45,7 @@ class Checkpoints:
     async def read(self) -> AsyncIterator[Checkpoint]:
         """The checkpoints of earlier attempts; the usage they report counts for the task."""
         while self._task.attempt > 1:
-            record = await read_record(self._bus, self._subject(self._count), Thinking)
+            record = await read_record(self._bus, self._subject(self._count), LoopCheckpoint)
             if record is None:
                 return
             self._count += 1

@@ -9,7 +9,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import read_record
-from shared.contracts import Spending, generate_id, generate_iso_timestamp
+from shared.contracts import DailySpending, generate_id, generate_iso_timestamp
 from shared.errors import BudgetSpent, BusUnavailable, Conflict
 from shared.llm.protocol import Usage
 
@@ -19,16 +19,16 @@ class DailyUsage:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._known = (Spending(day="never"), 0)
+        self._known = (DailySpending(day="never"), 0)
         self._lock = asyncio.Lock()
 
-    async def today(self) -> Spending:
+    async def today(self) -> DailySpending:
         """The usage of today so far; while the server is away, as far as this process knows it."""
         day = _today()
         try:
             return (await self._read(day))[0]
         except BusUnavailable:
-            return self._known[0] if self._known[0].day == day else Spending(day=day)
+            return self._known[0] if self._known[0].day == day else DailySpending(day=day)
 
     async def add(self, usage: Usage) -> None:
         """Add ``usage`` to the record, on top of what other processes have added meanwhile."""
@@ -45,7 +45,7 @@ class DailyUsage:
                 else:
                     return
 
-    async def _write(self, spent: Spending, seq: int, usage: Usage) -> tuple[Spending, int]:
+    async def _write(self, spent: DailySpending, seq: int, usage: Usage) -> tuple[DailySpending, int]:
         added = msgspec.structs.replace(
             spent,
             id=generate_id(),
@@ -59,9 +59,9 @@ class DailyUsage:
         (seq,) = await self._bus.commit([seal(self._subject(spent.day), added, expect=seq)])
         return added, seq
 
-    async def _read(self, day: str) -> tuple[Spending, int]:
-        record = await read_record(self._bus, self._subject(day), Spending)
-        return (record.value, record.seq) if record else (Spending(day=day), 0)
+    async def _read(self, day: str) -> tuple[DailySpending, int]:
+        record = await read_record(self._bus, self._subject(day), DailySpending)
+        return (record.value, record.seq) if record else (DailySpending(day=day), 0)
 
     def _subject(self, day: str) -> str:
         return subjects.record(self._bus.name, "spending", day)
@@ -78,7 +78,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     day_tokens: int = 0
     day_cost: float = 0.0
 
-    def check(self, task: Usage, day: Spending) -> None:
+    def check(self, task: Usage, day: DailySpending) -> None:
         """Nothing while something is left; raises BudgetSpent that says which budget is spent, and the cure.
 
         To be asked before each call of a model: the call that crosses a limit is the last one.

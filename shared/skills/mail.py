@@ -11,7 +11,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus.entry import seal
-from shared.contracts import Correspondence, Email
+from shared.contracts import Email, SentEmail
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
@@ -72,7 +72,7 @@ class MailSkill(Skill):
             subject=subject,
             body=f"To {address}\n\n{body}",
         )
-        sent = Correspondence(sender=self.context.profile.name, letter=letter)
+        sent = SentEmail(sender=self.context.profile.name, email=letter)
         # in one commit with the end of the effect: from here on no attempt sends it again
         await self.context.current_task.progress(f"sent mail to {address}", [seal(record, sent, expect=0)])
         return Outcome(

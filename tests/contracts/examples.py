@@ -527,14 +527,14 @@ EXAMPLES: tuple[c.Contract, ...] = (
         status=c.SessionStatus.WAITING,
         history=({"role": "user", "text": "Is the login fixed?"},),
     ),
-    c.Correspondence(
+    c.SentEmail(
         **header(45, "engineer", "engineer"),
-        letter=LETTER,
+        email=LETTER,
         session_id=_id(44),
         awaited=True,
         answer=LETTER,
     ),
-    c.Thinking(
+    c.LoopCheckpoint(
         **header(46, "engineer", "engineer"),
         task_id=TASK_ID,
         steps=3,
@@ -545,7 +545,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         output_paths=("outputs/fix.patch",),
         doubts=("Whether the mail was sent is not known",),
     ),
-    c.Spending(
+    c.DailySpending(
         **header(47, "engineer", "engineer"),
         day="2026-01-02",
         input_tokens=900,

@@ -4,7 +4,7 @@ import enum
 import functools
 import struct
 from datetime import UTC
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
@@ -80,7 +80,7 @@ SPECIAL = {
     (c.Source, "agent"): texts,
     (c.Presence, "started_at"): texts,
     (c.GoalTask, "started_at"): texts,
-    (c.Spending, "day"): st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", fullmatch=True),
+    (c.DailySpending, "day"): st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", fullmatch=True),
     (c.RepositoryReading, "name"): filled,
     (c.ToolRun, "name"): filled,
     (c.Verdict, "score"): st.integers(1, 10),
@@ -119,6 +119,10 @@ def plans(draw):
     return draw(st.permutations(steps))
 
 
+def _plain(hint):
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
 def _field(cls, field):
     if (cls, field.name) in SPECIAL:
         return SPECIAL[cls, field.name]
@@ -126,10 +130,11 @@ def _field(cls, field):
         return st.just("") | OPTIONAL[field.name]
     if field.name in REQUIRED:
         return REQUIRED[field.name]
-    return filled if field.type is str and field.default != "" else _hinted(field.type)
+    return filled if _plain(field.type) is str and field.default != "" else _hinted(field.type)
 
 
 def _hinted(hint):
+    hint = _plain(hint)
     plain = {str: texts, int: st.integers(), float: numbers, bool: st.booleans(), Any: json_values}
     plain[bytes] = st.binary(max_size=12)
     if hint in plain:

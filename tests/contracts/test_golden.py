@@ -12,7 +12,7 @@ from tests.contracts.examples import EXAMPLES, GOLDEN, golden_path, rendered
 BY_CLASS = {type(example): example for example in EXAMPLES}
 CONTRACTS = {
     value
-    for name in contracts.__all__
+    for name in dir(contracts)
     if isinstance(value := getattr(contracts, name), type)
     and issubclass(value, Contract)
     and value not in (Contract, Envelope)

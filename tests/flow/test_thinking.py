@@ -19,8 +19,8 @@ from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import (
     ApprovalAnswer,
+    DailySpending,
     Email,
-    Spending,
     Task,
     TaskChanged,
     TaskResult,
@@ -118,7 +118,7 @@ async def test_a_task_in_words_is_worked_out_and_what_it_took_is_told(tmp_path: 
         stored = await team.processes[0].agent.context.bus.last(
             subjects.OFFICE, subjects.record("worker", "spending", day)
         )
-        assert Spending.from_json(stored.data).calls == 2
+        assert DailySpending.from_json(stored.data).calls == 2
 
 
 async def test_a_named_action_needs_no_thinking(tmp_path: Path):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from shared.contracts import Spending
+from shared.contracts import DailySpending
 from shared.errors import BudgetSpent, ModelUnavailable
 from shared.llm.remote import CircuitBreaker
 from shared.reasoning.usage import Budget, Usage
 
 
-def day(**spent: float) -> Spending:
-    return Spending(sender="scout", day="2026-01-02", **spent)
+def day(**spent: float) -> DailySpending:
+    return DailySpending(sender="scout", day="2026-01-02", **spent)
 
 
 @pytest.mark.parametrize(

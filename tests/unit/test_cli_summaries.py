@@ -125,14 +125,14 @@ def test_what_is_asked_of_people_and_what_they_say() -> None:
 
 
 def test_what_an_agent_keeps_of_its_thinking() -> None:
-    page = c.Thinking(
+    page = c.LoopCheckpoint(
         task_id="t1",
         steps=2,
         messages=({"role": "assistant", "text": "", "tool_calls": [{"name": "read_file"}]},),
     )
     said = summarize("record.engineer.thinking.x-0", page.to_json())
     assert (said.parties, said.kind, said.text) == ("engineer", "thought", "step 2: read_file")
-    spent = c.Spending(day="2026-01-02", input_tokens=1_000, output_tokens=20, calls=1)
+    spent = c.DailySpending(day="2026-01-02", input_tokens=1_000, output_tokens=20, calls=1)
     said = summarize("record.engineer.spending.2026-01-02", spent.to_json())
     assert said.text == "2026-01-02: 1,020 tokens in 1 call"
 

@@ -14,7 +14,7 @@ from services.cli.queries.records import Listener
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_record, read_task, submission_entries
-from shared.clock import read_zone
+from shared.clock import format_moment, read_zone
 from shared.contracts import (
     Reminder,
     Reminders,

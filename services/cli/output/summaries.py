@@ -197,13 +197,13 @@ def _session(session: contracts.TaskSession) -> str:
     return f"with {session.original_sender}, {count(len(session.history), 'message')}: {last}"
 
 
-def _thread(note: contracts.Correspondence) -> str:
+def _thread(note: contracts.SentEmail) -> str:
     if note.answer is not None:
         return f"{note.answer.sender} answered: {note.answer.body}"
-    return f"wrote to {note.letter.recipient}: {note.letter.subject or note.letter.body}"
+    return f"wrote to {note.email.recipient}: {note.email.subject or note.email.body}"
 
 
-def _checkpoint(page: contracts.Thinking) -> str:
+def _checkpoint(page: contracts.LoopCheckpoint) -> str:
     text = next((str(m.get("text", "")) for m in page.messages if m.get("role") == "assistant"), "")
     calls = [
         str(call.get("name"))
@@ -214,7 +214,7 @@ def _checkpoint(page: contracts.Thinking) -> str:
     return f"step {page.steps}: {text or ', '.join(calls) or 'results'}"
 
 
-def _spending(spending: contracts.Spending) -> str:
+def _spending(spending: contracts.DailySpending) -> str:
     cost = f", {spending.cost:.4f} USD" if spending.cost else ""
     tokens = spending.input_tokens + spending.output_tokens
     return f"{spending.day}: {tokens:,} tokens in {count(spending.calls, 'call')}{cost}"
@@ -247,9 +247,9 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.ApprovalRequest: ("approval", lambda e: f"may I? {e.what} ({e.approval_id[:8]})"),
     contracts.ApprovalAnswer: ("approval", _answered),
     contracts.TaskSession: ("thread", _session),
-    contracts.Correspondence: ("letter", _thread),
-    contracts.Thinking: ("thought", _checkpoint),
-    contracts.Spending: ("spending", _spending),
+    contracts.SentEmail: ("letter", _thread),
+    contracts.LoopCheckpoint: ("thought", _checkpoint),
+    contracts.DailySpending: ("spending", _spending),
     contracts.Experience: (
         "experience",
         lambda e: f"{e.agent} at {e.kind}: {e.completed} completed, {e.failed} failed",
