@@ -176,7 +176,7 @@ class SpecialistFactory:
             if (refusal := refusal_path(self._config, name)).exists():
                 reason = refusal.read_text(errors="replace")[:1_000]
                 shutil.rmtree(refusal.parent, ignore_errors=True)
-                raise ActionError(f"The office does not start {name}: {reason}")
+                raise ActionError(f"Mailroom does not start {name}: {reason}")
             await asyncio.sleep(POLL_EVERY)
         await asyncio.to_thread(retire_profile, self._config, name)
         log_path = self._config.logs / f"{name}.log"

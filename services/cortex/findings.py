@@ -9,6 +9,7 @@ import msgspec
 
 from shared.agent.context import AgentContext
 from shared.llm.protocol import Message
+from shared.text.phrases import count
 
 MAX_KEPT = 12_000
 """The most characters of a step's output that are kept in a finding."""
@@ -193,10 +194,11 @@ def list_findings(findings: Sequence[Finding], recalled: str = "") -> Answer:
 
 def format_missing(evaluation: EvaluationResult, iterations: int) -> str:
     """The paragraph that says that an answer is not complete, and what is missing."""
-    times = f"{iterations} iteration{'s' * (iterations != 1)}"
     missing = "".join(f"\n- {aspect}" for aspect in evaluation.missing_aspects)
     what = f" Missing:{missing}" if missing else f" {evaluation.reasoning}".rstrip()
-    return f"Not complete after {times} (confidence {evaluation.confidence:.2f}).{what}"
+    return (
+        f"Not complete after {count(iterations, 'iteration')} (confidence {evaluation.confidence:.2f}).{what}"
+    )
 
 
 def _few(texts: Sequence[str]) -> tuple[str, ...]:

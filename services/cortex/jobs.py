@@ -185,7 +185,7 @@ class RefusedFiles:
             if not os.path.lexists(target):
                 break
             target = self._folder / f"{stem}-{count}{path.suffix}"
-        # The reason first: a crash in between leaves the file where it is found again.
+        # The reason first: after a crash in between the file is found again.
         note = target.with_name(f"{target.name}.reason")
         write_atomically(note, f"{path.name}: {reason}\n".encode(errors="replace"))
         try:
