@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from services.conductor.state_machine import REVIEW
-from shared.contracts import GoalTask
+from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
 
@@ -129,6 +129,13 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
                 start, end = found.span("value")
                 asked.append((general[:start] + "TOPIC" + general[end:], playbook))
     return asked
+
+
+def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
+    """``goal`` with the playbook's tasks; raises ActionError if a parameter is missing."""
+    values = fill_parameters(playbook, goal.text, goal.context)
+    tasks = tasks_of(playbook, goal.goal_id, values)
+    return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
 
 
 def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -> dict[str, str]:

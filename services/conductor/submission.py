@@ -76,6 +76,11 @@ def _read(data: bytes) -> Submission:
     )
 
 
+def read_goal(data: bytes, seq: int, stored_at: int, timeout: float) -> Goal:
+    """The goal that the submission in ``data`` asks for; see open_goal. Raises Reject."""
+    return open_goal(read_submission(data), seq, stored_at, timeout)
+
+
 def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
     """The goal of a submission; without an id, it gets one from the sequence and time it was stored at.
 

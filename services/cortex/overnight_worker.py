@@ -138,12 +138,12 @@ class OvernightWorker:
         totals = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
         lines = [f"Overnight queue: {totals}."]
         lines += [
-            f"- running: {claimed.job.id}: {_flat(claimed.job.task)}" for claimed in running[:MAX_LISTED]
+            f"- running: {entry.job.id}: {' '.join(entry.job.task.split())[:100]}"
+            for entry in running[:MAX_LISTED]
         ]
-        lines += [
-            f"- waiting: {entry.job.id} ({_terms(entry.job.priority, entry.job.run_at)})"
-            for entry in waiting[:MAX_LISTED]
-        ]
+        for entry in waiting[:MAX_LISTED]:
+            terms = ", from ".join(filter(None, (entry.job.priority, entry.job.run_at)))
+            lines.append(f"- waiting: {entry.job.id} ({terms})")
         if unsettled:
             lines.append(f"- waiting: {unsettled} that cannot be read yet, perhaps half-written")
         lines += [f"- refused: {reason}" for reason in reasons[:MAX_LISTED]]
@@ -183,24 +183,14 @@ class OvernightWorker:
 
     def _task(self, claimed: QueuedJob) -> Task:
         job, name = claimed.job, self._context.profile.name
+        fields = {field: getattr(job, field) for field in ("id", "task", "priority", "context", "by_agent")}
         return Task(
             task_id=claimed.task_id,
             text=job.task,
             assignee=name,
             requester=name,
             priority=job.task_priority,
-            context={
-                "action": "process_overnight_job",
-                "params": {
-                    "job": {
-                        "id": job.id,
-                        "task": job.task,
-                        "priority": job.priority,
-                        "context": job.context,
-                        "by_agent": job.by_agent,
-                    }
-                },
-            },
+            context={"action": "process_overnight_job", "params": {"job": fields}},
             deadline=(datetime.now(UTC) + timedelta(seconds=self._job_timeout)).isoformat(),
         )
 
@@ -231,11 +221,3 @@ def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_i
             "completed_at": result.completed_at,
         },
     )
-
-
-def _flat(task: str) -> str:
-    return " ".join(task.split())[:100]
-
-
-def _terms(priority: str, run_at: str) -> str:
-    return f"{priority}, from {run_at}" if run_at else priority

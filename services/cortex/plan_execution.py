@@ -13,7 +13,7 @@ from services.cortex.plan_parser import Call, find_call
 from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan, TaskStatus, TaskStep
 from shared.errors import ActionError, BusError
-from shared.llm.protocol import Message
+from shared.llm.protocol import message_of
 from shared.plans.order import sort_steps
 from shared.plans.references import StepOutput, fill_references
 from shared.reasoning.loop import Conclusion
@@ -164,15 +164,12 @@ class StepRunner:
         self, text: str, history: Sequence[Mapping[str, Any]] = (), *, may_rest: bool = False
     ) -> Conclusion:
         """Have a model work on ``text`` with the actions of steps and other agents; raises ActionError."""
-        messages = [
-            Message(
-                role="assistant" if entry.get("role") == "assistant" else "user",
-                text=str(entry.get("text", "")),
-            )
-            for entry in history
-        ]
-        names = {*self.actions, *PEER_ACTIONS}
-        return await self._context.run_loop(text, actions=names, history=messages, may_rest=may_rest)
+        return await self._context.run_loop(
+            text,
+            actions={*self.actions, *PEER_ACTIONS},
+            history=[message_of(entry) for entry in history],
+            may_rest=may_rest,
+        )
 
     async def _perform(self, call: Call) -> Outcome:
         if call.action not in self.actions:

@@ -1,6 +1,6 @@
 """What a brain is: messages in, a thought out, whatever model is behind it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -21,6 +21,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+
+
+def message_of(entry: Mapping[str, Any]) -> Message:
+    """An entry of a recorded conversation, with ``role`` and ``text``, as a message."""
+    role: Literal["user", "assistant"] = "assistant" if entry.get("role") == "assistant" else "user"
+    return Message(role=role, text=str(entry.get("text", "")))
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
