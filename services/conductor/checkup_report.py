@@ -6,7 +6,7 @@ from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
 from services.conductor.markdown import cite, code, count_broken, escape, place, prose, short
-from services.conductor.state_machine import seconds_between
+from shared.clock import seconds_between
 from shared.contracts import (
     DriftRule,
     Finding,

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from services.conductor.planner import NAMED, NO_TASKS
-from services.conductor.state_machine import BRAIN, seconds_between
+from services.conductor.state_machine import BRAIN
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import read_record
+from shared.clock import seconds_between
 from shared.contracts import (
     Experience,
     ExperienceIndex,

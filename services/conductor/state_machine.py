@@ -1,7 +1,6 @@
 """The states of a goal: pure functions from a goal and what happened to it, to the goal as it is next."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -175,14 +174,6 @@ def end(goal: Goal, status: TaskStatus, reason: str = "", **changes: Any) -> Goa
         for task in goal.tasks
     )
     return msgspec.structs.replace(goal, status=status, reason=reason, ended_at=now, tasks=tasks, **changes)
-
-
-def seconds_between(start: str, end: str) -> float:
-    """The seconds between two timestamps; 0 if one of them is missing or invalid."""
-    try:
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0
 
 
 def outcome_of(goal: Goal) -> tuple[TaskStatus, str]:

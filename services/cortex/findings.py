@@ -10,6 +10,7 @@ import msgspec
 from shared.agent.context import AgentContext
 from shared.llm.protocol import Message
 from shared.text.phrases import count
+from shared.text.quoting import fence
 
 MAX_KEPT = 12_000
 """The most characters of a step's output that are kept in a finding."""
@@ -82,13 +83,6 @@ def references(findings: Sequence[Finding]) -> tuple[str, ...]:
 def paths(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Every output path once, in order."""
     return tuple(dict.fromkeys(path for finding in findings for path in finding.output_paths))
-
-
-def fence(text: str) -> str:
-    """``text`` that cannot close the marks it stands between."""
-    return re.sub(
-        r"</?\s*(?:results?|asked|answer|text|memory)\b", lambda found: found[0].replace("<", "‹"), text
-    )
 
 
 class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-from services.cortex.findings import fence
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
 from shared.reasoning.recall import measure_relevance
+from shared.text.quoting import fence
 
 MAX_RECALLED = 8
 """The most memories a run begins with."""
