@@ -10,18 +10,9 @@ from shared.policy.scope import Stream
 
 _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)")
 _CODES = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "a": "",
-    "b": "",
-    "f": "\n",
-    "v": "\n",
-    "\\": "\\",
-    "e": "\x1b",
-    '"': '"',
-    "'": "'",
-}
+    "n": "\n", "t": "\t", "r": "\r", "a": "", "b": "", "f": "\n", "v": "\n", "\\": "\\", "e": "\x1b",
+    '"': '"', "'": "'",
+}  # fmt: skip
 _HEAVY = re.compile(r"%[-+ #0]*\d{7,}")
 
 
