@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from services.conductor.planner import NAMED, NO_TASKS
-from services.conductor.state_machine import BRAIN
+from services.conductor.state_machine import BY_MODEL
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
@@ -26,7 +26,7 @@ from shared.plans.agents import AgentPage
 RECORD = "learning"
 INDEX = "all"
 """The record that lists the others: an agent cannot read what it does not know the name of."""
-MOST_KEPT = 1_000
+MAX_RECORDS = 1_000
 """Pairs of an agent and a kind of task that are recorded: a model may name a new kind each time."""
 FIRST = 2
 """The index is stored with a record up to this sample, in case the first commit was refused."""
@@ -60,7 +60,7 @@ class MetaLearner:
         kind = kind_of(task.text, task.action, _name_in_playbook(goal, task))
         name = record_name(task.assignee, kind)
         known = self._records.get(name)
-        if known is None and len(self._records) >= MOST_KEPT:
+        if known is None and len(self._records) >= MAX_RECORDS:
             return []
         usage = result.metadata.get("usage")
         usage = usage if isinstance(usage, dict) else {}
@@ -140,7 +140,7 @@ def _subject(name: str) -> str:
 
 
 def _name_in_playbook(goal: Goal, task: GoalTask) -> str:
-    return "" if goal.playbook in ("", BRAIN, NAMED) else f"{goal.playbook}.{task.name}"
+    return "" if goal.playbook in ("", BY_MODEL, NAMED) else f"{goal.playbook}.{task.name}"
 
 
 def _number(value: object) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from services.conductor.checkup_report import compose_checkup, format_goal
 from services.conductor.markdown import embedded, escape, place, prose, result_text
 from services.conductor.playbook import Playbook
-from services.conductor.state_machine import BRAIN
+from services.conductor.state_machine import BY_MODEL
 from shared import subjects
 from shared.contracts import (
     AgentReport,
@@ -121,7 +121,7 @@ def report_mail(goal: Goal) -> AgentReport:
         goal_id=goal.goal_id,
         report_id=goal.goal_id,
         agent=subjects.CONDUCTOR,
-        report_type="goal" if goal.playbook in ("", BRAIN) else goal.playbook,
+        report_type="goal" if goal.playbook in ("", BY_MODEL) else goal.playbook,
         summary=goal.answer or goal.reason or f"The goal ended: {goal.status}",
         output_paths=(goal.report_path,) if goal.report_path else (),
         metadata={"status": str(goal.status), "text": goal.text[:500]},

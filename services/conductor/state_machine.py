@@ -37,7 +37,7 @@ asked."""
 
 REVIEW = "review"
 """The name of the review among a goal's results."""
-BRAIN = "brain"
+BY_MODEL = "brain"
 """The ``playbook`` of a goal that a model planned."""
 PLAN, REPAIR, ANSWER = "plan", "repair", "answer"
 """What a model can be asked for about a goal, its ``thinking``: a plan, another plan, an answer."""
@@ -212,12 +212,12 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
 
 def ask_model_about(goal: Goal, what: str) -> Goal:
     """``goal`` while a model is asked for ``what``: PLAN, REPAIR or ANSWER."""
-    return msgspec.structs.replace(goal, thinking=what, playbook=goal.playbook or BRAIN)
+    return msgspec.structs.replace(goal, thinking=what, playbook=goal.playbook or BY_MODEL)
 
 
 def may_repair(goal: Goal) -> bool:
     """Whether another plan may be asked for: a model made the last one, and the limit is not reached."""
-    return goal.playbook == BRAIN and 0 < goal.plans <= MAX_REPAIRS and not goal.status.final
+    return goal.playbook == BY_MODEL and 0 < goal.plans <= MAX_REPAIRS and not goal.status.final
 
 
 def needs_repair(goal: Goal) -> bool:
