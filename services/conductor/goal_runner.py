@@ -129,7 +129,7 @@ class GoalRunner:
             running.append(
                 GoalTask(name=REVIEW, task_id=goal.review_task_id, text=REVIEW, assignee=subjects.CRITIC)
             )
-        cancelled = [await self._store.cancel_task(goal, task, status, reason) for task in running]
+        cancelled = [await self._store.cancel_task(task, status, reason) for task in running]
         ended = end(goal, status, reason, answer=f"The goal ended: {reason}", thinking="")
         if any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
             path = (await self._report(ended)).report_path

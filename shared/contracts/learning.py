@@ -1,7 +1,8 @@
 """What the office learns from its own history: how agents did at kinds of tasks."""
 
+from collections.abc import Mapping
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 
 from shared.contracts.base import AgentName, Count, Envelope, text_up_to
 
@@ -83,3 +84,12 @@ def kind_of(text: str, action: str = "", name: str = "") -> str:
     word = next(iter(text.split()), "task")
     plain = "".join(letter for letter in word.lower() if letter.isalnum())
     return (action or name or plain or "task")[:60]
+
+
+def spending_of(metadata: Mapping[str, Any]) -> tuple[int, float]:
+    """The tokens and US dollars in the metadata of a result; 0 for what is missing or no number."""
+    usage = metadata.get("usage")
+    values = usage if isinstance(usage, Mapping) else {}
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    tokens = numbers.get("input_tokens", 0) + numbers.get("output_tokens", 0)
+    return int(tokens), float(numbers.get("cost", 0.0))
