@@ -29,6 +29,7 @@ from shared.contracts import (
     TestRun,
     Verdict,
 )
+from shared.contracts.base import Contract
 from shared.errors import BusError
 from shared.files import write_atomically
 from shared.log import logger
@@ -36,7 +37,7 @@ from shared.memory import Memory
 from shared.text.phrases import count
 from shared.text.shorten import shorten
 
-PARTS = {
+PARTS: Mapping[str, type[Contract]] = {
     "reading": RepositoryReading,
     "tests": TestRun,
     "history": HistoryReading,
