@@ -20,7 +20,7 @@ from shared.contracts import (
     TaskStatus,
     generate_id,
 )
-from shared.contracts.learning import kind_of, spending_of
+from shared.contracts.cognition import kind_of, spending_of
 from shared.plans.agents import AgentPage
 
 RECORD = "learning"

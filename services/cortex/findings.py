@@ -9,8 +9,8 @@ import msgspec
 
 from shared.agent.context import AgentContext
 from shared.llm.protocol import Message
+from shared.text.excerpt import fence
 from shared.text.phrases import count
-from shared.text.quoting import fence
 
 MAX_KEPT = 12_000
 """The most characters of a step's output that are kept in a finding."""

@@ -7,7 +7,7 @@ from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
 from shared.reasoning.recall import measure_relevance
-from shared.text.quoting import fence
+from shared.text.excerpt import fence
 
 MAX_RECALLED = 8
 """The most memories a run begins with."""

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from services.critic.claims import as_mapping, read_texts
+from services.critic.claims import as_mapping, as_texts
 from services.critic.findings import clean
 from services.critic.review import is_found
 from shared.agent.context import AgentContext
 from shared.contracts import Verdict
 from shared.llm.protocol import Message
-from shared.text.quoting import fence
+from shared.text.excerpt import fence
 
 QUOTED = 4_000
 """The most characters of a result that the model reads."""
@@ -112,4 +112,4 @@ def _format_result(result: Any) -> str:
 
 
 def _references(result: Any) -> list[str]:
-    return read_texts(as_mapping(result).get("evidence_refs"))
+    return as_texts(as_mapping(result).get("evidence_refs"))

@@ -14,6 +14,7 @@ from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.clock import localize, parse_timestamp, read_zone
 from shared.contracts import AgentReport, EdgesQuery, Relation, ReminderStatus, TaskResult, TaskStatus
 from shared.errors import ActionError, MailroomError
@@ -46,6 +47,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     evidence: tuple[str, ...] = ()
 
+    def data(self) -> dict[str, Any]:
+        """Title, lines and problem, as the data of an outcome."""
+        return {"title": self.title, "lines": list(self.lines), "problem": self.problem}
+
 
 class OvernightReports:
     """The record of cortex's overnight jobs: one report whose metadata holds the reports, oldest first."""
@@ -73,18 +78,14 @@ class OvernightReports:
     async def since(self, start: datetime) -> list[AgentReport]:
         """The reports of jobs that ended after ``start``, oldest first."""
         reports, _ = await self._read()
-        return [each for each in reports if _ended_at(each) > start]
+        ended = ((each, str(each.metadata.get("completed_at") or each.created_at)) for each in reports)
+        return [each for each, moment in ended if parse_timestamp(moment) > start]
 
     async def _read(self) -> tuple[list[AgentReport], int]:
-        stored = await self._bus.last(subjects.OFFICE, self._subject)
-        if stored is None:
+        record = await read_record(self._bus, self._subject, AgentReport)
+        if record is None:
             return [], 0
-        record = AgentReport.from_json(stored.data)
-        return msgspec.convert(record.metadata.get("reports", []), list[AgentReport]), stored.seq
-
-
-def _ended_at(report: AgentReport) -> datetime:
-    return parse_timestamp(str(report.metadata.get("completed_at") or report.created_at))
+        return msgspec.convert(record.value.metadata.get("reports", []), list[AgentReport]), record.seq
 
 
 class BriefingSources:

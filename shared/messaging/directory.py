@@ -11,9 +11,9 @@ from shared.log import logger
 from shared.plans.agents import format_agents, pages_of
 
 CACHE_SECONDS = 10.0
-"""How long a reading of the presence bucket is reused."""
+"""Seconds for which the presences that were read are reused."""
 NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
-"""Agents that read no mail in plain words."""
+"""Agents that do not answer mail."""
 
 log = logger(__name__)
 

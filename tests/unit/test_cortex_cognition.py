@@ -22,7 +22,7 @@ from shared.errors import ActionError
 from shared.plans.agents import AgentPage
 from shared.plans.references import StepOutput
 from shared.tasks.actions import Action, collect_actions, register_action
-from shared.text.quoting import fence
+from shared.text.excerpt import fence
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.clock import seconds_between
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
-from shared.contracts.learning import kind_of, spending_of
+from shared.contracts.cognition import kind_of, spending_of
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 
@@ -99,19 +99,15 @@ class MetricsReader:
             action = msgspec.json.decode(task.context, type=_Named).action
         except msgspec.MsgspecError:
             action = ""
-        self._samples.append(
-            Sample(
-                ended_at=result.completed_at,
-                agent=task.assignee,
-                kind=kind_of(task.text, action),
-                task_id=task.task_id,
-                completed=done,
-                seconds=seconds,
-                attempts=record.attempt,
-                tokens=tokens,
-                cost=cost,
-            )
-        )
+        facts = {
+            "completed": done,
+            "seconds": seconds,
+            "attempts": record.attempt,
+            "tokens": tokens,
+            "cost": cost,
+        }
+        kind = kind_of(task.text, action)
+        self._samples.append(Sample(result.completed_at, task.assignee, kind, task.task_id, facts))
         self._add_context(meta.get("context"))
         rules = _mapping(meta.get("inspection")).get("drift") or meta.get("drift")
         if isinstance(rules, list):
