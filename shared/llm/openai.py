@@ -81,17 +81,11 @@ class OpenAIProvider:
         parts = [prompt] if prompt else []
         request: dict[str, Any] = {"model": self._config.model}
         if question.tools and self._takes_tools:
-            request["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.schema,
-                    },
-                }
+            tools = [
+                {"name": tool.name, "description": tool.description, "parameters": tool.schema}
                 for tool in question.tools
             ]
+            request["tools"] = [{"type": "function", "function": tool} for tool in tools]
         elif question.tools:
             parts.append(describe_tools(question.tools))
         if not self._takes_tools:
