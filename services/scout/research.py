@@ -13,12 +13,11 @@ import msgspec
 from shared.agent.context import AgentContext
 from shared.errors import ActionError, BusError
 from shared.skills.search import SearchResult, search
-from shared.skills.web import fetch_page
+from shared.skills.web import Page, fetch_page
 from shared.skills.workspace import slug, write_output
 from shared.tasks.actions import Outcome
 from shared.text.sentences import last_sentence_end
 from shared.text.words import STOP_WORDS
-from shared.web.page import Page
 from shared.web.quoting import clean, escape
 
 MAX_PASSAGE = 700

@@ -1,11 +1,10 @@
 """Anthropic's messages format."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from shared.llm.clients import open_client
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -40,10 +39,13 @@ class AnthropicProvider:
                 try:
                     return self._read(question, await client.messages.create(**request))
                 except Exception as error:
-                    if not self._adapt(request, error):
+                    # A model may refuse the forced tool, or the schema.
+                    refused = getattr(error, "status_code", 0) == 400 and "tool" in str(error).lower()
+                    if not (refused and "tool_choice" in request):
                         raise
+                    self._takes_choice = False
 
-    async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
+    async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
         """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
         text: list[str] = []
         tokens: dict[str, int] = {}
@@ -65,12 +67,15 @@ class AnthropicProvider:
                 ended = ended or event.type == "message_stop"
         if not ended:
             raise MalformedResponse("its end is missing")
-        yield self._think(question, "".join(text), [], stop, tokens, model)
+        yield conclude(self._config, question, text="".join(text), stop=stop, tokens=tokens, model=model)
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
         prompt, messages = split_system(question.messages)
         parts = [prompt] if prompt else []
-        tools = [_tool(tool) for tool in question.tools]
+        tools = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+            for tool in question.tools
+        ]
         request: dict[str, Any] = {}
         if question.schema is not None:
             if self._takes_choice and not tools and question.schema.get("type") == "object":
@@ -88,14 +93,6 @@ class AnthropicProvider:
             "messages": _turns(arrange(messages)),
         }
 
-    def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
-        """Whether to ask again without the forced tool: a model may refuse it, or the schema."""
-        refused = getattr(error, "status_code", 0) == 400 and "tool" in str(error).lower()
-        if not (refused and "tool_choice" in request):
-            return False
-        self._takes_choice = False
-        return True
-
     def _read(self, question: ModelRequest, message: Any) -> Thought:
         if getattr(message, "type", "") != "message" or not isinstance(message.content, list):
             raise MalformedResponse("it is no message")
@@ -108,25 +105,14 @@ class AnthropicProvider:
         forced = [call.arguments for call in calls if call.name == ANSWER and question.schema is not None]
         if forced:
             text, calls = forced[0], []
-        return self._think(question, text, calls, message.stop_reason, _tokens(message.usage), message.model)
-
-    def _think(
-        self,
-        question: ModelRequest,
-        text: str,
-        calls: Sequence[ToolCall],
-        stop: Any,
-        tokens: Mapping[str, int],
-        model: Any,
-    ) -> Thought:
         return conclude(
             self._config,
             question,
             text=text,
             calls=calls,
-            stop=stop,
-            tokens=(tokens.get("input"), tokens.get("output")),
-            model=model,
+            stop=message.stop_reason,
+            tokens=_tokens(message.usage),
+            model=message.model,
         )
 
 
@@ -136,7 +122,7 @@ def _tokens(usage: Any) -> dict[str, int]:
     counts = [getattr(usage, name, None) for name in names]
     read = sum(count for count in counts if isinstance(count, int))
     written = getattr(usage, "output_tokens", None)
-    return ({"input": read} if read else {}) | ({"output": written} if written else {})
+    return {name: count for name, count in (("input_tokens", read), ("output_tokens", written)) if count}
 
 
 def _turns(messages: list[Message]) -> list[dict[str, Any]]:
@@ -158,7 +144,3 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
         {"type": "tool_use", "id": call.id, "name": call.name, "input": read_arguments(call)}
         for call in message.tool_calls
     ]
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}

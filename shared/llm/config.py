@@ -48,9 +48,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def configured_model(settings: Settings) -> ModelConfig | None:
     """The model that ``settings.brain`` names, None if it is empty; raises ConfigError."""
-    return _choose(
-        settings, "brain", settings.brain, settings.brain_url, settings.brain_key, settings.brain_price
-    )
+    return _choose(settings, "brain", settings.brain_url, settings.brain_key, settings.brain_price)
 
 
 def configured_small_model(settings: Settings) -> ModelConfig | None:
@@ -65,13 +63,12 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
     same = kind == settings.brain.partition(":")[0]
     url = settings.cerebellum_url or (settings.brain_url if same else "")
     # A key is sent to no other server than its own.
-    same_server = same and _host(_address(kind, url, "MAILROOM_CEREBELLUM_URL")) == _host(
-        _address(kind, settings.brain_url, "MAILROOM_BRAIN_URL")
+    same_server = same and _host(_read_url(kind, url, "MAILROOM_CEREBELLUM_URL")) == _host(
+        _read_url(kind, settings.brain_url, "MAILROOM_BRAIN_URL")
     )
     return _choose(
         settings,
         "cerebellum",
-        settings.cerebellum,
         url,
         settings.cerebellum_key or (settings.brain_key if same_server else ""),
         settings.cerebellum_price or (settings.brain_price if same else ""),
@@ -79,15 +76,16 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
 
 
 def _choose(
-    settings: Settings, setting: Literal["brain", "cerebellum"], text: str, url: str, key: str, price: str
+    settings: Settings, setting: Literal["brain", "cerebellum"], url: str, key: str, price: str
 ) -> ModelConfig | None:
+    text: str = getattr(settings, setting)
     if not text.strip():
         return None
     kind, _, model = (part.strip() for part in text.partition(":"))
     variable = f"MAILROOM_{setting.upper()}"
     if kind not in (*HOMES, "scripted") or not model:
         raise ConfigError(f"{variable} is wrong: {text!r} names no model", f"Write {EXAMPLE}")
-    address = _address(kind, url, f"{variable}_URL")
+    address = _read_url(kind, url, f"{variable}_URL")
     keys = {
         _host(HOMES["openai"]): settings.openai_api_key,
         _host(HOMES["anthropic"]): settings.anthropic_api_key,
@@ -126,11 +124,8 @@ def _require_usable(choice: ModelConfig, variable: str) -> None:
         )
 
 
-def _address(kind: str, url: str, variable: str) -> str:
-    return _read_url(url, variable) or HOMES.get(kind, "")
-
-
-def _read_url(text: str, variable: str) -> str:
+def _read_url(kind: str, text: str, variable: str) -> str:
+    """The address as it is configured, else that of the provider; raises ConfigError."""
     try:
         parts = urlsplit(text.strip())
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -138,7 +133,7 @@ def _read_url(text: str, variable: str) -> str:
         usable = False
     if text.strip() and not usable:
         raise ConfigError(f"{variable} is no http address", "Write one such as http://127.0.0.1:11434/v1")
-    return text.strip().rstrip("/")
+    return text.strip().rstrip("/") or HOMES.get(kind, "")
 
 
 def _host(url: str) -> tuple[str, str, int]:

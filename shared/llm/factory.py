@@ -1,12 +1,12 @@
 """The language model that the settings name."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, Unpack
+from typing import Unpack
 
 from shared.errors import NoModel
 from shared.llm.config import ModelConfig, configured_model, configured_small_model
-from shared.llm.protocol import AskOptions, LanguageModel, Message, Thought
+from shared.llm.protocol import AskOptions, LanguageModel, Message, Pieces, StreamOptions, Thought
 from shared.settings import Settings
 
 
@@ -18,22 +18,15 @@ class OfflineModel:
 
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """Raises NoModel."""
-        _refuse()
+        raise NoModel(
+            "No model is configured to think with",
+            "Set MAILROOM_BRAIN to openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL) or to "
+            "anthropic:MODEL",
+        )
 
-    async def stream(
-        self, messages: Sequence[Message], *, max_tokens: int = 0, timeout: float = 0.0
-    ) -> AsyncIterator[str | Thought]:
+    async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """Raises NoModel."""
-        _refuse()
-        yield ""
-
-
-def _refuse() -> NoReturn:
-    raise NoModel(
-        "No model is configured to think with",
-        "Set MAILROOM_BRAIN to openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL) or to "
-        "anthropic:MODEL",
-    )
+        yield await self.complete(messages, **options)
 
 
 def make_model(settings: Settings, agent: str = "") -> LanguageModel:
@@ -56,10 +49,6 @@ def _make(config: ModelConfig | None, agent: str) -> LanguageModel:
         from shared.llm.scripted import ScriptedModel
 
         return ScriptedModel(Path(config.model).expanduser(), agent=agent, price=config.price)
-    return _make_remote(config)
-
-
-def _make_remote(config: ModelConfig) -> LanguageModel:
     from shared.llm.remote import RemoteModel
 
     if config.kind == "openai":

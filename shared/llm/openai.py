@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from shared.llm.clients import open_client
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.protocol import Message, Pieces, Thought
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -46,7 +46,7 @@ class OpenAIProvider:
         async with await open_client(self._config, seconds) as client:
             return self._read(question, await self._send(client, question))
 
-    async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
+    async def stream(self, question: ModelRequest, seconds: float) -> Pieces:
         """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
         async with await open_client(self._config, seconds) as client:
             text: list[str] = []
@@ -81,7 +81,11 @@ class OpenAIProvider:
         parts = [prompt] if prompt else []
         request: dict[str, Any] = {"model": self._config.model}
         if question.tools and self._takes_tools:
-            request["tools"] = [_tool(tool) for tool in question.tools]
+            tools = [
+                {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+                for tool in question.tools
+            ]
+            request["tools"] = [{"type": "function", "function": tool} for tool in tools]
         elif question.tools:
             parts.append(describe_tools(question.tools))
         if not self._takes_tools:
@@ -138,15 +142,9 @@ class OpenAIProvider:
         )
 
 
-def _tokens(usage: Any) -> tuple[Any, Any]:
-    return getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
-    }
+def _tokens(usage: Any) -> dict[str, Any]:
+    names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+    return {name: getattr(usage, theirs, None) for name, theirs in names.items()}
 
 
 def _format(schema: dict[str, Any]) -> dict[str, Any]:
@@ -155,17 +153,13 @@ def _format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
+    entry: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.role == "tool":
-        return {"role": "tool", "content": message.text, "tool_call_id": message.tool_call_id}
-    if not message.tool_calls:
-        return {"role": message.role, "content": message.text}
-    return {
-        "role": message.role,
-        "content": message.text,
-        "tool_calls": [_called(call) for call in message.tool_calls],
-    }
-
-
-def _called(call: ToolCall) -> dict[str, Any]:
-    arguments = json.dumps(read_arguments(call))
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        return entry | {"tool_call_id": message.tool_call_id}
+    calls = [
+        (call.id, {"name": call.name, "arguments": json.dumps(read_arguments(call))})
+        for call in message.tool_calls
+    ]
+    if calls:
+        entry["tool_calls"] = [{"id": name, "type": "function", "function": call} for name, call in calls]
+    return entry

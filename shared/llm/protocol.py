@@ -1,6 +1,6 @@
 """The protocol of language models: messages in, a thought (message, tool calls, usage) out; prices."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
@@ -77,13 +77,22 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     stop: Literal["end", "tools", "length"] = "end"
 
 
-class AskOptions(TypedDict, total=False):
-    """How a model is asked: ``schema`` requires JSON of that shape; 0 means the configured limit."""
+Pieces = AsyncGenerator[str | Thought, None]
+"""The pieces of an answer's text as they arrive, then the whole Thought."""
+
+
+class StreamOptions(TypedDict, total=False):
+    """The limits of an answer in tokens and seconds; 0 means the configured limit."""
+
+    max_tokens: int
+    timeout: float
+
+
+class AskOptions(StreamOptions, total=False):
+    """How a model is asked: with which tools, and with ``schema`` for JSON of that shape."""
 
     tools: Sequence[Tool]
     schema: dict[str, Any] | None
-    max_tokens: int
-    timeout: float
 
 
 class LanguageModel(Protocol):
@@ -98,10 +107,8 @@ class LanguageModel(Protocol):
         Raises ModelError: NoModel if no model is configured, ModelUnavailable if it may answer later.
         """
 
-    def stream(
-        self, messages: Sequence[Message], *, max_tokens: int = 0, timeout: float = 0.0
-    ) -> AsyncIterator[str | Thought]:
-        """The pieces of the answer's text as they arrive, then the whole Thought; raises like complete."""
+    def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
+        """One answer, piece by piece; raises like complete."""
 
 
 CHARACTERS_A_TOKEN = 4
@@ -138,8 +145,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
         """The usage as the server counted it; missing and implausible counts are estimated."""
         read, written = _sensible(input_tokens), _sensible(output_tokens)
         return self.usage(
-            read or estimate_tokens(*(part for message in messages for part in _texts(message))),
-            written or estimate_tokens(text, *(part for call in calls for part in _parts(call))),
+            read or _estimate(messages),
+            written or _estimate([Message(role="assistant", text=text, tool_calls=tuple(calls))]),
             estimated=not (read and written),
         )
 
@@ -160,18 +167,13 @@ def read_price(text: str, setting: str = "brain_price") -> Price:
     return Price(input=low, output=high)
 
 
-def estimate_tokens(*texts: str) -> int:
-    """How many tokens the texts have, roughly; at least one."""
-    return max(1, sum(map(len, texts)) // CHARACTERS_A_TOKEN)
-
-
 def _sensible(count: Any) -> int:
     return count if isinstance(count, int) and 0 < count <= MOST_TOKENS else 0
 
 
-def _texts(message: Message) -> list[str]:
-    return [message.text, *(part for call in message.tool_calls for part in _parts(call))]
-
-
-def _parts(call: ToolCall) -> tuple[str, str]:
-    return call.name, call.arguments
+def _estimate(messages: Sequence[Message]) -> int:
+    """How many tokens the messages have, roughly; at least one."""
+    calls = [call for message in messages for call in message.tool_calls]
+    size = sum(len(message.text) for message in messages)
+    size += sum(len(call.name) + len(call.arguments) for call in calls)
+    return max(1, size // CHARACTERS_A_TOKEN)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any, Protocol
 from uuid import uuid4
@@ -11,7 +11,7 @@ import msgspec
 
 from shared.errors import ModelError
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.protocol import Message, Pieces, Thought, Tool, ToolCall
 from shared.text.excerpt import sendable
 
 
@@ -30,7 +30,7 @@ class Provider(Protocol):
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
 
-    def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
+    def stream(self, question: ModelRequest, seconds: float) -> Pieces:
         """One attempt, piece by piece, the whole Thought last; MalformedResponse if it is incomplete."""
 
 
@@ -47,10 +47,13 @@ def conclude(
     text: str,
     calls: Sequence[ToolCall] = (),
     stop: Any = "",
-    tokens: tuple[Any, Any] = (None, None),
+    tokens: Mapping[str, Any],
     model: Any = "",
 ) -> Thought:
-    """The Thought with its usage; raises ModelError for a refusal without text."""
+    """The Thought with its usage; raises ModelError for a refusal without text.
+
+    ``tokens`` are ``input_tokens`` and ``output_tokens``, as far as the server counted them.
+    """
     if stop in REFUSED and not (text.strip() or calls):
         raise ModelError(
             f"The model {config.name} refuses to answer this",
@@ -59,9 +62,7 @@ def conclude(
     return Thought(
         text=text,
         tool_calls=tuple(calls),
-        usage=config.price.count(
-            question.messages, text, calls, input_tokens=tokens[0], output_tokens=tokens[1]
-        ),
+        usage=config.price.count(question.messages, text, calls, **tokens),
         model=read_text(model),
         stop="tools" if calls else "length" if stop in CUT_OFF else "end",
     )
@@ -133,16 +134,15 @@ def _pair(messages: Sequence[Message]) -> list[Message]:
             turn = takewhile(lambda later: later.role != "assistant", islice(messages, index + 1, None))
             results = {later.tool_call_id: later for later in turn if later.role == "tool"}
             called = {call.id for call in message.tool_calls}
-            paired += [message, *(results.get(call.id, _missing(call)) for call in message.tool_calls)]
+            paired.append(message)
+            for call in message.tool_calls:
+                missing = Message(role="tool", text=NO_RESULT, tool_call_id=call.id)
+                paired.append(results.get(call.id, missing))
         elif message.role != "tool":
             paired.append(message)
         elif message.tool_call_id not in called:
             paired.append(Message(role="user", text=message.text))
     return paired
-
-
-def _missing(call: ToolCall) -> Message:
-    return Message(role="tool", text=NO_RESULT, tool_call_id=call.id)
 
 
 def _join(one: Message, other: Message) -> Message:

@@ -25,6 +25,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 """How servers report that a request is longer than the model's context."""
+_NETWORK = ("httpx", "httpx2", "httpcore", "httpcore2")
 _PARSING = (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError)
 
 
@@ -47,8 +48,9 @@ def explain(error: Exception, config: ModelConfig) -> ModelError | None:
     """
     if isinstance(error, ModelError):
         return error
-    if (malformed := _malformed(error)) is not None:
-        error = malformed
+    causes = _causes(error)
+    # The SDK wraps a MalformedResponse in a connection error.
+    error = next((cause for cause in causes if isinstance(cause, MalformedResponse)), error)
     status = getattr(error, "status_code", None)
     server = f"The model server at {config.place}"
     if isinstance(status, int) and status >= 300:
@@ -59,8 +61,9 @@ def explain(error: Exception, config: ModelConfig) -> ModelError | None:
         return TransientError(f"{server} gave an answer that cannot be read: {_redact(str(error), config)}")
     if isinstance(error, _PARSING):
         return TransientError(f"{server} gave an answer that cannot be read ({type(error).__name__})")
-    if type(error).__name__ == "APIConnectionError" or _is_network_error(error):
-        cause = _innermost(error)
+    package = type(error).__module__.partition(".")[0]
+    if type(error).__name__ == "APIConnectionError" or isinstance(error, OSError) or package in _NETWORK:
+        cause = causes[-1]
         reason = _redact(str(cause), config) or type(cause).__name__
         if type(cause).__name__ in ("RemoteProtocolError", "ReadError"):
             return TransientError(f"{server} broke off: {reason}")
@@ -68,7 +71,7 @@ def explain(error: Exception, config: ModelConfig) -> ModelError | None:
             f"{server} cannot be reached: {reason}",
             f"Start it, or correct MAILROOM_{config.setting.upper()}_URL",
         )
-    return broken_off(_server_text(error), config) if _is_sdk_error(error) else None
+    return broken_off(_server_text(error), config) if package in ("openai", "anthropic") else None
 
 
 def broken_off(text: Any, config: ModelConfig) -> TransientError:
@@ -106,25 +109,21 @@ def _explain_status(error: Exception, status: int, config: ModelConfig) -> Model
             "Set MAILROOM_BRAIN_CONTEXT to the tokens it can, or have the server give it a longer context",
         )
     if status in BUSY or status >= 500:
-        delay = read_delay(_headers(error)) or 0.0
+        delay = read_delay(getattr(getattr(error, "response", None), "headers", {}))
         asks = f" and asks to wait {delay:.0f} s" if delay else ""
         return TransientError(f"{server} answered with status {status}{asks}: {text}", delay=delay)
     return ModelError(f"{server} refuses the request with status {status}: {text}")
 
 
-def read_delay(headers: Mapping[str, str]) -> float | None:
-    """The seconds that Retry-After (a number or a date) or retry-after-ms ask for; None without."""
-    milliseconds = _number(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    text = headers.get("retry-after", "")
-    seconds = _number(text)
-    if seconds is not None or not text:
-        return seconds
+def read_delay(headers: Mapping[str, str]) -> float:
+    """The seconds that Retry-After (a number or a date) or retry-after-ms ask for; 0 without."""
+    for name, parts in (("retry-after-ms", 1000), ("retry-after", 1)):
+        if (number := _number(headers.get(name, ""))) is not None:
+            return number / parts
     try:
-        moment = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
-        return None
+        return 0.0
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
@@ -134,11 +133,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return max(0.0, number) if math.isfinite(number) else None
-
-
-def _headers(error: Exception) -> Mapping[str, str]:
-    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
-    return headers
 
 
 def _server_text(error: Exception) -> str:
@@ -158,17 +152,9 @@ def _unpack(body: Any) -> str:
     return json.dumps(body, default=str)
 
 
-def _innermost(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _malformed(error: BaseException | None) -> MalformedResponse | None:
-    """A MalformedResponse that the SDK wrapped in a connection error."""
-    while error is not None and not isinstance(error, MalformedResponse):
-        error = error.__cause__
-    return error
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error and what it was raised from, the innermost last."""
+    return [error, *(_causes(error.__cause__) if error.__cause__ else ())]
 
 
 def _redact(text: str, config: ModelConfig) -> str:
@@ -177,16 +163,3 @@ def _redact(text: str, config: ModelConfig) -> str:
     for secret in (config.key, config.url if config.url != config.place else ""):
         shown = shown.replace(secret, "(hidden)") if len(secret) >= SHORTEST_KEY else shown
     return shown[:QUOTED].rstrip(". ")
-
-
-def _is_network_error(error: BaseException) -> bool:
-    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in (
-        "httpx",
-        "httpx2",
-        "httpcore",
-        "httpcore2",
-    )
-
-
-def _is_sdk_error(error: BaseException) -> bool:
-    return type(error).__module__.partition(".")[0] in ("openai", "anthropic")

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -12,7 +13,7 @@ import msgspec
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.clients import CONNECT, open_client
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import AskOptions, Message, Thought
+from shared.llm.protocol import AskOptions, Message, Pieces, StreamOptions, Thought
 from shared.llm.provider import ModelRequest, Provider
 from shared.llm.provider_errors import MalformedResponse, TransientError, explain
 from shared.llm.scripted import read_script
@@ -137,46 +138,42 @@ class RemoteModel:
 
         async def attempt() -> Thought:
             self._breaker.admit()
-            left = deadline - time.monotonic()
-            return await self._guard(lambda: self._provider.answer(question, limit), left, limit)
+            return await self._guard(
+                lambda: self._provider.answer(question, limit), deadline - time.monotonic(), limit
+            )
 
         return await self._retrying(limit)(attempt)
 
-    async def stream(
-        self, messages: Sequence[Message], *, max_tokens: int = 0, timeout: float = 0.0
-    ) -> AsyncIterator[str | Thought]:
+    async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """The pieces as they arrive, then the whole Thought; time spent by the caller does not count.
 
         It is retried only until the first piece; an incomplete answer raises ModelUnavailable.
         """
-        question = ModelRequest(messages=tuple(messages), max_tokens=max_tokens)
-        limit = timeout or self._config.timeout
+        question = ModelRequest(messages=tuple(messages), max_tokens=options.get("max_tokens", 0))
+        limit = options.get("timeout") or self._config.timeout
         deadline = time.monotonic() + limit
 
-        async def begin() -> tuple[AsyncIterator[str | Thought], str | Thought]:
+        async def begin() -> tuple[Pieces, str | Thought]:
             self._breaker.admit()
             left = deadline - time.monotonic()
             pieces = self._provider.stream(question, limit)
             try:
                 return pieces, await self._guard(lambda: _next(pieces), left, limit)
             except BaseException:
-                await _close(pieces)
+                await pieces.aclose()
                 raise
 
-        pieces: AsyncIterator[str | Thought]
+        pieces: Pieces
         piece: str | Thought
         pieces, piece = await self._retrying(limit)(begin)
         left = deadline - time.monotonic()
-        try:
-            while True:
+        async with aclosing(pieces):
+            while not isinstance(piece, Thought):
                 yield piece
-                if isinstance(piece, Thought):
-                    return
                 began = time.monotonic()
                 piece = await self._guard(lambda: _next(pieces), left, limit)
                 left -= time.monotonic() - began
-        finally:
-            await _close(pieces)
+            yield piece
 
     async def _guard(self, ask: Callable[[], Awaitable[T]], left: float, limit: float) -> T:
         """Ask once within ``left`` seconds, and record the outcome in the breaker; errors are ModelErrors."""
@@ -184,9 +181,10 @@ class RemoteModel:
             async with asyncio.timeout(left):
                 answer = await ask()
         except TimeoutError:
-            timeout = self._timeout_error(limit)
-            self._breaker.fail(timeout.cause)
-            raise timeout from None
+            cause = f"The model {self.name} at {self._config.place} did not answer within {limit:g} s"
+            self._breaker.fail(cause)
+            cure = "Raise MAILROOM_BRAIN_TIMEOUT, or take a quicker model"
+            raise ModelUnavailable(cause, cure) from None
         except asyncio.CancelledError:
             self._breaker.abandon()
             raise
@@ -206,12 +204,6 @@ class RemoteModel:
         else:
             self._breaker.succeed()
         return explained
-
-    def _timeout_error(self, limit: float) -> ModelUnavailable:
-        return ModelUnavailable(
-            f"The model {self.name} at {self._config.place} did not answer within {limit:g} s",
-            "Raise MAILROOM_BRAIN_TIMEOUT, or take a quicker model",
-        )
 
     def _retrying(self, limit: float) -> "AsyncRetrying":
         from tenacity import (
@@ -240,16 +232,11 @@ class RemoteModel:
         )
 
 
-async def _next(pieces: AsyncIterator[str | Thought]) -> str | Thought:
+async def _next(pieces: Pieces) -> str | Thought:
     try:
         return await anext(pieces)
     except StopAsyncIteration:
         raise MalformedResponse("its end is missing") from None
-
-
-async def _close(pieces: AsyncIterator[str | Thought]) -> None:
-    if close := getattr(pieces, "aclose", None):
-        await close()
 
 
 NO_LIST = (400, 404, 405, 501)
@@ -265,8 +252,9 @@ async def probe(config: ModelConfig) -> None:
         read_script(Path(config.model).expanduser())
         return
     try:
-        async with asyncio.timeout(CONNECT):
-            models = await _list_models(config)
+        async with asyncio.timeout(CONNECT), await open_client(config, CONNECT) as client:
+            page: Any = await client.models.list()
+            models = {model.id for model in getattr(page, "data", None) or ()}
     except TimeoutError:
         raise ModelError(f"The model server at {config.place} did not answer within {CONNECT:g} s") from None
     except Exception as error:
@@ -279,9 +267,3 @@ async def probe(config: ModelConfig) -> None:
             f"The model server at {config.place} does not list {config.model!r}",
             f"Correct MAILROOM_{config.setting.upper()}, or have the server fetch the model",
         )
-
-
-async def _list_models(config: ModelConfig) -> set[str]:
-    async with await open_client(config, CONNECT) as client:
-        page: Any = await client.models.list()
-        return {model.id for model in getattr(page, "data", None) or ()}

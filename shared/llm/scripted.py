@@ -2,14 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import msgspec
 
 from shared.errors import ConfigError, ModelError, ModelUnavailable
-from shared.llm.protocol import AskOptions, Message, Price, Thought, ToolCall
+from shared.llm.protocol import AskOptions, Message, Pieces, Price, StreamOptions, Thought, ToolCall
 
 PIECE = 16
 """Characters a piece of a streamed answer has."""
@@ -116,11 +116,9 @@ class ScriptedModel:
             stop="tools" if calls else "end",
         )
 
-    async def stream(
-        self, messages: Sequence[Message], *, max_tokens: int = 0, timeout: float = 0.0
-    ) -> AsyncIterator[str | Thought]:
+    async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """The reply in pieces of 16 characters, then whole."""
-        thought = await self.complete(messages, max_tokens=max_tokens, timeout=timeout)
+        thought = await self.complete(messages, **options)
         for start in range(0, len(thought.text), PIECE):
             yield thought.text[start : start + PIECE]
         yield thought

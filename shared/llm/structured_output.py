@@ -64,9 +64,11 @@ def describe(kind: Any) -> dict[str, Any]:
     """The JSON schema of a type; its root is not a reference, since servers refuse that."""
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     if "$ref" in schema:
-        schema = definitions[schema["$ref"].rpartition("/")[2]]
-    used = _referred(schema, definitions)
-    return {**schema, "$defs": used} if used else schema
+        root = schema["$ref"].rpartition("/")[2]
+        schema = definitions[root]
+        if f'"#/$defs/{root}"' not in json.dumps(definitions):
+            del definitions[root]  # a type that does not contain itself
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def read_answer(text: str, kind: type[T]) -> T:
@@ -103,18 +105,6 @@ def _candidates(text: str) -> Iterator[Any]:
             yield value
         except (ValueError, RecursionError):
             start = found.end()
-
-
-def _referred(schema: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    used: dict[str, Any] = {}
-    waiting = [schema]
-    while waiting:
-        names = re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(waiting.pop()))
-        for name in dict.fromkeys(names):
-            if name not in used:
-                used[name] = definitions[name]
-                waiting.append(definitions[name])
-    return used
 
 
 def _correct(thought: Thought, reason: str) -> tuple[Message, Message]:

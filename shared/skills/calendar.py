@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.text.phrases import count
 from shared.web.address import parse_address
-from shared.web.fetching import fetch
 from shared.web.quoting import clean
+from shared.web.service import fetch_configured
 
 SIZE = 5_000_000
 """Bytes of a calendar that are read at most: some ten thousand events."""
@@ -105,11 +105,8 @@ async def _load(settings: Settings) -> bytes:
     # Of the address only the host is told: the rest often is what gives access.
     host = parse_address(source).netloc
     try:
-        answer = await fetch(
-            source,
-            timeout=settings.http_timeout,
-            allowed={parse_address(source).pair, *settings.private_hosts},
-            headers={"Accept": "text/calendar"},
+        answer = await fetch_configured(
+            source, "text/calendar", timeout=settings.http_timeout, private_hosts=settings.private_hosts
         )
     except ActionError as error:
         reason = re.sub(r"https?://\S+", "it", error.cause)
@@ -148,21 +145,17 @@ def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
             events += [event for event in found if event]
         except Exception:  # whatever a broken event makes the libraries raise
             broken += 1
-    events.sort(key=_order)
+    events.sort(key=lambda event: (event.start[:10], not event.all_day, event.start))
     problems = []
     if broken:
-        problems.append(f"{_count(broken)} of the calendar cannot be read.")
+        problems.append(f"{count(broken, 'event')} of the calendar cannot be read.")
     if left_out:
-        problems.append(f"{_count(left_out)} of the calendar repeat too often to be worked out.")
+        problems.append(f"{count(left_out, 'event')} of the calendar repeat too often to be worked out.")
     if len(events) > MOST:
         problems.append(f"... and {len(events) - MOST} more events.")
     return Agenda(
         first=first.isoformat(), last=last.isoformat(), events=tuple(events[:MOST]), problems=tuple(problems)
     )
-
-
-def _count(events: int) -> str:
-    return "1 event" if events == 1 else f"{events} events"
 
 
 def _series(data: bytes) -> list[list[Any]]:
@@ -187,11 +180,8 @@ def _series(data: bytes) -> list[list[Any]]:
 def _is_too_fine(event: Any) -> bool:
     rules = event.get("RRULE") or ()
     rules = rules if isinstance(rules, list) else [rules]
-    return any(str(freq).upper() in FINEST for rule in rules for freq in _freq(rule))
-
-
-def _freq(rule: Any) -> Iterable[Any]:
-    return rule.get("FREQ", ()) if hasattr(rule, "get") else ()
+    frequencies = [freq for rule in rules if hasattr(rule, "get") for freq in rule.get("FREQ", ())]
+    return any(str(freq).upper() in FINEST for freq in frequencies)
 
 
 def _occurrences(series: list[Any], begin: datetime, end: datetime) -> list[Any]:
@@ -205,20 +195,22 @@ def _occurrences(series: list[Any], begin: datetime, end: datetime) -> list[Any]
 
 
 def _event(component: Any, begin: datetime, end: datetime, zone: tzinfo | None) -> Event | None:
-    """An occurrence as it is told; None if it lies outside, or is called off."""
+    """An occurrence; None if it is cancelled, or not between ``begin`` and ``end``."""
     if str(component.get("STATUS", "")).upper() == "CANCELLED":
         return None
-    start, stop = component.start, component.end
-    title = clean(str(component.get("SUMMARY", "")), 200) or "(no title)"
-    where = clean(str(component.get("LOCATION", "")), 100)
-    if not isinstance(start, datetime):
-        if not (start < end.date() and (stop > begin.date() or start >= begin.date())):
-            return None
-        return Event(title=title, start=start.isoformat(), end=stop.isoformat(), all_day=True, place=where)
-    start, stop = _here(start, zone), _here(stop, zone)
-    if not (start < end and (stop > begin or start >= begin)):
+    start, stop, first, last = component.start, component.end, begin.date(), end.date()
+    all_day = not isinstance(start, datetime)
+    if not all_day:
+        start, stop, first, last = _here(start, zone), _here(stop, zone), begin, end
+    if not (start < last and (stop > first or start >= first)):
         return None
-    return Event(title=title, start=start.isoformat(), end=stop.isoformat(), place=where)
+    return Event(
+        title=clean(str(component.get("SUMMARY", "")), 200) or "(no title)",
+        start=start.isoformat(),
+        end=stop.isoformat(),
+        all_day=all_day,
+        place=clean(str(component.get("LOCATION", "")), 100),
+    )
 
 
 def _here(moment: Any, zone: tzinfo | None) -> datetime:
@@ -226,10 +218,6 @@ def _here(moment: Any, zone: tzinfo | None) -> datetime:
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, datetime.min.time())
     return localize(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)
-
-
-def _order(event: Event) -> tuple[str, bool, str]:
-    return event.start[:10], not event.all_day, event.start
 
 
 def _times(event: Event) -> str:

@@ -34,27 +34,14 @@ SPEAKERS = frozenset((subjects.USER, subjects.CONDUCTOR, subjects.NEXUS))
 """Whose words in a task are those of a person."""
 
 
-class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document says; ``pages`` is 0 if it has none, ``headings`` are titles and their lines.
+class Extract(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a file; ``pages`` is 0 if it has none, ``headings`` are titles and their lines.
 
-    ``cut``: there is more than the text holds.
+    A web page has a ``title`` and the targets of its ``links``, as they are written. ``cut``: there is more
+    than the text holds.
     """
 
-    path: str
-    text: str
-    pages: int = 0
-    headings: tuple[dict[str, object], ...] = ()
-    cut: bool = False
-
-    @property
-    def lines(self) -> int:
-        """How many lines the text has."""
-        return len(self.text.splitlines())
-
-
-class Extract(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken out of a file: of a page its title and where its links lead, as they stand there."""
-
+    path: str = ""
     text: str = ""
     pages: int = 0
     headings: tuple[dict[str, object], ...] = ()
@@ -62,6 +49,11 @@ class Extract(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[str, ...] = ()
     cut: bool = False
     error: str = ""
+
+    @property
+    def lines(self) -> int:
+        """How many lines the text has."""
+        return len(self.text.splitlines())
 
 
 class DocumentsSkill(Skill):
@@ -81,7 +73,7 @@ class DocumentsSkill(Skill):
         )
 
 
-async def read_document(path: str, task: Task, settings: Settings) -> DocumentText:
+async def read_document(path: str, task: Task, settings: Settings) -> Extract:
     """The document at ``path``, beneath the workspace of ``task`` or where ``task`` names it.
 
     Raises ActionError if it may not be read, is not a document, is encrypted, damaged, or holds no text.
@@ -102,7 +94,7 @@ async def read_document(path: str, task: Task, settings: Settings) -> DocumentTe
         document = await extract_text(content, PACKED[suffix], str(root / name))
     else:
         text = "" if b"\0" in content[:8192] else content.decode("utf-8-sig", "replace")
-        document = DocumentText(path=str(root / name), text=text.replace("\r\n", "\n").translate(NO_BREAKS))
+        document = Extract(path=str(root / name), text=text.replace("\r\n", "\n").translate(NO_BREAKS))
     if not document.text.strip():
         raise ActionError(f"{path} holds no text that can be read", "It is empty, binary, or made of images")
     return document
@@ -165,11 +157,11 @@ def _read(root: Path, name: str) -> bytes:
         return folder.read(name, SIZE)
 
 
-async def extract_text(content: bytes, kind: str, path: str) -> DocumentText:
+async def extract_text(content: bytes, kind: str, path: str) -> Extract:
     """The text of a ``pdf`` or ``docx`` file; ``path`` is what sentences call it; raises ActionError."""
     told = await take_apart(content, kind, path)
     text = told.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
-    return DocumentText(path=path, text=text, pages=told.pages, headings=told.headings, cut=told.cut)
+    return msgspec.structs.replace(told, path=path, text=text)
 
 
 async def take_apart(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:

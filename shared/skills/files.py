@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -118,15 +119,14 @@ class FilesSkill(Skill):
     ) -> Outcome:
         """Lines as ``path:line:text``, at most MAX_FOUND; no match is an answer too."""
         workspace = open_workspace(self.context)
-        place = await asyncio.to_thread(_existing, workspace, path)
+        place = await asyncio.to_thread(require_existing, workspace, path)
         lines = await _grep(workspace, place, pattern, glob, ignore_case)
         shown = [line[:LONGEST_LINE] for line in lines[:MAX_FOUND]]
         more = f"\n[only the first {MAX_FOUND} lines]" if len(lines) > MAX_FOUND else ""
-        refs = tuple(dict.fromkeys(":".join(line.split(":", 2)[:2]) for line in shown[:50]))
         return Outcome(
             output=("\n".join(shown) + more) if shown else f"Nothing matches {pattern!r}",
             data={"matches": len(shown), "cut": bool(more)},
-            evidence_refs=refs,
+            evidence_refs=cite_lines(shown),
         )
 
     @register_action(
@@ -179,7 +179,13 @@ def _line_of_only(text: str, search: str, path: str) -> int:
     return text.count("\n", 0, text.index(search)) + 1
 
 
-def _existing(workspace: Path, path: str) -> str:
+def cite_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """``path:line`` of the first 50 lines such as ``path:line: text``, each once."""
+    return tuple(dict.fromkeys(":".join(line.split(":", 2)[:2]) for line in lines[:50]))
+
+
+def require_existing(workspace: Path, path: str) -> str:
+    """The name of a file or folder of the workspace, ``.`` for itself; raises ActionError if absent."""
     with ConfinedFolder(workspace) as confined:
         name = confined.relative(path)
         info = os.fstat(confined.fd) if name == "." else confined.stat(name)

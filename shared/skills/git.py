@@ -11,7 +11,7 @@ from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
-from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_any
+from shared.skills.repository import AUTHOR, ENVIRONMENT, find_any
 from shared.skills.skill import Skill
 from shared.skills.workspace import note_origin, open_workspace, require_source, slug
 from shared.tasks.actions import Outcome, register_action
@@ -36,7 +36,12 @@ class GitSkill(Skill):
     )
     async def clone_repository(self, repo: str, folder: str = "") -> Outcome:
         """What is committed there; a clone shares nothing with the repository and never changes it."""
-        source = await asyncio.to_thread(_require_repository, await require_source(self.context, repo))
+        origin = await require_source(self.context, repo)
+        source = await asyncio.to_thread(find_any, origin)
+        if source is None:
+            raise ActionError(
+                f"{origin} is not in a git repository", "Name the folder of one on this machine"
+            )
         name = new_folder(open_workspace(self.context), folder or slug(source.top.name))
         async with changing(self.context, f"clone {source.top} as {name}") as workspace:
             # Without --no-local git links the objects, and a change of them would reach the source.
@@ -58,8 +63,10 @@ class GitSkill(Skill):
     )
     async def show_diff(self, folder: str, since: str = "") -> Outcome:
         """The diff of tracked files; new files are listed by show_status until they are committed."""
-        at = _require_revision(since or "HEAD")
-        return await _show(self.context, folder, "diff", "--no-ext-diff", "--no-textconv", at, "--")
+        since = since or "HEAD"
+        if not re.fullmatch(r"[A-Za-z0-9][\w./~^@{}-]{0,200}", since):
+            raise ActionError(f"{since[:80]!r} is not a commit or branch")
+        return await _show(self.context, folder, "diff", "--no-ext-diff", "--no-textconv", since, "--")
 
     @register_action(
         "Show the latest commits of a repository of the workspace",
@@ -152,13 +159,6 @@ async def _show(context: AgentContext, folder: str, *arguments: str) -> Outcome:
     return Outcome(output=shown or "Nothing", data={"folder": folder})
 
 
-def _require_repository(folder: Path) -> Repository:
-    found = find_any(folder)
-    if found is None:
-        raise ActionError(f"{folder} is not in a git repository", "Name the folder of one on this machine")
-    return found
-
-
 def _require_clone(workspace: Path, folder: str) -> Path:
     with ConfinedFolder(workspace) as confined:
         name = confined.relative(folder)
@@ -168,9 +168,3 @@ def _require_clone(workspace: Path, folder: str) -> Path:
             f"{folder[:200]!r} is no git repository in the workspace", "clone_repository makes one"
         )
     return workspace / name
-
-
-def _require_revision(revision: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][\w./~^@{}-]{0,200}", revision):
-        raise ActionError(f"{revision[:80]!r} is not a commit or branch")
-    return revision

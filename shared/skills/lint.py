@@ -1,13 +1,12 @@
 """Linters over files of the workspace: ruff for mistakes, bandit for security."""
 
 import asyncio
-import stat
 import sys
 from pathlib import Path
 
 from shared.errors import ActionError
 from shared.sandbox import run_command
-from shared.sandbox.confined import ConfinedFolder
+from shared.skills.files import cite_lines, require_existing
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
@@ -31,14 +30,15 @@ class LintSkill(Skill):
     async def lint_files(self, path: str = ".") -> Outcome:
         """Findings as ``path:line: ...``; raises ActionError if a linter cannot do its work."""
         workspace = open_workspace(self.context)
-        name = await asyncio.to_thread(_require, workspace, path)
+        name = await asyncio.to_thread(require_existing, workspace, path)
+        name = name if name == "." else f"./{name}"  # no name is an option
         mistakes = await _run(workspace, *RUFF, "--", name)
         flaws = await _run(workspace, *BANDIT, BANDIT_LINE, name)
         findings = [*mistakes, *flaws]
         return Outcome(
             output="\n".join(findings) or f"ruff and bandit found nothing in {path}",
             data={"ruff": len(mistakes), "bandit": len(flaws), "findings": findings},
-            evidence_refs=tuple(dict.fromkeys(":".join(line.split(":", 2)[:2]) for line in findings[:50])),
+            evidence_refs=cite_lines(findings),
         )
 
 
@@ -56,12 +56,3 @@ async def _run(workspace: Path, *words: str) -> list[str]:
         raise ActionError(f"{words[0]} cannot look at these files: {reason[:300]}")
     lines = [line.removeprefix("./") for line in result.output.splitlines() if line.strip()]
     return lines[:SHOWN]
-
-
-def _require(workspace: Path, path: str) -> str:
-    with ConfinedFolder(workspace) as confined:
-        name = confined.relative(path)
-        info = confined.stat(name) if name != "." else None
-    if name != "." and (info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode))):
-        raise ActionError(f"There is no {path!r} in the workspace", "list_files tells what there is")
-    return name if name == "." else f"./{name}"

@@ -23,6 +23,7 @@ LONGEST = 90_000
 PLAIN = SMTP.clone(cte_type="7bit")
 """Every server takes seven bits."""
 PORTS = {"smtp": 587, "smtps": 465}
+LOCAL = ("localhost", "127.0.0.1", "::1")
 UNSAFE = re.compile(r"[\r\n\0\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """What some program or other takes for the end of a line: it would begin a header of its own."""
 
@@ -154,7 +155,7 @@ async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> 
     try:
         async with client:
             if server.user:
-                if client.get_transport_info("sslcontext") is None and not _is_here(server.host):
+                if client.get_transport_info("sslcontext") is None and server.host not in LOCAL:
                     return ActionError(f"{where} offers no TLS, so the password is not sent to it")
                 await client.login(server.user, server.password)
             await client.mail(parseaddr(str(message["From"]))[1])
@@ -169,7 +170,3 @@ async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> 
             raise ActionError(cause, "Ask the person before it is sent again") from None
         return ActionError(f"{where} did not take the letter ({reason})", "See the setting smtp_url")
     return None
-
-
-def _is_here(host: str) -> bool:
-    return host in ("localhost", "127.0.0.1", "::1")

@@ -92,8 +92,9 @@ class MemorySkill(Skill):
 
 def _state(hit: Hit) -> str:
     node = hit.node
-    text = node.title if not node.body or node.body.startswith(node.title) else f"{node.title}: {node.body}"
-    return clean(node.body if node.body.startswith(node.title) else text, EXCERPT)
+    if node.body.startswith(node.title):
+        return clean(node.body, EXCERPT)
+    return clean(f"{node.title}: {node.body}" if node.body else node.title, EXCERPT)
 
 
 def _as_entry(hit: Hit) -> dict[str, object]:

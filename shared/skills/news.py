@@ -13,14 +13,13 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import msgspec
 
 from shared.errors import ActionError
-from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.web.address import parse_address
-from shared.web.fetching import fetch
+from shared.text.phrases import count
 from shared.web.quoting import clean
+from shared.web.service import fetch_configured
 
-ACCEPT = {"Accept": "application/rss+xml, application/atom+xml, application/xml;q=0.9"}
+ACCEPT = "application/rss+xml, application/atom+xml, application/xml;q=0.9"
 
 TITLE = 300
 SUMMARY = 500
@@ -37,8 +36,13 @@ class NewsSkill(Skill):
     )
     async def read_news(self, max_articles: int = 5) -> Outcome:
         """Items in data key ``news_items``, broken feeds in ``problems``; fails if all are broken."""
-        await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
-        news = await read_configured(self.context.settings, max_articles)
+        settings = self.context.settings
+        await self.context.progress(f"reads {len(settings.feeds)} feeds")
+        news = await read_news(
+            settings.feeds, max_articles, timeout=settings.http_timeout, private_hosts=settings.private_hosts
+        )
+        if not news.items and news.problems:
+            raise ActionError("; ".join(news.problems), "Check the network connection and the setting feeds")
         return report_news(news.items, news.problems)
 
 
@@ -49,23 +53,13 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
-async def read_configured(settings: Settings, max_items: int) -> News:
-    """The newest items of the feeds in the settings; raises ActionError if every one is broken."""
-    news = await read_news(
-        settings.feeds, max_items, timeout=settings.http_timeout, private_hosts=settings.private_hosts
-    )
-    if not news.items and news.problems:
-        raise ActionError("; ".join(news.problems), "Check the network connection and the setting feeds")
-    return news
-
-
 def report_news(items: Sequence[dict[str, Any]], problems: Sequence[str], none: str = "") -> Outcome:
     """The items as a list with their addresses as evidence; ``none`` is what is said if there are none."""
     told = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
-    count = f"{len(items)} news item{'s' * (len(items) != 1)}:"
+    head = f"{count(len(items), 'news item')}:" if items else none or "The feeds hold no news."
     broken = [f"Not looked up: {problem}" for problem in problems]
     return Outcome(
-        output="\n".join([count if items else none or "The feeds hold no news.", *told, *broken]),
+        output="\n".join([head, *told, *broken]),
         data={"news_items": list(items), "problems": list(problems)},
         evidence_refs=tuple(item["link"] for item in items),
     )
@@ -86,9 +80,7 @@ async def _read_feed(
     url: str, timeout: float, private_hosts: Collection[str]
 ) -> tuple[list[dict[str, Any]], str]:
     try:
-        # who wrote the setting chose the address: it may be a private one, what it redirects to may not
-        allowed = {parse_address(url).pair, *private_hosts}
-        answer = await fetch(url, timeout=timeout, allowed=allowed, headers=ACCEPT)
+        answer = await fetch_configured(url, ACCEPT, timeout=timeout, private_hosts=private_hosts)
         return await asyncio.to_thread(parse_feed, answer.body, answer.url, answer.kind)
     except ActionError as error:
         told = error.cause if url in error.cause else f"{url}: {error.cause}"

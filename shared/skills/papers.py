@@ -13,6 +13,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.text.phrases import count
 from shared.web.quoting import clean
 from shared.web.service import Service
 
@@ -63,9 +64,9 @@ def report_papers(topic: str, papers: Sequence[dict[str, Any]]) -> Outcome:
     told = [
         f"- {paper['title']} ({', '.join(paper['authors'][:3])}) {abstract_url(paper)}" for paper in papers
     ]
-    count = f"{len(papers)} paper{'s' * (len(papers) != 1)} on {topic!r}:"
+    head = f"{count(len(papers), 'paper')} on {topic!r}:" if papers else f"arXiv has no paper on {topic!r}."
     return Outcome(
-        output="\n".join([count if papers else f"arXiv has no paper on {topic!r}.", *told]),
+        output="\n".join([head, *told]),
         data={"papers": list(papers), "confidence": judge_confidence(len(papers))},
         evidence_refs=cite_papers(papers),
     )
@@ -73,9 +74,7 @@ def report_papers(topic: str, papers: Sequence[dict[str, Any]]) -> Outcome:
 
 def judge_confidence(papers: int) -> str:
     """How far ``papers`` found carry: low without any, medium below three, else high."""
-    if not papers:
-        return "low"
-    return "medium" if papers < FEW_PAPERS else "high"
+    return "low" if not papers else "medium" if papers < FEW_PAPERS else "high"
 
 
 def cite_papers(papers: Sequence[dict[str, Any]]) -> tuple[str, ...]:
@@ -101,13 +100,7 @@ async def find_papers(
     """
     if not 1 <= max_results <= MOST:
         raise ActionError(f"max_results is {max_results}", f"Ask for 1 to {MOST} papers")
-    service = Service(
-        name="arXiv",
-        url=settings.arxiv_url,
-        setting="arxiv_url",
-        timeout=settings.http_timeout,
-        private_hosts=settings.private_hosts,
-    )
+    service = Service(name="arXiv", url=settings.arxiv_url, setting="arxiv_url", settings=settings)
     params: dict[str, object] = {
         "search_query": build_query(topic),
         "start": 0,
@@ -140,7 +133,7 @@ def abstract_url(paper: Mapping[str, Any]) -> str:
 
 
 async def _ask(service: Service, params: dict[str, object], delay: float, retries: int) -> bytes:
-    for remaining in reversed(range(retries + 1)):
+    while True:
         now = time.monotonic()
         turn = max(now, _turns.get(service.url, 0.0))
         _turns[service.url] = turn + delay
@@ -148,9 +141,9 @@ async def _ask(service: Service, params: dict[str, object], delay: float, retrie
         try:
             return (await service.ask(params, accept="application/atom+xml")).body
         except ActionError:
-            if not remaining:
+            if not retries:
                 raise
-    raise AssertionError("unreachable")
+            retries -= 1
 
 
 def parse_papers(body: bytes, name: str) -> list[dict[str, Any]]:

@@ -75,8 +75,7 @@ async def _ask_searxng(query: str, _: int, settings: Settings) -> list[tuple[str
         name="The search service",
         url=base if base.endswith("/search") else f"{base}/search",
         setting="search_url (a SearXNG server has to allow the format json)",
-        timeout=settings.http_timeout,
-        private_hosts=settings.private_hosts,
+        settings=settings,
     )
     answer = await service.ask_json({"q": query, "format": "json"}, _Hits)
     return [(hit.url, hit.title or "", hit.content or "") for hit in answer.results]

@@ -3,12 +3,10 @@
 import asyncio
 import shutil
 
-from shared.agent.context import AgentContext
-from shared.contracts import CommandVerdict
-from shared.errors import ActionError, NotApproved
+from shared.errors import ActionError
 from shared.skills.changing import changing, journalled, run_recorded, shorten, snapshots_of
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace
+from shared.skills.workspace import open_workspace, require_allowed
 from shared.tasks.actions import Outcome, register_action
 
 LONGEST_COMMAND = 20_000
@@ -31,7 +29,14 @@ class ShellSkill(Skill):
         Raises NotApproved if the policy denies it, or a person has to approve it and does not.
         """
         _require_command(command, timeout)
-        await _require_allowed(self.context, command)
+        ruling = await self.context.judge_command(command, str(open_workspace(self.context)))
+        await require_allowed(
+            self.context,
+            ruling,
+            f"run in the workspace: {command}",
+            denied="this command",
+            cure="Do it another way, or not at all",
+        )
         async with changing(self.context, f"run: {command}") as workspace:
             await self.context.progress(f"runs {shorten(command)}")
             argv = [shutil.which("bash") or "sh", "-c", command]
@@ -75,14 +80,3 @@ def _require_command(command: str, timeout: float) -> None:
         )
     if not 0 <= timeout < 1e6:
         raise ActionError(f"timeout must be a number of seconds from 0 on, not {timeout}")
-
-
-async def _require_allowed(context: AgentContext, command: str) -> None:
-    ruling = await context.judge_command(command, str(open_workspace(context)))
-    if ruling.verdict == CommandVerdict.DENY:
-        raise NotApproved(
-            f"The policy denies this command ({ruling.rule}): {ruling.why}",
-            "Do it another way, or not at all",
-        )
-    if ruling.verdict != CommandVerdict.ALLOW:
-        await context.approvals.require(f"run in the workspace: {command}", rule=ruling.rule, why=ruling.why)

@@ -15,7 +15,7 @@ LONGEST = 16
 CURRENT = "temperature_2m,apparent_temperature,weather_code,wind_speed_10m"
 DAILY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"
 
-CONDITIONS = {
+CONDITIONS: dict[int | None, str] = {
     0: "clear",
     1: "mostly clear",
     2: "partly cloudy",
@@ -39,6 +39,7 @@ CONDITIONS = {
     **dict.fromkeys((96, 99), "a thunderstorm with hail"),
 }
 """What the codes of WMO table 4677 mean, as far as Open-Meteo uses them."""
+UNKNOWN = "of a kind not told"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +138,9 @@ async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> F
     if not 1 <= days <= LONGEST:
         raise ActionError(f"days is {days}", f"Ask for 1 to {LONGEST} days")
     found = await find_place(settings, name)
-    service = _service(settings, "The weather service", settings.weather_url, "weather_url")
+    service = Service(
+        name="The weather service", url=settings.weather_url, setting="weather_url", settings=settings
+    )
     where = {"latitude": found.latitude, "longitude": found.longitude}
     asked = {**where, "current": CURRENT, "daily": DAILY, "timezone": "auto", "forecast_days": days}
     weather = await service.ask_json(asked, _Weather)
@@ -145,7 +148,7 @@ async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> F
     felt = f" (feels like {now.apparent_temperature:.0f})"
     return Forecast(
         place=found.full_name,
-        now=f"now {_condition(now.weather_code)}, {now.temperature_2m:.0f} °C{felt}, "
+        now=f"now {CONDITIONS.get(now.weather_code, UNKNOWN)}, {now.temperature_2m:.0f} °C{felt}, "
         f"wind {now.wind_speed_10m:.0f} km/h",
         days=tuple(_days(weather.daily))[:days],
         source=f"{settings.weather_url}?latitude={found.latitude}&longitude={found.longitude}",
@@ -154,7 +157,9 @@ async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> F
 
 async def find_place(settings: Settings, name: str) -> Place:
     """The best known place of that name; raises ActionError if there is none, or nobody can be asked."""
-    service = _service(settings, "The geocoding service", settings.geocoding_url, "geocoding_url")
+    service = Service(
+        name="The geocoding service", url=settings.geocoding_url, setting="geocoding_url", settings=settings
+    )
     asked = {"name": name[:100], "count": 1, "language": "en", "format": "json"}
     places = (await service.ask_json(asked, _Places)).results
     if not places:
@@ -162,29 +167,12 @@ async def find_place(settings: Settings, name: str) -> Place:
     return places[0]
 
 
-def _service(settings: Settings, name: str, url: str, setting: str) -> Service:
-    hosts = settings.private_hosts
-    return Service(name=name, url=url, setting=setting, timeout=settings.http_timeout, private_hosts=hosts)
-
-
-def _condition(code: int | None) -> str:
-    return CONDITIONS.get(code, "of a kind not told") if code is not None else "of a kind not told"
-
-
 def _days(daily: _Daily) -> list[Day]:
-    rows = zip(
-        daily.time,
-        daily.weather_code,
-        daily.temperature_2m_max,
-        daily.temperature_2m_min,
-        daily.precipitation_sum,
-        daily.precipitation_probability_max,
-        strict=False,
-    )
+    rows = zip(*msgspec.structs.astuple(daily), strict=False)
     return [
         Day(
             date=clean(date, 10),
-            condition=_condition(code),
+            condition=CONDITIONS.get(code, UNKNOWN),
             high=high,
             low=low,
             precipitation=wet or 0.0,

@@ -1,8 +1,10 @@
 """Web pages: fetched from public addresses, quoted as material."""
 
 import asyncio
+import codecs
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
@@ -14,7 +16,6 @@ from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_address, printable_url
 from shared.web.fetching import WebResponse, fetch
-from shared.web.page import ACCEPT, READABLE, Page, decode_text, follow_links, is_html, recode_html
 from shared.web.quoting import clean, quote
 
 PDF = "application/pdf"
@@ -23,6 +24,33 @@ SIZE = 20_000_000
 
 HARMLESS, HARMLESS_TAGS, LONG_TAG = 1_000_000, 30_000, re.compile(rb"<[^>]{20000}")
 """Bytes, tags and a tag of a page that is read without the jail: what takes a moment, whatever is in it."""
+
+
+READABLE = (
+    "text/html",
+    "application/xhtml+xml",
+    "text/plain",
+    "text/markdown",
+    "application/json",
+    "text/x-rst",
+    "text/csv",
+    "text/xml",
+    "application/xml",
+    "application/yaml",
+)
+"""Media types that are read as pages; all but HTML are taken as plain text."""
+NO_PAGE = ("idna", "punycode")
+"""Codecs for host names, which are far too slow for a page."""
+ACCEPT = {"Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"}
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """The text of a page; ``url`` is its address after redirects, ``links`` are at most 50."""
+
+    url: str
+    title: str = ""
+    text: str = ""
+    links: tuple[str, ...] = ()
 
 
 class WebSkill(Skill):
@@ -54,17 +82,17 @@ async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ())
     answer = await fetch(
         url, timeout=timeout, allowed=allowed, kinds=(*READABLE, PDF), headers=ACCEPT, size=SIZE
     )
-    if is_html(answer.kind):
+    if answer.kind.lower().startswith(("text/html", "application/xhtml")):
         told = await _read_html(answer, timeout)
-        links = follow_links(answer.url, told.links)
+        links = _follow_links(answer.url, told.links)
         return Page(url=answer.url, title=clean(told.title, 300), text=told.text, links=links)
     if answer.kind.partition(";")[0].strip().lower() == PDF:
         return Page(url=answer.url, text=(await extract_text(answer.body, "pdf", answer.url)).text)
-    return Page(url=answer.url, text=decode_text(answer.kind, answer.body))
+    return Page(url=answer.url, text=_decode_text(answer.kind, answer.body))
 
 
 async def _read_html(answer: WebResponse, timeout: float) -> Extract:
-    body = recode_html(answer.kind, answer.body)
+    body = _recode_html(answer.kind, answer.body)
     if not await check_jail():
         return await take_apart(body, "html", answer.url, timeout)
     if len(body) > HARMLESS or body.count(b"<") > HARMLESS_TAGS or LONG_TAG.search(body):
@@ -73,3 +101,47 @@ async def _read_html(answer: WebResponse, timeout: float) -> Extract:
             "'mailroom doctor' says why the jail does not work here",
         )
     return msgspec.convert(await asyncio.to_thread(take_html, body), Extract)
+
+
+def _recode_html(kind: str, body: bytes) -> bytes:
+    """``body`` in UTF-8 if its content type names a valid character set, else as it is.
+
+    The content type takes precedence over the page's own declaration.
+    """
+    charset = _charset(kind)
+    try:
+        return body.decode(charset).encode() if charset else body
+    except (LookupError, UnicodeError):
+        return body
+
+
+def _decode_text(kind: str, body: bytes) -> str:
+    """``body`` decoded by its content type, else as UTF-8; invalid bytes are replaced."""
+    try:
+        return body.decode(_charset(kind) or "utf-8", "replace")
+    except (LookupError, UnicodeError):
+        return body.decode("utf-8", "replace")
+
+
+def _charset(kind: str) -> str:
+    """Python's name of the character set of a content type; empty if it has no valid one."""
+    named = kind.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
+    try:
+        charset = codecs.lookup(named).name
+    except LookupError:
+        return ""
+    return "" if charset in NO_PAGE else charset
+
+
+def _follow_links(url: str, targets: Iterable[str]) -> tuple[str, ...]:
+    """The ``targets`` of links on the page at ``url`` as absolute web addresses: at most 50, each once."""
+    found: dict[str, None] = {}
+    for target in targets:
+        try:
+            link = urldefrag(urljoin(url, target.strip()))[0]
+        except ValueError:
+            continue
+        if link.startswith(("http://", "https://")) and link.isprintable() and len(link) <= 1_000:
+            found.setdefault(link)
+    found.pop(url, None)
+    return tuple(found)[:50]

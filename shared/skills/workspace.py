@@ -151,7 +151,7 @@ async def require_source(context: AgentContext, path: str) -> Path:
             "Name a project's folder on the engineer's machine",
         )
     ruling = await context.judge_read(str(folder), deep=True, workspace=str(open_workspace(context)))
-    await _require_allowed(context, ruling, f"copy {folder} into the workspace")
+    await require_allowed(context, ruling, f"copy {folder} into the workspace")
     return folder
 
 
@@ -167,15 +167,21 @@ async def require_readable(context: AgentContext, folder: str, path: str) -> Non
     own, open_ones = (settings.state_dir, settings.keys), (settings.workspaces, settings.outputs)
     if _lies_in(file, own) and not _lies_in(file, open_ones):
         raise ActionError(f"{path[:200]} may not be read", "It is the office's own")
-    await _require_allowed(context, await context.judge_read(str(file)), f"read {file}")
+    await require_allowed(context, await context.judge_read(str(file)), f"read {file}")
 
 
 def _lies_in(file: Path, folders: tuple[Path, ...]) -> bool:
     return any(file.is_relative_to(folder.resolve()) for folder in folders)
 
 
-async def _require_allowed(context: AgentContext, ruling: "Ruling", what: str) -> None:
+async def require_allowed(
+    context: AgentContext, ruling: "Ruling", what: str, *, denied: str = "", cure: str = ""
+) -> None:
+    """Ask a person to approve ``what`` if the policy's ``ruling`` says so; raises NotApproved.
+
+    ``denied`` is what the policy denies, if that is not "to ``what``".
+    """
     if ruling.verdict == CommandVerdict.DENY:
-        raise NotApproved(f"The policy denies to {what} ({ruling.rule}): {ruling.why}")
+        raise NotApproved(f"The policy denies {denied or f'to {what}'} ({ruling.rule}): {ruling.why}", cure)
     if ruling.verdict != CommandVerdict.ALLOW:
         await context.approvals.require(what, rule=ruling.rule, why=ruling.why)

@@ -64,22 +64,18 @@ async def fetch(
     environment are not used. ``allowed`` are the host:port pairs that may be private. Raises ActionError with
     the reason for anything but a response with status 200.
     """
+    wanted = FetchOptions(kinds=tuple(kinds), headers={**HEADERS, **(headers or {})}, size=size)
+    place = parse_address(url)
     try:
         async with asyncio.timeout(timeout):
-            wanted = FetchOptions(kinds=tuple(kinds), headers={**HEADERS, **(headers or {})}, size=size)
-            return await _follow(parse_address(url), allowed, wanted)
+            for _ in range(MAX_REDIRECTS + 1):
+                answer = await _ask(place, await resolve(place, allowed), wanted)
+                if isinstance(answer, WebResponse):
+                    return answer
+                place = parse_address(urljoin(place.url, answer))
     except TimeoutError:
-        raise ActionError(
-            f"{printable_url(url)} did not answer within {timeout:g} s", "Try again later"
-        ) from None
-
-
-async def _follow(place: WebAddress, allowed: Collection[str], wanted: FetchOptions) -> WebResponse:
-    for _ in range(MAX_REDIRECTS + 1):
-        answer = await _ask(place, await resolve(place, allowed), wanted)
-        if isinstance(answer, WebResponse):
-            return answer
-        place = parse_address(urljoin(place.url, answer))
+        cause = f"{printable_url(url)} did not answer within {timeout:g} s"
+        raise ActionError(cause, "Try again later") from None
     raise ActionError(f"{place.url} redirects more than {MAX_REDIRECTS} times")
 
 
@@ -90,11 +86,10 @@ async def _ask(place: WebAddress, addresses: tuple[str, ...], wanted: FetchOptio
     for address in addresses:
         try:
             return await _ask_at(place, address, wanted, last=address == addresses[-1])
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            reason = _reason(error)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            reason = _reason(error)
-            break
+            reason = clean(str(error), 200) or type(error).__name__
+            if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+                break
     raise ActionError(f"{printable_url(place.url)} cannot be fetched: {reason}")
 
 
@@ -153,7 +148,3 @@ async def _body(place: WebAddress, response: "httpx2.Response", size: int) -> by
     if unpack and not unpack.eof:
         raise ActionError(f"{place.url} ends before its text does")
     return bytes(body)
-
-
-def _reason(error: Exception) -> str:
-    return clean(str(error), 200) or type(error).__name__

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from shared.errors import ActionError
+from shared.settings import Settings
 from shared.web.address import WebAddress, parse_address
 from shared.web.fetching import WebResponse, fetch
 from shared.web.quoting import clean
@@ -15,18 +16,25 @@ from shared.web.quoting import clean
 Shape = TypeVar("Shape")
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A service: its name in sentences, its address, the setting of that address, and a timeout in seconds.
+async def fetch_configured(
+    url: str, accept: str, *, timeout: float, private_hosts: Collection[str] = ()
+) -> WebResponse:
+    """``fetch`` an address from the settings.
 
-    The address may be private, since a person chose it; what it redirects to may not. ``private_hosts`` are
-    further host:port pairs that may be private.
+    It may be private, since a person chose it; what it redirects to may be private only if it is among
+    ``private_hosts``.
     """
+    allowed = {parse_address(url).pair, *private_hosts}
+    return await fetch(url, timeout=timeout, allowed=allowed, headers={"Accept": accept})
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """A service: its name in sentences, its address, and the setting of that address."""
 
     name: str
     url: str
     setting: str
-    timeout: float
-    private_hosts: Collection[str] = ()
+    settings: Settings
 
     @property
     def place(self) -> str:
@@ -42,14 +50,17 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
     async def ask(self, params: Mapping[str, object], *, accept: str = "*/*") -> WebResponse:
         """The response to a query of ``params``; raises ActionError with the reason if there is none."""
-        allowed = {self._address().pair, *self.private_hosts}
-        joint = "&" if "?" in self.url else "?"
+        place, joint = self.place, "&" if "?" in self.url else "?"
         url = f"{self.url}{joint}{urlencode({key: str(value) for key, value in params.items()})}"
         try:
-            return await fetch(url, timeout=self.timeout, allowed=allowed, headers={"Accept": accept})
+            return await fetch_configured(
+                url, accept, timeout=self.settings.http_timeout, private_hosts=self.settings.private_hosts
+            )
         except ActionError as error:
+            # Without the long address of the query.
+            cause = re.sub(re.escape(self._address().url.partition("?")[0]) + r"\S*", "it", error.cause)
             raise ActionError(
-                f"{self.place} cannot be used: {self._shorten(error.cause)}",
+                f"{place} cannot be used: {cause}",
                 f"Check the network connection and the setting {self.setting}",
             ) from None
 
@@ -63,8 +74,3 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.place} answered what cannot be read ({clean(str(error))})",
                 f"Try again later, or check the setting {self.setting}",
             ) from None
-
-    def _shorten(self, cause: str) -> str:
-        """``cause`` without the long address of the query."""
-        base = self._address().url.partition("?")[0]
-        return re.sub(re.escape(base) + r"\S*", "it", cause)

@@ -2,7 +2,7 @@
 
 from services.scout.citations import check_citations
 from services.scout.research import Passage, choose_passages, rank_by_meaning, rank_by_words, split_passages
-from shared.web.page import Page
+from shared.skills.web import Page
 
 READ = ("https://a.example/x", "https://b.example/wiki/Tea_(drink)/", "README.md:3", "/srv/docs/plan.pdf:1")
 
