@@ -1,6 +1,6 @@
 """Every error Mailroom raises on purpose.
 
-MailroomError            one sentence that names the cause, and where there is one, the cure
+MailroomError            one sentence with the cause and, if there is one, the cure
 ├── ConfigError          a profile, a setting or a playbook is wrong
 ├── StartError           the office or a process of it cannot start
 ├── BusError             the bus did not do what was asked
@@ -16,8 +16,8 @@ MailroomError            one sentence that names the cause, and where there is o
 │       ├── ModelUnavailable  it may answer later: out of reach, overloaded, too slow
 │       └── BudgetSpent       the budget of the task or the day is used up
 └── Verdict              how a handler ends other than by returning
-    ├── Retry            hand it out again after a delay
-    └── Reject           never hand it out again: bury it with the reason
+    ├── Retry            deliver it again after a delay
+    └── Reject           never deliver it again: store a dead letter with the reason
 """
 
 
@@ -87,11 +87,11 @@ class BudgetSpent(ModelError):
 
 
 class Verdict(MailroomError):
-    """How a handler ends other than by returning."""
+    """How a handler may end other than by returning."""
 
 
 class Retry(Verdict):
-    """Hand the message out again after ``delay`` seconds (None: the bus's growing delay)."""
+    """Deliver the message again after ``delay`` seconds (None: the bus's growing delay)."""
 
     def __init__(self, reason: str, delay: float | None = None) -> None:
         super().__init__(reason)
@@ -99,4 +99,4 @@ class Retry(Verdict):
 
 
 class Reject(Verdict):
-    """Bury the message with the reason; it is not handed out again."""
+    """Store a dead letter with the reason; the message is not delivered again."""

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-# structlog imports rich where it is installed, for tracebacks that are not used here: a third of the
-# start-up time of every agent, and 8 MB.
+# structlog imports rich if it can, for tracebacks that are not used here: a third of the start-up time of
+# every agent, and 8 MB. It has no switch for that, so rich is hidden from it; tests/unit/test_log.py fails if
+# that stops working.
 _rich = sys.modules.get("rich")
 sys.modules["rich"] = None  # type: ignore[assignment]
 import structlog  # noqa: E402
@@ -22,7 +23,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 def configure(service: str, *, level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
     """Send events of ``level`` and above to ``stream`` (default standard error), bound to ``service``.
 
-    ``form`` is ``console``, ``json``, or ``auto``: console where the stream is a terminal.
+    ``form`` is ``console``, ``json``, or ``auto``: console if the stream is a terminal.
     """
     out = stream or sys.stderr
     console = form == "console" or (form == "auto" and out.isatty())

@@ -119,7 +119,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cerebellum_price: str = ""
     """Its price; empty: as the brain."""
     openai_api_key: str = ""
-    """OPENAI_API_KEY, used at OpenAI itself where a brain has no key of its own. It is printed nowhere."""
+    """OPENAI_API_KEY, used at OpenAI itself if a brain has no key of its own. It is printed nowhere."""
     anthropic_api_key: str = ""
     """ANTHROPIC_API_KEY, likewise."""
     max_steps: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
@@ -139,7 +139,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
     replicas: Replicas = {}
-    """How many processes of an agent ``mailroom up`` starts, where it is not one."""
+    """How many processes of an agent ``mailroom up`` starts, if it is not one."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """debug, info, warning or error."""
     log_format: Literal["auto", "console", "json"] = "auto"

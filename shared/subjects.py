@@ -32,13 +32,13 @@ TIMER_SUBJECTS = ("timer.set.*.*", "timer.due.*")
 
 # --- buckets -------------------------------------------------------------------------------------
 AGENTS_BUCKET = "agents"
-"""The yellow pages: a Presence for each process, gone when not renewed."""
+"""The directory of agents: a Presence for each process, which expires unless renewed."""
 LEASES_BUCKET = "leases"
-"""Who alone may do a thing, such as being the memory daemon."""
+"""Exclusive rights, such as being the memory daemon."""
 PRESENCE_TTL = 45.0
-"""Seconds after which a process that shows no sign of life leaves the yellow pages."""
+"""Seconds until the presence of a process expires."""
 LEASE_TTL = 15.0
-"""Seconds after which a lease that is not renewed falls free."""
+"""Seconds until a lease expires."""
 
 # --- names ---------------------------------------------------------------------------------------
 CONDUCTOR = "conductor"
@@ -54,11 +54,12 @@ USER = "user"
 ADMIN = "admin"
 """The operator's identity: provisions streams, and nothing runs under it."""
 RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
-"""Names no agent can have: they mean something else where an agent's name stands in a subject."""
+"""Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 
 # --- limits --------------------------------------------------------------------------------------
 MAX_PAYLOAD = 8 * 1024 * 1024
-"""The largest message, in bytes: large enough that too long a text reaches the desk that refuses it."""
+"""The largest message, in bytes: large enough for a text that is too long to reach its recipient, which then
+refuses it with the reason."""
 MAX_BATCH = 1_000
 """The most messages of one atomic commit (a limit of nats-server)."""
 MAX_BATCH_BYTES = 4 * 1024 * 1024
@@ -66,11 +67,11 @@ MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_ORIGINAL = 16_000
 """The most characters of an original that a dead letter quotes."""
 DUPLICATE_WINDOW = 120.0
-"""Seconds in which a stream refuses a second message of the same id."""
+"""Seconds during which a stream refuses a second message with the same id."""
 AUDIT_DUPLICATE_WINDOW = 0.1
 """The same for the audit copies: as short as the server allows, since they must hold every message."""
 MAX_ACK_PENDING = 1_000
-"""How many messages of one mailbox may be in the hands of its processes."""
+"""How many messages of one mailbox may be unacknowledged."""
 
 # --- subjects ------------------------------------------------------------------------------------
 SUBMIT = "tasks.submit"
@@ -96,22 +97,22 @@ MEMORY_VERBS = (
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
 MEMORY_SIGNED_VERBS = ("add", "link")
-"""What memory does on somebody's behalf: asked as ``memory.<verb>``, which the broker delivers to it as
-``memory.<verb>.<asker>``, so that it knows who asks."""
+"""What memory does in the requester's name: a request to ``memory.<verb>`` reaches it as
+``memory.<verb>.<requester>``, appended by the broker."""
 
 
 def task(assignee: str, requester: str) -> str:
-    """Where ``requester`` leaves work for ``assignee``."""
+    """Tasks of ``requester`` for ``assignee``."""
     return f"task.{assignee}.{requester}"
 
 
 def mail(recipient: str, sender: str) -> str:
-    """Where ``sender`` leaves letters and results for ``recipient``."""
+    """Mail and results of ``sender`` for ``recipient``."""
     return f"mail.{recipient}.{sender}"
 
 
 def state(assignee: str, requester: str, task_id: str) -> str:
-    """The record of a task; its last message is how the task stands."""
+    """The record of a task; its last message is the present state."""
     return f"state.{assignee}.{requester}.{task_id}"
 
 
@@ -126,27 +127,27 @@ def event(agent: str, what: str) -> str:
 
 
 def dead(agent: str) -> str:
-    """What could not be handled for ``agent``."""
+    """The dead letters of ``agent``."""
     return f"dead.{agent}"
 
 
 def approval_asked(agent: str, approval_id: str) -> str:
-    """Where ``agent`` asks people for their approval."""
+    """Approval requests of ``agent``."""
     return f"approval.{agent}.asked.{approval_id}"
 
 
 def approval_answered(agent: str, approval_id: str) -> str:
-    """Where people, and nobody else, say whether ``agent`` may."""
+    """Answers to approval requests of ``agent``; only people may publish here."""
     return f"approval.{agent}.answered.{approval_id}"
 
 
 def record(agent: str, kind: str, record_id: str) -> str:
-    """What ``agent`` keeps for itself, such as its threads; its last message is how it stands."""
+    """A record of ``agent``'s own, such as a thread; its last message is the present state."""
     return f"record.{agent}.{kind}.{record_id}"
 
 
 def memory_write(agent: str) -> str:
-    """Where ``agent`` leaves what is to be remembered."""
+    """Memory writes of ``agent``."""
     return f"memory.write.{agent}"
 
 
@@ -161,17 +162,17 @@ def timer(agent: str, name: str) -> str:
 
 
 def timer_due(agent: str) -> str:
-    """Where the timers of ``agent`` go off."""
+    """Timers of ``agent`` that are due."""
     return f"timer.due.{agent}"
 
 
 def timers_durable(agent: str) -> str:
-    """The durable that hands ``agent`` its timers."""
+    """The durable that delivers the timers of ``agent``."""
     return f"{agent}_timers"
 
 
 def presence(agent: str, instance: str) -> str:
-    """The yellow-pages entry of one process."""
+    """The directory entry of one process."""
     return f"$KV.{AGENTS_BUCKET}.{agent}.{instance}"
 
 
@@ -186,20 +187,20 @@ def bucket_stream(bucket: str) -> str:
 
 
 def max_deliveries(stream: str, durable: str) -> str:
-    """Where the server says that it gave up handing a message out."""
+    """The server's advisories about messages it no longer delivers."""
     return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}"
 
 
 def mailbox(agent: str) -> list[str]:
-    """Everything that lands in an agent's mailbox."""
+    """The subjects of an agent's mailbox."""
     subjects = [task(agent, "*"), mail(agent, "*"), max_deliveries(OFFICE, agent)]
     return [SUBMIT, *subjects] if agent == CONDUCTOR else subjects
 
 
 def sender_of(subject: str) -> str:
-    """The identity the broker vouches for: the token of ``subject`` that names who published there.
+    """The publisher, which the broker guarantees: the token of ``subject`` that names it.
 
-    Raises ConfigError for a subject that names nobody.
+    Raises ConfigError for a subject that names no publisher.
     """
     tokens = subject.split(".")
     match tokens:
@@ -222,6 +223,6 @@ def sender_of(subject: str) -> str:
 
 
 def require_agent_name(name: str) -> None:
-    """Raise ConfigError where ``name`` means something else in a subject."""
+    """Raise ConfigError if ``name`` is reserved."""
     if name in RESERVED_NAMES:
         raise ConfigError(f"{name!r} cannot be an agent's name: it is reserved", "Choose another name")

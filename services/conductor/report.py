@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from services.conductor.checkup_report import compose_checkup, format_goal
-from services.conductor.markdown import count, embedded, escape, place, prose, result_text
+from services.conductor.markdown import embedded, escape, place, prose, result_text
 from services.conductor.playbook import Playbook
 from services.conductor.state_machine import BRAIN
 from shared import subjects
@@ -34,6 +34,8 @@ from shared.errors import BusError
 from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
+from shared.text.phrases import count
+from shared.text.shorten import shorten
 
 PARTS = (
     ("reading", "reading", RepositoryReading),
@@ -162,7 +164,7 @@ def headline(report: str) -> str:
         text = " ".join(block.split())
         if text and not text.startswith("#"):
             plain = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", re.sub(r"\*\*|(?<!\\)`", "", text))
-            return plain if len(plain) <= 300 else f"{plain[:299].rsplit(' ', 1)[0]}…"
+            return shorten(plain, 300)
     return ""
 
 

@@ -16,6 +16,7 @@ from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
+from shared.bus.consumer import ConsumerConfig
 from shared.bus.lease import Holder, Lease
 from shared.contracts import (
     BriefQuery,
@@ -72,14 +73,16 @@ class MemoryService(Agent):
         self.context.spawn(self._maintenance.run())
         self.context.spawn(self._folder.run())
         await self.context.bus.consume(
-            subjects.MEMORY,
-            self.context.profile.name,
+            ConsumerConfig(
+                stream=subjects.MEMORY,
+                durable=self.context.profile.name,
+                concurrency=WRITES_AT_ONCE,
+                ack_wait=self.context.settings.task_ack_wait,
+                max_attempts=self.context.settings.max_attempts,
+                max_bytes=BYTES_AT_ONCE,
+            ),
             self._follower.handle,
             self._follower.dead_letter,
-            concurrency=WRITES_AT_ONCE,
-            ack_wait=self.context.settings.task_ack_wait,
-            max_attempts=self.context.settings.max_attempts,
-            max_bytes=BYTES_AT_ONCE,
         )
 
     async def on_stop(self) -> None:

@@ -34,7 +34,7 @@ from shared.contracts import (
     TaskResult,
 )
 from shared.errors import ActionError, ConfigError
-from shared.llm.protocol import Message
+from shared.llm.protocol import Message, message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
@@ -76,7 +76,7 @@ class Nexus(Agent):
             raise ActionError("The question is empty", "Ask something")
         return _as_outcome(await self.answerer.answer(text))
 
-    @register_action("Say who a message is for, and by which rule", {"text": "The message"})
+    @register_action("Find the route of a message, and the rule that decides it", {"text": "The message"})
     async def route(self, text: str) -> Outcome:
         """The RoutingDecision in data key ``decision``; nothing is started."""
         decision = await self.router.find_route(text, with_model=True)
@@ -97,7 +97,7 @@ class Nexus(Agent):
             evidence_refs=tuple(item.evidence_id for item in packet.bullets),
         )
 
-    @register_action("Tell the appointments that a message asks after", {"text": "The message"})
+    @register_action("List the appointments that a message asks about", {"text": "The message"})
     async def consult_calendar(self, text: str) -> Outcome:
         """As show_calendar, for the days that are named, or today; raises ActionError for a change."""
         if wants_calendar_change(text):
@@ -109,7 +109,7 @@ class Nexus(Agent):
         return await self.context.actions.perform("show_calendar", {"days": days, "start": start.isoformat()})
 
     @register_action(
-        "Find the route of a message with the model, and answer it where it is to be answered",
+        "Find the route of a message with the model, and answer it if no other agent has to",
         {"text": "The message"},
     )
     async def think_about(self, text: str) -> Outcome:
@@ -233,12 +233,7 @@ def _as_outcome(response: Response, more: dict[str, Any] | None = None) -> Outco
 
 
 def _history(task: Task) -> Sequence[Message]:
-    return [
-        Message(
-            role="assistant" if each.get("role") == "assistant" else "user", text=str(each.get("text", ""))
-        )
-        for each in history_of(task.context)
-    ][-MAX_HISTORY:]
+    return [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""What every agent is: a context of parts to work with, and handlers for the messages that arrive."""
+"""The base of every agent: its context, and handlers for the messages that arrive."""
 
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
 
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -19,7 +18,7 @@ from shared.contracts import (
     TaskResult,
 )
 from shared.errors import ActionError, ConfigError, Reject
-from shared.llm.protocol import Message
+from shared.llm.protocol import message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.reasoning.prompt import conclude, decline, frame_task
 from shared.settings import Settings
@@ -27,7 +26,7 @@ from shared.tasks.actions import Outcome
 from shared.tasks.profile import Profile
 
 Outbox = Sequence[Envelope | Entry]
-"""What a handler returns: messages committed together before its own message is acknowledged."""
+"""A handler's return value: messages committed together before the handled one is acknowledged."""
 
 
 class Agent:
@@ -45,7 +44,7 @@ class Agent:
             self.context.actions.register(skill)
 
     async def on_start(self) -> None:
-        """Called once, connected, before any message is handled."""
+        """Called once, after connecting and before the first message is handled."""
 
     async def on_stop(self) -> None:
         """Called once, after the last message was handled."""
@@ -68,24 +67,23 @@ class Agent:
         return await context.actions.perform(str(name), params)
 
     async def on_email(self, email: Email) -> Outbox:
-        """Answer an email in its thread, by an agent loop.
+        """Answer an email in its thread, by an agent loop; without a model the answer explains what works.
 
-        Without a model the answer says what is possible instead. An agent's answer to an email that nothing
-        waits for is only stored, or two agents might write to each other for ever.
+        Another agent's answer that nothing waits for is not answered, or the two might go on for ever.
         """
         if email.in_reply_to and email.sender != subjects.USER:
             return ()
         context = self.context
         if context.models.model.available:
             return await context.threads.open_email(email)
-        return [decline(email, context.profile.name, tuple(context.actions))]
+        return [decline(email, tuple(context.actions))]
 
     async def on_question(self, question: Question) -> Outbox:
         """Answer a question."""
         raise Reject(f"{self.context.profile.name} does not answer questions; ask {subjects.NEXUS}")
 
     async def on_result(self, result: TaskResult) -> Outbox:
-        """Take the result of a task this agent handed out, when nothing here waits for it."""
+        """Handle the result of a task this agent submitted, if nothing in this process waits for it."""
         return ()
 
     async def on_cancel(self, request: CancelGoal) -> Outbox:
@@ -93,42 +91,37 @@ class Agent:
         raise Reject(f"{self.context.profile.name} runs no goals; write to {subjects.CONDUCTOR}")
 
     async def on_report(self, report: AgentReport) -> Outbox:
-        """Take what another agent reports; by default it is read and filed: it stays on the audit trail."""
+        """Handle another agent's report; by default nothing is done, and it stays in the audit log."""
         return ()
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
-        """A timer this agent set went off."""
+        """Handle a timer that this agent set."""
         return ()
 
     async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
-        """Take what was published on tasks.submit; only the conductor gets these."""
+        """Handle a message on tasks.submit; only the conductor gets these."""
         raise Reject(f"{self.context.profile.name} takes no submissions")
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
-        """What it answers by request and reply, as ``<name>.<endpoint>``; asked for after ``on_start``."""
+        """The handlers of requests to ``<name>.<endpoint>``; called once, after ``on_start``."""
         return {}
 
     def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
-        """What it does on behalf of whoever asks for ``<name>.<endpoint>``; that one's name comes along."""
+        """As ``endpoints``, for handlers that also take the name of the requester, verified by the broker."""
         return {}
 
     async def _work_out(self, task: Task) -> Outcome:
         """Do a task that names no action in an agent loop."""
         context = self.context
-        known, scores = await context.models.recall(task.text)
+        memories, scores = await context.models.recall(task.text)
         if scores:
             context.current_task.facts["context"] = scores
         conclusion = await context.run_loop(
-            frame_task(task, known, context.models.context_characters // 3),
-            history=[_message(said) for said in history_of(task.context)],
+            frame_task(task, memories, context.models.context_characters // 3),
+            history=[message_of(entry) for entry in history_of(task.context)],
             may_rest=is_email_task(task),
         )
         return conclude(conclusion)
-
-
-def _message(said: Mapping[str, Any]) -> Message:
-    role: Literal["user", "assistant"] = "assistant" if said.get("role") == "assistant" else "user"
-    return Message(role=role, text=str(said.get("text", "")))
 
 
 CURE = "Correct 'skills' in its profile.yaml"
@@ -140,9 +133,8 @@ def load_skills(context: AgentContext) -> list[object]:
     Raises ConfigError for one that does not exist, is listed twice, or cannot be constructed from a context.
     """
     profile = context.profile
-    twice = [path for position, path in enumerate(profile.skills) if path in profile.skills[:position]]
-    if twice:
-        raise ConfigError(f"The profile of {profile.name!r} lists the skill {twice[0]!r} twice", CURE)
+    if duplicates := [path for path in profile.skills if profile.skills.count(path) > 1]:
+        raise ConfigError(f"The profile of {profile.name!r} lists the skill {duplicates[0]!r} twice", CURE)
     return [_make(path, context) for path in profile.skills]
 
 

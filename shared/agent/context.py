@@ -79,7 +79,7 @@ class AgentContext:
             await task.progress(text)
 
     def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
-        """Journal a side effect outside Mailroom before it happens and after; see Claim.effect.
+        """Record a side effect outside Mailroom before it happens and after; see Claim.effect.
 
         Raises ActionError outside of a task, and Reject if an earlier attempt was interrupted during the
         same effect, unless it is ``repeatable``.
@@ -116,7 +116,7 @@ class AgentContext:
             await self.bus.commit([seal(subjects.event(self.bus.name, "command_judged"), judged)])
         return ruling
 
-    # --- thinking --------------------------------------------------------------------------------
+    # --- the agent loop --------------------------------------------------------------------------
 
     async def run_loop(
         self,

@@ -1,4 +1,4 @@
-"""From a delivery to a commit: decoded, checked, handled, then committed or dead-lettered."""
+"""Dispatches deliveries: decoded, checked, handled by type, then committed or dead-lettered."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,6 @@ from shared.bus.entry import seal
 from shared.bus.records import retry_on_conflict, submission_entries
 from shared.contracts import (
     AgentReport,
-    AnyEnvelope,
     CancelGoal,
     Email,
     Envelope,
@@ -31,7 +30,7 @@ from shared.errors import BusError, Conflict, Reject
 from shared.log import logger
 
 MAIL = (Email, TaskResult, Question, Response, CancelGoal, AgentReport)
-"""Envelopes that go to a mailbox; others are events of their sender."""
+"""Envelopes that go to the recipient's mailbox; others are events of their sender."""
 
 Handler = Callable[[Any], Awaitable[Outbox | None]]
 """A handler of one kind of envelope; None if it is for the next handler."""
@@ -70,30 +69,30 @@ class Dispatcher:
         await self._commit_outbox(delivery, lambda: _first_answer(handlers, envelope))
 
     async def dead_letter(self, delivery: Delivery, reason: str) -> None:
-        """Write the dead letter; if it is a task, it fails and its requester is told in the same commit."""
+        """Store a dead letter; if it is a task, its failure and the result mail are in the same commit."""
         task = _task_in(delivery)
-        letter = seal(subjects.dead(self._name), dead_letter_for(self._bus, delivery, reason, task))
+        entry = seal(subjects.dead(self._name), dead_letter_for(self._bus, delivery, reason, task))
         log.error("dead_lettered", subject=delivery.subject, seq=delivery.seq, reason=reason)
         if task is None or delivery.subject != subjects.task(task.assignee, task.requester):
-            await self._bus.commit([letter])
+            await self._bus.commit([entry])
             return
         held = await claim(self._bus, delivery, task)
         if held is None:
-            await self._bus.commit([letter])
+            await self._bus.commit([entry])
         else:
-            await held.settle(held.failure(reason), [letter])
+            await held.finish(held.failure(reason), [entry])
             await self._delegation.close(task)
 
-    def _open(self, delivery: Delivery) -> AnyEnvelope:
+    def _open(self, delivery: Delivery) -> Envelope:
         """The envelope in a delivery; raises Reject if it is malformed or its subject contradicts it."""
         try:
             envelope = decode(delivery.data)
         except ValueError as error:
             raise Reject(str(error)) from None
         sender = subjects.sender_of(delivery.subject)
-        named = envelope.requester if isinstance(envelope, Task) else envelope.sender
-        if named != sender:
-            raise Reject(f"it says it is from {named or 'nobody'!r}, but {sender!r} sent it")
+        claimed = envelope.requester if isinstance(envelope, Task) else envelope.sender
+        if claimed != sender:
+            raise Reject(f"it says it is from {claimed or 'nobody'!r}, but {sender!r} sent it")
         if isinstance(envelope, TaskResult) and envelope.agent != sender:
             raise Reject(f"it is the result of {envelope.agent!r}, but {sender!r} sent it")
         addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
@@ -130,7 +129,7 @@ class Dispatcher:
         if held.attempt > self._agent.context.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:
-            await held.settle(await self._executor.perform(held))
+            await held.finish(await self._executor.perform(held))
         except Conflict as conflict:
             if not await self._executor.is_lost(held):
                 raise BusError(
@@ -141,7 +140,7 @@ class Dispatcher:
             await self._delegation.close(task)
 
     async def _dead_letter_given_up(self, delivery: Delivery) -> None:
-        """The server stopped delivering a message: write a dead letter that says where it is stored."""
+        """Store a dead letter for a message that the server stopped delivering, naming where it is stored."""
         advisory = json.loads(delivery.data)
         reason = (
             f"the server gave up after {advisory.get('deliveries')} deliveries; the original is message "
@@ -157,7 +156,7 @@ class Dispatcher:
 
 
 def _handlers_of(agent: Agent) -> dict[type, tuple[Handler, ...]]:
-    """Who may take each kind of envelope, in order: the first handler that returns an outbox has taken it."""
+    """The handlers of each type of envelope, in order: the first that returns an outbox has handled it."""
     context = agent.context
     return {
         Email: (context.requests.accept_answer, agent.on_email),
@@ -171,7 +170,7 @@ def _handlers_of(agent: Agent) -> dict[type, tuple[Handler, ...]]:
     }
 
 
-async def _first_answer(handlers: Sequence[Handler], envelope: AnyEnvelope) -> Outbox:
+async def _first_answer(handlers: Sequence[Handler], envelope: Envelope) -> Outbox:
     for handler in handlers:
         if (outbox := await handler(envelope)) is not None:
             return outbox

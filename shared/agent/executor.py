@@ -1,4 +1,4 @@
-"""Executing tasks: performed until done, overdue, cancelled or taken over by another process."""
+"""Executes claimed tasks until they end, are overdue, are cancelled, or another process takes over."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ OVERDUE = "its deadline passed before it was done"
 FAR_FUTURE = 1e7
 """Seconds until a task without a deadline is overdue: four months."""
 GRACE = 5.0
-"""Seconds that a stopped execution has to end; after that it is abandoned and its writes are refused."""
+"""Seconds a stopped execution has to end; after that it is abandoned, and its writes are refused."""
 MAX_RESULT = 1_000_000
 """The most bytes of a result, which is stored with its task and passed on to tasks that build on it."""
 

@@ -17,7 +17,7 @@ from shared.agent.base import Agent
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
 from shared.bus import Bus
-from shared.bus.consumer import Consumer
+from shared.bus.consumer import Consumer, ConsumerConfig
 from shared.contracts import MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.settings import Settings
@@ -25,7 +25,7 @@ from shared.tasks.profile import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 HEARTBEAT = subjects.PRESENCE_TTL / 3
-"""Seconds between signs of life in the yellow pages: two may get lost."""
+"""Seconds between two writes of the presence: two may get lost before it expires."""
 CONNECT_WAIT = 15.0
 """Seconds a starting process waits for the server."""
 
@@ -73,7 +73,7 @@ async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -
 
 
 async def _work(agent_class: type[Agent], profile: Profile, config: Settings) -> None:
-    """Connect, open, and stay at work until cancelled; a stop is heard at any point of it."""
+    """Connect, start the agent, and run until cancelled, which is possible at any point."""
     seed = config.keys / f"{profile.name}.nk"
     bus = await Bus.connect(profile.name, config.nats_url or DEFAULT_URL, seed, wait=CONNECT_WAIT)
     process = AgentProcess(agent_class(profile, config, bus), config)
@@ -97,7 +97,7 @@ class AgentProcess:
         self._consumers: list[Consumer] = []
         self._executor = TaskExecutor(agent)
         self._dispatcher = Dispatcher(agent, self._executor)
-        self._begun = False
+        self._started = False
         self._heartbeat: asyncio.Task[None] | None = None
         self._alive = (
             config.state_dir
@@ -112,12 +112,12 @@ class AgentProcess:
         return sum(consumer.load for consumer in self._consumers)
 
     async def open(self) -> None:
-        """Start the agent: its own preparations, its service, its mailbox, its presence."""
+        """Start the agent: its ``on_start``, its service, its consumers, its presence."""
         profile = self.agent.context.profile
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.models.prepare()
         await self.agent.on_start()
-        self._begun = True
+        self._started = True
         await self._bus.serve(
             profile.name,
             package_version(),
@@ -131,19 +131,19 @@ class AgentProcess:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
         self.agent.context.spawn(self._executor.watch_claims())
         if profile.name != subjects.MEMORY_DAEMON:
-            self.agent.context.spawn(self._introduce())
+            self.agent.context.spawn(self._write_agent_node())
         try:
-            await self._show()
+            await self._publish_presence()
         except OSError as error:
             raise StartError(
                 f"The state directory {self._config.state_dir} cannot be written: {error.strerror}",
                 "Make it writable, or set MAILROOM_STATE_DIR to another folder",
             ) from None
-        self._heartbeat = asyncio.create_task(self._beat())
+        self._heartbeat = asyncio.create_task(self._heartbeat_loop())
         logger.info("ready", instance=self._bus.instance)
 
     async def close(self) -> None:
-        """Drain: no new messages, a grace for running handlers, then off the yellow pages."""
+        """Drain: delete the presence, take no new messages, give running handlers ``drain_timeout``."""
         if self._heartbeat is not None:
             self._heartbeat.cancel()
         if self._bus.connected:
@@ -151,45 +151,47 @@ class AgentProcess:
         for consumer in self._consumers:
             await consumer.stop(self._config.drain_timeout)
         await self.agent.context.stop_background()
-        if self._begun:
+        if self._started:
             await self.agent.on_stop()
         await self._bus.close()
         with contextlib.suppress(OSError):
             self._alive.unlink()
 
-    async def _introduce(self) -> None:
+    async def _write_agent_node(self) -> None:
         """Write the agent's own node to memory, which applies the same write once, by its id."""
-        write = introduction_of(self.agent.context.profile)
+        write = agent_node_write(self.agent.context.profile)
         try:
             await self._bus.store(
                 subjects.memory_write(write.sender), write.to_json(), headers={"Nats-Msg-Id": write.id}
             )
         except BusError as error:
-            logger.warning("not_introduced", reason=str(error))
+            logger.warning("not_write_agent_noded", reason=str(error))
 
     async def _consume(self, stream: str, durable: str) -> None:
         self._consumers.append(
             await self._bus.consume(
-                stream,
-                durable,
+                ConsumerConfig(
+                    stream=stream,
+                    durable=durable,
+                    concurrency=self.agent.context.profile.concurrency,
+                    ack_wait=self._config.task_ack_wait,
+                    max_attempts=self._config.max_attempts,
+                ),
                 self._dispatcher.handle,
                 self._dispatcher.dead_letter,
-                concurrency=self.agent.context.profile.concurrency,
-                ack_wait=self._config.task_ack_wait,
-                max_attempts=self._config.max_attempts,
             )
         )
 
-    async def _beat(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT)
             try:
                 if self._bus.connected:
-                    await self._show()
+                    await self._publish_presence()
             except (BusError, OSError) as error:
                 logger.warning("presence_unsent", error=str(error))
 
-    async def _show(self) -> None:
+    async def _publish_presence(self) -> None:
         await self._bus.store(self._presence_subject(), self._presence().to_json())
         self._alive.parent.mkdir(parents=True, exist_ok=True)
         self._alive.touch()
@@ -219,7 +221,7 @@ class AgentProcess:
         )
 
 
-def introduction_of(profile: Profile) -> MemoryWrite:
+def agent_node_write(profile: Profile) -> MemoryWrite:
     """The memory node ``agent-<name>`` that its briefing begins with; writing it again changes nothing."""
     body = f"{profile.description}\n\n{profile.instructions}".strip()
     digest = hashlib.sha256(f"{profile.name}\n{body}".encode()).hexdigest()[:32]

@@ -2,8 +2,6 @@
 
 from shared.bus.claim import Claim
 from shared.bus.connection import Bus
-from shared.bus.delivery import Delivery
-from shared.bus.direct_get import Stored
-from shared.bus.entry import Entry
+from shared.bus.entry import Delivery, Entry, Stored
 
 __all__ = ["Bus", "Claim", "Delivery", "Entry", "Stored"]

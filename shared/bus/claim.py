@@ -1,4 +1,4 @@
-"""A task in this process's hands: claimed, journalled and settled by compare-and-set."""
+"""Claims on tasks: taken, updated and finished by compare-and-set on the task's record."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,8 +9,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import NO_ROOM_PAUSE
-from shared.bus.delivery import Delivery
-from shared.bus.entry import Entry, seal
+from shared.bus.entry import Delivery, Entry, seal
 from shared.contracts import (
     DeadLetter,
     Effect,
@@ -26,17 +25,17 @@ from shared.errors import Conflict, NoRoom, Reject
 from shared.log import logger
 
 CLAIM_TRIES = 3
-"""Reads of the record before a claim that keeps losing is left to the process that wins."""
+"""Attempts at a claim that loses races, before it is left to the other process."""
 
 log = logger(__name__)
 
 
 class Claim:
-    """The claim of one process on a task; ``attempt`` counts the claims there were, this one included.
+    """The claim of one process on a task; ``attempt`` counts the claims so far, this one included.
 
-    Whoever claims next takes the claim over, and every later write of this one is refused whole with
-    Conflict: its result mail is refused together with its state. A write waits until the bus has room: what
-    was done is known here alone.
+    The next claim on the task takes it over: every later write of this one is refused whole with Conflict,
+    the result mail together with the record. A write waits while the bus is full, because nothing else knows
+    what was done.
     """
 
     def __init__(self, bus: Bus, task: Task, record: TaskChanged, seq: int) -> None:
@@ -53,19 +52,16 @@ class Claim:
         return self.record.attempt
 
     async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
-        """Tell whoever watches the task what is being done, and store ``others`` with it.
-
-        Raises Conflict when the claim is lost.
-        """
+        """Store a progress note and ``others`` in the record; raises Conflict if the claim is lost."""
         await self._advance(note=text[:500], others=others)
 
     @asynccontextmanager
     async def effect(self, what: str, *, repeatable: bool = False, step: str = "") -> AsyncIterator[None]:
-        """Journal something with an effect outside the office before it is done, and its end after.
+        """Record an effect outside the office in the task's journal, before it happens and after.
 
-        Unless it is ``repeatable``, raises Reject when an earlier attempt began the same and never finished
-        it: it may have happened, so a person has to look. Likewise when an earlier attempt finished the same
-        in the same ``step``: it is done again only because what came of it was not stored.
+        Unless it is ``repeatable``, raises Reject if an earlier attempt began the same effect and did not
+        finish it (it may have happened, so a person has to check), or finished it in the same ``step`` (it
+        would be repeated only because its outcome was not stored).
         """
         for effect in self._earlier:
             if effect.what == what and not effect.repeatable and not effect.finished_at:
@@ -84,40 +80,30 @@ class Claim:
         yield
         done = msgspec.structs.replace(begun, finished_at=generate_iso_timestamp())
         journal = tuple(done if effect == begun else effect for effect in self.record.journal)
-        # The end is stored with whatever is committed next: a crash before that reads as interrupted.
+        # The end is stored with the next commit: a crash before that looks like an interruption.
         self.record = amended(self.record, journal=journal)
 
-    async def settle(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
-        """Store the end of the task, its result in the requester's mailbox and ``others``, all or none.
+    async def finish(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
+        """Store the final record, the result in the requester's mailbox and ``others``, all or none.
 
-        Raises Conflict when another process holds the task by now.
+        Raises Conflict if another process has claimed the task.
         """
         task = amended(self.task, status=result.status)
-        letter = subjects.mail(self.task.requester, self._bus.name)
+        mail = subjects.mail(self.task.requester, self._bus.name)
         async with self._writing:
             record = _changed(self.record, task=task, note="", result=result)
-            await self._commit([self._state(record), seal(letter, result), *others])
+            await self._commit([self._state(record), seal(mail, result), *others])
 
     def failure(self, reason: str) -> TaskResult:
-        """The result that says the task failed."""
-        return TaskResult(
-            sender=self._bus.name,
-            recipient=self.task.requester,
-            cause=self.task.id,
-            goal_id=self.task.goal_id,
-            task_id=self.task.task_id,
-            agent=self._bus.name,
-            status=TaskStatus.FAILED,
-            output="",
-            error_message=reason[:4_000],
-        )
+        """The result of the failed task."""
+        return self.task.result(self._bus.name, TaskStatus.FAILED, output="", error_message=reason[:4_000])
 
     async def _advance(self, *, note: str, begun: Effect | None = None, others: Sequence[Entry] = ()) -> None:
-        # Where it is given up on its way, what it stored must be known: the next write is refused otherwise.
+        # If it is cancelled on its way, the sequence must be known, or the next write is refused.
         await asyncio.shield(self._write(note, begun, others))
 
     async def _write(self, note: str, begun: Effect | None, others: Sequence[Entry]) -> None:
-        # Steps of a task may run side by side; each write names the sequence of the one before.
+        # Steps of a task may run concurrently; each write names the sequence of the one before.
         async with self._writing:
             journal = self.record.journal
             if begun is not None:
@@ -133,7 +119,7 @@ class Claim:
             try:
                 return await self._bus.commit(entries)
             except NoRoom as error:
-                log.warning("waiting_for_room", task_id=self.task.task_id, reason=str(error))
+                log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
                 await asyncio.sleep(NO_ROOM_PAUSE)
 
     def _state(self, record: TaskChanged) -> Entry:
@@ -142,7 +128,7 @@ class Claim:
 
 
 async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
-    """Take the task for this process; None when it ended, or another process was quicker.
+    """Claim the task for this process; None if it ended, or another process was quicker.
 
     A requester stores the record right before the task, so the first claim needs no read.
     """
@@ -201,7 +187,7 @@ def _merge(ended: tuple[Effect, ...], written: tuple[Effect, ...]) -> tuple[Effe
 
 
 _UNCLAIMED = TaskChanged(task=Task(task_id="none", text="none", assignee="none", requester="none"))
-"""What every first record is made from: its own fields are all replaced."""
+"""The template of every first record: all its fields are replaced."""
 
 
 def _changed(record: TaskChanged, **changes: object) -> TaskChanged:

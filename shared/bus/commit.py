@@ -1,4 +1,4 @@
-"""Atomic commits, grouped: what concurrent handlers commit shares one write to disk."""
+"""Atomic commits, grouped: those of concurrent handlers share one write to disk."""
 
 import asyncio
 import json
@@ -18,30 +18,29 @@ WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
 NO_ROOM = (10023, 10047, 10077)
 BATCH_INCOMPLETE = 10176
-"""A batch lost a part: with a connection that broke, or with a disk that is full."""
+"""A batch lost a part: because the connection broke, or because the disk is full."""
 INCOMPLETE_TRIES = 3
 INCOMPLETE_PAUSE = 0.3
-"""Tries, and seconds between two, before an incomplete batch is put down to the disk."""
+"""Tries, and seconds between two, until an incomplete batch is taken as a full disk."""
 ANSWER_TIMEOUT = 5.0
 """Seconds without an answer after which a commit is sent again under the same message ids."""
 UNROUTED_TRIES = 5
 UNROUTED_PAUSE = 0.1
-"""Tries, and seconds between two, while no stream takes a subject: for a moment that is so when the server
-reads its configuration anew. Nothing was stored then."""
+"""Tries, and seconds between two, while no stream takes a subject, as for a moment after the server reloads
+its configuration. Nothing is stored then."""
 GROUPS_IN_FLIGHT = 2
-"""A second group is sent while the first waits for the disk; a third gained nothing."""
+"""A second group is sent while the first waits for the disk; a third was no faster."""
 SECOND_GROUP = 250
-"""Messages from which a second group is worth it: an atomic batch costs the server about 3.5 ms of its
-own, however few messages it has."""
+"""The least messages for a second group: an atomic batch costs the server about 3.5 ms, however small."""
 
 LARGEST = MAX_PAYLOAD - 64 * 1024
-"""Bytes of one message, its headers aside: the server drops the connection of whoever sends more."""
+"""The most bytes of one message, without headers: the server disconnects a client that sends more."""
 
 log = logger(__name__)
 
 
 class _Commit:
-    """Entries of one caller, on their way."""
+    """The entries of one caller that wait for an answer."""
 
     __slots__ = ("entries", "future", "size")
 
@@ -52,11 +51,11 @@ class _Commit:
 
 
 class Committer:
-    """Sends commits of one connection to one stream, several callers' in one atomic batch.
+    """Sends the commits of one connection to one stream, several callers' in one atomic batch.
 
-    When a batch is refused, each caller's part is sent alone, so that one caller's conflict costs
-    another nothing but time. A part that was stored but not answered (the server died in between)
-    is recognised by its message ids and by what its subject holds.
+    If a batch is refused, each caller's part is sent alone, so that one caller's conflict fails no other. A
+    part that was stored without an answer (the server died in between) is recognised by its message ids and
+    by the last message on its subject.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Committer:
             _fail(commit, BusUnavailable("The connection to the bus was closed"))
 
     async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Store all entries or none, and return their sequences (0 where it was stored before).
+        """Store all entries or none, and return their sequences (0 if it was stored before).
 
         Waits for as long as the server is away. Raises Conflict, Denied, NoRoom or BusError.
         """
@@ -108,13 +107,13 @@ class Committer:
         return await commit.future
 
     def on_reconnected(self) -> None:
-        """Send anew at once what waits for an answer: those of the old connection never come."""
+        """Send everything unanswered again at once: answers to the old connection never arrive."""
         for future, _ in list(self._answers.values()):
             if not future.done():
                 future.set_exception(TimeoutError())
 
     def on_denied(self, subject: str) -> None:
-        """Fail what waits for an answer: the server refused ``subject``, which it names in lower case."""
+        """Fail the commits that wait on ``subject`` (in lower case), which the server refused."""
         for future, entries in list(self._answers.values()):
             refused = next((entry.subject for entry in entries if entry.subject.lower() == subject), None)
             if refused is not None and not future.done():
@@ -183,7 +182,7 @@ class Committer:
             _fail(commit, error)
 
     async def _stored_before(self, entries: Sequence[Entry]) -> tuple[int, ...] | None:
-        """The sequences, when an earlier sending of these very entries was stored after all."""
+        """The sequences, if an earlier attempt at sending these entries was stored after all."""
         for position, entry in enumerate(entries):
             stored = await self._stored_last(entry.subject) if entry.expect is not None else None
             if stored is not None and stored[1] == entry.payload:
@@ -220,7 +219,7 @@ class Committer:
             raise _error(error)
 
     async def _store_rest(self, entries: Sequence[Entry]) -> int:
-        """Some id is in the stream already. Batches are atomic, so unless two callers share an id all are."""
+        """Some id is in the stream already. Batches are atomic: all are, unless two callers share an id."""
         if any(entry.expect is not None for entry in entries):
             raise Conflict("The commit was refused: a message of it is stored already")
         for entry in entries:
@@ -228,7 +227,7 @@ class Committer:
         return 0
 
     async def _send(self, entries: Sequence[Entry]) -> dict[str, Any] | None:
-        """One attempt: the server's answer, empty where no stream took it, None where none came."""
+        """One attempt: the server's answer, empty if no stream took it, None if none came."""
         self._serial += 1
         token = f"{self._serial:x}"
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
@@ -250,7 +249,7 @@ class Committer:
         return answer
 
     async def _publish(self, entries: Sequence[Entry], inbox: str, token: str) -> None:
-        """Write the whole batch as one piece: publish() for each message took half of a worker's time."""
+        """Write the batch in one piece: publish() for each message took half of a worker's time."""
         batch = f"{self._inbox[-12:]}-{token}" if len(entries) > 1 else ""
         last = len(entries)
         pieces = [

@@ -18,7 +18,7 @@ PENDING_LIMIT = 32 * 1024 * 1024
 
 
 def read_seed(name: str, path: Path) -> bytes:
-    """The NKey seed in a file; raises Denied where it cannot be read, or is no seed."""
+    """The NKey seed in a file; raises Denied if it cannot be read, or is no seed."""
     import nkeys
 
     try:
@@ -64,7 +64,7 @@ async def connect_once(
         max_outstanding_pings=2,
         pending_size=PENDING_LIMIT,
     )
-    # Only from here on: a first connection that fails is the caller's to hear of.
+    # Only now: the caller handles a first connection that fails.
     client.options.update(allow_reconnect=True, max_reconnect_attempts=-1)
 
 

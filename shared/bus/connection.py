@@ -15,9 +15,8 @@ from nats.aio.msg import Msg
 
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
-from shared.bus.consumer import Bury, Consumer, Handler
-from shared.bus.direct_get import Stored, is_stored, read, stored
-from shared.bus.entry import Entry
+from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
+from shared.bus.entry import Entry, Stored, is_stored, read, stored
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, Refused
 from shared.log import logger
@@ -26,10 +25,10 @@ log = logger(__name__)
 
 
 class Bus:
-    """What a process does on the bus, under one name.
+    """The connection of one process to the bus, under one name.
 
-    Connections are kept for ever: while the server is away, commits wait and pulls are asked again.
-    ``instance`` tells the processes of one name apart.
+    It reconnects for ever: while the server is away, commits wait, and consumers resume afterwards.
+    ``instance`` identifies the process among those of the same name.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,14 +41,14 @@ class Bus:
         self._secret = b""
         self._last_error = ""
         self.closed = asyncio.Event()
-        """Set once the connection is gone for good, such as when the server no longer knows the key."""
+        """Set when the connection is closed for good, such as when the server no longer knows the key."""
 
     @classmethod
     async def connect(cls, name: str, url: str, seed: Path, *, wait: float = 10.0) -> Self:
         """Connect as ``name`` with the NKey seed in the file ``seed``.
 
-        Tries for ``wait`` seconds. Raises BusUnavailable where no server answers, Denied where it
-        does not take the key.
+        Tries for ``wait`` seconds. Raises BusUnavailable if no server answers, Denied if it does not accept
+        the key.
         """
         bus = cls(name)
         await bus._open(url, seed, wait)
@@ -82,7 +81,7 @@ class Bus:
 
     @property
     def connected(self) -> bool:
-        """Whether the server answers at present."""
+        """Whether the connection is up at present."""
         return self._client.is_connected
 
     @property
@@ -97,7 +96,7 @@ class Bus:
         return f"{version.major}.{version.minor}.{version.patch}"
 
     def derive_id(self, *parts: str) -> str:
-        """The same id for the same parts in every process of this name, that nobody else can guess."""
+        """The same id for the same parts in every process of this name; others cannot guess it."""
         digest = hmac.digest(self._secret, "\0".join(parts).encode(), "sha256")
         return digest.hex()[:32]
 
@@ -108,9 +107,9 @@ class Bus:
     async def publish(
         self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send without waiting for anything; nobody may be listening.
+        """Publish without waiting for an answer; there may be no subscriber.
 
-        Raises BusUnavailable where the connection is closed or its buffer full.
+        Raises BusUnavailable if the connection is closed or its buffer full.
         """
         try:
             await self._client.publish(subject, payload, headers=dict(headers) if headers else None)
@@ -120,7 +119,7 @@ class Bus:
     async def store(
         self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None, timeout: float = 5.0
     ) -> dict[str, Any]:
-        """Store one message in whatever stream takes the subject; returns the server's answer.
+        """Store one message in the stream of its subject; returns the server's answer.
 
         Send it again with the same ``Nats-Msg-Id`` after BusUnavailable: it is stored once.
         """
@@ -135,10 +134,10 @@ class Bus:
         return answer
 
     async def request(self, subject: str, payload: bytes = b"", *, timeout: float = 5.0) -> bytes:
-        """Ask and wait for the answer.
+        """Send a request and wait for the answer.
 
-        Raises BusUnavailable after ``timeout`` seconds or when nobody listens, Refused with the
-        service's own sentence when it answers with an error.
+        Raises BusUnavailable after ``timeout`` seconds or if there is no subscriber, Refused with the
+        service's own sentence if it answers with an error.
         """
         reply = await self._request(subject, payload, timeout)
         if reason := (reply.headers or {}).get("Nats-Service-Error"):
@@ -160,7 +159,7 @@ class Bus:
             raise BusUnavailable(f"The request on {subject!r} failed: {error}") from None
 
     async def last(self, stream: str, subject: str) -> Stored | None:
-        """The last message on ``subject``, None where there is none."""
+        """The last message on ``subject``, None if there is none."""
         reply = await self._request(f"$JS.API.DIRECT.GET.{stream}.{subject}", b"", 5.0)
         return stored(reply) if is_stored(reply) else None
 
@@ -171,13 +170,13 @@ class Bus:
     def read(
         self, stream: str, request: Mapping[str, Any], *, timeout: float = 5.0
     ) -> AsyncGenerator[Stored, None]:
-        """Messages of a stream as a direct get of several names them; see ``reading.read``."""
+        """Messages of a stream as a direct get of several names them; see ``entry.read``."""
         return read(self._client, stream, request, timeout)
 
     async def subscribe(
         self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]
     ) -> None:
-        """Call ``handler(subject, payload, headers)`` for each message that passes from now on."""
+        """Call ``handler(subject, payload, headers)`` for each message published from now on."""
 
         async def receive(message: Msg) -> None:
             await handler(message.subject, message.data, dict(message.headers or {}))
@@ -187,28 +186,12 @@ class Bus:
 
     async def consume(
         self,
-        stream: str,
-        durable: str,
+        config: ConsumerConfig,
         handler: Handler,
-        bury: Bury,
-        *,
-        concurrency: int,
-        ack_wait: float,
-        max_attempts: int,
-        max_bytes: int = 0,
+        dead_letter: DeadLetterHandler,
     ) -> Consumer:
-        """Start to pull a durable; see Consumer."""
-        consumer = Consumer(
-            self._client,
-            stream,
-            durable,
-            handler,
-            bury,
-            concurrency=concurrency,
-            ack_wait=ack_wait,
-            max_attempts=max_attempts,
-            max_bytes=max_bytes,
-        )
+        """Start to consume a durable; see Consumer."""
+        consumer = Consumer(self._client, config, handler, dead_letter)
         self._consumers.append(consumer)
         await consumer.start()
         return consumer
@@ -222,9 +205,9 @@ class Bus:
         signed: Mapping[str, Callable[[bytes, str], Awaitable[bytes]]] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> None:
-        """Be a NATS micro service (ping, info, stats) that answers on ``<name>.<endpoint>``.
+        """Run a NATS micro service (ping, info, stats) that answers on ``<name>.<endpoint>``.
 
-        ``signed`` endpoints answer on ``<name>.<endpoint>.<asker>`` and take the asker's name too. An
+        ``signed`` endpoints answer on ``<name>.<endpoint>.<requester>`` and take the requester's name too. An
         endpoint that raises ValueError or MailroomError answers with the error's sentence.
         """
         from shared.bus.service import start_service
@@ -236,7 +219,7 @@ class Bus:
         )
 
     async def close(self, grace: float = 0.0) -> None:
-        """Stop pulling, give handlers ``grace`` seconds, send what is left, and disconnect."""
+        """Stop consuming, give handlers ``grace`` seconds, flush, and disconnect."""
         await asyncio.gather(*(consumer.stop(grace) for consumer in self._consumers))
         for service in self._services:
             await service.stop()
@@ -251,10 +234,10 @@ class Bus:
     async def _on_error(self, error: Exception) -> None:
         denied = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error))
         if denied is None:
-            # Told once: while the server is away the client reports every attempt to reach it.
-            if (told := str(error) or type(error).__name__) != self._last_error:
-                log.warning("bus_error", error=told)
-            self._last_error = told
+            # Logged once: while the server is away the client reports every attempt to reach it.
+            if (text := str(error) or type(error).__name__) != self._last_error:
+                log.warning("bus_error", error=text)
+            self._last_error = text
             return
         log.error("denied_by_broker", action=denied[1].lower(), subject=denied[2], identity=self.name)
         self._office.on_denied(denied[2])

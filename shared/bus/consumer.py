@@ -1,4 +1,4 @@
-"""One continuous pull of a durable: messages in, verdicts out."""
+"""A consumer: pulls the messages of one durable continuously and has them handled."""
 
 import asyncio
 import contextlib
@@ -7,74 +7,78 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 
+import msgspec
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from shared import subjects
-from shared.bus.delivery import Delivery, backoff
+from shared.bus.entry import Delivery, backoff
 from shared.errors import BusError, Conflict, MailroomError, NoRoom, Reject, Retry
 from shared.log import logger
 
 PULL_EXPIRES = 30.0
-"""Seconds a pull request stands; a new one replaces it, so that a lost one is noticed."""
+"""Seconds until a pull request expires and is replaced, so that a lost one is noticed."""
 HEARTBEAT = 5.0
-"""Seconds between the server's signs of life while a pull stands idle."""
+"""Seconds between the server's idle heartbeats while a pull request waits."""
 RENEW_INBOX_AFTER = 200
-"""Pull requests on one inbox: the server keeps a record of each until the inbox is given up."""
+"""Pull requests for one inbox: the server keeps state for each until the inbox is dropped."""
 
 NO_ROOM_PAUSE = 1.0
-"""Seconds before what the bus had no room for is tried again."""
-MOST_ASIDE = 256
-"""Handlers of one consumer that may wait aside; beyond, a waiting one keeps its place."""
+"""Seconds until a write is retried that the bus had no storage for."""
+MAX_YIELDED = 256
+"""Handlers of one consumer that may yield their slot; beyond that, a waiting handler keeps it."""
 
 log = logger(__name__)
 
 Handler = Callable[[Delivery], Awaitable[None]]
-Bury = Callable[[Delivery, str], Awaitable[None]]
+DeadLetterHandler = Callable[[Delivery, str], Awaitable[None]]
+"""Stores a dead letter for a delivery, with the reason."""
+
+
+class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How a durable is consumed.
+
+    At most ``concurrency`` messages are handled at a time. ``ack_wait`` is the durable's, in seconds.
+    ``max_attempts`` deliveries of a message that fails make it a dead letter. ``max_bytes`` limits the bytes
+    requested ahead, give or take a message; 0 is no limit.
+    """
+
+    stream: str
+    durable: str
+    concurrency: int
+    ack_wait: float
+    max_attempts: int
+    max_bytes: int = 0
 
 
 class Consumer:
-    """Hands the messages of one durable to a handler, at most ``concurrency`` at a time.
+    """Passes the messages of one durable to a handler.
 
-    A handler that returns has committed what it had to: the message is acknowledged. Retry, Conflict
-    and anything unforeseen hand it out again after a growing delay, and bury it on its last delivery;
-    Reject buries it at once; with NoRoom it waits until the bus has room. While a handler works, the
-    server hears of it every third of ``ack_wait``.
-    Of ``max_bytes``, if not 0, no more is asked for than is free, give or take a message.
+    When the handler returns, the message is acknowledged. Retry, Conflict and unexpected exceptions have it
+    delivered again after a growing delay, and the last attempt makes it a dead letter; Reject does so at
+    once; NoRoom repeats the handler until the bus has storage. While a handler works, the server is told
+    every third of ``ack_wait``.
     """
 
     def __init__(
-        self,
-        client: Client,
-        stream: str,
-        durable: str,
-        handler: Handler,
-        bury: Bury,
-        *,
-        concurrency: int,
-        ack_wait: float,
-        max_attempts: int,
-        max_bytes: int = 0,
+        self, client: Client, config: ConsumerConfig, handler: Handler, dead_letter: DeadLetterHandler
     ) -> None:
-        self.stream, self.durable = stream, durable
         self.handled = self.failed = 0
-        self._client, self._handler, self._bury = client, handler, bury
-        self._concurrency, self._ack_wait, self._max_attempts = concurrency, ack_wait, max_attempts
-        self._max_bytes = max_bytes
+        self._client, self._config, self._handler, self._dead_letter = client, config, handler, dead_letter
         self._bytes = 0
         self._queue: asyncio.Queue[Delivery] = asyncio.Queue()
-        self._held: dict[int, Delivery] = {}
+        self._in_hand: dict[int, Delivery] = {}
         self._working = 0
-        self._aside = 0
+        self._yielded = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._subscription: Subscription | None = None
         self._inbox = ""
-        self._asked = 0
+        self._requested = 0
         self._requests = 0
-        self._heard = 0.0
+        self._last_message = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
 
@@ -84,14 +88,16 @@ class Consumer:
         return self._working
 
     async def start(self) -> None:
-        """Begin to pull."""
+        """Start pulling and handling."""
         await self._open_inbox()
         await self._top_up()
-        self._tasks = [asyncio.create_task(self._work(), name=f"work {i}") for i in range(self._concurrency)]
+        self._tasks = [
+            asyncio.create_task(self._work(), name=f"work {i}") for i in range(self._config.concurrency)
+        ]
         self._tasks.append(asyncio.create_task(self._watch(), name="watch"))
 
     async def stop(self, grace: float) -> None:
-        """Take no more, give running handlers ``grace`` seconds, hand back the rest at once."""
+        """Stop pulling, give running handlers ``grace`` seconds, return the other messages at once."""
         if self._stopping:
             return
         self._stopping = True
@@ -99,7 +105,7 @@ class Consumer:
             await self._subscription.unsubscribe()
         while not self._queue.empty():
             delivery = self._queue.get_nowait()
-            self._held.pop(delivery.seq, None)
+            self._in_hand.pop(delivery.seq, None)
             await delivery.nak()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), grace)
@@ -108,7 +114,7 @@ class Consumer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def reconnected(self) -> None:
-        """Ask anew: the server forgot what was asked of it."""
+        """Send new pull requests: the server forgot the old ones."""
         if not self._stopping:
             await self._open_inbox()
             await self._top_up()
@@ -116,49 +122,57 @@ class Consumer:
     async def _open_inbox(self) -> None:
         old, self._inbox = self._subscription, self._client.new_inbox()
         self._subscription = await self._client.subscribe(self._inbox, cb=self._receive)
-        self._asked = self._requests = 0
-        self._heard = time.monotonic()
+        self._requested = self._requests = 0
+        self._last_message = time.monotonic()
         if old is not None:
             await old.unsubscribe()
 
     async def _top_up(self) -> None:
-        """Ask for as many messages as there are hands free; none waits here while another process idles."""
-        room = self._concurrency + self._aside - self._asked - len(self._held)
-        if self._stopping or room <= 0 or (self._asked and room < self._concurrency // 4):
+        """Request as many messages as there are free slots, so that none waits here while others idle."""
+        free_slots = self._config.concurrency + self._yielded - self._requested - len(self._in_hand)
+        if (
+            self._stopping
+            or free_slots <= 0
+            or (self._requested and free_slots < self._config.concurrency // 4)
+        ):
             return
-        free = self._max_bytes - self._bytes
-        if self._max_bytes and (self._asked or free < subjects.MAX_PAYLOAD):
+        free = self._config.max_bytes - self._bytes
+        if self._config.max_bytes and (self._requested or free < subjects.MAX_PAYLOAD):
             return
-        if self._requests >= RENEW_INBOX_AFTER and not self._asked:
+        if self._requests >= RENEW_INBOX_AFTER and not self._requested:
             await self._open_inbox()
-        request = {"batch": room, "expires": int(PULL_EXPIRES * 1e9), "idle_heartbeat": int(HEARTBEAT * 1e9)}
-        if self._max_bytes:
+        request = {
+            "batch": free_slots,
+            "expires": int(PULL_EXPIRES * 1e9),
+            "idle_heartbeat": int(HEARTBEAT * 1e9),
+        }
+        if self._config.max_bytes:
             request["max_bytes"] = free
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{self.durable}"
-        self._asked += room
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._config.stream}.{self._config.durable}"
+        self._requested += free_slots
         self._requests += 1
         await self._client.publish(subject, json.dumps(request).encode(), reply=self._inbox)
 
     async def _receive(self, message: Msg) -> None:
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         status = (message.headers or {}).get("Status")
         if status is not None and not message.reply.startswith("$JS.ACK"):
             await self._on_status(status, message)
             return
-        self._asked = max(0, self._asked - 1)
+        self._requested = max(0, self._requested - 1)
         delivery = Delivery(message, self._answer)
         if self._stopping:
             await delivery.nak()
-        elif delivery.seq in self._held:
-            # It came back because this process was slow to say that it is still at it. Its claim is
-            # still the last one, so the handler that has it may finish.
+        elif delivery.seq in self._in_hand:
+            # Delivered again because this process was slow to report progress. Its claim is still the last
+            # one, so the handler that has the message may finish.
             await delivery.in_progress()
         else:
-            self._held[delivery.seq] = delivery
+            self._in_hand[delivery.seq] = delivery
             self._bytes += len(delivery.data)
             self._queue.put_nowait(delivery)
         if not message.data and not message.headers:
-            # Between accounts the server takes an empty message for the end of an answer, and sends
+            # Between accounts the server takes an empty message for the end of a response, and sends
             # nothing more for this request.
             await self._open_inbox()
             await self._top_up()
@@ -167,11 +181,11 @@ class Consumer:
         if status == "100":
             return
         pending = (message.headers or {}).get("Nats-Pending-Messages", "0")
-        self._asked = max(0, self._asked - int(pending))
+        self._requested = max(0, self._requested - int(pending))
         reason = (message.headers or {}).get("Description", "")
         if status not in ("408", "404") and "MaxBytes" not in reason:
             log.warning("pull_ended", status=status, reason=reason)
-            self._asked = 0
+            self._requested = 0
             await asyncio.sleep(0.1)
         await self._top_up()
 
@@ -179,25 +193,25 @@ class Consumer:
         try:
             await self._client.publish(reply, verdict)
         except nats.errors.Error as error:
-            # Without an answer the server hands the message out again, and the claim or the message
-            # ids keep what was committed from being done twice.
+            # Without it the server delivers the message again, and the claim or the message ids keep
+            # anything that was committed from being done twice.
             log.warning("verdict_unsent", verdict=verdict.decode(), error=str(error))
 
     @contextlib.asynccontextmanager
     async def yield_slot(self) -> AsyncIterator[None]:
-        """See the function of this name."""
-        if self._aside >= MOST_ASIDE or self._stopping:
+        """See the function ``yield_slot``."""
+        if self._yielded >= MAX_YIELDED or self._stopping:
             yield
             return
-        self._aside += 1
-        if len(self._tasks) <= self._concurrency + self._aside:  # one of them is the watch
+        self._yielded += 1
+        if len(self._tasks) <= self._config.concurrency + self._yielded:  # one of them is the watch
             self._tasks.append(asyncio.create_task(self._work(), name=f"work {len(self._tasks)}"))
         try:
-            with contextlib.suppress(nats.errors.Error):  # it is asked again in the watch
+            with contextlib.suppress(nats.errors.Error):  # the watch requests again
                 await self._top_up()
             yield
         finally:
-            self._aside -= 1
+            self._yielded -= 1
 
     async def _work(self) -> None:
         _at_work.set(self)
@@ -211,15 +225,15 @@ class Consumer:
                 self._working -= 1
                 if not self._working:
                     self._idle.set()
-                self._held.pop(delivery.seq, None)
+                self._in_hand.pop(delivery.seq, None)
                 self._bytes -= len(delivery.data)
             await self._top_up()
 
     async def _handle(self, delivery: Delivery) -> None:
         try:
-            if delivery.deliveries > 2 * self._max_attempts:
-                raise Reject(f"it was handed out {delivery.deliveries - 1} times and never finished")
-            await self._handle_with_room(delivery)
+            if delivery.deliveries > 2 * self._config.max_attempts:
+                raise Reject(f"it was delivered {delivery.deliveries - 1} times and never finished")
+            await self._run_handler(delivery)
         except asyncio.CancelledError:
             await delivery.nak()
             raise
@@ -231,13 +245,13 @@ class Consumer:
             self.handled += 1
             await delivery.ack()
 
-    async def _handle_with_room(self, delivery: Delivery) -> None:
-        """That the bus is full is no fault of the message: it keeps its place until there is room."""
+    async def _run_handler(self, delivery: Delivery) -> None:
+        """Call the handler, again and again while the bus is full: that is no fault of the message."""
         while True:
             try:
                 await self._handler(delivery)
             except NoRoom as error:
-                log.warning("waiting_for_room", subject=delivery.subject, seq=delivery.seq, reason=str(error))
+                log.warning("bus_full", subject=delivery.subject, seq=delivery.seq, reason=str(error))
                 await asyncio.sleep(NO_ROOM_PAUSE)
             else:
                 return
@@ -247,7 +261,7 @@ class Consumer:
         if not isinstance(error, MailroomError):
             log.error("handler_failed", subject=delivery.subject, seq=delivery.seq, exc_info=error)
         contended = isinstance(error, Conflict)
-        if delivery.deliveries >= self._max_attempts and not contended:
+        if delivery.deliveries >= self._config.max_attempts and not contended:
             await self._give_up(
                 delivery, f"gave up after {delivery.deliveries} deliveries: {_sentence(error)}"
             )
@@ -261,35 +275,39 @@ class Consumer:
     async def _give_up(self, delivery: Delivery, reason: str) -> None:
         self.failed += 1
         try:
-            await self._bury(delivery, reason)
+            await self._dead_letter(delivery, reason)
         except BusError as error:
-            log.error("bury_failed", subject=delivery.subject, seq=delivery.seq, error=str(error))
+            log.error("dead_letter_failed", subject=delivery.subject, seq=delivery.seq, error=str(error))
             await delivery.nak(backoff(delivery.deliveries))
             return
         await delivery.term()
 
     async def _watch(self) -> None:
-        """Tell the server what is still being worked on, and notice when it went silent."""
+        """Report progress of running handlers to the server, and notice if it went silent."""
         while True:
-            await asyncio.sleep(min(self._ack_wait / 3, HEARTBEAT))
-            for delivery in list(self._held.values()):
+            await asyncio.sleep(min(self._config.ack_wait / 3, HEARTBEAT))
+            for delivery in list(self._in_hand.values()):
                 await delivery.in_progress()
-            if self._client.is_connected and time.monotonic() - self._heard > 3 * HEARTBEAT and self._asked:
-                log.warning("pull_silent", durable=self.durable)
+            if (
+                self._client.is_connected
+                and time.monotonic() - self._last_message > 3 * HEARTBEAT
+                and self._requested
+            ):
+                log.warning("pull_silent", durable=self._config.durable)
                 await self._open_inbox()
             await self._top_up()
 
 
 def yield_slot() -> contextlib.AbstractAsyncContextManager[None]:
-    """Have another message handled in place of this handler's while it waits inside: what it waits for
-    may itself have to come through the mailbox. Outside of a handler it does nothing.
+    """Let another message be handled while this handler waits inside: the awaited reply may itself be a
+    message of this consumer. Outside of a handler it does nothing.
     """
     consumer = _at_work.get()
     return contextlib.nullcontext() if consumer is None else consumer.yield_slot()
 
 
 _at_work: ContextVar[Consumer | None] = ContextVar("at_work", default=None)
-"""The consumer whose handler runs."""
+"""The consumer whose handler is running."""
 
 
 def _sentence(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Where the office is: the server's address, as the settings or the running office name it."""
+"""Finds the server: from the settings, or from the office that runs with them."""
 
 import os
 
@@ -22,7 +22,7 @@ class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_instance(config: Settings) -> RunningInstance | None:
-    """The office that ``mailroom up`` keeps running with these settings; None where there is none."""
+    """The office that ``mailroom up`` keeps running with these settings; None if there is none."""
     try:
         office = msgspec.json.decode(
             (config.state_dir / "run" / "office.json").read_bytes(), type=RunningInstance

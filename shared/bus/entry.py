@@ -1,17 +1,23 @@
-"""One message of a commit."""
+"""The messages of streams: to be stored, as stored, and as delivered."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from shared.contracts import Envelope
+from shared.errors import BusError, BusUnavailable, Retry
 
 
 class Entry(NamedTuple):
     """A message to be stored: its subject, payload, id, and the sequence it expects.
 
     ``expect`` is the stream sequence of the last message on the subject (0: there is none yet); the
-    commit is refused whole where another was stored since. None expects nothing. ``headers`` are stored
-    beside those of the bus.
+    commit is refused whole if another was stored since. None expects nothing. ``headers`` are added to those
+    of the bus.
     """
 
     subject: str
@@ -24,3 +30,137 @@ class Entry(NamedTuple):
 def seal(subject: str, envelope: Envelope, expect: int | None = None) -> Entry:
     """The entry that stores ``envelope`` on ``subject``."""
     return Entry(subject, envelope.to_json(), envelope.id, expect)
+
+
+class Stored(NamedTuple):
+    """A message as a stream holds it."""
+
+    stream: str
+    subject: str
+    seq: int
+    data: bytes
+    headers: dict[str, str]
+    time: str
+
+
+async def read(
+    client: Client, stream: str, request: Mapping[str, Any], timeout: float
+) -> AsyncGenerator[Stored, None]:
+    """Messages of a stream, by a direct get of several.
+
+    ``request`` is for instance ``{"multi_last": ["state.>"], "batch": 1000}`` or ``{"seq": 1,
+    "next_by_subj": ">", "batch": 1000}``; at most that batch is returned. Raises BusUnavailable if
+    messages got lost on the way, as with the connection.
+    """
+    inbox = client.new_inbox()
+    subscription = await client.subscribe(inbox)
+    last = 0
+    try:
+        await client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
+        while True:
+            message = await subscription.next_msg(timeout=timeout)
+            headers = message.headers or {}
+            if int(headers.get("Nats-Last-Sequence", last)) != last:
+                raise BusUnavailable(f"Reading {stream} was cut short")
+            if not is_stored(message):
+                _require_good_end(stream, headers.get("Status", ""), headers.get("Description", ""))
+                return
+            found = stored(message)
+            last = found.seq
+            yield found
+    except (TimeoutError, nats.errors.TimeoutError):
+        raise BusUnavailable(f"Reading {stream} got no answer within {timeout:g} s") from None
+    finally:
+        if not client.is_closed:
+            await subscription.unsubscribe()
+
+
+def is_stored(message: Msg) -> bool:
+    """Whether this is a message of a stream, not a status (a stored message can have a status header too)."""
+    return "Nats-Stream" in (message.headers or {})
+
+
+def stored(message: Msg) -> Stored:
+    """A message of a direct get."""
+    headers = dict(message.headers or {})
+    return Stored(
+        stream=headers.pop("Nats-Stream"),
+        subject=headers.pop("Nats-Subject"),
+        seq=int(headers.pop("Nats-Sequence")),
+        data=message.data,
+        headers=headers,
+        time=headers.pop("Nats-Time-Stamp"),
+    )
+
+
+def _require_good_end(stream: str, status: str, description: str) -> None:
+    if status == "503":
+        raise BusUnavailable(f"There is no stream {stream}", "Provision the office: run 'mailroom up'")
+    if status not in ("204", "404"):
+        raise BusError(f"Reading {stream} failed: {description}")
+
+
+ACK = b"+ACK"
+NAK = b"-NAK"
+TERM = b"+TERM"
+IN_PROGRESS = b"+WPI"
+
+
+class Delivery:
+    """A stored message that was delivered to this process.
+
+    ``stream`` and ``seq`` are its place, ``deliveries`` counts deliveries, this one included, ``stored_at``
+    is the time it was stored, in nanoseconds since 1970.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_reply",
+        "data",
+        "deliveries",
+        "durable",
+        "headers",
+        "seq",
+        "stored_at",
+        "stream",
+        "subject",
+    )
+
+    def __init__(self, message: Msg, answer: Callable[[str, bytes], Awaitable[None]]) -> None:
+        # $JS.ACK.<stream>.<durable>.<deliveries>.<stream seq>.<consumer seq>.<timestamp>.<pending>
+        # and, since 2.12, two tokens for domain and account ahead of the stream.
+        tokens = message.reply.split(".")
+        at = 2 if len(tokens) == 9 else 4
+        self.stream = tokens[at]
+        self.durable = tokens[at + 1]
+        self.deliveries = int(tokens[at + 2])
+        self.seq = int(tokens[at + 3])
+        self.stored_at = int(tokens[at + 5])
+        self.subject = message.subject
+        self.data = message.data
+        self.headers: dict[str, Any] = dict(message.headers or {})
+        self._reply = message.reply
+        self._answer = answer
+
+    async def ack(self) -> None:
+        """Acknowledge it: it is done."""
+        await self._answer(self._reply, ACK)
+
+    async def nak(self, delay: float = 0.0) -> None:
+        """Have it delivered again, after ``delay`` seconds."""
+        await self._answer(self._reply, NAK if delay <= 0 else NAK + b' {"delay": %d}' % int(delay * 1e9))
+
+    async def term(self) -> None:
+        """Have it never delivered again."""
+        await self._answer(self._reply, TERM)
+
+    async def in_progress(self) -> None:
+        """Extend its ack_wait: it is still being handled."""
+        await self._answer(self._reply, IN_PROGRESS)
+
+
+def backoff(deliveries: int, retry: Retry | None = None) -> float:
+    """Seconds until the next delivery: as the handler asked, else 0.25 doubling to at most 30."""
+    if retry is not None and retry.delay is not None:
+        return retry.delay
+    return min(30.0, 0.25 * 2.0 ** min(deliveries - 1, 10))

@@ -1,9 +1,9 @@
-"""Who may do what: an NKey and a NATS account for each identity, written as the server's configuration.
+"""Identities and their permissions: an NKey and a NATS account each, written as the server's configuration.
 
-Every agent has an account of its own, which sees nothing but what is imported into it. Permissions
-alone would not do: the server does not check the *reply* subject of a request, so within one account
+Every agent has an account of its own, which sees nothing but its imports. Permissions within one account
+would not be enough: the server does not check the *reply* subject of a request, so within one account
 an agent could have a stored message of its own delivered onto another's subject, and into the stream.
-Across accounts such a reply lands in the account of the one who asked, where no stream listens.
+Across accounts such a reply lands in the account of the requester, where no stream listens.
 """
 
 import json
@@ -21,11 +21,10 @@ OFFICE_ACCOUNT = "OFFICE"
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
-    """What one identity may do.
+    """The permissions of one identity.
 
-    ``send`` are subjects it may publish into the office, ``hear`` subjects of the office it may
-    listen to, ``ask`` subjects of memory it may send requests to, ``sign`` those that get its name
-    appended on the way there, ``answer`` those it serves.
+    It may publish to ``send`` and subscribe to ``hear`` in the office, send requests to ``ask`` of memory and
+    to ``sign`` (its name is appended on the way), and serve ``answer``.
     """
 
     send: tuple[str, ...]
@@ -146,7 +145,7 @@ def _signed_verbs() -> tuple[str, ...]:
 def ensure_keys(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The public key of each name, after making the seeds that are missing (files of mode 0600).
 
-    Raises StartError where the folder cannot be written or a seed cannot be read.
+    Raises StartError if the folder cannot be written or a seed cannot be read.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -248,7 +247,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     if subjects.MEMORY_DAEMON in agents:
         imports += [_import("service", memory, subject) for subject in rights.ask]
         imports += [_import("service", memory, f"{subject}.{name}", to=subject) for subject in rights.sign]
-    imports += [_hearing(subject) for subject in rights.hear]
+    imports += [_subscription(subject) for subject in rights.hear]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.answer]
     if name == subjects.USER:
         exports.append('{ stream: "$SRV.>" }')
@@ -271,8 +270,8 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     return f"  {_account_name(name)} {{\n    users: [ {user} ]\n{lists}  }}"
 
 
-def _hearing(subject: str) -> str:
-    """The import of what is to be heard: of the audit's copy, for no other passes between accounts."""
+def _subscription(subject: str) -> str:
+    """The import of a subject it may subscribe to: from the audit's copy, which alone crosses accounts."""
     if subject.startswith(subjects.AUDIT_PREFIX):
         return _import("stream", OFFICE_ACCOUNT, subject)
     return _import("stream", OFFICE_ACCOUNT, f"{subjects.AUDIT_PREFIX}{subject}", to=subject)

@@ -1,4 +1,4 @@
-"""A lease: what only one process at a time may do, agreed on over the bus."""
+"""Leases: rights that one process at a time holds, agreed on over the bus."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.bus.direct_get import Stored
+from shared.bus.entry import Stored
 from shared.errors import BusError
 from shared.log import logger
 
@@ -23,7 +23,7 @@ log = logger(__name__)
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a lease: a process of a host, and the space in which its number means something."""
+    """The holder of a lease: a process of a host, and the PID namespace of its number."""
 
     instance: str
     host: str
@@ -35,7 +35,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def this(cls, instance: str) -> Self:
-        """The process that asks."""
+        """The calling process."""
         space = Path("/proc/self/ns/pid")
         return cls(
             instance=instance,
@@ -45,7 +45,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_gone(self, here: "Holder") -> bool:
-        """Whether it has certainly ended, as far as ``here`` can tell: only where both are of one host."""
+        """Whether it has certainly ended; False if ``here`` is on another host and cannot know."""
         if (self.host, self.space) != (here.host, here.space) or self.instance == here.instance:
             return False
         if self.pid == here.pid:
@@ -62,8 +62,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class Lease:
     """The lease ``name``, held from ``acquire`` until ``release``, or until LEASE_TTL of silence.
 
-    Each write of it is a compare-and-set on its entry, so there is one holder; ``lost`` is set when it was
-    somebody else who wrote last, as after this process was frozen for longer than a lease lasts.
+    Each write is a compare-and-set on its entry, so there is one holder; ``lost`` is set if another process
+    wrote last, as after this one was frozen for longer than a lease lasts.
     """
 
     def __init__(self, bus: Bus, name: str, holder: Holder) -> None:
@@ -75,17 +75,17 @@ class Lease:
         self._renewing: asyncio.Task[None] | None = None
 
     async def acquire(self, waiting: Callable[[Holder], Awaitable[None]]) -> None:
-        """Take the lease, as soon as it is free; ``waiting`` is told once of each holder waited for."""
-        told = None
+        """Take the lease as soon as it is free; ``waiting`` is called once for each holder before that."""
+        reported = None
         while (holder := await self._take()) is not None:
-            if holder != told:
+            if holder != reported:
                 await waiting(holder)
-                told = holder
+                reported = holder
             await asyncio.sleep(RENEW / 5)
         self._renewing = asyncio.create_task(self._renew())
 
     async def release(self) -> None:
-        """Let it go, so that the next one need not wait for its end."""
+        """Give the lease up at once, instead of letting it expire."""
         if self._renewing is None:
             return
         self._renewing.cancel()
@@ -96,7 +96,7 @@ class Lease:
                 await self._write(b"", {"KV-Operation": "DEL"})
 
     async def _take(self) -> Holder | None:
-        """Take it if it is free or its holder is gone; else who has it."""
+        """Take it if it is free or its holder is gone; otherwise returns the holder."""
         entry, holder = await self._read()
         if holder is not None and not holder.is_gone(self._holder):
             return holder
@@ -125,10 +125,10 @@ class Lease:
             try:
                 await self._write(msgspec.json.encode(self._holder))
             except BusError as error:
-                await self._judge(error)
+                await self._check_lost(error)
 
-    async def _judge(self, error: BusError) -> None:
-        """Whether a renewal that failed means that somebody else has the lease now."""
+    async def _check_lost(self, error: BusError) -> None:
+        """Set ``lost`` if a renewal failed because another process holds the lease now."""
         try:
             entry, holder = await self._read()
         except BusError:

@@ -1,4 +1,4 @@
-"""The streams, buckets and durables of the office: made, and brought up to date, in one place."""
+"""Creates and updates the streams, buckets and durables of the office."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ SECOND = 1_000_000_000
 STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 UNCHANGEABLE = ("persist_mode",)
-"""What the server lets nobody change once a stream is made."""
+"""Fields of a stream's configuration that cannot be changed later."""
 
 log = logger(__name__)
 
 
 async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_attempts: int) -> list[str]:
-    """Make what is missing and update what differs; returns a line for each change.
+    """Create missing streams and durables, and update those that differ; returns a line for each change.
 
-    Safe to run at any time and any number of times, as the admin. Raises BusError where the server
+    Safe to run at any time and any number of times, as the admin. Raises BusError if the server
     refuses a change.
     """
     changes = []
@@ -130,7 +130,7 @@ def durables(agents: Sequence[str], ack_wait: float, max_attempts: int) -> list[
         timers = durable(subjects.timers_durable(name), [subjects.timer_due(name)])
         result.append((subjects.TIMERS, timers))
     if subjects.MEMORY_DAEMON in agents:
-        # A batch of writes is in the daemon's hands at once, and none may be given up.
+        # The daemon has a batch of writes in progress at once, and none may be given up.
         writes = durable(subjects.MEMORY_DAEMON, subjects.MEMORY_SUBJECTS)
         result.append((subjects.MEMORY, {**writes, "max_ack_pending": 20_000, "max_deliver": -1}))
     return result
@@ -156,7 +156,7 @@ async def _ensure_durable(bus: Bus, stream: str, config: dict[str, Any]) -> list
     differs = _differences(config, info["config"]) if "config" in info else ["created"]
     if not differs:
         return []
-    # Action "" creates or updates; updating keeps the position and what is in hand.
+    # Action "" creates or updates; updating keeps the position and unacknowledged messages.
     await _api(bus, f"CONSUMER.DURABLE.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
     return [f"durable {name} of {stream}: {', '.join(differs)}"]
 
@@ -166,7 +166,7 @@ def _differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[s
 
 
 def _shape(value: Any) -> Any:
-    """A value as it compares: what the server leaves out is false, and a single filter is a list of one."""
+    """A value for comparison: fields the server omits are falsy, and lists are in any order."""
     if isinstance(value, list):
         return sorted((json.dumps({"name": v["name"]}) if isinstance(v, dict) else v) for v in value)
     return value or None

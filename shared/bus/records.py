@@ -113,16 +113,8 @@ def submission_entries(task: Task, sender: str) -> list[Entry]:
 def cancelled_record(record: TaskChanged, reason: str) -> TaskChanged:
     """The record of a task that its requester cancels, with the result that says so."""
     task = record.task
-    result = TaskResult(
-        sender=task.requester,
-        recipient=task.requester,
-        cause=task.id,
-        goal_id=task.goal_id,
-        task_id=task.task_id,
-        agent=task.assignee,
-        status=TaskStatus.CANCELLED,
-        output="",
-        error_message=reason,
+    result = task.result(
+        task.assignee, TaskStatus.CANCELLED, sender=task.requester, output="", error_message=reason
     )
     return amended(
         record,

@@ -1,4 +1,4 @@
-"""NATS micro services: how an agent shows itself to ``nats micro ls`` and answers requests."""
+"""NATS micro services: an agent is listed by ``nats micro ls`` and answers requests."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ log = logger(__name__)
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 SignedEndpoint = Callable[[bytes, str], Awaitable[bytes]]
-"""Takes the asker's name too, which the broker vouches for."""
+"""Takes the requester's name too, which the broker verifies."""
 
 
 async def start_service(
@@ -45,7 +45,7 @@ async def start_service(
                 handler=_responder(answer),
             )
         )
-    # Until the server knows of an endpoint, whoever asks is told that nobody answers.
+    # Until the server knows an endpoint, requests to it fail with "no responders".
     with contextlib.suppress(nats.errors.Error, TimeoutError):
         await client.flush()
     return service
@@ -68,7 +68,7 @@ def _responder(answer: SignedEndpoint) -> Callable[[Request], Awaitable[None]]:
             await request.respond_error("400", " ".join(str(error).split()))
             return
         except Exception as error:
-            # Without an answer whoever asked would wait for nothing, and blame the connection.
+            # Without an answer the requester would time out, and blame the connection.
             log.error("request_failed", subject=request.subject, exc_info=error)
             await request.respond_error(
                 "500", f"It failed unexpectedly ({type(error).__name__}); see its log"
@@ -81,7 +81,7 @@ def _responder(answer: SignedEndpoint) -> Callable[[Request], Awaitable[None]]:
         await request.respond(reply)
 
     async def begin(request: Request) -> None:
-        # The client hands out one request of a subscription at a time; a slow one must not hold up the rest.
+        # The client delivers one request of a subscription at a time; a slow one must not block the others.
         task = asyncio.create_task(respond(request))
         working.add(task)
         task.add_done_callback(working.discard)

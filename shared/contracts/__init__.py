@@ -1,6 +1,6 @@
 """Every envelope and body that travels on the bus, and how to read one of unknown type."""
 
-from typing import get_args
+from typing import Union
 
 import msgspec
 
@@ -31,10 +31,11 @@ from shared.contracts.cognition import (
     CognitiveContext,
     CognitiveMessage,
     DailySpending,
+    Experience,
+    ExperienceIndex,
     LoopCheckpoint,
     MessageType,
 )
-from shared.contracts.learning import Experience, ExperienceIndex
 from shared.contracts.mail import (
     AgentReport,
     CancelGoal,
@@ -102,54 +103,18 @@ from shared.contracts.records import (
 )
 from shared.contracts.task import Task, TaskPlan, TaskPriority, TaskRequest, TaskResult, TaskStatus, TaskStep
 
-AnyEnvelope = (
-    Email
-    | CancelGoal
-    | Task
-    | TaskRequest
-    | TaskPlan
-    | TaskResult
-    | DiscoveryResult
-    | AgentReport
-    | Question
-    | Response
-    | CognitiveMessage
-    | TaskChanged
-    | StateChanged
-    | GoalDue
-    | DeadLetter
-    | Presence
-    | MemoryWrite
-    | MemoryWritten
-    | MemoryRefused
-    | GraphVersion
-    | Briefing
-    | CommandJudged
-    | ApprovalRequest
-    | ApprovalAnswer
-    | TaskSession
-    | SentEmail
-    | LoopCheckpoint
-    | DailySpending
-    | Reminders
-    | ReminderDue
-    | Experience
-    | ExperienceIndex
-)
-"""Every type of envelope that this version reads."""
+ENVELOPES = {str(cls.__struct_config__.tag): cls for cls in Envelope.__subclasses__()}
+"""The envelope classes by their ``type``: every subclass of Envelope above."""
 
-ENVELOPES: dict[str, type[Envelope]] = {str(cls.__struct_config__.tag): cls for cls in get_args(AnyEnvelope)}
-"""The envelope classes by their ``type``."""
-
-_decoder: msgspec.json.Decoder[AnyEnvelope] = msgspec.json.Decoder(AnyEnvelope)
+_decoder: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Union[tuple(ENVELOPES.values())])  # noqa: UP007
 
 
 class _Tag(msgspec.Struct):
     type: str | None = None
 
 
-def decode(data: bytes) -> AnyEnvelope:
-    """The envelope in ``data``; raises ValueError with a reason a person understands."""
+def decode(data: bytes) -> Envelope:
+    """The envelope in ``data``; raises ValueError with a reason for people."""
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
@@ -175,5 +140,5 @@ def _reason(data: bytes, error: Exception) -> str:
 
 
 def _cut(text: str) -> str:
-    """At most about 600 characters of a reason that may quote the message, its end with the field kept."""
+    """A reason that may quote the message, cut in the middle: the field is named at its end."""
     return text if len(text) <= 600 else f"{text[:400]} ... {text[-200:]}"

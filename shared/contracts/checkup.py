@@ -56,7 +56,7 @@ class HistoryReading(Contract, frozen=True, kw_only=True):
 
 
 class TestFailure(Contract, frozen=True, kw_only=True):
-    """One failing test; ``source`` is ``file:line`` where the runner says so, else its name."""
+    """One failing test; ``source`` is ``file:line`` if the runner says so, else its name."""
 
     __test__ = False
 
@@ -69,7 +69,7 @@ class TestRun(Contract, frozen=True, kw_only=True):
     """How a project's tests went.
 
     ``found`` says how the command was found (with its source), ``problem`` why nothing could be run
-    or counted; counts are -1 where the runner's output does not tell. ``log_path`` is the whole output.
+    or counted; counts are -1 if the runner's output does not tell. ``log_path`` is the whole output.
     """
 
     __test__ = False

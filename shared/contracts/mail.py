@@ -1,4 +1,4 @@
-"""Letters: what agents and people write to each other."""
+"""Mail between agents and people: emails and their threads, questions and answers, reports."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -24,9 +24,9 @@ from shared.contracts.base import (
 
 
 class Email(Envelope, frozen=True, kw_only=True, tag="email.v1"):
-    """A letter in natural language; ``in_reply_to`` (an Email's id) makes threads.
+    """An email in natural language; ``in_reply_to`` is the id of the email it answers.
 
-    ``hops`` is how many agents wrote to one another before this one, each because of the letter before.
+    ``hops`` counts the agents that passed the matter on by email before this one.
     """
 
     sender: AgentName
@@ -36,6 +36,20 @@ class Email(Envelope, frozen=True, kw_only=True, tag="email.v1"):
     in_reply_to: OptionalToken = ""
     user_session_id: str = ""
     hops: Count = 0
+
+    def reply(self, body: str, **fields: Any) -> "Email":
+        """The recipient's answer with ``body``, in the same thread; ``fields`` are others, such as its id."""
+        return Email(
+            sender=self.recipient,
+            recipient=self.sender,
+            subject=f"Re: {self.subject}"[:500] if self.subject else "",
+            body=body,
+            in_reply_to=self.id,
+            user_session_id=self.user_session_id,
+            cause=self.id,
+            goal_id=self.goal_id,
+            **fields,
+        )
 
 
 class CancelGoal(Envelope, frozen=True, kw_only=True, tag="cancel_goal.v1"):

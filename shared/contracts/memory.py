@@ -164,7 +164,7 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
 class Rejection(Contract, frozen=True, kw_only=True):
     """Why the write gate keeps something out: the ``check`` that failed, and what to do about it.
 
-    ``existing`` is the node that says it already, where that is the reason.
+    ``existing`` is the node that says it already, if that is the reason.
     """
 
     check: AgentName
@@ -176,7 +176,7 @@ class Rejection(Contract, frozen=True, kw_only=True):
 class MemoryWritten(Envelope, frozen=True, kw_only=True, tag="memory_written.v1"):
     """The answer to a MemoryWrite, given once it is on disk; ``error`` says why nothing was stored.
 
-    ``rejection`` tells more where it was the write gate that refused it.
+    ``rejection`` tells more if it was the write gate that refused it.
     """
 
     ids: tuple[str, ...] = ()

@@ -46,7 +46,7 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
     ``agent`` and ``session`` admit what came from there, ``since`` and ``until`` what last changed in
     between; ``anchors`` are ids of nodes whose neighbourhood in the graph counts as nearer; ``at`` searches
     memory as it was at that graph version (0: as it is); ``deep`` has the best read again by the
-    cross-encoder, which is better and slower; ``vector`` is the embedded text where the asker has it already.
+    cross-encoder, which is better and slower; ``vector`` is the embedded text if the asker has it already.
     """
 
     text: Text
@@ -107,7 +107,7 @@ class NodePage(Contract, frozen=True, kw_only=True):
 
 
 class EdgesQuery(Contract, frozen=True, kw_only=True):
-    """Edges in the order of (from, to, relation), a page at a time; of one ``node`` where it is given.
+    """Edges in the order of (from, to, relation), a page at a time; of one ``node`` if it is given.
 
     ``after`` is what ``next`` of the page before said; ``limit`` is 1 to 1000.
     """

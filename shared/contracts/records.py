@@ -25,7 +25,7 @@ class Effect(Contract, frozen=True, kw_only=True):
     """Something with an effect outside the office, noted before it is done.
 
     One without ``finished_at`` after a crash may or may not have happened. Only a ``repeatable``
-    one is done again. ``step`` is the part of the task that did it, where it has parts.
+    one is done again. ``step`` is the part of the task that did it, if it has parts.
     """
 
     what: Annotated[str, text_up_to(2_000)]
@@ -190,7 +190,7 @@ class CommandJudged(Envelope, frozen=True, kw_only=True, tag="command_judged.v1"
 class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request.v1"):
     """An agent asks whether it may do something; without an answer by ``expires_at`` it may not.
 
-    ``approval_id`` follows from the agent, ``what`` and the goal (the task, where another agent handed it
+    ``approval_id`` follows from the agent, ``what`` and the goal (the task, if another agent handed it
     out), so that the same is asked once for a goal and a grant reaches no further.
     """
 
@@ -224,7 +224,7 @@ class Reminder(Contract, frozen=True, kw_only=True):
     """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again).
 
     ``repeats`` says on which days of the week it is set again when it goes off: ``mon,thu 14:00``, with the
-    name of a time zone behind it where it is not the office's; empty where it goes off once.
+    name of a time zone behind it if it is not the office's; empty if it goes off once.
     """
 
     reminder_id: Token

@@ -27,7 +27,7 @@ class Field(NamedTuple):
     hint: Any
     required: bool
     kind: type | None
-    """The class a value must be of; None where a class cannot say it."""
+    """The class a value must be of; None if a class cannot say it."""
     member: type | None
     """The class of a tuple's entries, or of a free field's keys."""
 
@@ -126,7 +126,7 @@ def fit(field: Field, value: Any) -> Any:
 
 
 def _exact(hint: Any, value: Any) -> Any:
-    """The plain value where it is of a subclass, such as an enumeration's member or a numpy number."""
+    """The plain value if it is of a subclass, such as an enumeration's member or a numpy number."""
     if hint is str:
         return str.__str__(value)
     if hint in (int, float) and isinstance(value, hint) and not isinstance(value, bool):

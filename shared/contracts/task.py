@@ -23,7 +23,7 @@ from shared.contracts.base import (
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands; the last four are final."""
+    """The status of a task; the last four are final."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -60,8 +60,8 @@ class TaskPriority(StrEnum):
 class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     """One piece of work for one agent.
 
-    ``context`` may name an ``action`` and its ``params``, which the assignee then executes as they
-    stand. ``depends_on`` lists task ids; ``deadline`` is ISO 8601. Raises ValueError naming the field.
+    ``context`` may name an ``action`` and its ``params``, which the assignee then executes unchanged.
+    ``depends_on`` lists task ids; ``deadline`` is ISO 8601. Raises ValueError naming the field.
     """
 
     task_id: Token
@@ -86,9 +86,16 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
             if not getattr(self, party):
                 msgspec.structs.force_setattr(self, party, name)
 
+    def result(self, agent: str, status: TaskStatus, **fields: Any) -> "TaskResult":
+        """The result of this task by ``agent``, addressed to its requester; ``fields`` are the others."""
+        header = {"recipient": self.requester, "cause": self.id, "goal_id": self.goal_id}
+        return TaskResult(
+            **{"sender": agent, **header, "task_id": self.task_id, "agent": agent, "status": status, **fields}
+        )
+
 
 class TaskRequest(Envelope, frozen=True, kw_only=True, tag="task_request.v1"):
-    """Somebody asks for work, without saying who is to do it."""
+    """A request for work that names no assignee."""
 
     task_id: Token
     requester: Annotated[str, text_up_to(200)]
@@ -127,7 +134,7 @@ class TaskStep(Contract, frozen=True, kw_only=True):
 
 
 class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
-    """How an agent means to carry out a task: at least one step."""
+    """An agent's plan for a task: at least one step."""
 
     task_id: Token
     agent: AgentName
@@ -156,7 +163,7 @@ class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
 
 
 class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
-    """What came of a task; ``error_message`` is required when the status is FAILED."""
+    """The result of a task; ``error_message`` is required if the status is FAILED."""
 
     task_id: Token
     completed_at: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)

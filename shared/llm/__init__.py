@@ -1,4 +1,4 @@
-"""What agents think with: models behind one protocol."""
+"""Language models behind one protocol."""
 
 from shared.llm.factory import make_model, make_small_model
 from shared.llm.protocol import LanguageModel, Message, Thought, Tool, ToolCall, Usage

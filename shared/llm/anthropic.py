@@ -5,28 +5,36 @@ from typing import Any
 
 from shared.llm.clients import open_client
 from shared.llm.config import ModelConfig
-from shared.llm.messages import arrange, describe_schema, read_arguments, split_system
 from shared.llm.protocol import Message, Thought, Tool, ToolCall
-from shared.llm.provider import ModelRequest, conclude, read_call, read_text
+from shared.llm.provider import (
+    ModelRequest,
+    arrange,
+    conclude,
+    describe_schema,
+    read_arguments,
+    read_call,
+    read_text,
+    split_system,
+)
 from shared.llm.provider_errors import MalformedResponse
 
 LENGTH = 8192
-"""Tokens of an answer where no limit is asked for: the format wants one, and its models of today take it."""
+"""The token limit of an answer by default: the format requires one, and all its models accept this."""
 ANSWER = "give_answer"
-"""The tool through which structured answers come: all its models take tools, few another way."""
+"""The tool whose input is a structured answer: all its models support tools, few another way."""
 
 
 class AnthropicProvider:
     """Asks a messages server; structured answers are asked for as the input of a tool."""
 
-    def __init__(self, choice: ModelConfig) -> None:
-        """``choice`` says which model, where, and with what key."""
-        self._choice = choice
+    def __init__(self, config: ModelConfig) -> None:
+        """``config`` names the model, its server and its key."""
+        self._config = config
         self._takes_choice = True
 
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
-        async with await open_client(self._choice, seconds) as client:
+        async with await open_client(self._config, seconds) as client:
             while True:  # ends: the second round is without the forced tool
                 request = self._request(question)
                 try:
@@ -36,12 +44,12 @@ class AnthropicProvider:
                         raise
 
     async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece; raises Malformed where the end is missing."""
+        """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
         text: list[str] = []
         tokens: dict[str, int] = {}
-        stop, model, ended = "", self._choice.model, False
+        stop, model, ended = "", self._config.model, False
         async with (
-            await open_client(self._choice, seconds) as client,
+            await open_client(self._config, seconds) as client,
             await client.messages.create(**self._request(question), stream=True) as events,
         ):
             async for event in events:
@@ -66,8 +74,8 @@ class AnthropicProvider:
         request: dict[str, Any] = {}
         if question.schema is not None:
             if self._takes_choice and not tools and question.schema.get("type") == "object":
-                told = {"name": ANSWER, "description": "Give the answer.", "input_schema": question.schema}
-                tools, request["tool_choice"] = [told], {"type": "tool", "name": ANSWER}
+                answer = {"name": ANSWER, "description": "Give the answer.", "input_schema": question.schema}
+                tools, request["tool_choice"] = [answer], {"type": "tool", "name": ANSWER}
             else:
                 parts.append(describe_schema(question.schema))
         if tools:
@@ -75,7 +83,7 @@ class AnthropicProvider:
         if parts:
             request["system"] = "\n\n".join(parts)
         return request | {
-            "model": self._choice.model,
+            "model": self._config.model,
             "max_tokens": question.max_tokens or LENGTH,
             "messages": _turns(arrange(messages)),
         }
@@ -112,7 +120,7 @@ class AnthropicProvider:
         model: Any,
     ) -> Thought:
         return conclude(
-            self._choice,
+            self._config,
             question,
             text=text,
             calls=calls,
@@ -123,7 +131,7 @@ class AnthropicProvider:
 
 
 def _tokens(usage: Any) -> dict[str, int]:
-    """What is counted there; what came out of the cache, or went into it, was read too."""
+    """The counted tokens; those read from or written to the cache are input too."""
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     counts = [getattr(usage, name, None) for name in names]
     read = sum(count for count in counts if isinstance(count, int))

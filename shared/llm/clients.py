@@ -1,4 +1,4 @@
-"""Clients of the SDKs, made alike: a key or none, no retries and no redirects, patience to connect."""
+"""Clients of the SDKs: without retries and redirects, with a limit for connecting."""
 
 import asyncio
 import functools
@@ -10,33 +10,33 @@ from shared.errors import ModelError
 from shared.llm.config import ModelConfig
 
 CONNECT = 10.0
-"""Seconds to connect in: a host that drops packets must not take the whole time of a call."""
+"""Seconds to connect: a host that drops packets must not use up the time of a call."""
 
 
 CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 NO_KEY = "none"
-"""What servers without keys are sent, since the SDKs insist on one."""
+"""The key for servers without keys, since the SDKs require one."""
 
 
-async def open_client(choice: ModelConfig, seconds: float) -> Any:
-    """A client of the SDK for one question, to be closed; raises ModelError as require_sdk does.
+async def open_client(config: ModelConfig, seconds: float) -> Any:
+    """A client of the SDK for one request, to be closed by the caller; raises ModelError like require_sdk.
 
-    One for each question: nothing stays open when an event loop ends, and no stale connection is met.
+    One for each request: no connection outlives its event loop or becomes stale.
     """
-    # Importing takes up to 2 s, and the agent's heart must go on beating.
-    name = CLIENTS[choice.kind]
-    sdk = await asyncio.to_thread(require_sdk, choice.kind, name, "DefaultAsyncHttpxClient")
+    # Importing takes up to 2 s, during which the agent's presence must be renewed.
+    name = CLIENTS[config.kind]
+    sdk = await asyncio.to_thread(require_sdk, config.kind, name, "DefaultAsyncHttpxClient")
     from shared.llm.response_limit import bound
 
     return getattr(sdk, name)(
-        api_key=choice.key or NO_KEY,
+        api_key=config.key or NO_KEY,
         # Anthropic's SDK adds the version of the interface itself.
-        base_url=choice.url if choice.kind == "openai" else choice.url.removesuffix("/v1"),
+        base_url=config.url if config.kind == "openai" else config.url.removesuffix("/v1"),
         max_retries=0,
         timeout=sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
         http_client=sdk.DefaultAsyncHttpxClient(
             verify=read_ssl(),
-            # A redirect would take the key to another server.
+            # A redirect would send the key to another server.
             follow_redirects=False,
             headers={"accept-encoding": "identity"},
             event_hooks={"response": [bound]},
@@ -45,7 +45,7 @@ async def open_client(choice: ModelConfig, seconds: float) -> Any:
 
 
 def require_sdk(name: str, *needed: str) -> Any:
-    """The SDK package; raises ModelError with the cure where it is missing or too old."""
+    """The SDK package; raises ModelError with the cure if it is missing or too old."""
     cure = f"pip install --upgrade 'mailroom[{name}]'"
     try:
         package = importlib.import_module(name)
@@ -58,7 +58,7 @@ def require_sdk(name: str, *needed: str) -> Any:
 
 @functools.cache
 def read_ssl() -> ssl.SSLContext:
-    """The TLS context for every connection: reading the certificates takes 30 ms, once is enough."""
+    """The TLS context of all connections, cached: reading the certificates takes 30 ms."""
     import httpx2
 
     return httpx2.create_ssl_context()

@@ -1,4 +1,4 @@
-"""Which model an agent thinks with, as the settings say."""
+"""The configuration of the models, from the settings."""
 
 import importlib.util
 from typing import Literal
@@ -7,16 +7,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.errors import ConfigError
-from shared.llm.pricing import Price, read_price
+from shared.llm.protocol import Price, read_price
 from shared.settings import Settings
 
 HOMES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
-"""Where the providers serve their models themselves."""
+"""The providers' own servers."""
 EXAMPLE = "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL) or anthropic:MODEL"
 
 
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that is configured; ``setting`` is the one that names it. Its key is in no text of it."""
+    """A configured model; ``setting`` is the one that names it. Its repr does not show the key."""
 
     setting: Literal["brain", "cerebellum"]
     kind: str
@@ -28,17 +28,17 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """As it is configured, such as ``openai:NAME``."""
+        """The configured name, such as ``openai:NAME``."""
         return f"{self.kind}:{self.model}"
 
     @property
     def at_home(self) -> bool:
-        """Whether its provider serves it, not a server of one's own or a third party."""
+        """Whether its provider's own server is used."""
         return self.kind in HOMES and _host(self.url) == _host(HOMES[self.kind])
 
     @property
     def place(self) -> str:
-        """Where it is served, without a user and password that the address may hold."""
+        """The address of its server, without user and password."""
         parts = urlsplit(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
@@ -47,25 +47,25 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configured_model(settings: Settings) -> ModelConfig | None:
-    """What ``settings.brain`` names; None where it is empty. Raises ConfigError."""
+    """The model that ``settings.brain`` names, None if it is empty; raises ConfigError."""
     return _choose(
         settings, "brain", settings.brain, settings.brain_url, settings.brain_key, settings.brain_price
     )
 
 
 def configured_small_model(settings: Settings) -> ModelConfig | None:
-    """What ``settings.cerebellum`` names, else the brain.
+    """The model that ``settings.cerebellum`` names, else that of ``settings.brain``; raises ConfigError.
 
-    Where both are of one kind, it takes the brain's address and price unless it has its own, and its key
-    where they are on one server.
+    If both are of one kind, address and price default to those of the brain; the key does so only if both
+    are on one server.
     """
     if not settings.cerebellum:
         return configured_model(settings)
     kind = settings.cerebellum.partition(":")[0]
     same = kind == settings.brain.partition(":")[0]
     url = settings.cerebellum_url or (settings.brain_url if same else "")
-    # A key goes to no other server than the one it is for.
-    one_place = same and _host(_address(kind, url, "MAILROOM_CEREBELLUM_URL")) == _host(
+    # A key is sent to no other server than its own.
+    same_server = same and _host(_address(kind, url, "MAILROOM_CEREBELLUM_URL")) == _host(
         _address(kind, settings.brain_url, "MAILROOM_BRAIN_URL")
     )
     return _choose(
@@ -73,7 +73,7 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
         "cerebellum",
         settings.cerebellum,
         url,
-        settings.cerebellum_key or (settings.brain_key if one_place else ""),
+        settings.cerebellum_key or (settings.brain_key if same_server else ""),
         settings.cerebellum_price or (settings.brain_price if same else ""),
     )
 
@@ -103,7 +103,7 @@ def _choose(
     )
     if settings.day_cost and not price:
         raise ConfigError(
-            f"MAILROOM_DAY_COST limits what thinking costs, but {choice.name} has no price",
+            f"MAILROOM_DAY_COST limits the cost of models, but {choice.name} has no price",
             f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
         )
     if kind in HOMES:

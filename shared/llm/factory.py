@@ -2,29 +2,21 @@
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, Unpack
 
 from shared.errors import NoModel
 from shared.llm.config import ModelConfig, configured_model, configured_small_model
-from shared.llm.protocol import LanguageModel, Message, Thought, Tool
+from shared.llm.protocol import AskOptions, LanguageModel, Message, Thought
 from shared.settings import Settings
 
 
 class OfflineModel:
-    """No model: it says how to configure one."""
+    """Stands in if no model is configured; every call raises NoModel."""
 
     name = "offline"
     available = False
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """Raises NoModel."""
         _refuse()
 
@@ -45,35 +37,35 @@ def _refuse() -> NoReturn:
 
 
 def make_model(settings: Settings, agent: str = "") -> LanguageModel:
-    """The brain of ``agent`` by ``settings.brain``; without one, an offline brain.
+    """The model of ``agent`` by ``settings.brain``, or an OfflineModel.
 
-    Raises ConfigError that names the setting and what is allowed, or the extra that is to be installed.
+    Raises ConfigError that names the setting and the allowed values, or the extra to install.
     """
     return _make(configured_model(settings), agent)
 
 
 def make_small_model(settings: Settings, agent: str = "") -> LanguageModel:
-    """The model for small work by ``settings.cerebellum``, else the brain; raises ConfigError."""
+    """The small model by ``settings.cerebellum``, else that of ``settings.brain``; raises ConfigError."""
     return _make(configured_small_model(settings), agent)
 
 
-def _make(choice: ModelConfig | None, agent: str) -> LanguageModel:
-    if choice is None:
+def _make(config: ModelConfig | None, agent: str) -> LanguageModel:
+    if config is None:
         return OfflineModel()
-    if choice.kind == "scripted":
+    if config.kind == "scripted":
         from shared.llm.scripted import ScriptedModel
 
-        return ScriptedModel(Path(choice.model).expanduser(), agent=agent, price=choice.price)
-    return _make_remote(choice)
+        return ScriptedModel(Path(config.model).expanduser(), agent=agent, price=config.price)
+    return _make_remote(config)
 
 
-def _make_remote(choice: ModelConfig) -> LanguageModel:
+def _make_remote(config: ModelConfig) -> LanguageModel:
     from shared.llm.remote import RemoteModel
 
-    if choice.kind == "openai":
+    if config.kind == "openai":
         from shared.llm.openai import OpenAIProvider
 
-        return RemoteModel(choice, OpenAIProvider(choice))
+        return RemoteModel(config, OpenAIProvider(config))
     from shared.llm.anthropic import AnthropicProvider
 
-    return RemoteModel(choice, AnthropicProvider(choice))
+    return RemoteModel(config, AnthropicProvider(config))

@@ -1,4 +1,4 @@
-"""The chat-completions format: OpenAI, Ollama, vLLM, llama.cpp, OpenRouter and whatever else speaks it."""
+"""The chat-completions format of OpenAI, Ollama, vLLM, llama.cpp, OpenRouter and others."""
 
 import json
 import re
@@ -7,17 +7,20 @@ from typing import Any
 
 from shared.llm.clients import open_client
 from shared.llm.config import ModelConfig
-from shared.llm.messages import (
+from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.provider import (
+    ModelRequest,
     arrange,
+    conclude,
     describe_schema,
     describe_tools,
     read_arguments,
+    read_call,
+    read_text,
     split_system,
     strip_thinking,
     write_out,
 )
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
-from shared.llm.provider import ModelRequest, conclude, read_call, read_text
 from shared.llm.provider_errors import MalformedResponse, broken_off
 
 _NO_TOOLS = re.compile(
@@ -27,27 +30,27 @@ _NO_SCHEMA = re.compile(r"response_format|schema|grammar|structured|json")
 
 
 class OpenAIProvider:
-    """Asks a chat-completions server; what a server refuses is left out, now and from then on."""
+    """Asks a chat-completions server; features that it refuses are omitted from then on."""
 
-    def __init__(self, choice: ModelConfig) -> None:
-        """``choice`` says which model, where, and with what key."""
-        self._choice = choice
+    def __init__(self, config: ModelConfig) -> None:
+        """``config`` names the model, its server and its key."""
+        self._config = config
         self._takes_tools = True
         self._takes_schema = True
         self._takes_stream_options = True
-        # OpenAI's reasoning models refuse the old name; servers of one's own may not know the new one.
-        self._limit_name = "max_completion_tokens" if choice.at_home else "max_tokens"
+        # OpenAI's reasoning models refuse the old name; other servers may not know the new one.
+        self._limit_name = "max_completion_tokens" if config.at_home else "max_tokens"
 
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
-        async with await open_client(self._choice, seconds) as client:
+        async with await open_client(self._config, seconds) as client:
             return self._read(question, await self._send(client, question))
 
     async def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece; raises Malformed where the end is missing."""
-        async with await open_client(self._choice, seconds) as client:
+        """One attempt, piece by piece; raises MalformedResponse if it is incomplete."""
+        async with await open_client(self._config, seconds) as client:
             text: list[str] = []
-            finish, usage, model = "", None, self._choice.model
+            finish, usage, model = "", None, self._config.model
             async with await self._send(client, question, stream=True) as chunks:
                 async for chunk in chunks:
                     usage, model = chunk.usage or usage, chunk.model or model
@@ -59,11 +62,11 @@ class OpenAIProvider:
             if not finish:
                 raise MalformedResponse("its end is missing")
             yield conclude(
-                self._choice, question, text="".join(text), stop=finish, tokens=_tokens(usage), model=model
+                self._config, question, text="".join(text), stop=finish, tokens=_tokens(usage), model=model
             )
 
     async def _send(self, client: Any, question: ModelRequest, *, stream: bool = False) -> Any:
-        while True:  # ends: each round leaves out one thing more
+        while True:  # ends: each round omits one more feature
             request = self._request(question)
             if stream and self._takes_stream_options:
                 request["stream_options"] = {"include_usage": True}
@@ -76,7 +79,7 @@ class OpenAIProvider:
     def _request(self, question: ModelRequest) -> dict[str, Any]:
         prompt, messages = split_system(question.messages)
         parts = [prompt] if prompt else []
-        request: dict[str, Any] = {"model": self._choice.model}
+        request: dict[str, Any] = {"model": self._config.model}
         if question.tools and self._takes_tools:
             request["tools"] = [_tool(tool) for tool in question.tools]
         elif question.tools:
@@ -94,18 +97,18 @@ class OpenAIProvider:
         return request | {"messages": [*system, *map(_message, arrange(messages))]}
 
     def _adapt(self, request: Mapping[str, Any], error: Exception) -> bool:
-        """Whether to ask again, without what the server refused."""
-        # llama.cpp answers 500 where it was not started for tools, OpenRouter 404.
+        """Whether to ask again, without the feature that the server refused."""
+        # llama.cpp answers 500 if it was started without tools, OpenRouter 404.
         if getattr(error, "status_code", 0) not in (400, 404, 422, 500, 501):
             return False
-        said = str(error).lower()
-        if "tools" in request and _NO_TOOLS.search(said):
+        text = str(error).lower()
+        if "tools" in request and _NO_TOOLS.search(text):
             self._takes_tools = False
-        elif "response_format" in request and _NO_SCHEMA.search(said):
+        elif "response_format" in request and _NO_SCHEMA.search(text):
             self._takes_schema = False
-        elif "max_tokens" in request and "max_completion_tokens" in said:
+        elif "max_tokens" in request and "max_completion_tokens" in text:
             self._limit_name = "max_completion_tokens"
-        elif "stream_options" in request and "stream_options" in said:
+        elif "stream_options" in request and "stream_options" in text:
             self._takes_stream_options = False
         else:
             return False
@@ -113,9 +116,9 @@ class OpenAIProvider:
 
     def _read(self, question: ModelRequest, completion: Any) -> Thought:
         choices = getattr(completion, "choices", None)
-        # OpenRouter answers 200 where the provider behind it failed.
+        # OpenRouter answers 200 if the provider behind it failed.
         if error := getattr(completion, "error", None) or (choices and getattr(choices[0], "error", None)):
-            raise broken_off(error, self._choice)
+            raise broken_off(error, self._config)
         if not choices or choices[0].message is None:
             raise MalformedResponse("it is no chat completion")
         message = choices[0].message
@@ -125,7 +128,7 @@ class OpenAIProvider:
             if getattr(call, "function", None)
         ]
         return conclude(
-            self._choice,
+            self._config,
             question,
             text=strip_thinking(read_text(message.content) or read_text(getattr(message, "refusal", None))),
             calls=calls,

@@ -1,9 +1,11 @@
-"""What a brain is: messages in, a thought out, whatever model is behind it."""
+"""The protocol of language models: messages in, a thought (message, tool calls, usage) out; prices."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
+
+from shared.errors import ConfigError
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +25,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str = ""
 
 
+def message_of(entry: Mapping[str, Any]) -> Message:
+    """An entry of a recorded conversation, with ``role`` and ``text``, as a message."""
+    role: Literal["user", "assistant"] = "assistant" if entry.get("role") == "assistant" else "user"
+    return Message(role=role, text=str(entry.get("text", "")))
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """An action as it is offered to a model; ``schema`` is the JSON schema of its parameters."""
 
@@ -32,9 +40,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What thinking took: tokens, US dollars by the configured price (0 where none is), model calls.
+    """The usage of model calls: tokens, US dollars (0 without a configured price), number of calls.
 
-    ``estimated``: a server did not count its tokens, so that some are estimated (a token for 4 characters).
+    ``estimated``: a server did not count its tokens, so some are estimated (a token for 4 characters).
     """
 
     input_tokens: int = 0
@@ -60,7 +68,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model answered; ``stop`` tells whether it was done, calls tools, or was cut off."""
+    """A model's answer; ``stop``: it was complete, it calls tools, or it reached the length limit."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -69,28 +77,101 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     stop: Literal["end", "tools", "length"] = "end"
 
 
+class AskOptions(TypedDict, total=False):
+    """How a model is asked: ``schema`` requires JSON of that shape; 0 means the configured limit."""
+
+    tools: Sequence[Tool]
+    schema: dict[str, Any] | None
+    max_tokens: int
+    timeout: float
+
+
 class LanguageModel(Protocol):
-    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False where none is."""
+    """A model. ``name`` is as configured (``openai:NAME``); ``available`` is False if none is configured."""
 
     name: str
     available: bool
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
-        """One answer; ``schema`` asks for JSON of that shape, 0 takes the configured limits.
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
+        """One answer. If the server supports no ``tools``, they are described in the prompt instead.
 
-        Where its server takes no ``tools`` it is told of them in the prompt, and calls them in words.
-        Raises ModelError: NoModel where no model is configured, ModelUnavailable where it may answer later.
+        Raises ModelError: NoModel if no model is configured, ModelUnavailable if it may answer later.
         """
 
     def stream(
         self, messages: Sequence[Message], *, max_tokens: int = 0, timeout: float = 0.0
     ) -> AsyncIterator[str | Thought]:
-        """The pieces of the answer's text as they come, and last the whole Thought; raises as complete."""
+        """The pieces of the answer's text as they arrive, then the whole Thought; raises like complete."""
+
+
+CHARACTERS_A_TOKEN = 4
+"""The average of common tokenizers for English text; used only if a server does not count."""
+MOST_TOKENS = 20_000_000
+"""More than any model reads or writes in one call: a higher count is an error, and would use up a budget."""
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """US dollars for a million tokens in and out."""
+
+    input: float = 0.0
+    output: float = 0.0
+
+    def usage(self, input_tokens: int, output_tokens: int, *, estimated: bool = False) -> Usage:
+        """One call's usage, with its cost."""
+        return Usage(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cost=(input_tokens * self.input + output_tokens * self.output) / 1e6,
+            calls=1,
+            estimated=estimated,
+        )
+
+    def count(
+        self,
+        messages: Sequence[Message],
+        text: str,
+        calls: Sequence[ToolCall] = (),
+        *,
+        input_tokens: Any = None,
+        output_tokens: Any = None,
+    ) -> Usage:
+        """The usage as the server counted it; missing and implausible counts are estimated."""
+        read, written = _sensible(input_tokens), _sensible(output_tokens)
+        return self.usage(
+            read or estimate_tokens(*(part for message in messages for part in _texts(message))),
+            written or estimate_tokens(text, *(part for call in calls for part in _parts(call))),
+            estimated=not (read and written),
+        )
+
+
+def read_price(text: str, setting: str = "brain_price") -> Price:
+    """The price written as ``in/out``, such as ``3/15``; empty is none. Raises ConfigError."""
+    if not text.strip():
+        return Price()
+    try:
+        low, high = (float(part) for part in text.split("/"))
+    except ValueError:
+        low = high = -1.0
+    if not (0 <= low < 1e6 and 0 <= high < 1e6):
+        raise ConfigError(
+            f"{setting} is wrong: {text!r} is no price",
+            "Write US dollars for a million tokens in and out, as 3/15",
+        )
+    return Price(input=low, output=high)
+
+
+def estimate_tokens(*texts: str) -> int:
+    """How many tokens the texts have, roughly; at least one."""
+    return max(1, sum(map(len, texts)) // CHARACTERS_A_TOKEN)
+
+
+def _sensible(count: Any) -> int:
+    return count if isinstance(count, int) and 0 < count <= MOST_TOKENS else 0
+
+
+def _texts(message: Message) -> list[str]:
+    return [message.text, *(part for call in message.tool_calls for part in _parts(call))]
+
+
+def _parts(call: ToolCall) -> tuple[str, str]:
+    return call.name, call.arguments

@@ -1,7 +1,9 @@
-"""What a remote brain needs of the wire format that a server speaks."""
+"""Wire formats of model servers: their protocol, and what they share."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice, takewhile
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -14,7 +16,7 @@ from shared.text.excerpt import sendable
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: a conversation, the tools offered, the schema of the answer; 0 tokens is no limit."""
+    """A request: the conversation, the tools, the schema of the answer; 0 tokens is no limit."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
@@ -23,23 +25,23 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """A wire format. What goes wrong is raised as the SDK raises it, or as a ModelError."""
+    """A wire format. Errors are the SDK's own, or ModelErrors."""
 
     async def answer(self, question: ModelRequest, seconds: float) -> Thought:
         """One attempt at an answer."""
 
     def stream(self, question: ModelRequest, seconds: float) -> AsyncIterator[str | Thought]:
-        """One attempt, piece by piece, the whole Thought last; raises Malformed where the end is missing."""
+        """One attempt, piece by piece, the whole Thought last; MalformedResponse if it is incomplete."""
 
 
 CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")
-"""How servers say that an answer reached its longest."""
+"""Stop reasons of an answer that reached its length limit."""
 REFUSED = ("refusal", "content_filter")
-"""How they say that the model, or a filter in front of it, does not answer this."""
+"""Stop reasons if the model, or a filter, refuses to answer."""
 
 
 def conclude(
-    choice: ModelConfig,
+    config: ModelConfig,
     question: ModelRequest,
     *,
     text: str,
@@ -48,16 +50,16 @@ def conclude(
     tokens: tuple[Any, Any] = (None, None),
     model: Any = "",
 ) -> Thought:
-    """The thought, its usage as the server counted it; raises ModelError where it is a refusal alone."""
+    """The Thought with its usage; raises ModelError for a refusal without text."""
     if stop in REFUSED and not (text.strip() or calls):
         raise ModelError(
-            f"The model {choice.name} refuses to answer this",
+            f"The model {config.name} refuses to answer this",
             "Word the task differently, or take another model",
         )
     return Thought(
         text=text,
         tool_calls=tuple(calls),
-        usage=choice.price.count(
+        usage=config.price.count(
             question.messages, text, calls, input_tokens=tokens[0], output_tokens=tokens[1]
         ),
         model=read_text(model),
@@ -66,7 +68,7 @@ def conclude(
 
 
 def read_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
-    """A call; one without an id gets one, and arguments that are no text are written as one."""
+    """A tool call; a missing id is generated, and arguments that are not text are encoded as JSON."""
     if arguments is None:
         arguments = {}
     return ToolCall(
@@ -77,9 +79,128 @@ def read_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
 
 
 def read_text(content: Any) -> str:
-    """The text there is, parts of a list included, of whole characters."""
+    """The text of ``content``, of its parts if it is a list; empty for anything else."""
     if isinstance(content, list):
         return "".join(map(read_text, content))
     if isinstance(content, dict):
         content = content.get("text")
     return sendable(content) if isinstance(content, str) else ""
+
+
+NO_RESULT = "(There is no result.)"
+GO_ON = "Go on."
+
+_MARK = r"(?:think|thinking|reasoning)>"
+_BEGUN = re.compile(rf"\A\s*<{_MARK}", re.IGNORECASE)
+_THOUGHT = re.compile(rf"\A\s*(?:<{_MARK})?(?:(?!<{_MARK}).)*?</{_MARK}\s*", re.DOTALL | re.IGNORECASE)
+
+
+def split_system(messages: Iterable[Message]) -> tuple[str, list[Message]]:
+    """All system messages as one prompt, and the other messages."""
+    messages = list(messages)
+    prompts = [message.text for message in messages if message.role == "system" and message.text.strip()]
+    return "\n\n".join(prompts), [message for message in messages if message.role != "system"]
+
+
+def arrange(messages: Sequence[Message]) -> list[Message]:
+    """The messages (without system ones) in an order that strict servers accept.
+
+    They begin with a user message and end with one or with a tool result; consecutive messages of one role
+    are joined; empty ones are dropped; each call is followed by its result; a result without its call becomes
+    a user message.
+    """
+    found: list[Message] = []
+    for message in _pair(messages):
+        if not (message.text.strip() or message.tool_calls or message.role == "tool"):
+            continue
+        if found and message.role == found[-1].role != "tool":
+            found[-1] = _join(found[-1], message)
+        else:
+            found.append(message)
+    if not found or found[0].role != "user":
+        found.insert(0, Message(role="user", text=GO_ON))
+    if found[-1].role == "assistant":
+        found.append(Message(role="user", text=GO_ON))
+    return found
+
+
+def _pair(messages: Sequence[Message]) -> list[Message]:
+    """Each call followed directly by its result; ids are valid until the next assistant message."""
+    paired: list[Message] = []
+    called: set[str] = set()
+    for index, message in enumerate(messages):
+        if message.role == "assistant":
+            turn = takewhile(lambda later: later.role != "assistant", islice(messages, index + 1, None))
+            results = {later.tool_call_id: later for later in turn if later.role == "tool"}
+            called = {call.id for call in message.tool_calls}
+            paired += [message, *(results.get(call.id, _missing(call)) for call in message.tool_calls)]
+        elif message.role != "tool":
+            paired.append(message)
+        elif message.tool_call_id not in called:
+            paired.append(Message(role="user", text=message.text))
+    return paired
+
+
+def _missing(call: ToolCall) -> Message:
+    return Message(role="tool", text=NO_RESULT, tool_call_id=call.id)
+
+
+def _join(one: Message, other: Message) -> Message:
+    return msgspec.structs.replace(
+        one,
+        text="\n\n".join(text for text in (one.text, other.text) if text),
+        tool_calls=one.tool_calls + other.tool_calls,
+    )
+
+
+def read_arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call as an object; anything else is wrapped in one, since servers refuse it."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"malformed": call.arguments}
+
+
+def write_out(messages: Sequence[Message]) -> list[Message]:
+    """The conversation with calls and results as plain text, for a server without tools."""
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    plain = []
+    for message in messages:
+        if message.role == "tool":
+            text = f"Result of {names.get(message.tool_call_id, 'the action')}:\n{message.text}"
+            plain.append(Message(role="user", text=text))
+        else:
+            calls = [f"Action: {call.name}\n{call.arguments}" for call in message.tool_calls]
+            plain.append(
+                Message(role=message.role, text="\n\n".join(text for text in (message.text, *calls) if text))
+            )
+    return plain
+
+
+def describe_tools(tools: Sequence[Tool]) -> str:
+    """The tools as part of a prompt."""
+    listed = "\n".join(
+        f"- {tool.name}: {tool.description} Parameters: {json.dumps(tool.schema)}" for tool in tools
+    )
+    return (
+        "You can use these actions. To use one, write a line 'Action: NAME', and below it its parameters as "
+        f"JSON; then stop and wait for the result.\n{listed}"
+    )
+
+
+def describe_schema(schema: dict[str, Any]) -> str:
+    """The schema of the answer as part of a prompt."""
+    return (
+        "Answer with JSON alone, without other words and without fences. It must satisfy this JSON schema:\n"
+        f"{json.dumps(schema)}"
+    )
+
+
+def strip_thinking(text: str) -> str:
+    """The answer without the reasoning that some models write first; empty if the reasoning does not end.
+
+    Its opening tag may be missing: some servers put it into the prompt.
+    """
+    answer = _THOUGHT.sub("", text) if "</" in text else text
+    return "" if _BEGUN.match(answer) else answer

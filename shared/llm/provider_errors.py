@@ -1,4 +1,4 @@
-"""What goes wrong with a model server, as a sentence, and whether trying again can help."""
+"""Errors of model servers as sentences, and whether a retry can help."""
 
 import json
 import math
@@ -12,11 +12,11 @@ from shared.errors import ModelError, ModelUnavailable
 from shared.llm.config import ModelConfig
 
 QUOTED = 300
-"""Characters of a server's own words that go into a sentence."""
+"""Characters of a server's own text that are quoted."""
 SHORTEST_KEY = 6
-"""Characters of the shortest key that is one."""
+"""The least characters of a key that is redacted: shorter ones are part of many words."""
 READ = 100_000
-"""Characters of them that are looked at."""
+"""Characters of a server's text that are processed."""
 BUSY = (408, 409, 425, 429)
 """Statuses below 500 after which the same request can succeed."""
 _TOO_LONG = re.compile(
@@ -24,12 +24,12 @@ _TOO_LONG = re.compile(
     r"|(prompt|input|request|conversation|messages?)\b.{0,20}\btoo (long|large)",
     re.IGNORECASE,
 )
-"""How servers say that they were asked more than the model can read."""
+"""How servers report that a request is longer than the model's context."""
 _PARSING = (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError)
 
 
 class TransientError(ModelUnavailable):
-    """What may have passed in a moment; ``delay`` are the seconds the server asks to wait."""
+    """A retry may help; ``delay`` is the wait in seconds that the server asks for."""
 
     def __init__(self, cause: str, cure: str = "", *, delay: float = 0.0) -> None:
         super().__init__(cause, cure)
@@ -37,79 +37,79 @@ class TransientError(ModelUnavailable):
 
 
 class MalformedResponse(ValueError):
-    """An answer that is not of the server's wire format, or of which the end is missing."""
+    """An answer that is not in the server's wire format, or incomplete."""
 
 
-def explain(error: Exception, choice: ModelConfig) -> ModelError | None:
-    """The error as a ModelError (Passing: try again); None where it is none of a model server.
+def explain(error: Exception, config: ModelConfig) -> ModelError | None:
+    """The error as a ModelError (TransientError: retry); None if it does not come from a model server.
 
-    No key is in its text, whatever the server wrote.
+    Keys are redacted, whatever the server wrote.
     """
     if isinstance(error, ModelError):
         return error
-    if (unread := _malformed(error)) is not None:
-        error = unread
+    if (malformed := _malformed(error)) is not None:
+        error = malformed
     status = getattr(error, "status_code", None)
-    where = f"The model server at {choice.place}"
+    server = f"The model server at {config.place}"
     if isinstance(status, int) and status >= 300:
-        return _explain_status(error, status, choice)
+        return _explain_status(error, status, config)
     if type(error).__name__ == "APITimeoutError" or "Timeout" in type(error).__name__:
-        return TransientError(f"{where} did not answer in time")
+        return TransientError(f"{server} did not answer in time")
     if isinstance(error, MalformedResponse):
-        return TransientError(f"{where} gave an answer that cannot be read: {_redact(str(error), choice)}")
+        return TransientError(f"{server} gave an answer that cannot be read: {_redact(str(error), config)}")
     if isinstance(error, _PARSING):
-        return TransientError(f"{where} gave an answer that cannot be read ({type(error).__name__})")
-    if type(error).__name__ == "APIConnectionError" or _of_network(error):
+        return TransientError(f"{server} gave an answer that cannot be read ({type(error).__name__})")
+    if type(error).__name__ == "APIConnectionError" or _is_network_error(error):
         cause = _innermost(error)
-        reason = _redact(str(cause), choice) or type(cause).__name__
+        reason = _redact(str(cause), config) or type(cause).__name__
         if type(cause).__name__ in ("RemoteProtocolError", "ReadError"):
-            return TransientError(f"{where} broke off: {reason}")
+            return TransientError(f"{server} broke off: {reason}")
         return TransientError(
-            f"{where} cannot be reached: {reason}",
-            f"Start it, or correct MAILROOM_{choice.setting.upper()}_URL",
+            f"{server} cannot be reached: {reason}",
+            f"Start it, or correct MAILROOM_{config.setting.upper()}_URL",
         )
-    return broken_off(_words(error), choice) if _of_sdk(error) else None
+    return broken_off(_server_text(error), config) if _is_sdk_error(error) else None
 
 
-def broken_off(said: Any, choice: ModelConfig) -> TransientError:
-    """What a server said instead of an answer that it had begun."""
-    where = f"The model server at {choice.place}"
-    return TransientError(f"{where} broke off with an error: {_redact(_unpack(said), choice)}")
+def broken_off(text: Any, config: ModelConfig) -> TransientError:
+    """The error for a server that reports one instead of finishing its answer."""
+    server = f"The model server at {config.place}"
+    return TransientError(f"{server} broke off with an error: {_redact(_unpack(text), config)}")
 
 
-def _explain_status(error: Exception, status: int, choice: ModelConfig) -> ModelError:
-    where, setting = f"The model server at {choice.place}", f"MAILROOM_{choice.setting.upper()}"
-    said = _redact(_words(error), choice)
-    if status in (401, 403) and not choice.key:
+def _explain_status(error: Exception, status: int, config: ModelConfig) -> ModelError:
+    server, setting = f"The model server at {config.place}", f"MAILROOM_{config.setting.upper()}"
+    text = _redact(_server_text(error), config)
+    if status in (401, 403) and not config.key:
         return ModelError(
-            f"{where} wants a key for {choice.name}, and none is set: {said}",
-            f"Set {setting}_KEY; {choice.kind.upper()}_API_KEY goes to its provider alone",
+            f"{server} wants a key for {config.name}, and none is set: {text}",
+            f"Set {setting}_KEY; {config.kind.upper()}_API_KEY goes to its provider alone",
         )
     if status == 401:
-        return ModelError(f"{where} does not accept the key for {choice.name}", f"Correct {setting}_KEY")
-    if status in (402, 403) or "insufficient_quota" in (said, getattr(error, "code", "")):
-        return ModelError(f"{where} refuses {choice.name}: {said}", "See to the account of the key")
+        return ModelError(f"{server} does not accept the key for {config.name}", f"Correct {setting}_KEY")
+    if status in (402, 403) or "insufficient_quota" in (text, getattr(error, "code", "")):
+        return ModelError(f"{server} refuses {config.name}: {text}", "Check the account of the key")
     if status == 404:
         return ModelError(
-            f"{where} has no model {choice.model!r}: {said}",
+            f"{server} has no model {config.model!r}: {text}",
             f"Correct {setting} or {setting}_URL, or have the server fetch the model",
         )
     if status < 400:
         return ModelError(
-            f"{where} sends the request elsewhere (status {status}), which is not followed, since the key "
+            f"{server} sends the request elsewhere (status {status}), which is not followed, since the key "
             "would go along",
             f"Write the address it moved to into {setting}_URL",
         )
-    if status == 413 or _TOO_LONG.search(_words(error)):
+    if status == 413 or _TOO_LONG.search(_server_text(error)):
         return ModelError(
-            f"{where} was sent more than {choice.name} can read: {said}",
+            f"{server} was sent more than {config.name} can read: {text}",
             "Set MAILROOM_BRAIN_CONTEXT to the tokens it can, or have the server give it a longer context",
         )
     if status in BUSY or status >= 500:
         delay = read_delay(_headers(error)) or 0.0
         asks = f" and asks to wait {delay:.0f} s" if delay else ""
-        return TransientError(f"{where} answered with status {status}{asks}: {said}", delay=delay)
-    return ModelError(f"{where} refuses the request with status {status}: {said}")
+        return TransientError(f"{server} answered with status {status}{asks}: {text}", delay=delay)
+    return ModelError(f"{server} refuses the request with status {status}: {text}")
 
 
 def read_delay(headers: Mapping[str, str]) -> float | None:
@@ -141,10 +141,10 @@ def _headers(error: Exception) -> Mapping[str, str]:
     return headers
 
 
-def _words(error: Exception) -> str:
-    """What the server said: OpenAI's and Anthropic's errors, Ollama's, or just text."""
-    said = _unpack(getattr(error, "body", None))
-    return said or str(getattr(error, "message", "") or error) or type(error).__name__
+def _server_text(error: Exception) -> str:
+    """The server's own text, from the error formats of OpenAI, Anthropic, Ollama and Gemini."""
+    text = _unpack(getattr(error, "body", None))
+    return text or str(getattr(error, "message", "") or error) or type(error).__name__
 
 
 def _unpack(body: Any) -> str:
@@ -165,22 +165,21 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _malformed(error: BaseException | None) -> MalformedResponse | None:
-    """What was wrong with an answer, where the SDK took it for a connection that failed."""
+    """A MalformedResponse that the SDK wrapped in a connection error."""
     while error is not None and not isinstance(error, MalformedResponse):
         error = error.__cause__
     return error
 
 
-def _redact(text: str, choice: ModelConfig) -> str:
-    # What a server says must not colour or clear the terminal of whoever reads it.
+def _redact(text: str, config: ModelConfig) -> str:
+    # Control characters could colour or clear the reader's terminal.
     shown = " ".join("".join(c if c.isprintable() else " " for c in text[:READ]).split())
-    for secret in (choice.key, choice.url if choice.url != choice.place else ""):
-        # What is so short is no secret, and stands in many words.
+    for secret in (config.key, config.url if config.url != config.place else ""):
         shown = shown.replace(secret, "(hidden)") if len(secret) >= SHORTEST_KEY else shown
     return shown[:QUOTED].rstrip(". ")
 
 
-def _of_network(error: BaseException) -> bool:
+def _is_network_error(error: BaseException) -> bool:
     return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in (
         "httpx",
         "httpx2",
@@ -189,5 +188,5 @@ def _of_network(error: BaseException) -> bool:
     )
 
 
-def _of_sdk(error: BaseException) -> bool:
+def _is_sdk_error(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("openai", "anthropic")

@@ -4,30 +4,33 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
-from shared.errors import ModelUnavailable
+from shared.errors import ModelError, ModelUnavailable
+from shared.llm.clients import CONNECT, open_client
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import Message, Thought, Tool
+from shared.llm.protocol import AskOptions, Message, Thought
 from shared.llm.provider import ModelRequest, Provider
 from shared.llm.provider_errors import MalformedResponse, TransientError, explain
+from shared.llm.scripted import read_script
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
 
 
 FAILURES = 5
-"""So many in a row open it: more than the attempts at one question, so that one question never does."""
+"""Consecutive failures that open the breaker: more than the attempts of one request."""
 PAUSE = 30.0
-"""Seconds it stays open; a server that was restarted has loaded a small model by then."""
+"""Seconds it stays open: enough for a restarted server to load a small model."""
 
 
 class CircuitBreaker:
-    """Closed, it lets everything through; ``failures`` in a row open it for ``pause`` seconds.
+    """Refuses calls for ``pause`` seconds after ``failures`` in a row.
 
-    Then one probe goes through: it closes the breaker, or opens it again.
+    Then one call is let through as a probe: it closes the breaker or opens it again.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class CircuitBreaker:
         pause: float = PAUSE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``place`` is how the server is called in the refusal; ``clock`` in seconds."""
+        """``place`` names the server in errors; ``clock`` is in seconds."""
         self._place = place
         self._limit = failures
         self._pause = pause
@@ -49,7 +52,7 @@ class CircuitBreaker:
         self._probing = False
 
     def admit(self) -> None:
-        """Nothing where a call may go out; raises ModelUnavailable that says until when none does."""
+        """Raise ModelUnavailable, which names the time of the next attempt, if no call may be made now."""
         if self._failed < self._limit:
             return
         left = self._open_until - self._clock()
@@ -70,7 +73,7 @@ class CircuitBreaker:
         self._probing = False
 
     def fail(self, reason: str) -> None:
-        """The server did not answer, or said that it cannot now; ``reason`` goes into the refusal."""
+        """The server did not answer, or cannot now; ``reason`` is for the error."""
         self._failed += 1
         self._reason = reason
         self._probing = False
@@ -78,7 +81,7 @@ class CircuitBreaker:
             self._open_until = self._clock() + self._pause
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more: nothing is known."""
+        """The call was cancelled, so its outcome is unknown."""
         self._probing = False
 
 
@@ -86,7 +89,7 @@ _breakers: dict[str, CircuitBreaker] = {}
 
 
 def find_circuit_breaker(url: str, place: str) -> CircuitBreaker:
-    """The breaker of a server; all brains of this process that use it share it."""
+    """The breaker of a server, shared by all models of this process that use it."""
     return _breakers.setdefault(url, CircuitBreaker(place))
 
 
@@ -94,9 +97,9 @@ T = TypeVar("T")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how patiently one question is asked; waits in seconds, doubled each time, with jitter.
+    """The attempts of one request; waits in seconds, doubled each time, with jitter.
 
-    ``longest_asked``: the longest Retry-After that is waited for; a longer one ends the call.
+    ``longest_asked``: the longest Retry-After that is honoured; a longer one ends the call.
     """
 
     attempts: int = 4
@@ -106,59 +109,54 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteModel:
-    """A model behind a server. A question is asked again only where that can help, until its deadline."""
+    """A model behind a server; a request is retried only if that can help, until its deadline."""
 
     available = True
 
-    def __init__(self, choice: ModelConfig, wire: Provider, patience: RetryPolicy | None = None) -> None:
-        """``wire`` speaks to the server that ``choice`` names."""
-        self.name = choice.name
-        self._choice = choice
-        self._wire = wire
-        self._patience = patience or RetryPolicy()
-        self._breaker = find_circuit_breaker(choice.url, choice.place)
+    def __init__(self, config: ModelConfig, provider: Provider, policy: RetryPolicy | None = None) -> None:
+        """``provider`` implements the wire format of the server that ``config`` names."""
+        self.name = config.name
+        self._config = config
+        self._provider = provider
+        self._policy = policy or RetryPolicy()
+        self._breaker = find_circuit_breaker(config.url, config.place)
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """One answer within ``timeout`` seconds, all attempts together (0: ``brain_timeout``).
 
-        Raises ModelUnavailable where the model may answer later, else ModelError.
+        Raises ModelUnavailable if the model may answer later, else ModelError.
         """
         question = ModelRequest(
-            messages=tuple(messages), tools=tuple(tools), schema=schema, max_tokens=max_tokens
+            messages=tuple(messages),
+            tools=tuple(options.get("tools", ())),
+            schema=options.get("schema"),
+            max_tokens=options.get("max_tokens", 0),
         )
-        limit = timeout or self._choice.timeout
+        limit = options.get("timeout") or self._config.timeout
         deadline = time.monotonic() + limit
 
         async def attempt() -> Thought:
             self._breaker.admit()
             left = deadline - time.monotonic()
-            return await self._guard(lambda: self._wire.answer(question, limit), left, limit)
+            return await self._guard(lambda: self._provider.answer(question, limit), left, limit)
 
         return await self._retrying(limit)(attempt)
 
     async def stream(
         self, messages: Sequence[Message], *, max_tokens: int = 0, timeout: float = 0.0
     ) -> AsyncIterator[str | Thought]:
-        """The pieces as they come, the whole Thought last; the consumer's own time does not count.
+        """The pieces as they arrive, then the whole Thought; time spent by the caller does not count.
 
-        It is asked again only as long as no piece came; an end that is missing is a ModelUnavailable.
+        It is retried only until the first piece; an incomplete answer raises ModelUnavailable.
         """
         question = ModelRequest(messages=tuple(messages), max_tokens=max_tokens)
-        limit = timeout or self._choice.timeout
+        limit = timeout or self._config.timeout
         deadline = time.monotonic() + limit
 
         async def begin() -> tuple[AsyncIterator[str | Thought], str | Thought]:
             self._breaker.admit()
             left = deadline - time.monotonic()
-            pieces = self._wire.stream(question, limit)
+            pieces = self._provider.stream(question, limit)
             try:
                 return pieces, await self._guard(lambda: _next(pieces), left, limit)
             except BaseException:
@@ -181,37 +179,37 @@ class RemoteModel:
             await _close(pieces)
 
     async def _guard(self, ask: Callable[[], Awaitable[T]], left: float, limit: float) -> T:
-        """Ask once within ``left`` seconds and tell the breaker; what goes wrong is a ModelError."""
+        """Ask once within ``left`` seconds, and record the outcome in the breaker; errors are ModelErrors."""
         try:
             async with asyncio.timeout(left):
                 answer = await ask()
         except TimeoutError:
-            late = self._late(limit)
-            self._breaker.fail(late.cause)
-            raise late from None
+            timeout = self._timeout_error(limit)
+            self._breaker.fail(timeout.cause)
+            raise timeout from None
         except asyncio.CancelledError:
             self._breaker.abandon()
             raise
         except Exception as error:
-            raise self._judge(error) from None
+            raise self._explain(error) from None
         self._breaker.succeed()
         return answer
 
-    def _judge(self, error: Exception) -> Exception:
-        explained = explain(error, self._choice)
+    def _explain(self, error: Exception) -> Exception:
+        explained = explain(error, self._config)
         if explained is None:
             self._breaker.abandon()
             return error
-        # A server that refuses a request is well; one that cannot answer is not.
+        # A server that refuses a request works; one that cannot answer does not.
         if isinstance(explained, ModelUnavailable):
             self._breaker.fail(explained.cause)
         else:
             self._breaker.succeed()
         return explained
 
-    def _late(self, limit: float) -> ModelUnavailable:
+    def _timeout_error(self, limit: float) -> ModelUnavailable:
         return ModelUnavailable(
-            f"The model {self.name} at {self._choice.place} did not answer within {limit:g} s",
+            f"The model {self.name} at {self._config.place} did not answer within {limit:g} s",
             "Raise MAILROOM_BRAIN_TIMEOUT, or take a quicker model",
         )
 
@@ -225,10 +223,8 @@ class RemoteModel:
             wait_random,
         )
 
-        patience = self._patience
-        growing = wait_exponential(patience.first_wait, patience.longest_wait) + wait_random(
-            0, patience.first_wait
-        )
+        policy = self._policy
+        growing = wait_exponential(policy.first_wait, policy.longest_wait) + wait_random(0, policy.first_wait)
 
         def wait(state: "RetryCallState") -> float:
             error = state.outcome.exception() if state.outcome else None
@@ -236,10 +232,10 @@ class RemoteModel:
 
         return AsyncRetrying(
             retry=retry_if_exception(
-                lambda error: isinstance(error, TransientError) and error.delay <= patience.longest_asked
+                lambda error: isinstance(error, TransientError) and error.delay <= policy.longest_asked
             ),
             wait=wait,
-            stop=stop_after_attempt(patience.attempts) | stop_before_delay(limit),
+            stop=stop_after_attempt(policy.attempts) | stop_before_delay(limit),
             reraise=True,
         )
 
@@ -254,3 +250,38 @@ async def _next(pieces: AsyncIterator[str | Thought]) -> str | Thought:
 async def _close(pieces: AsyncIterator[str | Thought]) -> None:
     if close := getattr(pieces, "aclose", None):
         await close()
+
+
+NO_LIST = (400, 404, 405, 501)
+"""How a server says that it lists no models; it is there all the same."""
+
+
+async def probe(config: ModelConfig) -> None:
+    """Ask the server of ``config`` for its models; raises ModelError if something is wrong, within 10 s.
+
+    A script is read instead; raises ConfigError.
+    """
+    if config.kind == "scripted":
+        read_script(Path(config.model).expanduser())
+        return
+    try:
+        async with asyncio.timeout(CONNECT):
+            models = await _list_models(config)
+    except TimeoutError:
+        raise ModelError(f"The model server at {config.place} did not answer within {CONNECT:g} s") from None
+    except Exception as error:
+        if getattr(error, "status_code", 0) in NO_LIST:
+            return
+        raise explain(error, config) or error from None
+    # Ollama lists MODEL:latest, which answers to MODEL.
+    if models and not {config.model, f"{config.model}:latest"} & models:
+        raise ModelError(
+            f"The model server at {config.place} does not list {config.model!r}",
+            f"Correct MAILROOM_{config.setting.upper()}, or have the server fetch the model",
+        )
+
+
+async def _list_models(config: ModelConfig) -> set[str]:
+    async with await open_client(config, CONNECT) as client:
+        page: Any = await client.models.list()
+        return {model.id for model in getattr(page, "data", None) or ()}

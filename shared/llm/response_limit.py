@@ -1,4 +1,4 @@
-"""How much of a server's answer is read: its deadline bounds the time, this the memory it takes."""
+"""The limit for the size of a server's answer."""
 
 from collections.abc import AsyncIterator
 
@@ -7,11 +7,11 @@ import httpx2
 from shared.llm.provider_errors import MalformedResponse
 
 LONGEST = 16 * 2**20
-"""Bytes of one answer, or of all pieces of a stream: a hundred times what models write at once."""
+"""Bytes of one answer, or of all pieces of a stream: a hundred times the usual length."""
 
 
 async def bound(response: httpx2.Response) -> None:
-    """Let ``response`` raise Malformed where more comes than LONGEST; compressed, it would be more unseen."""
+    """Make ``response`` raise MalformedResponse after LONGEST bytes, or at once if it is compressed."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise MalformedResponse("it is compressed, which was not asked for")
     if isinstance(response.stream, httpx2.AsyncByteStream):

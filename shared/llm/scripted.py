@@ -1,23 +1,22 @@
-"""A brain that follows a script: tests know what it will say."""
+"""A model that follows a script, for tests."""
 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 
 from shared.errors import ConfigError, ModelError, ModelUnavailable
-from shared.llm.pricing import Price
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.protocol import AskOptions, Message, Price, Thought, ToolCall
 
 PIECE = 16
 """Characters a piece of a streamed answer has."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool call; arguments that are a text go out as they stand, malformed or not."""
+    """A tool call; arguments that are a text are used unchanged, even if malformed."""
 
     name: str
     arguments: dict[str, Any] | str = {}
@@ -46,7 +45,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def words(self) -> str:
-        """The text it is: empty where it only calls."""
+        """The reply's text, empty if it only calls tools."""
         if self.json is not msgspec.UNSET:
             return msgspec.json.encode(self.json).decode()
         return self.text or ""
@@ -69,7 +68,7 @@ class ScriptEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def read_script(path: Path) -> tuple[ScriptEntry, ...]:
-    """The entries of a script; raises ConfigError that names what is wrong, and where."""
+    """The entries of a script; raises ConfigError that names the problem and its place."""
     import yaml
 
     try:
@@ -84,29 +83,22 @@ def read_script(path: Path) -> tuple[ScriptEntry, ...]:
 class ScriptedModel:
     """Answers by a script. The reply is a function of the conversation, so that a restart changes nothing.
 
-    The first entry that fits speaks; its n-th reply is given when the conversation holds n assistant messages
+    The first entry that matches is used; its n-th reply is given if the conversation has n assistant messages
     after the first user message, and the last one repeats.
     """
 
     available = True
 
     def __init__(self, path: Path, *, agent: str = "", price: Price | None = None) -> None:
-        """Reads ``path``; raises ConfigError. ``agent`` is whose brain it is, empty where prompts tell."""
+        """Reads ``path``; raises ConfigError. ``agent`` is whose model it is; if empty, prompts decide."""
         self.name = f"scripted:{path}"
         self._entries = read_script(path)
         self._agent = agent
         self._price = price or Price()
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] = (),
-        schema: dict[str, Any] | None = None,
-        max_tokens: int = 0,
-        timeout: float = 0.0,
-    ) -> Thought:
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """The reply that is due; ModelUnavailable for a delay beyond ``timeout``, ModelError if none fits."""
+        timeout = options.get("timeout", 0.0)
         turn, reply = self._find(messages)
         if timeout and reply.delay > timeout:
             await asyncio.sleep(timeout)

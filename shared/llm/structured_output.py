@@ -1,4 +1,4 @@
-"""Structured answers: asked for, found in whatever the model wrote, checked, asked for again."""
+"""Structured answers: requested, found in the model's text, checked, and requested again if wrong."""
 
 import json
 import re
@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared.errors import ModelError
-from shared.llm.messages import strip_thinking
 from shared.llm.protocol import LanguageModel, Message, Thought, Usage
+from shared.llm.provider import strip_thinking
 
 T = TypeVar("T")
 
 LONGEST_ANSWER = 200_000
-"""Characters of an answer in which JSON is looked for; no sensible answer is longer."""
+"""Characters of an answer that are searched for JSON; no sensible answer is longer."""
 MOST_ATTEMPTS = 50
-"""Places of an answer at which JSON is tried to be read."""
+"""Positions of an answer at which JSON is tried."""
 QUOTED = 4_000
 """Characters of a wrong answer that are shown to the model again."""
 
@@ -25,7 +25,7 @@ _OPENING = re.compile(r"[{\[]")
 
 
 async def ask_for(
-    brain: LanguageModel,
+    model: LanguageModel,
     messages: Sequence[Message],
     kind: type[T],
     *,
@@ -38,13 +38,13 @@ async def ask_for(
     """An answer that is a ``kind``, and the usage of all calls it took.
 
     An answer that is no such JSON, or of which ``check`` returns what is wrong, goes back to the model with
-    the reason, up to ``tries`` answers in all; then ModelError. ``spent`` is told the usage of each call
-    as it is made, so that a failure is counted too, and may raise to end it.
+    the reason, up to ``tries`` answers in all; then ModelError. ``spent`` is called with the usage of
+    each call, so that failures are counted too; it may raise to end the attempts.
     """
     conversation, usage, reason = list(messages), Usage(), ""
     schema = describe(kind)
     for _ in range(tries):
-        thought = await brain.complete(conversation, schema=schema, max_tokens=max_tokens, timeout=timeout)
+        thought = await model.complete(conversation, schema=schema, max_tokens=max_tokens, timeout=timeout)
         usage = usage.plus(thought.usage)
         if spent:
             spent(thought.usage)
@@ -57,11 +57,11 @@ async def ask_for(
             if not reason:
                 return answer, usage
         conversation += _correct(thought, reason)
-    raise ModelError(f"The model {brain.name} gave no usable answer in {tries} tries: {reason}")
+    raise ModelError(f"The model {model.name} gave no usable answer in {tries} tries: {reason}")
 
 
 def describe(kind: Any) -> dict[str, Any]:
-    """The JSON schema of a type; its root is no reference, since servers refuse that."""
+    """The JSON schema of a type; its root is not a reference, since servers refuse that."""
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]]
@@ -70,15 +70,15 @@ def describe(kind: Any) -> dict[str, Any]:
 
 
 def read_answer(text: str, kind: type[T]) -> T:
-    """The JSON in a model's answer, alone, fenced or amid chat, as ``kind``.
+    """The JSON in a model's answer, alone, fenced or within other text, as ``kind``.
 
-    Raises ValueError that says what the likeliest candidate lacks. Numbers in quotes count as numbers.
+    Raises ValueError with the problem of the likeliest candidate. Quoted numbers are accepted as numbers.
     """
     reason = ""
     for candidate in _candidates(strip_thinking(text[:LONGEST_ANSWER])):
         try:
             answer = msgspec.convert(candidate, kind, strict=False)
-            # Half a character can be written in JSON, but nothing that holds one can be sent on.
+            # A lone surrogate is possible in JSON, but cannot be encoded to be sent on.
             msgspec.json.encode(answer)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:
             reason = reason or str(error)

@@ -1,7 +1,6 @@
 """The client of the memory daemon: ``Memory`` for agents, plain functions for scripts."""
 
-from shared.memory.client import Memory, WriteRefused
-from shared.memory.questions import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
+from shared.memory.client import EmbedQuery, LinkerQuery, Memory, RebuildQuery, WriteRefused, WrittenQuery
 from shared.memory.scripts import add_memory_entry, get_memory_health, search_memory
 
 __all__ = [

@@ -1,9 +1,9 @@
-"""Memory as one identity on the bus uses it."""
+"""The client of the memory daemon, for one identity on the bus."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -32,25 +32,47 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusUnavailable, Refused
-from shared.memory.questions import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
+
+
+class WrittenQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the outcome of the write ``id``, stored in MEMORY at ``seq``."""
+
+    id: str
+    seq: int
+
+
+class EmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the embeddings of texts."""
+
+    texts: tuple[str, ...]
+
+
+class LinkerQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks for the linker's status, or starts a round."""
+
+    action: Literal["status", "trigger"] = "status"
+
+
+class RebuildQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Rebuilds the store from its log; ``force`` even if the beginning of the log is lost."""
+
+    force: bool = False
+
 
 ASK_AGAIN = 3.0
-"""Seconds until it is asked again what became of a write: a daemon that ended takes the question with it."""
+"""Seconds until the outcome of a write is requested again: a daemon that ended answers no more."""
 PAUSE = 0.1
-"""Seconds between two such questions where nobody takes them."""
+"""Seconds between two such requests if no daemon is there."""
 ANSWER_TIMEOUT = 30.0
-"""Seconds memory may take for an answer: long enough for a daemon that is just starting."""
+"""Seconds until a request times out: long enough for a daemon that is just starting."""
 SLOW_TIMEOUT = 300.0
-"""The same where the answer is made from the tables, as for an older version, or from all there is."""
+"""The same for answers that are read from the tables (an older version) or from the whole store."""
 
 Answer = TypeVar("Answer")
 
 
 class WriteRefused(Refused):
-    """Memory did not store a write; ``rejection`` tells more where it was the write gate that refused it.
-
-    The sentence is the reason and, from the gate, what to do about it.
-    """
+    """Memory did not store a write; ``rejection`` has the details if the write gate refused it."""
 
     def __init__(self, written: MemoryWritten) -> None:
         rejection = written.rejection
@@ -62,10 +84,10 @@ class WriteRefused(Refused):
 
 
 class Memory:
-    """Memory as one identity uses it: what it adds is stored under its own name.
+    """The memory of the office, used by one identity: everything it adds carries its name.
 
-    Every method raises BusUnavailable where the daemon does not answer in time, and Refused with the
-    daemon's sentence where it cannot do what was asked.
+    Every method raises BusUnavailable if the daemon does not answer in time, and Refused with the daemon's
+    sentence if it refuses the request.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -74,11 +96,10 @@ class Memory:
     # --- writing ---------------------------------------------------------------------------------
 
     async def add(self, *nodes: Node, edges: Sequence[Edge] = (), insist: bool = False) -> MemoryWritten:
-        """Remember nodes and edges; returns once they are on disk and can be found.
+        """Add nodes and edges; returns once they are on disk and can be found.
 
-        A node of an id that is there replaces it; the same again changes nothing. ``insist`` stores what the
-        write gate would refuse. Raises WriteRefused where nothing is stored; after BusUnavailable the write
-        may still be in line.
+        A node replaces the one with its id; an identical write changes nothing. ``insist`` skips the write
+        gate. Raises WriteRefused if nothing is stored; after BusUnavailable the write may still be pending.
         """
         mine = tuple(self._signed(node) for node in nodes)
         return await self.write(
@@ -86,19 +107,19 @@ class Memory:
         )
 
     async def link(self, *edges: Edge) -> MemoryWritten:
-        """Relate nodes; an edge that is there gets the new weight and provenance."""
+        """Add edges; an existing one gets the new weight and provenance."""
         return await self.write(MemoryWrite(sender=self._bus.name, edges=edges))
 
     async def unlink(self, *edges: EdgeKey) -> MemoryWritten:
-        """Take edges away; earlier versions of memory still show them."""
+        """Remove edges; earlier versions of memory still have them."""
         return await self.write(MemoryWrite(sender=self._bus.name, unlink=edges))
 
     async def retire(self, *ids: str) -> MemoryWritten:
-        """Forget nodes: they are kept as tombstones and no longer found."""
+        """Retire nodes: they are kept as tombstones and no longer found."""
         return await self.write(MemoryWrite(sender=self._bus.name, retire=ids))
 
     async def write(self, write: MemoryWrite) -> MemoryWritten:
-        """Hand a write to the daemon and wait until it is applied; see ``add``."""
+        """Send a write to the daemon and wait until it is applied; see ``add``."""
         subject = subjects.memory_write(self._bus.name)
         stored = await self._bus.store(subject, write.to_json(), headers={"Nats-Msg-Id": write.id})
         written = await self._await_written(WrittenQuery(id=write.id, seq=stored["seq"]))
@@ -108,38 +129,9 @@ class Memory:
 
     # --- finding ---------------------------------------------------------------------------------
 
-    async def search(
-        self,
-        text: str,
-        *,
-        limit: int = 10,
-        kinds: Sequence[str] = (),
-        tags: Sequence[str] = (),
-        agent: str = "",
-        session: str = "",
-        since: str = "",
-        until: str = "",
-        anchors: Sequence[str] = (),
-        at: int = 0,
-        deep: bool = False,
-        vector: Sequence[float] = (),
-    ) -> list[Hit]:
-        """The nodes nearest to ``text``, best first; the filters are those of MemoryQuery."""
-        query = MemoryQuery(
-            text=text,
-            limit=limit,
-            kinds=tuple(kinds),
-            tags=tuple(tags),
-            agent=agent,
-            session=session,
-            since=since,
-            until=until,
-            anchors=tuple(anchors),
-            at=at,
-            deep=deep,
-            vector=tuple(vector),
-        )
-        return await self._ask("search", query, list[Hit])
+    async def search(self, text: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
+        """The nodes nearest to ``text``, best first; ``filters`` are the other fields of MemoryQuery."""
+        return await self._ask("search", MemoryQuery(text=text, limit=limit, **filters), list[Hit])
 
     async def get(self, *ids: str, at: int = 0) -> list[Node]:
         """The nodes of these ids that exist, in the order asked for, now or at version ``at``."""
@@ -186,43 +178,43 @@ class Memory:
         return await self._ask("traverse", query, Traversal)
 
     async def paths(self, query: PathsQuery) -> list[Path]:
-        """The best ways from one node to another, best first; none where there is no way."""
+        """The best paths from one node to another, best first; empty if there is none."""
         return await self._ask("paths", query, list[Path])
 
     async def brief(self, agent: str, *, compact: bool = False, at: int = 0) -> Briefing:
-        """What ``agent`` needs to know now, or was told at version ``at``; ``text`` is for its prompt."""
+        """The briefing of ``agent``, now or at version ``at``; its ``text`` is for prompts."""
         return await self._ask("brief", BriefQuery(agent=agent, compact=compact, at=at), Briefing)
 
     async def embed(self, *texts: str) -> list[list[float]]:
         """Unit vectors of the texts, 384 numbers each with the default model."""
         return await self._ask("embed", EmbedQuery(texts=texts), list[list[float]])
 
-    # --- looking after it ------------------------------------------------------------------------
+    # --- maintenance -----------------------------------------------------------------------------
 
     async def stats(self) -> dict[str, Any]:
         """Counts, graph version and model of the store."""
         return await self._ask("stats", None, dict[str, Any])
 
     async def health(self) -> dict[str, Any]:
-        """Whether the daemon can read and write, and what is wrong where it cannot."""
+        """Whether the daemon can read and write, and what is wrong if it cannot."""
         return await self._ask("health", None, dict[str, Any])
 
     async def linker_status(self) -> dict[str, Any]:
-        """How the linker stands: its cursor, its last round, what it flagged."""
+        """The linker's cursor, its last round, and what it flagged."""
         return await self._ask("linker", LinkerQuery(action="status"), dict[str, Any])
 
     async def linker_trigger(self) -> dict[str, Any]:
-        """Have the linker do a round now; returns what it did."""
+        """Start a round of the linker; returns its counts."""
         return await self._ask("linker", LinkerQuery(action="trigger"), dict[str, Any], SLOW_TIMEOUT)
 
     async def reindex(self) -> dict[str, Any]:
-        """Make the search indices anew from the tables."""
+        """Rebuild the search indices from the tables."""
         return await self._ask("reindex", None, dict[str, Any], SLOW_TIMEOUT)
 
     async def rebuild(self, *, force: bool = False) -> dict[str, Any]:
-        """Make the store anew from the log of writes; ``health`` tells how far it is.
+        """Rebuild the store from the log of writes; ``health`` shows the progress.
 
-        Raises Refused where the log has lost its beginning, unless ``force`` takes what it has.
+        Raises Refused if the beginning of the log is lost, unless ``force``.
         """
         return await self._ask("rebuild", RebuildQuery(force=force), dict[str, Any], SLOW_TIMEOUT)
 
@@ -233,8 +225,10 @@ class Memory:
         return amended(node, source=msgspec.structs.replace(source, agent=self._bus.name))
 
     async def _await_written(self, query: WrittenQuery) -> MemoryWritten:
-        """Ask until it is known. A daemon that took the question and ended is waited for; one that is not
-        there at all is not: the write is in line.
+        """Request the outcome until it is known.
+
+        If a daemon took the request and ended, the next one is waited for; if there is no daemon at all, it
+        raises BusUnavailable: the write is pending.
         """
         begun = time.monotonic()
         taken = False

@@ -1,4 +1,4 @@
-"""Memory for scripts: plain functions that connect by themselves, say what they have to, and hang up."""
+"""Memory for scripts: plain functions that each use a connection of their own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from shared.bus import Bus
 from shared.bus.discovery import find_url
 from shared.contracts import Hit, Node, Source
 from shared.memory.client import Memory
-from shared.text.title import split_title
+from shared.text.sentences import split_title
 
 CONNECT_WAIT = 5.0
 """Seconds a script waits for a server that may be just starting."""
@@ -22,7 +22,7 @@ def get_memory_health() -> dict[str, Any]:
     """Whether memory can read and write (``status`` is "ok" then), its version, and what is wrong if not.
 
     Like all functions here it works under the name in MAILROOM_IDENTITY (``user`` without it), and raises
-    StartError, BusUnavailable or Denied with what to do about it where the office cannot be reached.
+    StartError, BusUnavailable or Denied, with the cure, if the office cannot be reached.
     """
     return _ask(lambda memory: memory.health())
 
@@ -40,8 +40,8 @@ def add_memory_entry(
     """Remember ``text``; returns the id of its node once it is on disk.
 
     The first sentence becomes the title, the whole of a longer text the body; ``type`` is the node's kind.
-    Raises ValueError for what is no node, WriteRefused (with ``rejection``) where memory does not take it;
-    ``insist`` stores it all the same.
+    Raises ValueError for an invalid node, WriteRefused (with ``rejection``) if memory refuses it, unless
+    ``insist``.
     """
     title, body = split_title(text)
     node = Node(
@@ -86,7 +86,7 @@ def _as_entry(hit: Hit) -> dict[str, Any]:
 
 
 def _ask(work: Callable[[Memory], Awaitable[T]]) -> T:
-    """Do ``work`` over a connection of its own; in a thread where an event loop runs here already."""
+    """Run ``work`` with a new connection; in a thread if an event loop is running here already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,1 +1,1 @@
-"""What an agent sends to others and waits for: tasks, mail, approvals."""
+"""Messages to other agents and people: subtasks, mail, approvals, and waiting for their answers."""

@@ -1,4 +1,4 @@
-"""Tasks an agent hands to others while it works on its own, and their results."""
+"""Subtasks that an agent submits to others, and their results."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from shared.messaging.pending import PendingReplies
 from shared.tasks.context import TaskContext, require_current_task
 
 MAX_TASK_ID = 120
-"""Characters of a subtask's id; a longer one ends in a digest instead."""
+"""Characters of a subtask's id; a longer one is cut and ends in a digest."""
 UNDONE = (TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
 
 log = logger(__name__)
@@ -56,7 +56,7 @@ class Delegation:
         for candidate in (task, fallback):
             if (result := await self._submit_and_wait(parent, candidate)) is not None:
                 return result
-        raise ActionError(f"The task for {assignee} cannot be named: {fallback.task_id!r} is taken")
+        raise ActionError(f"The task for {assignee} has no free id: {fallback.task_id!r} is taken")
 
     async def close(self, task: Task) -> None:
         """If ``task`` ended without being done, cancel its subtasks that are still open.
@@ -110,7 +110,7 @@ class Delegation:
                 deadline=parent.task.deadline,
             )
         except ValueError as error:
-            raise ActionError(f"That is no task for {assignee[:64]!r}: {error}") from None
+            raise ActionError(f"That is not a valid task for {assignee[:64]!r}: {error}") from None
 
     async def _submit(self, task: Task) -> bool:
         """Store the task, or find it stored by an earlier attempt; False if another task has its id."""

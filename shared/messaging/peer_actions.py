@@ -13,12 +13,12 @@ from shared.tasks.actions import Outcome, register_action
 ANSWER_WAIT = 300.0
 """Seconds an agent has to answer a question to all."""
 MAX_HOPS = 3
-"""How often work is passed on from agent to agent: the last one works it out alone, or two agents might write
-to each other for ever."""
+"""How often work may be passed on from agent to agent: the last one gets no actions to pass it on, or two
+agents might write to each other for ever."""
 
 
 def offered_actions(hops: int) -> tuple[str, ...]:
-    """The names of the actions for a task that was passed on ``hops`` times; only people's are put to all."""
+    """The names of the actions for a task that was passed on ``hops`` times; only at 0 may all be asked."""
     if hops >= MAX_HOPS:
         return ()
     return ("delegate_task", "write_to_colleague", *(() if hops else ("ask_everybody",)))
@@ -87,7 +87,7 @@ class PeerActions:
     async def _require(self, name: str) -> None:
         known = await self._directory.read()
         if name == self._me:
-            raise ActionError("That is you", "Do it yourself, or ask somebody else")
+            raise ActionError("That is you", "Do it yourself, or ask another agent")
         if name not in known:
             at_work = ", ".join(sorted(set(known) - {self._me}))
             raise ActionError(f"Nobody named {name[:60]!r} is at work", f"At work are: {at_work or 'none'}")

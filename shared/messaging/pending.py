@@ -1,4 +1,4 @@
-"""Replies that the handlers of one process wait for, each by a key of its own."""
+"""Replies that the handlers of one process wait for, by key."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,8 @@ from shared.errors import BusUnavailable
 from shared.log import logger
 
 POLL = (0.05, 1.0)
-"""Seconds until the bus is first asked for the reply, doubling up to the longest pause: the reply may reach
-another replica of the agent."""
+"""Seconds between reads of the reply's record, doubling from the first value to the second: the reply may
+reach another process of the agent."""
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -61,9 +61,9 @@ async def _await(future: asyncio.Future[T], find: Callable[[], Awaitable[T | Non
             return future.result()
         pause = min(longest, 2 * pause)
         try:
-            found = await find()
+            reply = await find()
         except BusUnavailable as error:
             log.info("waits_without_server", reason=str(error))
             continue
-        if found is not None:
-            return found
+        if reply is not None:
+            return reply

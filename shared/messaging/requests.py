@@ -1,4 +1,4 @@
-"""Mail an agent sends and waits for an answer to, stored so that a restart finds both."""
+"""Emails that an agent sends and waits for the answers to; both are stored, so a restart finds them."""
 
 from shared import subjects
 from shared.bus import Bus, Entry
@@ -39,19 +39,18 @@ class RequestReply:
                 hops=parent.hops + 1,
             )
         except ValueError as error:
-            raise ActionError(f"That is no letter for {recipient[:64]!r}: {error}") from None
+            raise ActionError(f"That is not a valid email to {recipient[:64]!r}: {error}") from None
         answer = await self._pending.wait(
             email.id, lambda: self._store(email), lambda: self._answer(email.id)
         )
         if answer is None:
-            raise ActionError(f"The letter to {recipient} could not be sent")
+            raise ActionError(f"The email to {recipient} could not be sent")
         return answer
 
     async def accept_answer(self, email: Email) -> list[Entry] | None:
-        """What to commit if ``email`` answers one that is waited for; None if it does not.
+        """The messages to commit if ``email`` answers one that is waited for; None if it does not.
 
-        Only the recipient of the first email can answer it. The first answer counts; later ones are mail
-        like any other.
+        Only the recipient of an email can answer it. The first answer counts; later ones are ordinary mail.
         """
         record = await self.find(email.in_reply_to) if email.in_reply_to else None
         if record is None or not record.value.awaited or record.value.email.recipient != email.sender:

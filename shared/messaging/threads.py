@@ -1,4 +1,4 @@
-"""Threads of mail to an agent: each email becomes a task, and the task's result the answer."""
+"""Mail threads of an agent: each email becomes a task, whose result becomes the answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,9 +24,9 @@ from shared.messaging.requests import RequestReply
 from shared.text.excerpt import excerpt
 
 MAIL_TASK = "letter_"
-"""What the ids of tasks made from emails begin with."""
+"""The prefix of the ids of tasks made from emails."""
 MAX_HISTORY = 40
-"""Messages of a thread that are kept; older ones are in the emails themselves."""
+"""Messages of a thread that its record keeps; older ones are in the emails themselves."""
 MAX_MESSAGE = 10_000
 """Characters of each of them that are kept."""
 MAX_EMAIL = 90_000
@@ -43,13 +43,14 @@ class Threads:
         self._requests = requests
 
     async def open_email(self, email: Email) -> list[Entry | Task]:
-        """What to commit for an email: its thread with it added, and a task for this agent to answer it."""
+        """The messages to commit for an email: its thread with it added, and a task to answer it."""
         session, seq = await self._session(email)
         if any(message.get("id") == email.id for message in session.history):
             return []
         text = excerpt(_text(email), MAX_EMAIL)
-        continued = _continued(session, SessionStatus.RUNNING, {"role": "user", "id": email.id, "text": text})
-        work = Task(
+        message = {"role": "user", "id": email.id, "text": text}
+        continued = _with_message(session, SessionStatus.RUNNING, message)
+        task = Task(
             task_id=f"{MAIL_TASK}{self._bus.derive_id('letter task', email.sender, email.id)}",
             cause=email.id,
             goal_id=email.goal_id,
@@ -63,28 +64,28 @@ class Threads:
                 "hops": email.hops,
             },
         )
-        return [self._session_entry(continued, seq), work]
+        return [self._session_entry(continued, seq), task]
 
     async def close_email(self, task: Task, result: TaskResult) -> list[Entry]:
-        """What to commit when an email's task ends: the answer in its thread, and a record for replies to it.
+        """The messages to commit when an email's task ends: the answer, its thread, a record for replies.
 
         If the agent rested, a person gets no answer; another agent does, because it may wait for one.
         """
         email = Email.from_dict(task.context["letter"])
-        found = await self._find(str(task.context["session_id"]))
-        if found is None or any(message.get("cause") == email.id for message in found.value.history):
+        record = await self._find(str(task.context["session_id"]))
+        if record is None or any(message.get("cause") == email.id for message in record.value.history):
             return []
-        session, seq = found.value, found.seq
+        session, seq = record.value, record.seq
         done = result.status is TaskStatus.COMPLETED
         text = (result.output if done else f"I could not do that. {result.error_message}").strip()
         answered = {"role": "assistant", "cause": email.id, "text": text}
-        entries = [self._session_entry(_continued(session, SessionStatus.WAITING, answered), seq)]
+        entries = [self._session_entry(_with_message(session, SessionStatus.WAITING, answered), seq)]
         if not result.metadata.get("rested") or email.sender != subjects.USER:
             entries += self._answer(email, text or "(nothing to say)", result, session)
         return entries
 
     async def accept_result(self, result: TaskResult) -> list[Entry] | None:
-        """What to commit for the result of an email's task; None if it is not the result of one."""
+        """The messages to commit for the result of an email's task; None if it is not the result of one."""
         if result.sender != self._bus.name or not result.task_id.startswith(MAIL_TASK):
             return None
         subject = subjects.state(result.agent, self._bus.name, result.task_id)
@@ -93,17 +94,17 @@ class Threads:
         return await self.close_email(task, result) if task and is_email_task(task) else []
 
     async def _session(self, email: Email) -> tuple[TaskSession, int]:
-        """The thread an email belongs to and its sequence; a new thread (0) if it answers nothing known."""
+        """The thread an email belongs to and its sequence; a new one (0) if it answers no known email."""
         sent = await self._answered_email(email)
-        replied = sent.session_id if sent else email.in_reply_to
-        begun = sent.email.id if sent else email.id
+        known = sent.session_id if sent else email.in_reply_to
+        new = sent.email.id if sent else email.id
         # The sender chooses the id of an email, so it may be the id of another sender's thread.
-        apart = self._bus.derive_id("session", email.sender, email.id)
-        for session_id in dict.fromkeys(filter(None, (replied, begun, apart))):
-            found = await self._find(session_id)
-            if found is not None and found.value.original_sender == email.sender:
-                return found.value, found.seq
-            if found is None and session_id != replied:
+        derived = self._bus.derive_id("session", email.sender, email.id)
+        for session_id in dict.fromkeys(filter(None, (known, new, derived))):
+            record = await self._find(session_id)
+            if record is not None and record.value.original_sender == email.sender:
+                return record.value, record.seq
+            if record is None and session_id != known:
                 break
         session = TaskSession(
             sender=self._bus.name,
@@ -125,17 +126,8 @@ class Threads:
         )
 
     def _answer(self, email: Email, text: str, result: TaskResult, session: TaskSession) -> list[Entry]:
-        answer = Email(
-            id=self._bus.derive_id("answer", email.sender, email.id),
-            sender=self._bus.name,
-            recipient=email.sender,
-            subject=f"Re: {email.subject}"[:500] if email.subject else "",
-            body=excerpt(_with_sources(text, result), MAX_EMAIL),
-            in_reply_to=email.id,
-            user_session_id=email.user_session_id,
-            cause=email.id,
-            goal_id=email.goal_id,
-        )
+        body = excerpt(_with_files(text, result), MAX_EMAIL)
+        answer = email.reply(body, id=self._bus.derive_id("answer", email.sender, email.id))
         note = SentEmail(
             sender=self._bus.name, goal_id=email.goal_id, email=answer, session_id=session.session_id
         )
@@ -161,7 +153,7 @@ def history_of(context: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     return [message for message in history if isinstance(message, dict)] if isinstance(history, list) else []
 
 
-def _continued(session: TaskSession, status: SessionStatus, message: ThreadMessage) -> TaskSession:
+def _with_message(session: TaskSession, status: SessionStatus, message: ThreadMessage) -> TaskSession:
     kept = {**message, "text": excerpt(str(message["text"]), MAX_MESSAGE)}
     return amended(session, status=status, history=(*session.history, kept)[-MAX_HISTORY:])
 
@@ -180,6 +172,6 @@ def _text(email: Email) -> str:
     return "\n\n".join(part for part in (email.subject.strip(), email.body.strip()) if part)
 
 
-def _with_sources(text: str, result: TaskResult) -> str:
+def _with_files(text: str, result: TaskResult) -> str:
     files = "".join(f"\n- {path}" for path in result.output_paths[:20])
     return f"{text}\n\nFiles:{files}" if files else text

@@ -12,7 +12,7 @@ from shared.bus.records import read_record
 from shared.contracts import LoopCheckpoint
 from shared.errors import Reject
 from shared.llm.protocol import Message, Usage
-from shared.reasoning.ports import Checkpoint
+from shared.reasoning.loop import Checkpoint
 from shared.tasks.context import TaskContext
 
 
@@ -63,9 +63,9 @@ class Checkpoints:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Derive the ids of what an action does from the step's name, so that a repeat finds it; see scope.
+        """A scope (see TaskContext.scope): ids derive from the step's name, so that a repeat finds the same.
 
-        A Reject that passes through is noted in the task as an effect that may have happened.
+        A Reject raised inside is recorded in the task as an effect that may have happened.
         """
         with self._task.scope(f"{self._key}-{name}"):
             try:

@@ -1,4 +1,4 @@
-"""What is said in one train of thought: bounded, and short enough for a model to be shown."""
+"""The messages of one agent loop, bounded, and shortened to what fits a model's context."""
 
 import re
 from collections.abc import Sequence
@@ -10,19 +10,18 @@ from shared.llm.protocol import Message, Thought, ToolCall
 from shared.text.excerpt import excerpt
 
 MAX_THOUGHT = 50_000
-"""Characters of a thought that are kept, and of the parameters of all its calls together."""
+"""Characters of a model message that are kept, and of the parameters of all its calls together."""
 MAX_CALLS = 16
-"""Actions called by one thought."""
+"""Actions called by one model message."""
 MAX_FEEDBACK = 25_000
-"""Characters of what is fed back about one action."""
+"""Characters of a note or an action's result that are kept."""
 WINDOW = 240_000
-"""Characters of a conversation that a model is shown: about 60,000 tokens."""
+"""Characters of a conversation that are sent to a model: about 60,000 tokens."""
 SHORTENED = (600, 60)
-"""Characters that are left of an older message where the conversation is longer than that; then, where that
-is not enough, fewer. The task itself is always shown whole."""
+"""Characters that older messages are shortened to if the conversation is too long: first, then if that is not
+enough. The task itself is never shortened."""
 RECENT = 4
-"""The last messages, which are shown as they are while that leaves room; else as so many parts of half of
-it."""
+"""The last messages, shortened only if that is not enough: each to an equal share of half the window."""
 
 
 class Call(NamedTuple):
@@ -34,19 +33,20 @@ class Call(NamedTuple):
 
 
 class Conversation:
-    """The messages of one train of thought, from what went before it to now."""
+    """The messages of one agent loop: its history, its task, and everything since."""
 
     def __init__(self, task: str, history: Sequence[Message] = (), window: int = WINDOW) -> None:
         self.messages: list[Message] = [*history, Message(role="user", text=task)]
         self.written = len(self.messages)
-        """How many of them are stored, or need not be."""
+        """How many of them are stored in checkpoints, or need not be."""
         self._task = len(history)
         self._window = window
 
-    def shown(self) -> list[Message]:
-        """The messages for a model: the oldest ones shortened where together they are longer than the window.
+    def shortened(self) -> list[Message]:
+        """The messages to send to a model: the oldest ones shortened if all exceed the window.
 
-        Some more are shortened than must be, so that what a model has seen changes seldom.
+        More are shortened than necessary, a quarter of the window at a time, so that the beginning of the
+        conversation changes seldom (providers cache it).
         """
         messages = list(self.messages)
         excess = sum(map(_size, messages)) - self._window
@@ -65,49 +65,50 @@ class Conversation:
                     messages[position] = short
         return messages
 
-    def hear(self, thought: Thought) -> list[Call]:
-        """Take over a thought; returns what it calls by tool calls.
+    def add_thought(self, thought: Thought) -> list[Call]:
+        """Add a model message; returns its tool calls.
 
-        What is too long or malformed is not kept, but checked by whoever runs it, whole.
+        Arguments that are too long or malformed are not kept in the conversation; the returned calls have
+        them whole, to be checked when they are run.
         """
-        room, kept = MAX_THOUGHT, []
-        taken = {call.id for message in self.messages for call in message.tool_calls}
+        remaining, kept = MAX_THOUGHT, []
+        used = {call.id for message in self.messages for call in message.tool_calls}
         for number, call in enumerate(thought.tool_calls[:MAX_CALLS]):
-            kept.append(_kept(call, room, taken, f"call_{len(self.messages)}_{number}"))
-            room -= len(kept[-1].arguments)
+            kept.append(_as_kept(call, remaining, used, f"call_{len(self.messages)}_{number}"))
+            remaining -= len(kept[-1].arguments)
         self.messages.append(
             Message(role="assistant", text=excerpt(thought.text, MAX_THOUGHT), tool_calls=tuple(kept))
         )
         return [
-            Call(call.name, call.arguments, same.id)
-            for same, call in zip(kept, thought.tool_calls, strict=False)
+            Call(call.name, call.arguments, stored.id)
+            for stored, call in zip(kept, thought.tool_calls, strict=False)
         ]
 
-    def tell(self, text: str) -> None:
-        """Say something to the model."""
+    def add_note(self, text: str) -> None:
+        """Add a message to the model."""
         self.messages.append(Message(role="user", text=excerpt(text, MAX_FEEDBACK)))
 
-    def answer(self, call: Call, text: str) -> None:
-        """Say what came of a call."""
+    def add_result(self, call: Call, text: str) -> None:
+        """Add the result of a call."""
         if not call.call_id:
-            self.tell(f"{call.name}: {text}")
+            self.add_note(f"{call.name}: {text}")
             return
         text = excerpt(text, MAX_FEEDBACK)
         self.messages.append(Message(role="tool", text=text, tool_call_id=call.call_id))
 
     def take_unwritten(self) -> tuple[Message, ...]:
-        """The messages that are not stored yet; from now on they count as stored."""
+        """The messages that are not stored yet; after this call they count as stored."""
         new = tuple(self.messages[self.written :])
         self.written = len(self.messages)
         return new
 
     def restore(self, messages: Sequence[Message]) -> None:
-        """Add what an earlier attempt stored."""
+        """Add messages that an earlier attempt stored."""
         self.messages += messages
         self.written = len(self.messages)
 
     def unanswered(self) -> list[Call] | None:
-        """The tool calls of the last thought that nothing came of yet; None where there are none."""
+        """The tool calls of the last model message that have no result yet; None if there are none."""
         answered: set[str] = set()
         for message in reversed(self.messages[self._task + 1 :]):
             if message.role == "assistant":
@@ -129,11 +130,11 @@ def _shorten(message: Message, limit: int) -> Message:
     return msgspec.structs.replace(message, text=excerpt(message.text, limit), tool_calls=calls)
 
 
-def _kept(call: ToolCall, room: int, taken: set[str], name: str) -> ToolCall:
-    """The call as it is kept: with an id of its own, a name that providers take, parameters that are some."""
-    own_id = call.id if call.id and len(call.id) <= 128 and call.id not in taken else name
-    taken.add(own_id)
-    fits = len(call.arguments) <= room and _is_object(call.arguments)
+def _as_kept(call: ToolCall, remaining: int, used: set[str], name: str) -> ToolCall:
+    """The call as it is kept: a unique id, a name that providers accept, arguments that are an object."""
+    own_id = call.id if call.id and len(call.id) <= 128 and call.id not in used else name
+    used.add(own_id)
+    fits = len(call.arguments) <= remaining and _is_object(call.arguments)
     return ToolCall(
         id=own_id,
         name=re.sub(r"[^\w-]", "_", call.name[:64], flags=re.ASCII) or "unnamed",
@@ -142,7 +143,7 @@ def _kept(call: ToolCall, room: int, taken: set[str], name: str) -> ToolCall:
 
 
 def _left_out(call: ToolCall) -> str:
-    """In place of parameters; no action takes them, so that nothing is run with less than was meant."""
+    """A placeholder for arguments; no action accepts it, so nothing runs with a part of them."""
     return f'{{"left_out": "{len(call.arguments)} characters"}}'
 
 

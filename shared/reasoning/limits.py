@@ -1,4 +1,4 @@
-"""What ends a train of thought that does not end by itself."""
+"""The limits that end an agent loop which does not finish by itself."""
 
 import time
 
@@ -8,16 +8,16 @@ from shared.errors import ActionError
 from shared.reasoning.conversation import WINDOW, Call
 
 MAX_FRUITLESS = 5
-"""Steps one after another that did nothing (no action, an unknown one, parameters that do not fit)."""
+"""Consecutive steps that ran no action: none was called, it is unknown, or its parameters are invalid."""
 MAX_REPEATS = 5
-"""How often the same action may be called with the same parameters one after another."""
+"""Consecutive calls of one action with the same parameters that end a loop."""
 AGAIN = "This is the same call as before. If it does not get you further, do something else or finish_task."
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):
-    """What one train of thought may take: ``steps``, ``tokens`` and ``seconds``; 0 is no limit.
+    """The limits of one agent loop: ``steps``, ``tokens`` and ``seconds``; 0 is no limit.
 
-    ``window``: characters of it that the model is shown at once.
+    ``window``: characters of the conversation that are sent to the model at once.
     """
 
     steps: int = 50
@@ -26,8 +26,8 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True):
     window: int = WINDOW
 
 
-class Bounds:
-    """Counts what one run does; every method raises ActionError with the reason where that is enough."""
+class Limits:
+    """Counts what one loop does against its caps; every method raises ActionError if a limit is reached."""
 
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
@@ -36,8 +36,8 @@ class Bounds:
         self._repeats = 0
         self._last = ("", "")
 
-    def require_room(self, steps: int, tokens: int) -> None:
-        """Nothing while a step more may be taken."""
+    def require_step(self, steps: int, tokens: int) -> None:
+        """Raise ActionError unless another step may follow ``steps`` and ``tokens``."""
         caps = self._caps
         if caps.steps and steps >= caps.steps:
             raise ActionError(f"It was not finished after {steps} steps", "Raise max_steps, or ask for less")
@@ -49,7 +49,7 @@ class Bounds:
             raise ActionError(f"It was not finished after {caps.seconds:g} s")
 
     def count_fruitless(self, reason: str) -> None:
-        """A step did nothing."""
+        """Count a step that ran no action."""
         self._fruitless += 1
         if self._fruitless >= MAX_FRUITLESS:
             raise ActionError(
@@ -57,7 +57,7 @@ class Bounds:
             )
 
     def count_call(self, call: Call) -> str:
-        """An action is called; returns what the model is to hear of it, if anything."""
+        """Count a call; returns a notice for the model if it repeats the call before, else ""."""
         self._fruitless = 0
         same = (call.name, call.arguments) == self._last
         self._repeats = self._repeats + 1 if same else 1

@@ -1,8 +1,9 @@
-"""The AgentLoop: think, detect, negotiate, act, feed back, until the task is finished or a cap is hit."""
+"""The agent loop: ask the model, call actions, feed results back, until it finishes or hits a limit."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -15,24 +16,58 @@ from shared.errors import (
     NoModel,
     Reject,
 )
-from shared.llm.protocol import Message, Usage
+from shared.llm.protocol import Message, Thought, Tool, Usage
 from shared.log import logger
-from shared.reasoning.arguments import Proposal, inline_arguments, negotiate
 from shared.reasoning.conversation import Call, Conversation
-from shared.reasoning.limits import Bounds, Caps
-from shared.reasoning.ports import Checkpoint, CheckpointStore, LoopModels
-from shared.reasoning.tool_parsing import detect_action
+from shared.reasoning.limits import Caps, Limits
+from shared.reasoning.tool_parsing import Proposal, detect_action, fill_arguments, inline_arguments
 from shared.reasoning.tools import REST, Toolbox
 from shared.tasks.actions import Outcome
-from shared.text.excerpt import excerpt, sendable
-from shared.text.quoting import quote
+from shared.text.excerpt import excerpt, quote, sendable
+
+T = TypeVar("T")
+
+
+class LoopModels(Protocol):
+    """The two models of an agent; the system prompt is added and budgets are enforced."""
+
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+        """The model's next message; raises ModelError."""
+
+    async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
+        """The small model's answer as a ``kind``, and its usage; raises ModelError."""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages since the previous checkpoint; the other fields are totals of the whole loop."""
+
+    messages: tuple[Message, ...]
+    steps: int
+    usage: Usage
+    evidence_refs: tuple[str, ...] = ()
+    output_paths: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+class CheckpointStore(Protocol):
+    """Where an agent loop keeps its checkpoints, so that another attempt can resume."""
+
+    async def write(self, note: str, checkpoint: Checkpoint) -> None:
+        """Store a checkpoint with a progress ``note``; raises Conflict if another attempt took over."""
+
+    def read(self) -> AsyncIterator[Checkpoint]:
+        """The checkpoints of earlier attempts."""
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        """A scope in which ids derive from the step's name, so that they are the same in every attempt."""
+
 
 MAX_OUTPUT = 20_000
 """Characters of an action's result that are fed back; the whole of it is in the files it names."""
 MAX_READ = 50_000
-"""Characters of a thought in words that are looked through for an action."""
+"""Characters of a model message without tool calls that are searched for an action."""
 SAVING = 5.0
-"""Seconds the last page has to be stored where thinking is cancelled."""
+"""Seconds the last checkpoint has to be stored if the loop is cancelled."""
 
 NUDGE = (
     "No action was called. Call one of your actions, or finish_task with the result if everything is done."
@@ -42,9 +77,9 @@ log = logger(__name__)
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of thinking.
+    """The end of an agent loop.
 
-    ``rested``: it ended its turn without finishing; ``doubts`` name what may or may not have taken effect.
+    ``rested``: it ended its turn without finishing; ``doubts`` are effects that may or may not have happened.
     """
 
     result: str
@@ -57,9 +92,9 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentLoop:
-    """A temporary personality: the brain and actions of an agent, with a task, a history and caps of its own.
+    """One run of a model with actions on a task, with a history and limits of its own.
 
-    Make a new one each time: it keeps what one run did, and runs may be nested.
+    An instance is for one run, whose state it keeps; runs may be nested.
     """
 
     def __init__(
@@ -72,9 +107,9 @@ class AgentLoop:
         self._models = models
         self._toolbox = toolbox
         self._caps = caps or Caps()
-        self._bounds = Bounds(self._caps)
+        self._limits = Limits(self._caps)
         self._checkpoints = checkpoints
-        self._said = Conversation("")
+        self._conversation = Conversation("")
         self._steps = 0
         self._usage = Usage()
         self._evidence: dict[str, None] = {}
@@ -84,17 +119,16 @@ class AgentLoop:
         self._saving.set_result(None)
 
     async def run(self, task: str, history: Sequence[Message] = ()) -> Conclusion:
-        """Work on ``task``; raises ActionError with the reason where a cap is hit or the brain fails.
+        """Work on ``task``; raises ActionError with the reason if a limit is hit or the model fails.
 
-        With a journal that holds an earlier attempt, it goes on where that one stopped: a call that was
-        under way is made again, and what it did outside is kept from happening twice by the action's own
-        journal.
+        If an earlier attempt stored checkpoints, the loop resumes from the last one: a call that was under
+        way is made again, and the task's journal of effects keeps those from happening twice.
         """
-        self._said = Conversation(task, history, self._caps.window)
+        self._conversation = Conversation(task, history, self._caps.window)
         try:
             end = await self._work()
         except BaseException:
-            # Not cancelled: whether the page was stored must be known before the task is settled.
+            # Not cancelled: whether the checkpoint was stored must be known before the task is finished.
             await asyncio.wait({self._saving}, timeout=SAVING)
             if self._saving.done():
                 self._saving.exception()
@@ -104,7 +138,7 @@ class AgentLoop:
 
     @property
     def so_far(self) -> Conclusion:
-        """What was done until now, without a result."""
+        """Everything done until now, without a result."""
         return Conclusion(
             result="",
             steps=self._steps,
@@ -117,42 +151,42 @@ class AgentLoop:
     async def _work(self) -> Conclusion:
         pending = await self._resume()
         while True:
-            for call in await self._think() if pending is None else pending:
-                if (end := await self._take(call)) is not None:
+            for call in await self._ask() if pending is None else pending:
+                if (end := await self._run_call(call)) is not None:
                     return end
-            # What was done is stored while the brain thinks on.
+            # The results are stored while the model is asked again.
             self._saving = asyncio.ensure_future(self._write("thinks"))
             pending = None
 
-    # --- think -----------------------------------------------------------------------------------
+    # --- ask the model ---------------------------------------------------------------------------
 
-    async def _think(self) -> list[Call]:
-        self._bounds.require_room(self._steps, self._usage.tokens)
-        thought = await self._models.ask_model(self._said.shown(), self._toolbox.offers())
+    async def _ask(self) -> list[Call]:
+        self._limits.require_step(self._steps, self._usage.tokens)
+        thought = await self._models.ask_model(self._conversation.shortened(), self._toolbox.offers())
         self._steps += 1
         self._usage = self._usage.plus(thought.usage)
-        calls = self._said.hear(thought)
+        calls = self._conversation.add_thought(thought)
         return calls or await self._detect(thought.text)
 
-    # --- detect and negotiate --------------------------------------------------------------------
+    # --- an action named in plain text -----------------------------------------------------------
 
     async def _detect(self, text: str) -> list[Call]:
-        """The call that a thought in words means; none where it was told what is missing instead."""
+        """The call that a message in plain text asks for; empty if a note about what is missing was added."""
         name = detect_action(text[:MAX_READ], self._toolbox.names)
         if not name:
-            self._said.tell(NUDGE)
-            self._bounds.count_fruitless("it called no action")
+            self._conversation.add_note(NUDGE)
+            self._limits.count_fruitless("it called no action")
             return []
         try:
-            return [Call(name, await self._negotiate(name, text))]
+            return [Call(name, await self._fill_arguments(name, text))]
         except (NoModel, ModelUnavailable, BudgetSpent):
             raise
         except ActionError as error:
-            self._said.tell(f"{name} was not run. {error}")
-            self._bounds.count_fruitless(str(error))
+            self._conversation.add_note(f"{name} was not run. {error}")
+            self._limits.count_fruitless(str(error))
             return []
 
-    async def _negotiate(self, name: str, text: str) -> str:
+    async def _fill_arguments(self, name: str, text: str) -> str:
         action = self._toolbox.action(name)
         written = inline_arguments(text, name)
         if written or not action.param_infos:
@@ -162,7 +196,7 @@ class AgentLoop:
             except ActionError:
                 if not action.param_infos:
                     return ""
-        params = await negotiate(
+        params = await fill_arguments(
             action, text, self._propose, self._clarify, lambda raw: self._toolbox.check(name, raw)
         )
         return msgspec.json.encode(params).decode()
@@ -173,34 +207,36 @@ class AgentLoop:
         return proposal
 
     async def _clarify(self, question: str) -> str:
-        thought = await self._models.ask_model([*self._said.shown(), Message(role="user", text=question)], ())
+        thought = await self._models.ask_model(
+            [*self._conversation.shortened(), Message(role="user", text=question)], ()
+        )
         self._usage = self._usage.plus(thought.usage)
         return excerpt(thought.text, MAX_OUTPUT)
 
-    # --- act and feed back -----------------------------------------------------------------------
+    # --- run an action ---------------------------------------------------------------------------
 
-    async def _take(self, call: Call) -> Conclusion | None:
+    async def _run_call(self, call: Call) -> Conclusion | None:
         try:
             params = self._toolbox.check(call.name, call.arguments)
         except ActionError as error:
-            self._said.answer(call, f"It was not run. {error}")
-            self._bounds.count_fruitless(str(error))
+            self._conversation.add_result(call, f"It was not run. {error}")
+            self._limits.count_fruitless(str(error))
             return None
-        if self._toolbox.ends(call.name):
+        if self._toolbox.is_end(call.name):
             return self._conclude(call.name, params)
-        notice = self._bounds.count_call(call)
+        notice = self._limits.count_call(call)
         await self._saving
         await self._write(call.name)
-        self._said.answer(call, await self._act(call.name, params) + notice)
+        self._conversation.add_result(call, await self._act(call.name, params) + notice)
         return None
 
     async def _act(self, name: str, params: dict[str, Any]) -> str:
-        """What is fed back about calling an action; its failures are for the brain to deal with."""
+        """The result of an action as the model gets it; a failure is a result too."""
         try:
             if self._checkpoints is None:
                 outcome = await self._toolbox.perform(name, params)
             else:
-                with self._checkpoints.step(str(self._said.written)):
+                with self._checkpoints.step(str(self._conversation.written)):
                     outcome = await self._toolbox.perform(name, params)
         except Reject as doubt:
             self._doubts.append(sendable(str(doubt)))
@@ -219,11 +255,11 @@ class AgentLoop:
     def _conclude(self, name: str, params: dict[str, Any]) -> Conclusion:
         return msgspec.structs.replace(self.so_far, result=params.get("result", ""), rested=name == REST)
 
-    # --- a crash in between ----------------------------------------------------------------------
+    # --- checkpoints -----------------------------------------------------------------------------
 
     async def _write(self, doing: str) -> None:
-        """Keep what was thought before anything is done about it, and what came of it."""
-        new = self._said.take_unwritten() if self._checkpoints else ()
+        """Store the messages since the last checkpoint."""
+        new = self._conversation.take_unwritten() if self._checkpoints else ()
         if self._checkpoints is None or not new:
             return
         checkpoint = Checkpoint(
@@ -237,19 +273,19 @@ class AgentLoop:
         await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:
-        """Take over what an earlier attempt thought; returns the calls that it did not see the end of."""
+        """Restore an earlier attempt's checkpoints; returns the calls without a result, None if none."""
         if self._checkpoints is None:
             return None
         async for checkpoint in self._checkpoints.read():
-            self._said.restore(checkpoint.messages)
+            self._conversation.restore(checkpoint.messages)
             self._steps, self._usage = checkpoint.steps, checkpoint.usage
             self._evidence |= dict.fromkeys(checkpoint.evidence_refs)
             self._paths |= dict.fromkeys(checkpoint.output_paths)
             self._doubts = list(checkpoint.doubts)
-        last = self._said.messages[-1]
+        last = self._conversation.messages[-1]
         if last.role == "assistant" and not last.tool_calls:
             return await self._detect(last.text)
-        return self._said.unanswered()
+        return self._conversation.unanswered()
 
 
 def _frame(name: str, outcome: Outcome) -> str:

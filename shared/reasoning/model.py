@@ -21,15 +21,15 @@ from shared.tasks.profile import Profile
 T = TypeVar("T")
 
 PROMPT_AGE = 30.0
-"""Seconds after which the system prompt is composed again: memory may have a new briefing."""
+"""Seconds until the system prompt is composed again: memory may have a new briefing."""
 CHARACTERS_A_TOKEN = 3
-"""Of code and JSON, which agents read more of than English; a low estimate errs on the safe side."""
+"""A low estimate, as for code and JSON: English text has about four."""
 ANSWER_SHARE = 4
-"""One part in so many of the model's context is left for its answer."""
+"""A quarter of the model's context is reserved for its answer."""
 MIN_CONVERSATION = 4_000
 """Characters of a conversation that are sent, however small the model's context is."""
 PROMPT_COST_RATIO = 20
-"""A prompt is kept so many times as long as composing it took: composing takes at most 5 % of the time."""
+"""A prompt is reused for this multiple of the time it took to compose: at most 5 % of the time goes there."""
 
 
 class ModelSession:
@@ -99,7 +99,7 @@ class ModelSession:
         return answer
 
     async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
-        """The small model's answer as a ``kind``, and what it took; raises ModelError."""
+        """The small model's answer as a ``kind``, and its usage; raises ModelError."""
         await self._require_budget()
         return await self._ask(self.small_model, messages, kind, None)
 

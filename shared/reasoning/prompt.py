@@ -1,4 +1,4 @@
-"""How a task is put to a brain, and how what it concluded becomes a result."""
+"""How a task is written as a prompt, and how a loop's conclusion becomes a result."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,59 +8,58 @@ import msgspec
 from shared.contracts import Email, Task
 from shared.reasoning.loop import Conclusion
 from shared.tasks.actions import Outcome
-from shared.text.excerpt import excerpt
-from shared.text.quoting import quote
+from shared.text.excerpt import excerpt, quote
 
 MAX_INPUT = 20_000
 """Characters of one earlier result that are quoted."""
 MAX_INPUTS = 100_000
-"""Characters of all that is quoted together: where it is more, the longest is shortened most."""
+"""Characters of everything quoted together; if there is more, the longest texts are shortened most."""
 
 
-def frame_task(task: Task, known: str, room: int = MAX_INPUTS) -> str:
-    """The task in words, with what it builds on, what the reviewer said and what memory holds, as data.
+def frame_task(task: Task, known: str, max_inputs: int = MAX_INPUTS) -> str:
+    """The prompt for a task: its text, then earlier results, review feedback and memories, quoted as data.
 
-    What goes with the task has at most ``room`` characters, all of it together.
+    The quoted parts of the task's context have at most ``max_inputs`` characters together.
     """
-    given = _read_given(task.context)
-    limit = _share(map(len, given.values()), min(room, MAX_INPUTS))
-    parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in given.items())]
+    inputs = _inputs_of(task.context)
+    limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
+    parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in inputs.items())]
     if known:
         parts.append(quote("What memory holds that may bear on it", known))
     return "\n\n".join(parts)
 
 
-def _read_given(context: Mapping[str, Any]) -> dict[str, str]:
-    """What goes with a task, by title."""
-    inputs = context.get("inputs")
-    given = {}
-    if isinstance(inputs, dict):
-        given = {f"Result of {name}": _tell(value) for name, value in inputs.items()}
+def _inputs_of(context: Mapping[str, Any]) -> dict[str, str]:
+    """The texts that go with a task, by title."""
+    results = context.get("inputs")
+    inputs = {}
+    if isinstance(results, dict):
+        inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
     if feedback := context.get("feedback"):
-        given["The reviewer sent it back, because"] = _tell(feedback)
+        inputs["The reviewer sent it back, because"] = _format(feedback)
     rest = {
         key: value
         for key, value in context.items()
         if key not in ("inputs", "feedback", "letter", "history", "session_id", "hops")
     }
     if rest:
-        given["What goes with it"] = _tell(rest)
-    return given
+        inputs["What goes with it"] = _format(rest)
+    return inputs
 
 
-def _share(sizes: Iterable[int], room: int) -> int:
-    """The most characters one text may have, so that all together have ``room``."""
+def _fair_share(sizes: Iterable[int], total: int) -> int:
+    """The most characters one text may have so that all together have at most ``total``."""
     ascending = sorted(min(size, MAX_INPUT) for size in sizes)
     for position, size in enumerate(ascending):
-        share = room // (len(ascending) - position)
+        share = total // (len(ascending) - position)
         if size > share:
             return share
-        room -= size
+        total -= size
     return MAX_INPUT
 
 
 def conclude(conclusion: Conclusion) -> Outcome:
-    """The outcome of a task that was thought about."""
+    """The outcome of a task that an agent loop concluded."""
     text = conclusion.result
     if conclusion.doubts:
         text += "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in conclusion.doubts)
@@ -77,31 +76,20 @@ def conclude(conclusion: Conclusion) -> Outcome:
     )
 
 
-def decline(email: Email, name: str, actions: tuple[str, ...]) -> Email:
-    """The answer to a letter where there is no model to read it."""
+def decline(email: Email, actions: tuple[str, ...]) -> Email:
+    """The answer to an email if no model is configured."""
     can = f"Without one I do what a task names as its action: {', '.join(actions)}. " if actions else ""
-    return Email(
-        sender=name,
-        recipient=email.sender,
-        subject=f"Re: {email.subject}"[:500] if email.subject else "",
-        body=f"I cannot work from a letter: no model is configured. {can}"
-        "Set MAILROOM_BRAIN to connect one, or ask nexus.",
-        in_reply_to=email.id,
-        user_session_id=email.user_session_id,
-        cause=email.id,
-        goal_id=email.goal_id,
+    return email.reply(
+        f"I cannot work from a letter: no model is configured. {can}"
+        "Set MAILROOM_BRAIN to connect one, or ask nexus."
     )
 
 
-def _tell(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and isinstance(value.get("output"), str):
         value = {
             key: value[key] for key in ("status", "output", "error_message", "output_paths") if value.get(key)
         }
-    return _encode(value)
-
-
-def _encode(value: Any) -> str:
     return msgspec.json.encode(value).decode("utf-8", "replace")

@@ -3,9 +3,10 @@
 import asyncio
 import operator
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from shared.contracts import Hit
 from shared.errors import BusUnavailable, MailroomError
 from shared.log import logger
 from shared.memory import Memory
@@ -41,14 +42,12 @@ class MemoryRecall:
         asked = text[:2_000]
         try:
             hits = await self._ask(lambda: self._memory.search(asked, limit=limit))
-            texts = [f"{hit.node.title}\n{hit.node.body}"[:2_000] for hit in hits]
-            query, *found = await self._ask(lambda: self._memory.embed(asked, *texts)) if hits else [[]]
+            relevance = await self._ask(lambda: measure_relevance(self._memory, asked, hits))
         except MailroomError as error:
             log.warning("nothing_recalled", reason=str(error))
             return "", {}
-        scores = [round(sum(map(operator.mul, query, vector)), 4) for vector in found]
         lines = [f"- [{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}" for hit in hits]
-        return "\n".join(lines), {"scores": scores, "best": max(scores)} if scores else {}
+        return "\n".join(lines), relevance
 
     async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
         if time.monotonic() < self._paused_until:
@@ -59,3 +58,16 @@ class MemoryRecall:
         except TimeoutError:
             self._paused_until = time.monotonic() + PAUSE
             raise BusUnavailable(f"Memory did not answer within {WAIT:g} s") from None
+
+
+async def measure_relevance(memory: Memory, query: str, hits: Sequence[Hit]) -> dict[str, object]:
+    """The cosine similarity of each hit to ``query`` under ``scores``, the highest under ``best``.
+
+    Empty without hits; raises BusError.
+    """
+    if not hits:
+        return {}
+    texts = [f"{hit.node.title}\n{hit.node.body}"[:2_000] for hit in hits]
+    asked, *found = await memory.embed(query, *texts)
+    scores = [round(sum(map(operator.mul, asked, vector)), 4) for vector in found]
+    return {"scores": scores, "best": max(scores)}

@@ -38,7 +38,7 @@ class Toolbox:
     def __init__(self, bound: Mapping[str, Bound], *, may_rest: bool = False) -> None:
         self._end = {FINISH: _FINISH_ACTION} | ({REST: _REST_ACTION} if may_rest else {})
         # An agent's own action cannot replace one that ends the loop.
-        self._bound = {name: found for name, found in bound.items() if name not in (FINISH, REST)}
+        self._bound = {name: each for name, each in bound.items() if name not in (FINISH, REST)}
         self._offers: list[Tool] = []
 
     @property
@@ -47,13 +47,13 @@ class Toolbox:
         return (*self._bound, *self._end)
 
     def action(self, name: str) -> Action:
-        """The action of this name; raises ActionError with the names there are."""
-        found = self._bound[name].action if name in self._bound else self._end.get(name)
-        if found is None:
+        """The action of this name; raises ActionError that lists the names if there is none."""
+        action = self._bound[name].action if name in self._bound else self._end.get(name)
+        if action is None:
             raise ActionError(
                 f"There is no action {name[:80]!r}", f"The actions are: {', '.join(sorted(self.names))}"
             )
-        return found
+        return action
 
     def offers(self) -> list[Tool]:
         """The actions as tools for a model."""
@@ -87,6 +87,6 @@ class Toolbox:
         bound = self._bound[name]
         return await perform(bound.owner, bound.action, params)
 
-    def ends(self, name: str) -> bool:
+    def is_end(self, name: str) -> bool:
         """Whether calling it ends the loop."""
         return name in self._end

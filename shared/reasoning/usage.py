@@ -79,9 +79,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     day_cost: float = 0.0
 
     def check(self, task: Usage, day: DailySpending) -> None:
-        """Nothing while something is left; raises BudgetSpent that says which budget is spent, and the cure.
+        """Raise BudgetSpent, which names the budget and the cure, if nothing is left.
 
-        To be asked before each call of a model: the call that crosses a limit is the last one.
+        Call it before each model call: the call that crosses a limit is the last one.
         """
         if self.task_tokens and task.tokens >= self.task_tokens:
             raise BudgetSpent(

@@ -35,7 +35,7 @@ CURE = "Check the setting calendar"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """An appointment: ISO 8601 ``start`` and ``end`` in the people's zone, dates where it is all-day."""
+    """An appointment: ISO 8601 ``start`` and ``end`` in the people's zone, dates if it is all-day."""
 
     title: str
     start: str
@@ -67,7 +67,7 @@ class CalendarSkill(Skill):
         {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
     )
     async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:
-        """The events in words, and in data key ``agenda``; ActionError where the calendar cannot be read."""
+        """The events in words, and in data key ``agenda``; ActionError if the calendar cannot be read."""
         agenda = await read_agenda(self.context.settings, days, start)
         span = agenda.first if agenda.first == agenda.last else f"{agenda.first} to {agenda.last}"
         head = f"Calendar for {span}:" if agenda.events else f"The calendar has nothing for {span}."
@@ -80,7 +80,7 @@ class CalendarSkill(Skill):
 async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Agenda:
     """The appointments of ``days`` days from ``start`` (default: today) on, in the people's time zone.
 
-    Raises ActionError where no calendar is set, or it cannot be reached or read.
+    Raises ActionError if no calendar is set, or it cannot be reached or read.
     """
     if not settings.calendar:
         raise ActionError(
@@ -205,7 +205,7 @@ def _occurrences(series: list[Any], begin: datetime, end: datetime) -> list[Any]
 
 
 def _event(component: Any, begin: datetime, end: datetime, zone: tzinfo | None) -> Event | None:
-    """An occurrence as it is told; None where it lies outside, or is called off."""
+    """An occurrence as it is told; None if it lies outside, or is called off."""
     if str(component.get("STATUS", "")).upper() == "CANCELLED":
         return None
     start, stop = component.start, component.end

@@ -49,7 +49,7 @@ def snapshots_of(settings: Settings, task: Task) -> Snapshots:
 async def changing(context: AgentContext, what: str, *, repeatable: bool = False) -> AsyncIterator[Path]:
     """The workspace, for something that changes it: a snapshot is taken, then it is journalled.
 
-    Raises ActionError where no snapshot can be made (then nothing is done), and Reject where an earlier
+    Raises ActionError if no snapshot can be made (then nothing is done), and Reject if an earlier
     attempt was interrupted while it did the same, unless that is ``repeatable``.
     """
     workspace = open_workspace(context)

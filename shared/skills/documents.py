@@ -1,4 +1,4 @@
-"""Documents: the text of Markdown, plain text, PDF and Word files, read where a person allows it."""
+"""Documents: the text of Markdown, plain text, PDF and Word files, read if a person allows it."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ SPEAKERS = frozenset((subjects.USER, subjects.CONDUCTOR, subjects.NEXUS))
 
 
 class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document says; ``pages`` is 0 where it has none, ``headings`` are titles and their lines.
+    """What a document says; ``pages`` is 0 if it has none, ``headings`` are titles and their lines.
 
     ``cut``: there is more than the text holds.
     """
@@ -84,7 +84,7 @@ class DocumentsSkill(Skill):
 async def read_document(path: str, task: Task, settings: Settings) -> DocumentText:
     """The document at ``path``, beneath the workspace of ``task`` or where ``task`` names it.
 
-    Raises ActionError where it may not be read, is not a document, is encrypted, damaged, or holds no text.
+    Raises ActionError if it may not be read, is not a document, is encrypted, damaged, or holds no text.
     """
     suffix = PurePosixPath(path).suffix.lower()
     if suffix not in PLAIN and suffix not in PACKED:
@@ -175,7 +175,7 @@ async def extract_text(content: bytes, kind: str, path: str) -> DocumentText:
 async def take_apart(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:
     """What a ``pdf``, ``docx`` or ``html`` file holds, taken apart in the jail within ``seconds``.
 
-    Raises ActionError where it is encrypted or damaged, takes too long, or the jail does not work here.
+    Raises ActionError if it is encrypted or damaged, takes too long, or the jail does not work here.
     """
     with tempfile.TemporaryDirectory(prefix="mailroom-document-") as scratch:
         folder = Path(scratch)

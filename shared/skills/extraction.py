@@ -54,7 +54,7 @@ def _decrypt(reader: Any) -> bool:
 
 
 def read_docx(path: str) -> dict[str, Any]:
-    """Its paragraphs and tables in order; raises Refused where it would unpack to too much."""
+    """Its paragraphs and tables in order; raises Refused if it would unpack to too much."""
     import docx
     from docx.table import Table
 

@@ -5,13 +5,14 @@ import fnmatch
 import io
 import os
 import stat
+import tempfile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from shared.errors import ActionError
-from shared.sandbox import run_command
+from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
-from shared.skills.patching import apply_patch
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
@@ -81,7 +82,7 @@ class FilesSkill(Skill):
         },
     )
     async def patch_file(self, path: str, search: str, replace: str) -> Outcome:
-        """Raises ActionError, and changes nothing, where the passage is missing or not the only one."""
+        """Raises ActionError, and changes nothing, if the passage is missing or not the only one."""
         text = await asyncio.to_thread(_read_text, open_workspace(self.context), path)
         if "\r\n" in text and "\r" not in search:
             search, replace = search.replace("\n", "\r\n"), replace.replace("\n", "\r\n")
@@ -96,7 +97,7 @@ class FilesSkill(Skill):
         {"diff": "The diff, with its --- and +++ lines", "folder": "Folder the diff's paths are relative to"},
     )
     async def apply_diff(self, diff: str, folder: str = ".") -> Outcome:
-        """Raises ActionError with git's reason where it does not apply."""
+        """Raises ActionError with git's reason if it does not apply."""
         data = _encode(diff if diff.endswith("\n") else diff + "\n")
         async with changing(self.context, f"apply a diff in {folder}: {diff}") as workspace:
             touched = await apply_patch(workspace, await asyncio.to_thread(_folder, workspace, folder), data)
@@ -237,3 +238,32 @@ def _listed(path: str, mode: int) -> str:
     if stat.S_ISLNK(mode):
         return f"{path} -> (link)"
     return path if stat.S_ISREG(mode) else f"{path} (special file)"
+
+
+PATCH_SECONDS = 60.0
+
+
+async def apply_patch(workspace: Path, folder: Path, diff: bytes) -> list[str]:
+    """Apply a diff to the ``folder`` of a ``workspace``; returns the paths it touches. Raises ActionError."""
+    aside = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="mailroom-diff-"))
+    try:
+        patch = aside / "patch.diff"
+        await asyncio.to_thread(patch.write_bytes, diff)
+        # Were the folder in a repository, git would take the paths from its top and skip those outside.
+        env = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_DIR": "/nonexistent"}
+        places: dict[str, Any] = {"cwd": workspace, "writable": [workspace], "readable": [aside]}
+        for leniency in ([], ["--recount"]):  # models miscount the lines of their hunks
+            git = ["git", "-C", str(folder), "apply", "--whitespace=nowarn", *leniency]
+            listing = await run_command(
+                [*git, "--numstat", "-z", str(patch)], timeout=PATCH_SECONDS, env=env, **places
+            )
+            done = await run_command([*git, str(patch)], timeout=PATCH_SECONDS, env=env, **places)
+            if listing.exit_code == done.exit_code == 0:
+                return [entry.split("\t")[-1] for entry in listing.output.split("\0") if "\t" in entry]
+        words = done.output.strip().splitlines() or [f"exit code {done.exit_code}"]
+        raise ActionError(
+            f"The diff does not apply: {words[0].removeprefix('error: ')[:300]}",
+            "Read the files as they are, and make the diff anew",
+        )
+    finally:
+        await asyncio.to_thread(remove_tree, aside)

@@ -11,10 +11,9 @@ from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
-from shared.skills.outside import require_source
 from shared.skills.repository import AUTHOR, ENVIRONMENT, Repository, find_any
 from shared.skills.skill import Skill
-from shared.skills.workspace import note_origin, open_workspace, slug
+from shared.skills.workspace import note_origin, open_workspace, require_source, slug
 from shared.tasks.actions import Outcome, register_action
 
 BASE = "refs/mailroom/base"
@@ -79,7 +78,7 @@ class GitSkill(Skill):
         {**FOLDER, "message": "The commit's message", "branch": "The branch; made where it is not there"},
     )
     async def commit_changes(self, folder: str, message: str, branch: str = "mailroom") -> Outcome:
-        """Hooks do not run. Raises ActionError where nothing is changed."""
+        """Hooks do not run. Raises ActionError if nothing is changed."""
         if not message.strip() or "\0" in message:
             raise ActionError("A commit needs a message")
         if not re.fullmatch(r"[A-Za-z0-9][\w./-]{0,100}", branch):
@@ -114,7 +113,7 @@ async def git(
     writable: list[Path] | None = None,
     required: bool = True,
 ) -> CommandResult:
-    """Run git in the jail; raises ActionError with git's own words where it fails and is ``required``."""
+    """Run git in the jail; raises ActionError with git's own words if it fails and is ``required``."""
     result = await run_command(
         # Not in the folder: a program could put a link in its place, and it would be shown where that leads.
         ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", *arguments],
@@ -135,7 +134,7 @@ async def git(
 
 
 def new_folder(workspace: Path, name: str) -> str:
-    """``name``; raises ActionError where it cannot name a new folder of the workspace."""
+    """``name``; raises ActionError if it cannot name a new folder of the workspace."""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.-]{0,99}", name):
         raise ActionError(f"{name[:80]!r} cannot name a folder", "Use letters, digits, '-' and '_'")
     if os.path.lexists(workspace / name):

@@ -29,7 +29,7 @@ class LintSkill(Skill):
         {"path": "The file or folder, relative to the workspace"},
     )
     async def lint_files(self, path: str = ".") -> Outcome:
-        """Findings as ``path:line: ...``; raises ActionError where a linter cannot do its work."""
+        """Findings as ``path:line: ...``; raises ActionError if a linter cannot do its work."""
         workspace = open_workspace(self.context)
         name = await asyncio.to_thread(_require, workspace, path)
         mistakes = await _run(workspace, *RUFF, "--", name)

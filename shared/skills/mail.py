@@ -51,8 +51,8 @@ class MailSkill(Skill):
     async def send_mail(self, recipient: str, subject: str, body: str) -> Outcome:
         """Sent when it returns; a task begun again finds what it sent before and does not send it again.
 
-        Raises ActionError where the address is not among those allowed or the server does not take the
-        letter, and Reject where an attempt was interrupted in the middle: then nobody knows.
+        Raises ActionError if the address is not among those allowed or the server does not take the
+        letter, and Reject if an attempt was interrupted in the middle: then nobody knows.
         """
         settings = self.context.settings
         server, address = read_server(settings), allow_recipient(recipient, settings)
@@ -104,7 +104,7 @@ def read_server(settings: Settings) -> MailServer:
 
 
 def allow_recipient(recipient: str, settings: Settings) -> str:
-    """The address as the setting smtp_recipients has it; raises ActionError where it is not among them."""
+    """The address as the setting smtp_recipients has it; raises ActionError if it is not among them."""
     for address in settings.smtp_recipients:
         if address.casefold() == recipient.strip().casefold():
             return address
@@ -137,7 +137,7 @@ def write_message(settings: Settings, recipient: str, subject: str, body: str, m
 async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> ActionError | None:
     """Give ``message`` to the server, within ``timeout`` seconds for each step.
 
-    What is returned says why it was certainly not sent; an ActionError is raised where nobody can know. A
+    What is returned says why it was certainly not sent; an ActionError is raised if nobody can know. A
     password is sent only over TLS, or to this machine itself.
     """
     import aiosmtplib

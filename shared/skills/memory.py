@@ -5,7 +5,7 @@ from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.text.title import split_title
+from shared.text.sentences import split_title
 from shared.web.quoting import clean
 
 MOST = 50
@@ -29,7 +29,7 @@ class MemorySkill(Skill):
     async def remember(
         self, text: str, kind: str = "fact", tags: tuple[str, ...] = (), importance: float = 0.5
     ) -> Outcome:
-        """The node's id in data key ``id``; ActionError with the reason where memory does not take it."""
+        """The node's id in data key ``id``; ActionError with the reason if memory does not take it."""
         if not text.strip():
             raise ActionError("There is nothing to remember", "Say it in a sentence")
         title, body = split_title(text)

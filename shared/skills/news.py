@@ -36,7 +36,7 @@ class NewsSkill(Skill):
         "Read the latest news from the configured feeds", {"max_articles": "How many items at most"}
     )
     async def read_news(self, max_articles: int = 5) -> Outcome:
-        """Items in data key ``news_items``, broken feeds in ``problems``; fails where all are broken."""
+        """Items in data key ``news_items``, broken feeds in ``problems``; fails if all are broken."""
         await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
         news = await read_configured(self.context.settings, max_articles)
         return report_news(news.items, news.problems)
@@ -50,7 +50,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_configured(settings: Settings, max_items: int) -> News:
-    """The newest items of the feeds in the settings; raises ActionError where every one is broken."""
+    """The newest items of the feeds in the settings; raises ActionError if every one is broken."""
     news = await read_news(
         settings.feeds, max_items, timeout=settings.http_timeout, private_hosts=settings.private_hosts
     )
@@ -60,7 +60,7 @@ async def read_configured(settings: Settings, max_items: int) -> News:
 
 
 def report_news(items: Sequence[dict[str, Any]], problems: Sequence[str], none: str = "") -> Outcome:
-    """The items as a list with their addresses as evidence; ``none`` is what is said where there are none."""
+    """The items as a list with their addresses as evidence; ``none`` is what is said if there are none."""
     told = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
     count = f"{len(items)} news item{'s' * (len(items) != 1)}:"
     broken = [f"Not looked up: {problem}" for problem in problems]
@@ -98,7 +98,7 @@ async def _read_feed(
 def parse_feed(body: bytes, url: str, media_type: str = "") -> tuple[list[dict[str, Any]], str]:
     """The items in ``body``, and what is wrong with it: of a damaged feed the items before the damage.
 
-    Raises ActionError where it is not a feed, or one that is damaged before its first item.
+    Raises ActionError if it is not a feed, or one that is damaged before its first item.
     """
     import feedparser
 

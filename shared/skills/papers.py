@@ -96,7 +96,7 @@ async def find_papers(
 
     ``delay`` is the seconds between the beginnings of two requests of this process, ``retries`` how often a
     failed one is repeated. Each paper has title, authors, abstract, arxiv_id, published, pdf_url and
-    categories. Raises ActionError where the topic holds no word, arXiv is out of reach, or what it answers
+    categories. Raises ActionError if the topic holds no word, arXiv is out of reach, or what it answers
     is not a whole arXiv feed.
     """
     if not 1 <= max_results <= MOST:
@@ -123,7 +123,7 @@ def build_query(topic: str) -> str:
     """``topic`` as arXiv's query language: each of its words and quoted phrases anywhere in the paper.
 
     A topic that uses the language itself (``ti:memory AND cat:cs.AI``) is left as it is.
-    Raises ActionError where there is no word to search for.
+    Raises ActionError if there is no word to search for.
     """
     if FIELDED.search(topic):
         return topic.strip()

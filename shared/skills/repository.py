@@ -32,7 +32,7 @@ AUTHOR = {
 class Repository(msgspec.Struct, frozen=True, kw_only=True):
     """Where a repository lies: its work tree, its git folder, and the one it shares with other work trees.
 
-    All three are the same where it is ``bare``.
+    All three are the same if it is ``bare``.
     """
 
     top: Path

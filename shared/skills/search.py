@@ -1,4 +1,4 @@
-"""Searching the web: with a SearXNG server where one is configured, else with ddgs."""
+"""Searching the web: with a SearXNG server if one is configured, else with ddgs."""
 
 import asyncio
 import math
@@ -56,7 +56,7 @@ class SearchSkill(Skill):
 
 
 async def search(query: str, max_results: int, settings: Settings) -> list[SearchResult]:
-    """The pages found for ``query``, best first, each once; raises ActionError where nobody can be asked."""
+    """The pages found for ``query``, best first, each once; raises ActionError if nobody can be asked."""
     if not query.strip():
         raise ActionError("There is nothing to search for", "Give a few words")
     if not 1 <= max_results <= MOST:

@@ -1,4 +1,4 @@
-"""Commands in the workspace: judged, approved where that is needed, run in the jail, and taken back."""
+"""Commands in the workspace: judged, approved if that is needed, run in the jail, and taken back."""
 
 import asyncio
 import shutil
@@ -28,7 +28,7 @@ class ShellSkill(Skill):
     async def run_shell(self, command: str, timeout: float = 0.0) -> Outcome:
         """Its output and exit code, in data key ``commands``; that a command fails is no error.
 
-        Raises NotApproved where the policy denies it, or a person has to approve it and does not.
+        Raises NotApproved if the policy denies it, or a person has to approve it and does not.
         """
         _require_command(command, timeout)
         await _require_allowed(self.context, command)
@@ -42,9 +42,9 @@ class ShellSkill(Skill):
         {"of_others": "Whether to take it back also where another task of the goal did it"},
     )
     async def undo(self, of_others: bool = False) -> Outcome:
-        """The paths it touched are in the data; raises ActionError where there is nothing to take back.
+        """The paths it touched are in the data; raises ActionError if there is nothing to take back.
 
-        Also where another task changed the workspace last: then it says what that did.
+        Also if another task changed the workspace last: then it says what that did.
         """
         open_workspace(self.context)
         snapshots = snapshots_of(self.context.settings, self.context.task)

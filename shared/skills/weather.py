@@ -129,7 +129,7 @@ class WeatherSkill(Skill):
 async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> Forecast:
     """The forecast for ``place`` (default: the setting home_place) and ``days`` from today, 1 to 16.
 
-    Raises ActionError where no place is known by that name, or a service does not answer as it should.
+    Raises ActionError if no place is known by that name, or a service does not answer as it should.
     """
     name = place.strip() or settings.home_place
     if not name:
@@ -153,7 +153,7 @@ async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> F
 
 
 async def find_place(settings: Settings, name: str) -> Place:
-    """The best known place of that name; raises ActionError where there is none, or nobody can be asked."""
+    """The best known place of that name; raises ActionError if there is none, or nobody can be asked."""
     service = _service(settings, "The geocoding service", settings.geocoding_url, "geocoding_url")
     asked = {"name": name[:100], "count": 1, "language": "en", "format": "json"}
     places = (await service.ask_json(asked, _Places)).results

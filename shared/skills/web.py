@@ -48,8 +48,8 @@ class WebSkill(Skill):
 async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ()) -> Page:
     """Fetch ``url`` within ``timeout`` seconds and read it within as many; the limits are those of ``fetch``.
 
-    ``allowed`` are the host:port pairs that may be private. HTML and PDF are taken apart in the jail; where
-    it does not work, only HTML that is small. Raises ActionError with the reason where there is no page.
+    ``allowed`` are the host:port pairs that may be private. HTML and PDF are taken apart in the jail; if
+    it does not work, only HTML that is small. Raises ActionError with the reason if there is no page.
     """
     answer = await fetch(
         url, timeout=timeout, allowed=allowed, kinds=(*READABLE, PDF), headers=ACCEPT, size=SIZE

@@ -1,19 +1,25 @@
 """The folder a task works in: one for each goal, shared by its tasks, with nothing of anybody else in it."""
 
+import asyncio
 import contextlib
 import os
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from shared.agent.context import AgentContext
-from shared.contracts import TOKEN, Task
-from shared.errors import ActionError
+from shared.contracts import TOKEN, CommandVerdict, Task
+from shared.errors import ActionError, NotApproved
 from shared.files import write_atomically
 from shared.sandbox import remove_tree
 from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from shared.policy import Ruling
+
 
 FORGOTTEN = 7 * 86_400.0
 """Seconds without use after which a workspace is removed: time to look into it, or to go on with the goal."""
@@ -30,9 +36,9 @@ def workspace_path(settings: Settings, task: Task) -> Path:
 
 
 def open_workspace(context: AgentContext) -> Path:
-    """The workspace of the task being worked on, made where there is none yet: an absolute path.
+    """The workspace of the task being worked on, made if there is none yet: an absolute path.
 
-    Its times are touched, so that it is not cleared away as forgotten. Raises ActionError where it cannot be
+    Its times are touched, so that it is not cleared away as forgotten. Raises ActionError if it cannot be
     made, or is not a folder.
     """
     path = workspace_path(context.settings, context.task)
@@ -64,6 +70,19 @@ def clean_workspaces(settings: Settings, older_than: float = FORGOTTEN) -> int:
     return removed
 
 
+async def write_output(context: AgentContext, path: Path, text: str, name: str) -> None:
+    """Write ``text`` to ``path`` as a repeatable effect; ``name`` is what it is, as in "the brief".
+
+    Raises ActionError if it cannot be written.
+    """
+    async with context.effect(f"write {name} into {path.parent}", repeatable=True):
+        try:
+            await asyncio.to_thread(write_atomically, path, text)
+        except OSError as error:
+            cause = f"{name[:1].upper()}{name[1:]} cannot be written into {path.parent}: {error.strerror}"
+            raise ActionError(cause, "Make the folder writable") from None
+
+
 def outputs_path(context: AgentContext) -> Path:
     """The folder for what the task being worked on delivers; it is not made here."""
     return context.settings.outputs / workspace_name(context.task)
@@ -91,7 +110,7 @@ def note_origin(context: AgentContext, folder: str, source: Path) -> None:
 
 
 def origin_of(context: AgentContext, folder: str) -> Path | None:
-    """What the workspace's ``folder`` is a copy of; None where it is none."""
+    """What the workspace's ``folder`` is a copy of; None if it is none."""
     source = _read_origins(_origins(context)).get(folder)
     return Path(source) if source else None
 
@@ -110,3 +129,53 @@ def _read_origins(path: Path) -> dict[str, str]:
 def slug(text: str, limit: int = 40) -> str:
     """``text`` as part of a file's name: lower-case letters, digits and dashes, never empty."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:limit].strip("-") or "untitled"
+
+
+async def require_source(context: AgentContext, path: str) -> Path:
+    """The folder ``path`` of this machine, if it may be copied into the workspace.
+
+    What a task copies, whoever thinks for it reads. So the policy judges it as it would judge ``cp``: it
+    denies credentials, and has a person asked for what is not a project's. The office's own folder, with its
+    keys and the other workspaces, is none. Raises ActionError, NotApproved.
+    """
+    folder = Path(path)
+    if "\0" in path or not folder.is_absolute():
+        raise ActionError(
+            f"{path[:200]!r} is not an absolute path", "Give the whole path of the folder, from / on"
+        )
+    folder = await asyncio.to_thread(folder.resolve)
+    state = await asyncio.to_thread(context.settings.state_dir.resolve)
+    if folder.is_relative_to(state) or not await asyncio.to_thread(folder.is_dir):
+        raise ActionError(
+            f"{path[:200]} is no folder that can be copied",
+            "Name a project's folder on the engineer's machine",
+        )
+    ruling = await context.judge_read(str(folder), deep=True, workspace=str(open_workspace(context)))
+    await _require_allowed(context, ruling, f"copy {folder} into the workspace")
+    return folder
+
+
+async def require_readable(context: AgentContext, folder: str, path: str) -> None:
+    """Let the file ``path`` beneath ``folder`` be read: the policy judges it as it would judge ``cat``.
+
+    Of the office's own folder there are only the workspaces and the outputs. Raises ActionError, NotApproved.
+    """
+    if "\0" in folder + path:
+        raise ActionError(f"{path[:200]!r} is not the path of a file")
+    file = await asyncio.to_thread(Path(folder, path).resolve)
+    settings = context.settings
+    own, open_ones = (settings.state_dir, settings.keys), (settings.workspaces, settings.outputs)
+    if _lies_in(file, own) and not _lies_in(file, open_ones):
+        raise ActionError(f"{path[:200]} may not be read", "It is the office's own")
+    await _require_allowed(context, await context.judge_read(str(file)), f"read {file}")
+
+
+def _lies_in(file: Path, folders: tuple[Path, ...]) -> bool:
+    return any(file.is_relative_to(folder.resolve()) for folder in folders)
+
+
+async def _require_allowed(context: AgentContext, ruling: "Ruling", what: str) -> None:
+    if ruling.verdict == CommandVerdict.DENY:
+        raise NotApproved(f"The policy denies to {what} ({ruling.rule}): {ruling.why}")
+    if ruling.verdict != CommandVerdict.ALLOW:
+        await context.approvals.require(what, rule=ruling.rule, why=ruling.why)

@@ -1,10 +1,10 @@
-"""What agents can do: methods marked as actions, found on an object, called with checked parameters."""
+"""Actions: methods marked with @register_action, found on an object, called with checked parameters."""
 
 import difflib
 import inspect
-import re
+import operator
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action achieved: text for people, data for programs, and where it all comes from."""
+    """The result of an action: text for people, data for programs, the sources, the files it wrote."""
 
     output: str
     data: dict[str, Any] = {}
@@ -43,8 +43,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 def register_action(description: str, param_infos: Mapping[str, str] | None = None) -> Callable[[F], F]:
     """Mark an async method as an action; its type hints are the schema of its parameters.
 
-    It returns an Outcome, or a string where there is nothing more to tell. Raises ConfigError at
-    definition where ``param_infos`` describes a parameter the method does not have, or misses one.
+    It returns an Outcome, or a string for one that has only a text. Raises ConfigError at definition unless
+    ``param_infos`` describes exactly the method's parameters.
     """
 
     def mark(method: F) -> F:
@@ -80,14 +80,14 @@ class ActionRegistry:
 
         Raises ConfigError for a reserved name.
         """
-        found = collect_actions(owner)
-        if taken := sorted(found.keys() & self._reserved):
+        actions = collect_actions(owner)
+        if taken := sorted(actions.keys() & self._reserved):
             raise ConfigError(
-                f"The skills of {self._agent!r} have an action named {taken[0]}, which means something else "
-                "to every agent that thinks",
+                f"The skills of {self._agent!r} have an action named {taken[0]}, which is reserved for every "
+                "agent",
                 "Give it another name",
             )
-        bound = self._bound | {name: Bound(owner, action) for name, action in found.items()}
+        bound = self._bound | {name: Bound(owner, action) for name, action in actions.items()}
         self._bound = dict(sorted(bound.items()))
 
     def __iter__(self) -> Iterator[str]:
@@ -109,7 +109,7 @@ class ActionRegistry:
     async def perform(self, name: str, params: Mapping[str, Any]) -> Outcome:
         """Call an action with checked parameters.
 
-        Raises ActionError with the nearest name if there is no such action, and if the parameters do not fit.
+        Raises ActionError if there is no such action, with the nearest name, or the parameters are invalid.
         """
         bound = self._bound.get(name)
         if bound is None:
@@ -147,62 +147,74 @@ def _params_struct(name: str, method: Callable[..., Any]) -> type[msgspec.Struct
 
 
 async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> Outcome:
-    """Call the action of ``owner`` with checked parameters; raises ActionError where they do not fit."""
+    """Call the action of ``owner`` with checked parameters; raises ActionError if they are invalid."""
     try:
         checked = msgspec.convert(dict(params), action.params)
     except msgspec.ValidationError as error:
-        wanted = ", ".join(action.param_infos) or "none"
-        told = f"{action.name}: {_misfit(action, params, error)}"
-        raise ActionError(told, f"Its parameters are: {wanted}") from None
+        names = ", ".join(action.param_infos) or "none"
+        problem = _find_problem(action, params) or str(error)
+        raise ActionError(f"{action.name}: {problem}", f"Its parameters are: {names}") from None
     result = await getattr(owner, action.name)(**msgspec.structs.asdict(checked))
     return result if isinstance(result, Outcome) else Outcome(output=str(result))
 
 
-_KINDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "nothing",
+MAX_UNKNOWN = 5
+"""The most unknown parameters that an error names."""
+_TYPES: dict[str, tuple[str, Any]] = {
+    "boolean": ("true or false", bool),
+    "integer": ("a whole number", int),
+    "number": ("a number", float),
+    "string": ("text", str),
+    "array": ("a list", list | tuple),
+    "object": ("an object", Mapping),
+    "null": ("nothing", type(None)),
 }
-"""What msgspec calls the kinds of values, in words."""
-MOST_NAMED = 5
-"""How many names that no parameter has are told."""
-_OTHERS = {
-    "^Object missing required field `(.+)`": r"lacks \1",
-    "^Object contains unknown field `(.+)`": r"has no \1",
-    "^Invalid enum value (.+)": r"cannot be \1",
-    "^([A-Z].+)": r"is wrong: \1",
-}
-_FAULT = re.compile(
-    r"(?:Expected `(?P<wanted>[^`]+)`(?P<bound>[^,]*?)(?:, got `(?P<got>\w+)`)?|(?P<other>.+?))"
-    r" - at `\$\.(?P<place>.+)`"
-)
+"""The types of JSON schema: their names for people, and the values of each; bool comes before int."""
 
 
-def _misfit(action: Action, params: Mapping[str, Any], error: msgspec.ValidationError) -> str:
-    """In plain words which of ``params`` ``action`` lacks, does not know, or cannot take."""
+def _find_problem(action: Action, params: Mapping[str, Any]) -> str:
+    """What is wrong with ``params``, for people; empty if only msgspec's own sentence can tell."""
     fields = msgspec.structs.fields(action.params)
     missing = [field.name for field in fields if field.required and field.name not in params]
-    unknown = [str(name)[:60] for name in params if name not in action.param_infos][:MOST_NAMED]
-    faults = [f"its parameter {name} is missing" for name in missing]
-    faults += [f"it has no parameter {name!r}" for name in unknown]
-    return ", and ".join(faults) or _explain(action, str(error))
+    unknown = [str(name)[:60] for name in params if name not in action.param_infos][:MAX_UNKNOWN]
+    problems = [f"its parameter {name} is missing" for name in missing]
+    problems += [f"it has no parameter {name!r}" for name in unknown]
+    if problems:
+        return ", and ".join(problems)
+    _, schemas = msgspec.json.schema_components((action.params,))
+    properties = schemas[action.params.__name__]["properties"]
+    found = (_misfit(value, properties[name], schemas, name) for name, value in params.items())
+    return next((f"its parameter {problem}" for problem in found if problem), "")
 
 
-def _explain(action: Action, said: str) -> str:
-    found = _FAULT.fullmatch(said)
-    if found is None:
-        return said
-    where = f"its parameter {found['place']}"
-    if other := found["other"]:
-        for pattern, words in _OTHERS.items():
-            other = re.sub(pattern, words, other)
-        allowed = action.schema()["properties"].get(found["place"], {}).get("enum")
-        choice = f" (it may be {', '.join(map(str, allowed))})" if allowed else ""
-        return f"{where} {other}{choice}"
-    wanted = " or ".join(_KINDS.get(kind, kind) for kind in found["wanted"].split(" | "))
-    got = f", not {_KINDS.get(found['got'], found['got'])}" if found["got"] else ""
-    return f"{where} must be {wanted}{found['bound']}{got}"
+def _misfit(value: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], place: str) -> str:
+    """Where and why ``value``, which is at ``place``, does not fit ``schema``; empty if it seems to fit."""
+    kind = next((name for name, (_, types) in _TYPES.items() if isinstance(value, types)), "")
+    kinds = (kind, "number") if kind == "integer" else (kind,)
+    options = [_resolve(option, schemas) for option in schema.get("anyOf", [schema])]
+    fitting = [option for option in options if option.get("type", kind) in kinds]
+    if not fitting:
+        wanted = " or ".join(_TYPES[option["type"]][0] for option in options if "type" in option)
+        limits = "".join(f" >= {option['minimum']}" for option in options if "minimum" in option)
+        return f"{place} must be {wanted}{limits}, not {_TYPES[kind][0]}" if wanted and kind else ""
+    schema = fitting[0]
+    if value not in schema.get("enum", [value]):
+        return f"{place} cannot be {value!r} (it may be {', '.join(map(str, schema['enum']))})"
+    for limit, sign, broken in (("minimum", ">=", operator.lt), ("maximum", "<=", operator.gt)):
+        if limit in schema and broken(value, schema[limit]):
+            return f"{place} must be {_TYPES[schema['type']][0]} {sign} {schema[limit]}"
+    inner: Iterable[str] = ()
+    if kind == "object" and "properties" in schema:
+        if missing := [name for name in schema.get("required", ()) if name not in value]:
+            return f"{place} lacks {missing[0]}"
+        known = schema["properties"]
+        if schema.get("additionalProperties") is False and (unknown := [n for n in value if n not in known]):
+            return f"{place} has no {unknown[0]}"
+        inner = (_misfit(value[n], known[n], schemas, f"{place}.{n}") for n in value if n in known)
+    elif kind == "array" and "items" in schema:
+        inner = (_misfit(v, schema["items"], schemas, f"{place}[{i}]") for i, v in enumerate(value))
+    return next(filter(None, inner), "")
+
+
+def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

@@ -1,4 +1,4 @@
-"""The task an agent is working on, as its actions see it."""
+"""The attempt at a task that a handler is working on."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -14,7 +14,7 @@ from shared.tasks.actions import Outcome
 from shared.text.excerpt import sendable
 
 MAX_LISTED = 20
-"""Files, and sources, that the text of an unfinished task names; all of them are in its result."""
+"""Files, and sources, that the output of an unfinished task names; its result has all of them."""
 MAX_REFS = 200
 """Files, and sources, in the result of an unfinished task."""
 
@@ -40,73 +40,70 @@ class TaskContext:
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1."""
+        """The number of this attempt, from 1."""
         return self._claim.attempt
 
     @property
     def hops(self) -> int:
-        """How many agents passed on to one another what it is about, before it came here."""
+        """How many agents have passed this work on before."""
         hops = self.task.context.get("hops", 0)
         return hops if isinstance(hops, int) and hops > 0 else 0
 
     @property
     def usage(self) -> Usage:
-        """What thinking about the task took, earlier attempts included as far as it is stored."""
+        """The model usage of the task, including that of earlier attempts as far as it was stored."""
         return self._earlier.plus(self._own)
 
     def count_usage(self, usage: Usage) -> None:
-        """Add what thinking took; it goes into the result."""
+        """Add model usage; it goes into the result."""
         self._own = self._own.plus(usage)
         self.facts["usage"] = msgspec.to_builtins(self.usage)
 
     def restore_usage(self, usage: Usage) -> None:
-        """Add what earlier attempts took until a moment: of several moments the last one counts."""
+        """Set the usage of earlier attempts, as a checkpoint has it; the largest one counts."""
         if usage.calls > self._earlier.calls:
             self._earlier = usage
             self.facts["usage"] = msgspec.to_builtins(self.usage)
 
     def record_partial(self, steps: int, sources: Sequence[str], files: Sequence[str]) -> None:
-        """Note what thinking that came to no end had done: where the task fails, its result names it."""
+        """Record the work of an unfinished agent loop; if the task fails, its result names it."""
         self._steps += steps
         self._sources |= dict.fromkeys(sources)
         self._files |= dict.fromkeys(files)
 
     def add_uncertain(self, *doubts: str) -> None:
-        """Note what may or may not have taken effect: however the task ends, it is told."""
+        """Record effects that may or may not have happened; the result names them in any case."""
         self._uncertain |= dict.fromkeys(map(sendable, doubts))
 
     def with_uncertain(self, text: str) -> str:
-        """``text``, and below it what is not known and not in it yet."""
-        untold = [doubt for doubt in self._uncertain if doubt not in text]
-        return text + "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in untold) if untold else text
+        """``text``, followed by the uncertain effects that it does not name."""
+        missing = [doubt for doubt in self._uncertain if doubt not in text]
+        return text + "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in missing) if missing else text
 
     async def progress(self, text: str, others: Sequence[Entry] = ()) -> None:
-        """A note for whoever watches, stored in the task's record; ``others`` in the same commit."""
+        """Store a progress note in the task's record; ``others`` are stored in the same commit."""
         await self._claim.note(sendable(text), others)
 
     def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
-        """Journal an effect outside the office around doing it; see Claim.effect."""
+        """Record an effect outside the office before and after it happens; see Claim.effect."""
         return self._claim.effect(sendable(what), repeatable=repeatable, step=_scope.get())
 
     def next_key(self, kind: str = "") -> str:
-        """A name for the next thing of this kind that this job does, the same in every attempt at it.
+        """A key for the next subtask, email or loop of this kind, the same in every attempt at the task.
 
-        Within ``scope`` it is counted apart: a step done again finds what it did before.
+        Within ``scope`` keys are counted separately, so that a repeated step gets the same ones.
         """
         name = f"{_scope.get()}{kind}-" if kind else _scope.get()
         self._counts[name] = self._counts.get(name, 0) + 1
         return f"{name}{self._counts[name]}"
 
     def own_key(self, key: str) -> str:
-        """The name of what has a ``key`` of its own, within the scope it is done in."""
+        """``key`` within the present scope."""
         return f"{_scope.get()}{key}"
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Count the keys of what is done meanwhile from 1, and let them begin with ``name``.
-
-        Scopes within a scope are named within it.
-        """
+        """A scope in which keys are counted from 1 and begin with ``name``; scopes may be nested."""
         outer = _scope.get()
         inner = f"{name}-" if outer and name.startswith(outer) else f"{outer}{name}-"
         token = _scope.set(inner)
@@ -117,16 +114,11 @@ class TaskContext:
             _scope.reset(token)
 
     def result(self, agent: str, outcome: Outcome) -> TaskResult:
-        """The result of a task that was done."""
+        """The result of a completed task."""
         unknown = {"unknown": list(self._uncertain)} if self._uncertain else {}
-        return TaskResult(
-            sender=agent,
-            recipient=self.task.requester,
-            cause=self.task.id,
-            goal_id=self.task.goal_id,
-            task_id=self.task.task_id,
-            agent=agent,
-            status=TaskStatus.COMPLETED,
+        return self.task.result(
+            agent,
+            TaskStatus.COMPLETED,
             output=self.with_uncertain(sendable(outcome.output)),
             output_paths=tuple(map(sendable, outcome.output_paths)),
             evidence_refs=tuple(map(sendable, outcome.evidence_refs)),
@@ -134,7 +126,7 @@ class TaskContext:
         )
 
     def failure(self, reason: str, status: TaskStatus = TaskStatus.FAILED) -> TaskResult:
-        """The result of a task that was not done: what there is of it, what is not known, what it took."""
+        """The result of a failed task: the reason, partial work, uncertain effects and usage."""
         steps = {"steps": self._steps} if self._steps else {}
         unknown = {"unknown": list(self._uncertain)} if self._uncertain else {}
         return msgspec.structs.replace(
@@ -149,15 +141,15 @@ class TaskContext:
     def _format_partial(self) -> str:
         if not self._steps:
             return ""
-        told = [f"It was given up after {self._steps} step{'s' * (self._steps > 1)} of thinking."]
+        parts = [f"It was given up after {self._steps} step{'s' * (self._steps > 1)} of thinking."]
         for title, names in (("Files there are", self._files), ("Sources", self._sources)):
             if names:
-                told.append("\n- ".join([f"{title}:", *list(names)[:MAX_LISTED]]))
-        return "\n\n".join(told)
+                parts.append("\n- ".join([f"{title}:", *list(names)[:MAX_LISTED]]))
+        return "\n\n".join(parts)
 
 
 _scope: ContextVar[str] = ContextVar("scope", default="")
-"""What the keys of the step being done begin with."""
+"""The prefix of keys in the present scope."""
 
 current_task: ContextVar[TaskContext | None] = ContextVar("current_task", default=None)
 """The task of the handler that is running."""

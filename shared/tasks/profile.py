@@ -1,4 +1,4 @@
-"""An agent's profile: who it is, what it can do, how to write to it."""
+"""An agent's profile, as its profile.yaml has it."""
 
 import difflib
 from pathlib import Path
@@ -12,15 +12,15 @@ from shared.errors import ConfigError
 from shared.subjects import require_agent_name
 
 FORMER_NAMES = {"mixins": "skills"}
-"""Fields of profiles that older versions wrote, and their names of today."""
+"""Names of fields in older profiles, and their present names."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What profile.yaml says of an agent.
+    """The content of a profile.yaml.
 
-    ``instructions`` tell others how to write to it, ``prompt`` is its system prompt, ``skills`` are
-    the skills it has (``package.module.ClassName``), ``concurrency`` is how many messages one
-    process handles at once, ``options`` belong to the agent itself.
+    ``instructions`` are for agents that write to it, ``prompt`` is its system prompt, ``skills`` are the
+    classes of its skills (``package.module.ClassName``), ``concurrency`` is how many messages one process
+    handles at once, ``options`` are for the agent's own class.
     """
 
     name: str
@@ -60,7 +60,7 @@ def load_profile(path: Path) -> Profile:
         name = FORMER_NAMES.get(name, name)
         _require_field(name, f"{path}:{line}")
         if name in lines:
-            raise ConfigError(f"{path}:{line}: the field {name!r} stands there twice")
+            raise ConfigError(f"{path}:{line}: the field {name!r} is there twice")
         lines[name] = line
     values = {FORMER_NAMES.get(name, name): value for name, value in values.items()}
     try:
@@ -76,7 +76,7 @@ def load_profile(path: Path) -> Profile:
 
 
 def _renamed(path: str) -> str:
-    """A skill by its name of today: ``FilesSkillMixin`` of older profiles is ``FilesSkill``."""
+    """The present name of a skill: ``FilesSkillMixin`` of older profiles is ``FilesSkill``."""
     return path.removesuffix("Mixin") if path.startswith("shared.skills.") else path
 
 
@@ -84,9 +84,9 @@ def _fields() -> tuple[str, ...]:
     return Profile.__struct_fields__
 
 
-def _require_field(name: str, where: str) -> None:
+def _require_field(name: str, place: str) -> None:
     if name in _fields():
         return
     near = difflib.get_close_matches(name, _fields(), n=1)
     cure = f"Did you mean {near[0]!r}?" if near else f"The fields are {', '.join(_fields())}"
-    raise ConfigError(f"{where}: unknown field {name!r}", cure)
+    raise ConfigError(f"{place}: unknown field {name!r}", cure)

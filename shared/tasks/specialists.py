@@ -1,4 +1,4 @@
-"""Specialists: agents that the conductor has made, as folders with a profile, and what they may be."""
+"""Specialists: agents created by the conductor, each a folder with a profile, and their limits."""
 
 import os
 import re
@@ -6,27 +6,27 @@ import shutil
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
 
 from shared.errors import ActionError, ConfigError
+from shared.files import write_atomically
 from shared.settings import Settings
 from shared.tasks.profile import Profile, load_profile
 
 PREFIX = "specialist-"
-"""What every specialist's name begins with, and no other agent's."""
+"""The prefix of every specialist's name, and of no other agent's."""
 NAME = re.compile(r"specialist-[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 MAX_WORDS = 4_000
-"""Characters of what is asked of a specialist, and of its prompt."""
+"""Characters of each text in a specialist's profile."""
 MAX_SKILLS = 8
 MOST_AT_ONCE = 8
-"""Tasks that one specialist does side by side."""
+"""Tasks that one specialist may work on concurrently."""
 KEPT_RETIRED = 32
 """Retired specialists whose mailbox and records can still be read; older ones are deleted."""
 OPTIONS = frozenset({"domain", "requirements", "asker"})
-"""What a profile's options may say: what it was made for, and for whom."""
+"""The options of a specialist's profile: why, and for whom, it was created."""
 
 SKILLS: Mapping[str, tuple[str, ...]] = {
     "shared.skills.memory.MemorySkill": ("memory", "remember", "recall", "know", "past", "knowledge"),
@@ -49,19 +49,19 @@ SKILLS: Mapping[str, tuple[str, ...]] = {
     ),
     "shared.skills.lint.LintSkill": ("lint", "quality", "security", "vulnerability"),
 }
-"""The skills a specialist may have, with the words that call for them. Not among them: what speaks to people
-or to the future on somebody's behalf (mail, reminders, the calendar)."""
+"""The skills a specialist may have, with the words that call for them. Mail, reminders and the calendar are
+not among them: they act towards people on another agent's behalf."""
 
 
 class Supervision(msgspec.Struct, frozen=True, kw_only=True):
-    """Who starts specialists: the process of ``mailroom up``, or why it does not."""
+    """The process that starts specialists (``mailroom up``), or why it does not."""
 
     pid: int
     refusal: str = ""
 
 
 def name_of(domain: str) -> str:
-    """The name of a specialist for ``domain``; raises ActionError where no letter of it can stand in one."""
+    """The name of a specialist for ``domain``; raises ActionError if it has no usable letter."""
     plain = unicodedata.normalize("NFKD", domain).encode("ascii", "ignore").decode()  # é is e
     slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:40].strip("-")
     if not slug:
@@ -70,16 +70,16 @@ def name_of(domain: str) -> str:
 
 
 def choose_skills(words: str) -> tuple[str, ...]:
-    """The skills that ``words`` call for, by whole words and their usual endings; memory always is one."""
-    said = set(re.findall(r"[a-z0-9]+", words.lower()))
-    said |= {word.removesuffix(ending) for word in said for ending in ("s", "es", "ing")}
-    said |= {f"{word[:-3]}y" for word in said if word.endswith("ies")}
+    """The skills that ``words`` call for, by whole words without common endings; memory is always one."""
+    found = set(re.findall(r"[a-z0-9]+", words.lower()))
+    found |= {word.removesuffix(ending) for word in found for ending in ("s", "es", "ing")}
+    found |= {f"{word[:-3]}y" for word in found if word.endswith("ies")}
     memory, *others = SKILLS
-    return (memory, *(path for path in others if said & set(SKILLS[path])))[:MAX_SKILLS]
+    return (memory, *(path for path in others if found & set(SKILLS[path])))[:MAX_SKILLS]
 
 
 def check_profile(profile: Profile) -> str:
-    """Why ``profile`` can be no specialist's, in a sentence; empty where it can."""
+    """Why ``profile`` is not valid for a specialist, in one sentence; empty if it is."""
     if not NAME.fullmatch(profile.name):
         return f"its name {profile.name!r} is not {PREFIX!r} and up to 40 letters, digits or dashes"
     if foreign := [path for path in profile.skills if path not in SKILLS]:
@@ -136,18 +136,11 @@ def _folders(config: Settings) -> list[Path]:
 
 
 def write_profile(config: Settings, profile: Profile) -> None:
-    """Put a specialist's profile in place, whole or not at all; raises ActionError where that fails."""
-    values: dict[str, Any] = msgspec.to_builtins(profile)
-    folder = config.specialists / profile.name
-    partial = folder / "profile.part"
+    """Write a specialist's profile atomically; raises ActionError if that fails."""
+    text = yaml.safe_dump(msgspec.to_builtins(profile), allow_unicode=True, sort_keys=False)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as file:
-            yaml.safe_dump(values, file, allow_unicode=True, sort_keys=False)
-            file.flush()
-            os.fsync(file.fileno())
         refusal_path(config, profile.name).unlink(missing_ok=True)
-        partial.replace(folder / "profile.yaml")
+        write_atomically(config.specialists / profile.name / "profile.yaml", text)
     except OSError as error:
         raise ActionError(f"The profile of {profile.name} cannot be written: {error.strerror}") from None
 
@@ -172,36 +165,35 @@ def read_retired(config: Settings) -> list[str]:
 
 
 def refusal_path(config: Settings, name: str) -> Path:
-    """Where the office writes why it does not start a specialist."""
+    """The file with the reason why a specialist is not started."""
     return config.specialists / name / "refused"
 
 
-# --- who starts them -----------------------------------------------------------------------------
+# --- the process that starts them ----------------------------------------------------------------
 
 
-def tell_supervision(config: Settings, supervision: Supervision) -> None:
-    """Say that this process starts specialists, or why it does not; raises OSError."""
-    config.specialists.mkdir(parents=True, exist_ok=True)
-    _supervision_path(config).write_bytes(msgspec.json.encode(supervision))
+def write_supervision(config: Settings, supervision: Supervision) -> None:
+    """Record that this process starts specialists, or why it does not; raises OSError."""
+    write_atomically(_supervision_path(config), msgspec.json.encode(supervision))
 
 
 def end_supervision(config: Settings) -> None:
-    """Say that nobody starts specialists any more."""
+    """Remove the record that this process starts specialists."""
     _supervision_path(config).unlink(missing_ok=True)
 
 
 def require_supervision(config: Settings) -> None:
-    """Raise ActionError where nobody starts specialists here, with what to do instead."""
+    """Raise ActionError, with the alternative, unless a process starts specialists here."""
     cure = "Run the office with 'mailroom up', or add an agent of your own in MAILROOM_AGENTS_DIR"
     try:
-        found = msgspec.json.decode(_supervision_path(config).read_bytes(), type=Supervision)
-        os.kill(found.pid, 0)
+        supervision = msgspec.json.decode(_supervision_path(config).read_bytes(), type=Supervision)
+        os.kill(supervision.pid, 0)
     except (OSError, msgspec.MsgspecError):
         raise ActionError(
             "Nobody starts new agents here: the office was not opened by 'mailroom up'", cure
         ) from None
-    if found.refusal:
-        raise ActionError(found.refusal, cure)
+    if supervision.refusal:
+        raise ActionError(supervision.refusal, cure)
 
 
 def _supervision_path(config: Settings) -> Path:

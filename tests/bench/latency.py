@@ -14,6 +14,7 @@ from nats.aio.msg import Msg
 
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
+from shared.bus.consumer import ConsumerConfig
 from shared.bus.records import submission_entries
 from shared.contracts import AgentReport, Task, TaskResult, decode
 from tests.bench.ground import NOOP, PATIENCE, SIZE, Ground, RivalLane, noop_task, open_ground
@@ -68,13 +69,11 @@ class Mailbox:
         """Begin to empty it."""
         mailbox = cls(bus)
         await bus.consume(
-            subjects.OFFICE,
-            subjects.USER,
+            ConsumerConfig(
+                stream=subjects.OFFICE, durable=subjects.USER, concurrency=4, ack_wait=30, max_attempts=5
+            ),
             mailbox._receive,
             mailbox._bury,
-            concurrency=4,
-            ack_wait=30,
-            max_attempts=5,
         )
         return mailbox
 

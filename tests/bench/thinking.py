@@ -16,10 +16,9 @@ from shared.bus import Entry
 from shared.bus.records import submission_entries
 from shared.contracts import Task, generate_id
 from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
-from shared.reasoning.arguments import Proposal
 from shared.reasoning.limits import Caps
-from shared.reasoning.loop import AgentLoop
-from shared.reasoning.ports import Checkpoint
+from shared.reasoning.loop import AgentLoop, Checkpoint
+from shared.reasoning.tool_parsing import Proposal
 from shared.reasoning.tools import Toolbox
 from shared.tasks.actions import ActionRegistry, Bound, register_action
 from shared.tasks.profile import Profile

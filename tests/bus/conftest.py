@@ -7,7 +7,7 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Delivery
-from shared.bus.consumer import Consumer
+from shared.bus.consumer import Consumer, ConsumerConfig
 from tests.support.server import Server
 
 AGENTS = ("conductor", "critic", "engineer", "memory", "nexus")
@@ -44,13 +44,15 @@ async def consume(
             buried.append(reason)
 
     return await bus.consume(
-        subjects.OFFICE,
-        bus.name,
+        ConsumerConfig(
+            stream=subjects.OFFICE,
+            durable=bus.name,
+            concurrency=concurrency,
+            ack_wait=ACK_WAIT,
+            max_attempts=max_attempts,
+        ),
         handler,
         bury,
-        concurrency=concurrency,
-        ack_wait=ACK_WAIT,
-        max_attempts=max_attempts,
     )
 
 

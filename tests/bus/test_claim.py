@@ -34,7 +34,7 @@ async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(server
         with contextlib.suppress(asyncio.CancelledError):
             await note
     await claims[0].note("the last")
-    await claims[0].settle(claims[0].failure("It cannot be done"))
+    await claims[0].finish(claims[0].failure("It cannot be done"))
     stored = await conductor.last(subjects.OFFICE, subjects.state("engineer", "conductor", "sum"))
     assert stored
     assert TaskChanged.from_json(stored.data).task.status.final

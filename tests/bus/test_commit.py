@@ -8,6 +8,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import claim
+from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import Entry, seal
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task
@@ -147,7 +148,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
                 claims.append(held.attempt)
                 claimed.set()
                 await full.wait()
-                await held.settle(held.failure("It cannot be done"))
+                await held.finish(held.failure("It cannot be done"))
                 settled.set()
                 return
             await full.wait()
@@ -160,7 +161,11 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
 
         full, claimed = asyncio.Event(), asyncio.Event()
         await bus.consume(
-            subjects.OFFICE, "engineer", handle, bury, concurrency=2, ack_wait=1, max_attempts=1
+            ConsumerConfig(
+                stream=subjects.OFFICE, durable="engineer", concurrency=2, ack_wait=1, max_attempts=1
+            ),
+            handle,
+            bury,
         )
         task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
         await conductor.commit(submission_entries(task, "conductor"))

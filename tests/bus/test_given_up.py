@@ -10,6 +10,7 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
+from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import Entry
 from shared.contracts import DeadLetter
 from shared.tasks.profile import Profile
@@ -29,13 +30,11 @@ async def test_what_the_server_gave_up_becomes_a_dead_letter(server: Server, tmp
     agent = Agent(Profile(name="engineer", description="x"), config, engineer)
     dispatcher = Dispatcher(agent, TaskExecutor(agent))
     await engineer.consume(
-        subjects.OFFICE,
-        "engineer",
+        ConsumerConfig(
+            stream=subjects.OFFICE, durable="engineer", concurrency=1, ack_wait=ACK_WAIT, max_attempts=1
+        ),
         dispatcher.handle,
         dispatcher.dead_letter,
-        concurrency=1,
-        ack_wait=ACK_WAIT,
-        max_attempts=1,
     )
     user = await server.connect(subjects.USER)
     async with asyncio.timeout(10):

@@ -283,7 +283,7 @@ async def test_what_does_not_pass_is_unavailable_after_four_attempts(kind, fault
     [
         (400, "refuses the request with status 400: No sense"),
         (401, "does not accept the key for .*:small. Correct MAILROOM_BRAIN_KEY"),
-        (403, "refuses .*:small: No sense in .hidden.. See to the account"),
+        (403, "refuses .*:small: No sense in .hidden.. Check the account"),
         (404, "has no model 'small'.*Correct MAILROOM_BRAIN or MAILROOM_BRAIN_URL"),
         (307, "sends the request elsewhere .status 307.*the key would go along.*MAILROOM_BRAIN_URL"),
     ],
@@ -314,7 +314,7 @@ async def test_a_spent_account_is_not_tried_again():
     body = '{"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}'
     with (
         serve_model(Answer(status=429, body=body), "Yes.") as server,
-        pytest.raises(ModelError, match="See to the account"),
+        pytest.raises(ModelError, match="Check the account"),
     ):
         await brain_at(server, "openai").complete(TALK)
     assert len(server.requests) == 1

@@ -318,7 +318,7 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Ser
         )
         await conductor.scout.commit(submission_entries(part, "scout"))
         done_part = await claim_task(engineer, part)
-        await done_part.settle(result_of(part, "engineer", "7 files"))
+        await done_part.finish(result_of(part, "engineer", "7 files"))
         await conductor.finish_task(claim)
         await conductor.finish(TaskStatus.COMPLETED)
     tree = (await run(office_server, "show", goal_id)).stdout

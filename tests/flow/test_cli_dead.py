@@ -96,7 +96,7 @@ async def test_a_task_is_sent_again_together_with_its_record(office_server: Serv
         assert (record.task.status, record.attempt, record.result) == (TaskStatus.PENDING, 0, None)
         assert Task.from_json(copy.data) == task
         claim = await claim_task(scout, task)
-        await claim.settle(result_of(task, "scout", "done after all"))
+        await claim.finish(result_of(task, "scout", "done after all"))
     shown = await run(office_server, "show", task.task_id)
     assert "admin" not in shown.stdout.partition("since")[0]
     assert "sent again by a person" in shown.stdout
@@ -112,7 +112,7 @@ async def test_a_task_that_goes_on_or_is_done_is_not_sent_again(
         await write_dead_letter(scout, "task.scout.conductor", seq, task.to_json(), "a replica gave up")
         claim = await claim_task(scout, task)
         if status is TaskStatus.COMPLETED:
-            await claim.settle(result_of(task, "scout", "done"))
+            await claim.finish(result_of(task, "scout", "done"))
         number = await number_of(office_server, seq)
         done = await run(office_server, "dead", "retry", number)
         stored = await conductor.last("OFFICE", subjects.state("scout", "conductor", task.task_id))

@@ -15,7 +15,7 @@ from shared.llm import LanguageModel, Message, ask_for
 from shared.llm.factory import OfflineModel
 from shared.llm.scripted import ScriptedModel
 from shared.settings import Settings
-from shared.tasks.specialists import Supervision, read_specialists, tell_supervision, write_profile
+from shared.tasks.specialists import Supervision, read_specialists, write_profile, write_supervision
 
 T = TypeVar("T")
 SEARCH, SHELL, MAIL = (
@@ -39,7 +39,7 @@ class Models:
 @pytest.fixture
 def config(tmp_path: Path) -> Settings:
     config = settings.load({"MAILROOM_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)})
-    tell_supervision(config, Supervision(pid=os.getpid()))
+    write_supervision(config, Supervision(pid=os.getpid()))
     return config
 
 

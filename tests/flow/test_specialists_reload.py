@@ -12,6 +12,7 @@ import pytest
 from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import subjects
 from shared.bus import Bus, Delivery
+from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task
@@ -51,7 +52,11 @@ async def test_the_work_goes_on_while_the_server_reads_its_configuration_anew(te
         raise AssertionError(reason)
 
     await receiver.consume(
-        subjects.OFFICE, "engineer", take, bury, concurrency=4, ack_wait=20, max_attempts=5
+        ConsumerConfig(
+            stream=subjects.OFFICE, durable="engineer", concurrency=4, ack_wait=20, max_attempts=5
+        ),
+        take,
+        bury,
     )
     stopped, sent = asyncio.Event(), 0
 

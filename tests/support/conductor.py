@@ -70,7 +70,7 @@ class StandIn:
         return claim
 
     async def finish_task(self, claim: Claim, output: str = "12 documents read") -> None:
-        await claim.settle(result_of(self.task, "scout", output))
+        await claim.finish(result_of(self.task, "scout", output))
         (task,) = self.goal.tasks
         ended = msgspec.structs.replace(
             task, status=TaskStatus.COMPLETED, ended_at=generate_iso_timestamp(), summary=output
@@ -148,7 +148,7 @@ async def write_dead_letter(
         await bus.commit([entry])
     else:
         held = await claim_task(bus, task)
-        await held.settle(held.failure(reason), [entry])
+        await held.finish(held.failure(reason), [entry])
 
 
 def _deliver(subject: str, seq: int, data: bytes, deliveries: int = 1) -> Delivery:

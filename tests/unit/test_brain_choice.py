@@ -12,7 +12,7 @@ from shared.errors import ConfigError, ModelError, NoModel
 from shared.llm import Message, make_model, make_small_model
 from shared.llm.clients import require_sdk
 from shared.llm.config import configured_model, configured_small_model
-from shared.llm.pricing import Price, read_price
+from shared.llm.protocol import Price, read_price
 from shared.settings import Settings
 
 KEY = "sk-0123456789secret"

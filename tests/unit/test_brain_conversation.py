@@ -3,7 +3,7 @@
 import json
 
 from shared.llm import Message, Tool, ToolCall
-from shared.llm.messages import (
+from shared.llm.provider import (
     GO_ON,
     NO_RESULT,
     arrange,

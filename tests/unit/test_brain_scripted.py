@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import ConfigError, ModelError, ModelUnavailable
 from shared.llm import Message, Thought, ToolCall
-from shared.llm.pricing import Price
+from shared.llm.protocol import Price
 from shared.llm.scripted import ScriptedModel
 
 SCRIPT = r"""

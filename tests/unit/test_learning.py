@@ -4,7 +4,7 @@ import pytest
 
 from services.conductor.learning import ENOUGH, MetaLearner, record_name, score
 from shared.contracts import Experience, Goal, GoalTask, TaskResult, TaskStatus
-from shared.contracts.learning import RECENT, kind_of
+from shared.contracts.cognition import RECENT, kind_of
 from shared.plans.agents import AgentPage
 
 AT = "2026-01-02T03:04:05+00:00"

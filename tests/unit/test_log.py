@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 
 import pytest
 import structlog
@@ -94,3 +96,8 @@ def test_a_log_file_is_appended_to_line_by_line_and_its_folder_made(tmp_path):
             file.write(f"line {number} ü\n")
             assert path.read_text(encoding="utf-8").endswith(f"line {number} ü\n")
     assert path.read_text(encoding="utf-8") == "line 0 ü\nline 1 ü\n"
+
+
+def test_logging_does_not_import_rich():
+    program = "import sys, shared.log; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

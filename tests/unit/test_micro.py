@@ -13,8 +13,7 @@ from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
 from shared.llm.structured_output import ask_for
 from shared.reasoning.conversation import Conversation
 from shared.reasoning.limits import Caps
-from shared.reasoning.loop import AgentLoop, Conclusion
-from shared.reasoning.ports import Checkpoint
+from shared.reasoning.loop import AgentLoop, Checkpoint, Conclusion
 from shared.reasoning.tool_parsing import detect_action
 from shared.reasoning.tools import Toolbox
 from shared.tasks.actions import ActionRegistry, Bound, Outcome, register_action
@@ -382,9 +381,9 @@ def test_a_long_conversation_is_shown_shortened_from_its_oldest_message_on():
     said = Conversation("The task", [Message(role="user", text="h" * 10_000)], window=100_000)
     for number in range(40):
         call = ToolCall(id=f"c{number}", name="look", arguments=json.dumps({"x": "y" * 1_000}))
-        (made,) = said.hear(Thought(text="t" * 500, tool_calls=(call,)))
-        said.answer(made, f"{number} " + "o" * 5_000)
-    shown = said.shown()
+        (made,) = said.add_thought(Thought(text="t" * 500, tool_calls=(call,)))
+        said.add_result(made, f"{number} " + "o" * 5_000)
+    shown = said.shortened()
     assert len(shown) == len(said.messages)
     assert sum(len(m.text) + sum(len(c.arguments) for c in m.tool_calls) for m in shown) <= 100_000
     assert shown[1].text == "The task"
@@ -392,19 +391,19 @@ def test_a_long_conversation_is_shown_shortened_from_its_oldest_message_on():
     assert len(shown[0].text) < 1_000
     assert "left out" in shown[3].text
     assert all(json.loads(c.arguments) for m in shown for c in m.tool_calls)
-    before = said.shown()
-    said.tell("short")
-    assert said.shown()[: len(before) - 4] == before[:-4]
+    before = said.shortened()
+    said.add_note("short")
+    assert said.shortened()[: len(before) - 4] == before[:-4]
 
 
 def test_in_a_small_window_the_last_messages_are_shortened_too():
     said = Conversation("The task", window=8_000)
     for number in range(3):
-        (made,) = said.hear(
+        (made,) = said.add_thought(
             Thought(text="", tool_calls=(ToolCall(id=f"c{number}", name="look", arguments="{}"),))
         )
-        said.answer(made, f"{number} " + "o" * 20_000)
-    shown = said.shown()
+        said.add_result(made, f"{number} " + "o" * 20_000)
+    shown = said.shortened()
     assert sum(len(message.text) for message in shown) <= 8_000
     assert [message.text[:1] for message in shown if message.role == "tool"] == ["0", "1", "2"]
     assert shown[0].text == "The task"

@@ -72,7 +72,7 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
         ("xyzzy: x", 3, f"unknown field 'xyzzy'. The fields are {FIELDS}"),
         ("1: x", 3, f"unknown field '1'. The fields are {FIELDS}"),
         ("\n# a remark\nxyzzy: x", 5, "unknown field 'xyzzy'"),
-        ("description: Again.", 3, "the field 'description' stands there twice"),
+        ("description: Again.", 3, "the field 'description' is there twice"),
         ("concurrency: many", 3, "Expected `int`, got `str` - at `$.concurrency`"),
         ("concurrency: 0", 3, "concurrency must be between 1 and 1000, not 0"),
         ("prompt: x\nconcurrency: 1001", 4, "concurrency must be between 1 and 1000, not 1001"),

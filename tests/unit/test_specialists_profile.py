@@ -26,8 +26,8 @@ from shared.tasks.specialists import (
     read_specialists,
     require_supervision,
     retire_profile,
-    tell_supervision,
     write_profile,
+    write_supervision,
 )
 
 
@@ -140,9 +140,9 @@ def test_the_retired_are_kept_for_a_while(config: Settings) -> None:
 def test_nobody_starts_them_without_mailroom_up(config: Settings) -> None:
     with pytest.raises(ActionError, match="was not opened by 'mailroom up'"):
         require_supervision(config)
-    tell_supervision(config, Supervision(pid=os.getpid()))
+    write_supervision(config, Supervision(pid=os.getpid()))
     require_supervision(config)
-    tell_supervision(config, Supervision(pid=os.getpid(), refusal="The server is another's"))
+    write_supervision(config, Supervision(pid=os.getpid(), refusal="The server is another's"))
     with pytest.raises(ActionError, match="The server is another's"):
         require_supervision(config)
     end_supervision(config)

@@ -24,7 +24,7 @@ from shared.bus.discovery import find_instance
 from shared.bus.records import read_presences
 from shared.errors import BusError, ConfigError, MailroomError
 from shared.llm.config import configured_model, configured_small_model
-from shared.llm.probe import probe as probe_model
+from shared.llm.remote import probe as probe_model
 from shared.memory import Memory
 from shared.settings import Settings
 

@@ -8,7 +8,7 @@ import msgspec
 
 from services.cli.output.console import clean
 from shared import contracts, subjects
-from shared.contracts import AnyEnvelope, Goal, TaskChanged, TaskStatus, decode
+from shared.contracts import Envelope, Goal, TaskChanged, TaskStatus, decode
 from shared.text.phrases import count
 
 MAX_SUMMARY = 400
@@ -116,7 +116,7 @@ def _summarize_advisory(subject: str, data: bytes) -> MessageSummary:
 # --- envelopes -----------------------------------------------------------------------------------
 
 
-def summarize_envelope(envelope: AnyEnvelope) -> tuple[str, str]:
+def summarize_envelope(envelope: Envelope) -> tuple[str, str]:
     """Kind and text of an envelope."""
     if isinstance(envelope, contracts.StateChanged) and envelope.goal is None:
         return "office", f"{envelope.state}, {count(len(envelope.active), 'goal')} open"
@@ -127,7 +127,7 @@ def summarize_envelope(envelope: AnyEnvelope) -> tuple[str, str]:
     return kind, str(getattr(envelope, "text", "") or getattr(envelope, "summary", ""))
 
 
-def _status(envelope: AnyEnvelope) -> str:
+def _status(envelope: Envelope) -> str:
     match envelope:
         case TaskChanged():
             return str(envelope.task.status)

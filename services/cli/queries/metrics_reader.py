@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from services.cli.output.times import parse_time
 from services.cli.queries.metrics import (
     JournalEntry,
     Metrics,
@@ -22,8 +21,9 @@ from services.cli.queries.metrics import (
 from services.cli.queries.records import LAST_BATCH, count_subjects, read_last, scan
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.clock import seconds_between
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
-from shared.contracts.learning import kind_of
+from shared.contracts.cognition import kind_of
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 
@@ -90,7 +90,7 @@ class MetricsReader:
 
     def _add_result(self, record: _Record, result: _Result) -> None:
         task, meta = record.task, _mapping(result.metadata)
-        seconds = _seconds(task.created_at, result.completed_at)
+        seconds = max(0.0, seconds_between(task.created_at, result.completed_at))
         done = task.status == TaskStatus.COMPLETED
         if done:
             self._seconds.setdefault(task.assignee, []).append(seconds)
@@ -99,19 +99,15 @@ class MetricsReader:
             action = msgspec.json.decode(task.context, type=_Named).action
         except msgspec.MsgspecError:
             action = ""
-        self._samples.append(
-            Sample(
-                ended_at=result.completed_at,
-                agent=task.assignee,
-                kind=kind_of(task.text, action),
-                task_id=task.task_id,
-                completed=done,
-                seconds=seconds,
-                attempts=record.attempt,
-                tokens=int(_number(usage.get("input_tokens")) + _number(usage.get("output_tokens"))),
-                cost=_number(usage.get("cost")),
-            )
-        )
+        facts = {
+            "completed": done,
+            "seconds": seconds,
+            "attempts": record.attempt,
+            "tokens": int(_number(usage.get("input_tokens")) + _number(usage.get("output_tokens"))),
+            "cost": _number(usage.get("cost")),
+        }
+        kind = kind_of(task.text, action)
+        self._samples.append(Sample(result.completed_at, task.assignee, kind, task.task_id, facts))
         self._add_context(meta.get("context"))
         rules = _mapping(meta.get("inspection")).get("drift") or meta.get("drift")
         if isinstance(rules, list):
@@ -170,13 +166,6 @@ class MetricsReader:
 def _violations(rule: dict[str, Any]) -> int:
     found = rule.get("violations")
     return len(found) if isinstance(found, list) else 0
-
-
-def _seconds(start: str, end: str) -> float:
-    try:
-        return max(0.0, (parse_time(end) - parse_time(start)).total_seconds())
-    except ValueError:
-        return 0.0
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from shared.tasks.specialists import (
     read_retired,
     read_specialists,
     refusal_path,
-    tell_supervision,
+    write_supervision,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SpecialistSupervisor:
 
     def start(self, *, foreign: bool) -> None:
         """Watch the folder until ``stop``; on a ``foreign`` server only publish the reason why not."""
-        tell_supervision(
+        write_supervision(
             self._supervisor.config, Supervision(pid=os.getpid(), refusal=FOREIGN_SERVER if foreign else "")
         )
         if not foreign:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared.contracts import Edge, MemoryWrite, Node, Relation, Source
-from shared.text.title import split_title
+from shared.text.sentences import split_title
 
 MAX_ENTRIES = 1_000
 """The most nodes or edges of one submission."""
