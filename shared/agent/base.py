@@ -56,10 +56,12 @@ class Agent:
         if not name and context.models.model.available:
             return await self._work_out(task)
         if not name:
+            names = ", ".join(context.actions)
             raise ActionError(
                 f"{context.profile.name} cannot work out what to do from words without a model",
-                "Name one of its actions in the task's context: "
-                f"{', '.join(context.actions) or 'it has none'}",
+                f"Name one of its actions in the task's context: {names}"
+                if names
+                else "It has no actions; set MAILROOM_BRAIN",
             )
         params = task.context.get("params", {})
         if not isinstance(params, Mapping):

@@ -78,9 +78,9 @@ def conclude(conclusion: Conclusion) -> Outcome:
 
 def decline(email: Email, actions: tuple[str, ...]) -> Email:
     """The answer to an email if no model is configured."""
-    can = f"Without one I do what a task names as its action: {', '.join(actions)}. " if actions else ""
+    can = f"Without one I only do tasks that name an action: {', '.join(actions)}. " if actions else ""
     return email.reply(
-        f"I cannot work from a letter: no model is configured. {can}"
+        f"I cannot work on emails: no model is configured. {can}"
         "Set MAILROOM_BRAIN to connect one, or ask nexus."
     )
 

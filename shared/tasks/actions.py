@@ -117,7 +117,7 @@ class ActionRegistry:
             suggestion = f"Did you mean {near[0]!r}?" if near else ""
             raise ActionError(
                 f"{self._agent} has no action {name[:60]!r}",
-                suggestion or f"Its actions are {', '.join(self._bound) or 'none'}",
+                suggestion or (f"Its actions are {', '.join(self._bound)}" if self._bound else "It has none"),
             )
         return await perform(bound.owner, bound.action, params)
 

@@ -351,7 +351,7 @@ async def test_a_goal_that_waits_for_the_conductor_is_shown_as_such(office_serve
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("show", "no-such-id"), "There is no goal or task no-such-id"),
+        (("show", "no-such-id"), "There is no goal or task 'no-such-id'"),
         (("show", "state.>"), "'state.>' is not an id"),
         (("cancel", "no-such-goal"), "There is no goal 'no-such-goal'"),
         (("cancel", "*"), "There is no goal '*'"),

@@ -97,9 +97,7 @@ def test_what_is_remembered_can_be_read_listed_and_retired(desk: Desk) -> None:
     assert title in listed
     assert node_id in listed
     assert desk.read("memory", "list", "--session", "s-9")["nodes"][0]["id"] == node_id
-    assert "Memory holds nothing of that kind" in desk.run(
-        "memory", "list", "--agent", "critic", "--tag", "lighthouse"
-    )
+    assert "No memory matches" in desk.run("memory", "list", "--agent", "critic", "--tag", "lighthouse")
     version = desk.read("memory", "list", "--tag", "lighthouse")["version"]
     assert "graph version" in desk.run("memory", "retire", node_id)
     assert desk.read("memory", "list", "--tag", "lighthouse")["nodes"] == []
@@ -131,7 +129,7 @@ def test_a_list_goes_on_where_the_page_before_ended(desk: Desk) -> None:
 
 def test_what_the_gate_refuses_is_told_with_what_to_do(desk: Desk) -> None:
     refusal = desk.run("memory", "add", "Port", code=1)
-    assert refusal.startswith("Error: not stored: ")
+    assert refusal.startswith("Error: Not stored: ")
     assert "\nCheck: thin\nSuggestion: " in refusal
     assert "--insist" in refusal
     done = desk.office.mailroom("memory", "add", "Port", "--json")

@@ -296,7 +296,7 @@ async def test_a_profile_alone_is_an_agent_that_says_what_it_lacks(office: Offic
     answer = await perform(office, "muser", "muse-1")
     assert answer.status is TaskStatus.FAILED
     assert answer.error_message.startswith("muser cannot work out what to do from words without a model")
-    assert answer.error_message.endswith("it has none")
+    assert answer.error_message.endswith("It has no actions; set MAILROOM_BRAIN")
 
 
 # --- replicas ------------------------------------------------------------------------------------

@@ -172,9 +172,9 @@ async def test_a_task_that_cannot_be_done_says_what_can(
 
 async def test_an_agent_without_actions_says_so(tmp_path: Path) -> None:
     agent = make(tmp_path, base=Agent)
-    with pytest.raises(ActionError, match="in the task's context: it has none"):
+    with pytest.raises(ActionError, match="It has no actions; set MAILROOM_BRAIN"):
         await agent.on_task(task())
-    with pytest.raises(ActionError, match="Its actions are none"):
+    with pytest.raises(ActionError, match="It has none"):
         await agent.on_task(task(action="file"))
 
 

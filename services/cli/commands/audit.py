@@ -77,7 +77,7 @@ def _ids_of(copy: Copy) -> list[str]:
 @click.option("--agent", default="", metavar="NAME", help="Only messages from or to this agent.")
 @click.option("--goal", default="", metavar="ID", help="Only messages of this goal.")
 @since_option
-@click.option("--no-follow", is_flag=True, help="Print the stored messages (without --since all), and exit.")
+@click.option("--no-follow", is_flag=True, help="Print stored messages (all without --since), and exit.")
 @json_option
 def tail(task: str, agent: str, goal: str, since: datetime | None, no_follow: bool, as_json: bool) -> None:
     """Follow all messages as they are stored.

@@ -35,7 +35,7 @@ from shared.settings import Settings
     "repo", required=False, type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 )
 def demo(repo: Path | None) -> None:
-    """Check up on REPO in an office of its own.
+    """Check up on REPO in a temporary office.
 
     Starts it, prints every message, the report and an answer from memory, and stops it. REPO is not
     changed; the default is Mailroom's own checkout.

@@ -75,7 +75,7 @@ def _parse_mail(stored: Stored) -> Mail | None:
         return None
     match envelope:
         case Email():
-            kind, subject, body, session = "letter", envelope.subject, envelope.body, envelope.in_reply_to
+            kind, subject, body, session = "email", envelope.subject, envelope.body, envelope.in_reply_to
         case Response():
             kind, subject, body, session = "answer", "", envelope.text, envelope.cause
         case AgentReport():
@@ -126,7 +126,7 @@ def mail() -> None:
 def list_mail(sender: str, recipient: str, thread: str, contains: str, limit: int, as_json: bool) -> None:
     """List messages, reports and answers, latest last.
 
-    Without options only those from and to you.
+    Without options, only those from and to you.
     """
     own = sender == recipient == "*" and not (thread or contains)
     found = run_connected(lambda bus: read_mail(bus, sender, recipient))

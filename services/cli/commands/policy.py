@@ -17,7 +17,7 @@ EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 @click.group()
 def policy() -> None:
-    """Check commands against the command policy, without running them."""
+    """Check commands against the policy, without running them."""
 
 
 @policy.command()

@@ -178,7 +178,7 @@ def _print_dead_letters(letters: dict[str, int], console: Console) -> None:
 def agents(name: str, as_json: bool) -> None:
     """Show the running agents and their actions.
 
-    A summary of all agents, or NAME with its actions and their parameters.
+    Prints a summary of all agents, or the actions of NAME with their parameters.
     """
     running = run_connected(lambda bus: _read_presences_of(bus, name))
     if as_json:

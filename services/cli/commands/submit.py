@@ -30,10 +30,11 @@ PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
     metavar="KEY=VALUE",
     multiple=True,
     callback=parse_context,
-    help="Context for the work, such as repo=PATH; a JSON object or list is decoded. Repeatable.",
+    help="Context for the work, such as repo=PATH. A JSON object or list is decoded, so a number goes into "
+    "params='{\"limit\": 3}'. Repeatable.",
 )
 @click.option(
-    "--priority", type=click.Choice(PRIORITIES, case_sensitive=False), help="Priority (default MEDIUM)."
+    "--priority", type=click.Choice(PRIORITIES, case_sensitive=False), help="Priority (default: medium)."
 )
 @click.option(
     "--deadline", type=TimeType(future=True), help="When it must be done: a span such as 10m, or ISO 8601."
@@ -49,7 +50,7 @@ def submit(
 ) -> None:
     """Submit a goal.
 
-    TEXT says what is wanted; '-' reads it from standard input.
+    TEXT is the goal in your own words; '-' reads it from standard input.
     """
     body = {"text": text, "goal_id": generate_task_id("goal"), "requester": subjects.USER, "context": context}
     if priority:

@@ -44,7 +44,7 @@ def up(state_dir: Path | None, port: int | None, detach: bool, as_json: bool) ->
 
     They run until Ctrl-C or 'mailroom down'.
 
-    With --json each event is a line of JSON; the one with a url says that everything is ready.
+    With --json each event is a line of JSON; the one with a url means that everything is ready.
     """
     config = load_settings(state_dir, port)
     lock = InstanceLock.acquire(config.state_dir)
@@ -89,9 +89,7 @@ def down(state_dir: Path | None, as_json: bool) -> None:
 @state_dir_option
 @click.option("--config-dir", type=click.Path(path_type=Path), help="Folder for the server's configuration.")
 @click.option("--store", default="", help="JetStream's folder, as the server sees it.")
-@click.option(
-    "--deal", type=click.Path(path_type=Path), help="Also copy each key to a folder of its own, DEAL/NAME."
-)
+@click.option("--deal", type=click.Path(path_type=Path), help="Also copy each key to a folder PATH/NAME.")
 @click.option("--only", type=click.Choice(["keys", "streams"]), help="Only this half; keys need no server.")
 @json_option
 def provision(

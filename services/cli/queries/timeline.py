@@ -140,7 +140,7 @@ async def _explain_missing(bus: Bus, name: str) -> MailroomError:
             f"The goal {name} was submitted and waits for the conductor",
             "'mailroom status' shows whether it runs",
         )
-    return MailroomError(f"There is no goal or task {name}", "'mailroom tasks --all' lists the goals")
+    return MailroomError(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
 
 
 # --- sorting -------------------------------------------------------------------------------------

@@ -64,12 +64,12 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
     help="Metadata; a JSON object or list is decoded. Repeatable.",
 )
 @click.option("--session", default="", metavar="ID", help="The session it comes from.")
-@click.option("--insist", is_flag=True, help="Store it even if memory finds it not worth keeping.")
+@click.option("--insist", is_flag=True, help="Store it even if the write gate refuses it.")
 @json_option
 def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fields: Any) -> None:
     """Add a memory, and print its id.
 
-    TITLE is a sentence that says it.
+    TITLE is one sentence, such as 'Deploys happen on Tuesdays'.
     """
     if not insist and (meant := suggest_kind(fields["kind"])):
         raise click.UsageError(
@@ -145,7 +145,7 @@ def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
     missing = sorted(set(ids) - {node.id for node in nodes})
     if missing:
         raise MailroomError(
-            f"Memory holds nothing under {', '.join(missing)}", "'mailroom memory search' finds ids"
+            f"There is no memory {', '.join(map(repr, missing))}", "'mailroom memory search' finds ids"
         )
 
 
@@ -187,7 +187,7 @@ def list_nodes(as_json: bool, **options: Any) -> None:
         mark = f"  retired at {node.retired_version}" if node.retired_version else ""
         _print_two_lines(node, console, mark=mark, indent=12)
     if not page.nodes:
-        click.echo(f"Memory holds nothing of that kind.{format_kind_hint(query.kinds)}")
+        click.echo(f"No memory matches.{format_kind_hint(query.kinds)}")
     if page.next:
         click.echo(f"\nThere are more: --after {page.next}")
 

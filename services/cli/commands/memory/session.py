@@ -84,7 +84,7 @@ def _print_rejection(refused: WriteRefused, rejection: Rejection, as_json: bool,
     if as_json:
         print_json({"error": str(refused), "rejection": rejection})
         return
-    click.echo(f"Error: not stored: {clean(rejection.reason).rstrip('.')}.", err=True)
+    click.echo(f"Error: Not stored: {clean(rejection.reason).rstrip('.')}.", err=True)
     facts = {"Check": rejection.check, "Suggestion": rejection.suggestion}
     if rejection.existing is not None:
         facts["There already"] = f"{rejection.existing.id}, {rejection.existing.title}"
