@@ -23,9 +23,9 @@ from shared.web.quoting import clean
 SIZE = 5_000_000
 """Bytes of a calendar that are read at most: some ten thousand events."""
 LONGEST = 366
-"""The most days that are looked at together."""
+"""The most days of one request."""
 MOST = 200
-"""The most events that are told."""
+"""The most events in one answer."""
 PATIENCE = 5.0
 """Seconds that working out repeated events may take; those left over are counted. A year's calendar takes a
 tenth of a second, and a rule made to be expensive can take minutes."""
@@ -46,8 +46,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The event on one line: its times, its title, where it is."""
-        where = f" ({self.place})" if self.place else ""
-        return f"{_times(self)} {self.title}{where}"
+        place = f" ({self.place})" if self.place else ""
+        return f"{_times(self)} {self.title}{place}"
 
 
 class Agenda(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ async def _load(settings: Settings) -> bytes:
     source = settings.calendar
     if not re.match(r"https?://", source, re.IGNORECASE):
         return await asyncio.to_thread(_load_file, Path(source).expanduser())
-    # Of the address only the host is told: the rest often is what gives access.
+    # Of the address only the host is shown: the rest often grants access.
     host = parse_address(source).netloc
     try:
         answer = await fetch(
@@ -205,7 +205,7 @@ def _occurrences(series: list[Any], begin: datetime, end: datetime) -> list[Any]
 
 
 def _event(component: Any, begin: datetime, end: datetime, zone: tzinfo | None) -> Event | None:
-    """An occurrence as it is told; None if it lies outside, or is called off."""
+    """An occurrence as an Event; None if it is outside the span, or cancelled."""
     if str(component.get("STATUS", "")).upper() == "CANCELLED":
         return None
     start, stop = component.start, component.end
@@ -222,7 +222,7 @@ def _event(component: Any, begin: datetime, end: datetime, zone: tzinfo | None) 
 
 
 def _here(moment: Any, zone: tzinfo | None) -> datetime:
-    """A calendar's moment in the people's zone; one without a zone is meant where they are."""
+    """A calendar's moment in the people's zone; one without a zone is in theirs."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, datetime.min.time())
     return localize(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)

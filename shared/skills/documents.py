@@ -23,21 +23,21 @@ from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean, quote
 
 PLAIN = frozenset(("", ".md", ".markdown", ".rst", ".txt", ".text"))
-"""What is read as it stands; a file without a suffix is plain text."""
+"""Suffixes of files that are read as text; a file without a suffix is plain text."""
 PACKED = {".pdf": "pdf", ".docx": "docx"}
-"""What is taken apart in the jail: parsers of such files are large, and the files may be hostile."""
+"""Formats parsed in the jail: their parsers are large, and the files may be hostile."""
 SIZE = 50_000_000
 """Bytes of a file that is read at all."""
 SECONDS = 90.0
-"""How long taking one apart may last: well beyond the processor time it may use."""
+"""Seconds for parsing one: well beyond its limit of processor time."""
 SPEAKERS = frozenset((subjects.USER, subjects.CONDUCTOR, subjects.NEXUS))
-"""Whose words in a task are those of a person."""
+"""Requesters whose tasks have a person's own words."""
 
 
 class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document says; ``pages`` is 0 if it has none, ``headings`` are titles and their lines.
+    """The text of a document; ``pages`` is 0 if it has none, ``headings`` are titles and their lines.
 
-    ``cut``: there is more than the text holds.
+    ``cut``: the text is not complete.
     """
 
     path: str
@@ -53,7 +53,7 @@ class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extract(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken out of a file: of a page its title and where its links lead, as they stand there."""
+    """The content extracted from a file; of a web page its title and link targets, unresolved."""
 
     text: str = ""
     pages: int = 0
@@ -109,9 +109,9 @@ async def read_document(path: str, task: Task, settings: Settings) -> DocumentTe
 
 
 def locate(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
-    """The folder, and the name beneath it, that ``path`` stands for; raises ActionError.
+    """The folder of ``path``, and the name beneath it; raises ActionError.
 
-    An absolute path outside of the workspace has to be named by a person; nothing hidden is ever read.
+    An absolute path outside the workspace must be named by a person; hidden files are never read.
     """
     workspace = workspace_path(settings, task)
     pure = PurePosixPath(Path(path).expanduser() if path.startswith("~/") else path)
@@ -135,13 +135,11 @@ def locate(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
 
 
 def is_of_person(task: Task) -> bool:
-    """Whether a person's words led to ``task``, and not those of an agent that may have read anything."""
+    """Whether ``task`` has a person's own words, not those of an agent, which may repeat a page."""
     if task.requester in SPEAKERS:
         return True
-    letter = task.context.get("letter")
-    return (
-        task.requester == task.assignee and isinstance(letter, Mapping) and letter.get("sender") in SPEAKERS
-    )
+    email = task.context.get("letter")
+    return task.requester == task.assignee and isinstance(email, Mapping) and email.get("sender") in SPEAKERS
 
 
 def _is_hidden(path: Path, settings: Settings) -> bool:
@@ -153,8 +151,8 @@ def _is_hidden(path: Path, settings: Settings) -> bool:
 def is_named(path: str, task: Task) -> bool:
     """Whether the words or parameters of ``task`` name the file, or a folder it lies in."""
     params = task.context.get("params")
-    said = list(params.values()) if isinstance(params, Mapping) else []
-    words = "\n".join(map(str, [task.text, *said])).replace("~/", f"{Path.home()}/")
+    values = list(params.values()) if isinstance(params, Mapping) else []
+    words = "\n".join(map(str, [task.text, *values])).replace("~/", f"{Path.home()}/")
     pure = PurePosixPath(path)
     named = [pure, *(folder for folder in pure.parents if len(folder.parts) > 2)]
     return any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?!/?[\w-]|\.\w)", words) for one in named)
@@ -167,13 +165,13 @@ def _read(root: Path, name: str) -> bytes:
 
 async def extract_text(content: bytes, kind: str, path: str) -> DocumentText:
     """The text of a ``pdf`` or ``docx`` file; ``path`` is what sentences call it; raises ActionError."""
-    told = await take_apart(content, kind, path)
-    text = told.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
-    return DocumentText(path=path, text=text, pages=told.pages, headings=told.headings, cut=told.cut)
+    extract = await extract_in_jail(content, kind, path)
+    text = extract.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
+    return DocumentText(path=path, text=text, pages=extract.pages, headings=extract.headings, cut=extract.cut)
 
 
-async def take_apart(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:
-    """What a ``pdf``, ``docx`` or ``html`` file holds, taken apart in the jail within ``seconds``.
+async def extract_in_jail(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:
+    """The content of a ``pdf``, ``docx`` or ``html`` file, extracted in the jail within ``seconds``.
 
     Raises ActionError if it is encrypted or damaged, takes too long, or the jail does not work here.
     """
@@ -188,10 +186,10 @@ async def take_apart(content: bytes, kind: str, path: str, seconds: float = SECO
     if result.timed_out or result.exit_code < 0 or result.exit_code >= 128:
         raise ActionError(f"{path} cannot be read: it takes too long", "It may be damaged or made to do harm")
     try:
-        told = msgspec.json.decode(result.output, type=Extract)
+        extract = msgspec.json.decode(result.output, type=Extract)
     except msgspec.MsgspecError:
         why = clean(result.errors or result.output, 200) or f"exit code {result.exit_code}"
         raise ActionError(f"{path} cannot be read: taking it apart failed ({why})") from None
-    if told.error:
-        raise ActionError(f"{path} cannot be read: {told.error}")
-    return told
+    if extract.error:
+        raise ActionError(f"{path} cannot be read: {extract.error}")
+    return extract

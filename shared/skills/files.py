@@ -198,7 +198,7 @@ def _folder(workspace: Path, path: str) -> Path:
 async def _grep(workspace: Path, place: str, pattern: str, glob: str, ignore_case: bool) -> list[str]:
     options = ["-rnIE", *(["-i"] if ignore_case else []), *([f"--include={glob}"] if glob else [])]
     options += [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
-    # A pattern of somebody else's can take for ever, so it is not Python that matches it.
+    # Python could take for ever to match a hostile pattern; grep does not.
     result = await run_command(
         ["grep", *options, "-e", pattern, "--", place],
         cwd=workspace,

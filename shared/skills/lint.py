@@ -22,14 +22,14 @@ BANDIT_LINE = "{relpath}:{line}: {test_id} {msg} ({severity})"
 
 
 class LintSkill(Skill):
-    """Has the linters look at Python files."""
+    """Runs linters on Python files."""
 
     @register_action(
         "Lint Python files of the workspace with ruff, and look for security flaws with bandit",
         {"path": "The file or folder, relative to the workspace"},
     )
     async def lint_files(self, path: str = ".") -> Outcome:
-        """Findings as ``path:line: ...``; raises ActionError if a linter cannot do its work."""
+        """Findings as ``path:line: ...``; raises ActionError if a linter fails."""
         workspace = open_workspace(self.context)
         name = await asyncio.to_thread(_require, workspace, path)
         mistakes = await _run(workspace, *RUFF, "--", name)
@@ -51,8 +51,8 @@ async def _run(workspace: Path, *words: str) -> list[str]:
         separate_errors=True,
     )
     if result.timed_out or result.exit_code not in (0, 1):
-        said = result.errors.strip().splitlines() or result.output.strip().splitlines()
-        reason = "its time was up" if result.timed_out else (said or [f"exit code {result.exit_code}"])[-1]
+        output = result.errors.strip().splitlines() or result.output.strip().splitlines()
+        reason = "its time was up" if result.timed_out else (output or [f"exit code {result.exit_code}"])[-1]
         raise ActionError(f"{words[0]} cannot look at these files: {reason[:300]}")
     lines = [line.removeprefix("./") for line in result.output.splitlines() if line.strip()]
     return lines[:SHOWN]

@@ -11,6 +11,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.contracts import Email, SentEmail
 from shared.errors import ActionError
 from shared.settings import Settings
@@ -19,16 +20,16 @@ from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 
 LONGEST = 90_000
-"""Characters of a letter: far more than anybody reads."""
+"""Characters of a mail's body."""
 PLAIN = SMTP.clone(cte_type="7bit")
 """Every server takes seven bits."""
 PORTS = {"smtp": 587, "smtps": 465}
 UNSAFE = re.compile(r"[\r\n\0\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""What some program or other takes for the end of a line: it would begin a header of its own."""
+"""Characters that some programs take for the end of a line, so that a header would begin there."""
 
 
 class MailServer(msgspec.Struct, frozen=True, kw_only=True):
-    """Where mail is handed in; ``smtps`` speaks TLS from the start, ``smtp`` as soon as it is offered."""
+    """The SMTP server; ``smtps`` uses TLS from the start, ``smtp`` STARTTLS if it is offered."""
 
     scheme: str
     host: str
@@ -49,30 +50,29 @@ class MailSkill(Skill):
         },
     )
     async def send_mail(self, recipient: str, subject: str, body: str) -> Outcome:
-        """Sent when it returns; a task begun again finds what it sent before and does not send it again.
+        """Returns once the server accepted it; another attempt at the task does not send it again.
 
-        Raises ActionError if the address is not among those allowed or the server does not take the
-        letter, and Reject if an attempt was interrupted in the middle: then nobody knows.
+        Raises ActionError if the address is not allowed or the server refuses the mail, and Reject if an
+        earlier attempt was interrupted while sending: then it may have been sent or not.
         """
         settings = self.context.settings
         server, address = read_server(settings), allow_recipient(recipient, settings)
         mail_id = self.context.bus.derive_id("mail", self.context.task.task_id, address, subject, body)
         message = write_message(settings, address, subject, body, mail_id)
         record = subjects.record(self.context.profile.name, "mail", mail_id)
-        stored = await self.context.bus.last(subjects.OFFICE, record)
-        if stored is not None:
+        if await read_record(self.context.bus, record, SentEmail) is not None:
             return Outcome(output=f"This letter to {address} was sent before, so it is not sent again.")
         async with self.context.effect(f"send mail to {address}: {clean(subject, 100)} ({mail_id[:8]})"):
             refused = await hand_in(server, message, settings.http_timeout)
         if refused is not None:
             raise refused
-        letter = Email(
+        email = Email(
             sender=self.context.profile.name,
             recipient=subjects.USER,
             subject=subject,
             body=f"To {address}\n\n{body}",
         )
-        sent = SentEmail(sender=self.context.profile.name, email=letter)
+        sent = SentEmail(sender=self.context.profile.name, email=email)
         # in one commit with the end of the effect: from here on no attempt sends it again
         await self.context.current_task.progress(f"sent mail to {address}", [seal(record, sent, expect=0)])
         return Outcome(
@@ -115,7 +115,7 @@ def allow_recipient(recipient: str, settings: Settings) -> str:
 
 
 def write_message(settings: Settings, recipient: str, subject: str, body: str, mail_id: str) -> EmailMessage:
-    """The letter, with an id by which a mail server knows it again; raises ActionError for a bad subject."""
+    """The message, with a Message-ID from ``mail_id``; ActionError for an invalid sender or subject."""
     sender = settings.smtp_sender
     if not sender or UNSAFE.search(sender) or "@" not in sender:
         raise ActionError("Mail has no sender", "Put an address into the setting smtp_sender")
@@ -135,14 +135,14 @@ def write_message(settings: Settings, recipient: str, subject: str, body: str, m
 
 
 async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> ActionError | None:
-    """Give ``message`` to the server, within ``timeout`` seconds for each step.
+    """Send ``message``, within ``timeout`` seconds for each step.
 
-    What is returned says why it was certainly not sent; an ActionError is raised if nobody can know. A
-    password is sent only over TLS, or to this machine itself.
+    Returns the error if it was certainly not sent, and raises ActionError if that is unknown. A password is
+    sent only over TLS, or to this machine itself.
     """
     import aiosmtplib
 
-    where = f"The mail server {server.host}:{server.port}"
+    name = f"The mail server {server.host}:{server.port}"
     begun = False
     client = aiosmtplib.SMTP(
         hostname=server.host,
@@ -155,7 +155,7 @@ async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> 
         async with client:
             if server.user:
                 if client.get_transport_info("sslcontext") is None and not _is_here(server.host):
-                    return ActionError(f"{where} offers no TLS, so the password is not sent to it")
+                    return ActionError(f"{name} offers no TLS, so the password is not sent to it")
                 await client.login(server.user, server.password)
             await client.mail(parseaddr(str(message["From"]))[1])
             await client.rcpt(str(message["To"]))
@@ -165,9 +165,9 @@ async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> 
         slow = isinstance(error, TimeoutError)
         reason = f"no answer within {timeout:g} s" if slow else clean(str(error), 200) or type(error).__name__
         if begun and not isinstance(error, aiosmtplib.SMTPResponseException | ValueError):
-            cause = f"{where} broke off while it took the letter ({reason}), which may have been sent or not"
+            cause = f"{name} broke off while it took the letter ({reason}), which may have been sent or not"
             raise ActionError(cause, "Ask the person before it is sent again") from None
-        return ActionError(f"{where} did not take the letter ({reason})", "See the setting smtp_url")
+        return ActionError(f"{name} did not take the letter ({reason})", "See the setting smtp_url")
     return None
 
 

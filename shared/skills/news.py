@@ -60,12 +60,12 @@ async def read_configured(settings: Settings, max_items: int) -> News:
 
 
 def report_news(items: Sequence[dict[str, Any]], problems: Sequence[str], none: str = "") -> Outcome:
-    """The items as a list with their addresses as evidence; ``none`` is what is said if there are none."""
-    told = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
+    """The items as a list with their addresses as evidence; ``none`` is the output if there are none."""
+    lines = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
     count = f"{len(items)} news item{'s' * (len(items) != 1)}:"
     broken = [f"Not looked up: {problem}" for problem in problems]
     return Outcome(
-        output="\n".join([count if items else none or "The feeds hold no news.", *told, *broken]),
+        output="\n".join([count if items else none or "The feeds hold no news.", *lines, *broken]),
         data={"news_items": list(items), "problems": list(problems)},
         evidence_refs=tuple(item["link"] for item in items),
     )
@@ -86,13 +86,13 @@ async def _read_feed(
     url: str, timeout: float, private_hosts: Collection[str]
 ) -> tuple[list[dict[str, Any]], str]:
     try:
-        # who wrote the setting chose the address: it may be a private one, what it redirects to may not
+        # The address in a setting may be a private one; what it redirects to may not.
         allowed = {parse_address(url).pair, *private_hosts}
         answer = await fetch(url, timeout=timeout, allowed=allowed, headers=ACCEPT)
         return await asyncio.to_thread(parse_feed, answer.body, answer.url, answer.kind)
     except ActionError as error:
-        told = error.cause if url in error.cause else f"{url}: {error.cause}"
-        return [], told if told.startswith("The feed") else f"The feed {told}"
+        problem = error.cause if url in error.cause else f"{url}: {error.cause}"
+        return [], problem if problem.startswith("The feed") else f"The feed {problem}"
 
 
 def parse_feed(body: bytes, url: str, media_type: str = "") -> tuple[list[dict[str, Any]], str]:
@@ -144,7 +144,7 @@ def _moment(parsed: Any) -> str:
 def drop_duplicates(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The items without those whose link, or title of four words and more, came before.
 
-    Tracking marks, case and punctuation aside. Shorter titles ("Weekly notes") come back too often to tell.
+    Tracking marks, case and punctuation aside. Shorter titles ("Weekly notes") recur too often to compare.
     """
     seen: set[str] = set()
     kept = []

@@ -1,4 +1,4 @@
-"""Papers from arXiv, found through its query interface; what cannot be read is said, never invented."""
+"""Papers from arXiv's query interface; anything unreadable is an error, never made up."""
 
 import asyncio
 import calendar
@@ -59,20 +59,20 @@ class PapersSkill(Skill):
 
 
 def report_papers(topic: str, papers: Sequence[dict[str, Any]]) -> Outcome:
-    """The papers as a list, their arXiv ids as evidence, and how far they carry."""
-    told = [
+    """The papers as a list, their arXiv ids as evidence, and the confidence."""
+    lines = [
         f"- {paper['title']} ({', '.join(paper['authors'][:3])}) {abstract_url(paper)}" for paper in papers
     ]
     count = f"{len(papers)} paper{'s' * (len(papers) != 1)} on {topic!r}:"
     return Outcome(
-        output="\n".join([count if papers else f"arXiv has no paper on {topic!r}.", *told]),
+        output="\n".join([count if papers else f"arXiv has no paper on {topic!r}.", *lines]),
         data={"papers": list(papers), "confidence": judge_confidence(len(papers))},
         evidence_refs=cite_papers(papers),
     )
 
 
 def judge_confidence(papers: int) -> str:
-    """How far ``papers`` found carry: low without any, medium below three, else high."""
+    """The confidence of a search with ``papers`` results: low for 0, medium below 3, else high."""
     if not papers:
         return "low"
     return "medium" if papers < FEW_PAPERS else "high"
@@ -154,7 +154,7 @@ async def _ask(service: Service, params: dict[str, object], delay: float, retrie
 
 
 def parse_papers(body: bytes, name: str) -> list[dict[str, Any]]:
-    """The papers in an Atom feed of arXiv, each once; ``name`` is who sent it.
+    """The papers in an Atom feed of arXiv, each once; ``name`` is the server, for errors.
 
     Raises ActionError for what would pass for an empty feed: a login page, half a feed, an error entry.
     """

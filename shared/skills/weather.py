@@ -138,8 +138,8 @@ async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> F
         raise ActionError(f"days is {days}", f"Ask for 1 to {LONGEST} days")
     found = await find_place(settings, name)
     service = _service(settings, "The weather service", settings.weather_url, "weather_url")
-    where = {"latitude": found.latitude, "longitude": found.longitude}
-    asked = {**where, "current": CURRENT, "daily": DAILY, "timezone": "auto", "forecast_days": days}
+    position = {"latitude": found.latitude, "longitude": found.longitude}
+    asked = {**position, "current": CURRENT, "daily": DAILY, "timezone": "auto", "forecast_days": days}
     weather = await service.ask_json(asked, _Weather)
     now = weather.current
     felt = f" (feels like {now.apparent_temperature:.0f})"
@@ -153,7 +153,7 @@ async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> F
 
 
 async def find_place(settings: Settings, name: str) -> Place:
-    """The best known place of that name; raises ActionError if there is none, or nobody can be asked."""
+    """The best known place of that name; ActionError if there is none, or the service does not answer."""
     service = _service(settings, "The geocoding service", settings.geocoding_url, "geocoding_url")
     asked = {"name": name[:100], "count": 1, "language": "en", "format": "json"}
     places = (await service.ask_json(asked, _Places)).results
@@ -168,7 +168,7 @@ def _service(settings: Settings, name: str, url: str, setting: str) -> Service:
 
 
 def _condition(code: int | None) -> str:
-    return CONDITIONS.get(code, "of a kind not told") if code is not None else "of a kind not told"
+    return CONDITIONS.get(code, "unknown weather") if code is not None else "unknown weather"
 
 
 def _days(daily: _Daily) -> list[Day]:
