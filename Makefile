@@ -32,11 +32,12 @@ help: ## List what there is to do
 
 setup: $(STAMPS)/model ## Make the virtual environment, install what the lock names, fetch the embedding model
 
-check: setup ## Lint, check the format, the types and the import rules
+check: setup ## Lint, check the format, the types and the import rules, print the figures of the code base
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.house
 
 test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow (ARGS="-k word" narrows them)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)

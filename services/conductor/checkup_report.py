@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
-from services.conductor.markdown import cite, code, count, count_broken, escape, place, prose, short
+from services.conductor.markdown import cite, code, count_broken, escape, place, prose, short
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -18,6 +18,7 @@ from shared.contracts import (
     ToolRun,
     Verdict,
 )
+from shared.text.phrases import count
 
 MOST_ROWS = 25
 """Rows of the table of findings: nobody reads more at once."""

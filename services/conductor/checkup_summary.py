@@ -6,7 +6,6 @@ from services.conductor.markdown import (
     brief,
     cite,
     code,
-    count,
     count_broken,
     escape,
     place,
@@ -15,6 +14,7 @@ from services.conductor.markdown import (
     short,
 )
 from shared.contracts import Inspection, RepositoryReading, TestRun
+from shared.text.phrases import count
 
 
 def summarise(

@@ -44,11 +44,6 @@ def short(text: str, limit: int = 120) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1].rsplit(' ', 1)[0]}…"
 
 
-def count(number: int, noun: str) -> str:
-    """``1 finding``, ``2 findings``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def embedded(text: str) -> str:
     """Markdown of another agent below our headings: its own two levels deeper, no block left open."""
     rows, fence = [], ""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from services.conductor.checkup_report import compose_checkup, format_goal
-from services.conductor.markdown import count, embedded, escape, place, prose, result_text
+from services.conductor.markdown import embedded, escape, place, prose, result_text
 from services.conductor.playbook import Playbook
 from services.conductor.state_machine import BRAIN
 from shared import subjects
@@ -34,6 +34,7 @@ from shared.errors import BusError
 from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
+from shared.text.phrases import count
 
 PARTS = (
     ("reading", "reading", RepositoryReading),

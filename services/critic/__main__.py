@@ -1,22 +1,16 @@
 """Critic: checks code and results."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from services.critic import inspection
 from services.critic.claims import find_named_folder
 from services.critic.drift import check_drift
 from services.critic.findings import Check, clean
-from services.critic.inspection import (
-    format_check,
-    format_drift,
-    format_inspection,
-    inspect_repository,
-    list_sources,
-    read_source,
-)
 from services.critic.model_review import judge_results
 from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, is_all_own, refuse, review
@@ -44,27 +38,27 @@ class Critic(Agent):
     )
     async def inspect_repository(self, repo: str) -> Outcome:
         """The Inspection in data key ``inspection``."""
-        found = await inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
+        found = await inspection.inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
         return Outcome(
-            output=format_inspection(found),
+            output=inspection.format_inspection(found),
             data={"inspection": found.to_dict()},
-            evidence_refs=list_sources(found.findings, found.drift),
+            evidence_refs=inspection.list_sources(found.findings, found.drift),
         )
 
     @register_action("Lint the Python code of a repository", REPO)
     async def lint(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _report(await lint(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return await self._scan(lint, repo)
 
     @register_action("Scan the Python code of a repository for vulnerabilities", REPO)
     async def scan_security(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return _report(await scan_security(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return await self._scan(scan_security, repo)
 
     @register_action("Scan the files of a repository for secrets", REPO)
     async def scan_secrets(self, repo: str) -> Outcome:
         """The findings in data key ``findings``, never a secret itself, the tool's run in ``tool``."""
-        return _report(await scan_secrets(await _tree(repo), timeout=self.context.settings.command_timeout))
+        return await self._scan(scan_secrets, repo)
 
     @register_action(
         "Read a text file of a repository, whole or some of its lines",
@@ -80,7 +74,7 @@ class Critic(Agent):
 
         What the policy would not let a command read needs a person too, or is denied.
         """
-        found = await asyncio.to_thread(read_source, Path(repo), path, start, end)
+        found = await asyncio.to_thread(inspection.read_source, Path(repo), path, start, end)
         await require_readable(self.context, repo, path)
         return found
 
@@ -89,9 +83,9 @@ class Critic(Agent):
         """The rules with their violations in data key ``drift``, what was not checked in ``note``."""
         drift = await asyncio.to_thread(check_drift, await _tree(repo))
         return Outcome(
-            output=format_drift(drift.rules, drift.note),
+            output=inspection.format_drift(drift.rules, drift.note),
             data={"drift": msgspec.to_builtins(drift.rules), "note": drift.note},
-            evidence_refs=list_sources((), drift.rules),
+            evidence_refs=inspection.list_sources((), drift.rules),
         )
 
     @register_action(
@@ -108,36 +102,34 @@ class Critic(Agent):
         Claims are looked up, and run again in the jail if possible; the verdict says what could not be run.
         With a model the content is judged too. The critic approves nothing at its own request.
         """
+        settings, own = self.context.settings, self.context.profile.name
         root = Path(repo) if repo else None
-        rerunner = Rerunner(
-            self.context.settings, self.context.judge_command, own_name=self.context.profile.name
-        )
-        folders = (
-            self.context.settings.outputs,
-            self.context.settings.workspaces,
-            *((root,) if root else ()),
-        )
         asked = goal or self.context.task.text
         named = root if root and root.is_absolute() and root.is_dir() else None
         place = named or await asyncio.to_thread(find_named_folder, asked)
         if place is not None:  # else there is little to look up, which takes no time
             await self.context.progress("looks up what is claimed, and runs it again")
+        folders = (settings.outputs, settings.workspaces, *((root,) if root else ()))
+        rerunner = Rerunner(settings, self.context.judge_command, own_name=own)
         rerun = await rerunner.run(results, place, folders, is_target_sure=named is not None)
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
         verdict = await self._judge_content(results, asked, verdict, root)
-        if is_all_own(results, self.context.profile.name) and rerun.unrun:
-            verdict = refuse(
-                verdict, f"it is all {self.context.profile.name}'s own work, and could not be run again"
-            )
-        if self.context.task.requester == self.context.profile.name:
-            verdict = refuse(
-                verdict, f"{self.context.profile.name} asks for it itself, and approves nothing of its own"
-            )
+        if is_all_own(results, own) and rerun.unrun:
+            verdict = refuse(verdict, f"it is all {own}'s own work, and could not be run again")
+        if self.context.task.requester == own:
+            verdict = refuse(verdict, f"{own} asks for it itself, and approves nothing of its own")
         head = f"{'Approved' if verdict.approved else 'Sent back'}, {verdict.score} of 10."
         return Outcome(
             output="\n".join([head, *(f"- {reason}" for reason in verdict.reasons)]),
             data={"verdict": verdict.to_dict(), "runs": list(rerun.runs)},
         )
+
+    async def _scan(self, scan: Callable[..., Awaitable[Check]], repo: str) -> Outcome:
+        check = await scan(await _tree(repo), timeout=self.context.settings.command_timeout)
+        found, total = check.findings[:100], len(check.findings)
+        data = {"findings": msgspec.to_builtins(found), "tool": check.tool.to_dict(), "total": total}
+        places = inspection.list_sources(found)
+        return Outcome(output=inspection.format_check(check), data=data, evidence_refs=places)
 
     async def _judge_content(
         self, results: dict[str, Any], goal: str, verdict: Verdict, root: Path | None
@@ -153,19 +145,6 @@ class Critic(Agent):
 
 async def _tree(repo: str) -> Tree:
     return await asyncio.to_thread(read_tree, Path(repo))
-
-
-def _report(check: Check) -> Outcome:
-    found = check.findings[:100]
-    return Outcome(
-        output=format_check(check),
-        data={
-            "findings": msgspec.to_builtins(found),
-            "tool": check.tool.to_dict(),
-            "total": len(check.findings),
-        },
-        evidence_refs=list_sources(found),
-    )
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
     """The claims of a completed result; its files count if they lie beneath ``folders``, without links."""
     metadata = as_mapping(result.get("metadata"))
-    paths = [path for path in read_texts(result.get("output_paths")) if path.startswith("/")]
+    paths = [path for path in as_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
     tests = _passing_tests(metadata)
     seconds = tests.get("seconds")
@@ -159,7 +159,7 @@ def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
-def read_texts(value: Any) -> list[str]:
+def as_texts(value: Any) -> list[str]:
     """The texts in a list, empty if it is none."""
     return [text for text in as_list(value) if isinstance(text, str)]
 

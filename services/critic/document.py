@@ -60,7 +60,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-def read_document(text: str) -> tuple[list[Passage], list[Row]]:
+def parse_document(text: str) -> tuple[list[Passage], list[Row]]:
     """The sentences of a Markdown document, the lines of its plain code blocks, the rows of its tables."""
     passages: list[Passage] = []
     rows: list[Row] = []
@@ -112,7 +112,7 @@ def _listing(content: str, line: int) -> Iterator[Passage]:
             yield Passage(text=" ".join(part.split()), line=number, about=about, fenced=True)
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
+class NamedModules(msgspec.Struct, frozen=True, kw_only=True):
     """What a phrase names: modules of the repository, and packages from elsewhere."""
 
     internal: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
         return self.internal + self.external
 
 
-class Names:
+class ModuleNames:
     """Looks up what prose calls a module."""
 
     def __init__(self, graph: Graph, declared: frozenset[str] = frozenset()) -> None:
@@ -135,7 +135,7 @@ class Names:
         outside = {found.imported for found in graph.imports if not found.internal}
         self.external = outside | {name.split(".", maxsplit=1)[0] for name in outside} | declared
 
-    def look_up(self, phrase: str, *, lenient: bool = False) -> Named | None:
+    def look_up(self, phrase: str, *, lenient: bool = False) -> NamedModules | None:
         """What every part of ``phrase`` names; None if one part is unknown or ambiguous.
 
         ``lenient`` takes an unknown word between backticks as a package that nothing imports yet.
@@ -159,7 +159,7 @@ class Names:
                 return None
         if not internal and not external and not STANDARD.search(phrase):
             return None
-        return Named(internal=tuple(internal), external=tuple(external))
+        return NamedModules(internal=tuple(internal), external=tuple(external))
 
     def find(self, word: str) -> list[str]:
         """The modules a single name may mean, the least deep ones; empty for none."""

@@ -7,20 +7,23 @@ project's code.
 import configparser
 import itertools
 import re
-import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from services.critic.document import DOCUMENT, Names, declared_packages, read_document
-from services.critic.findings import clean, find
+from services.critic.claims import as_list, as_mapping
+from services.critic.document import DOCUMENT, ModuleNames, declared_packages, parse_document
+from services.critic.findings import clean, make_finding
 from services.critic.imports import Graph, Import, read_imports
-from services.critic.phrases import read_rules
-from services.critic.rules import AnyRule, Forbid, Independent, Layers, Sole, applies, compile_pattern
+from services.critic.phrases import parse_rules
+from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern, is_broken_by
 from shared.contracts.checkup import DriftRule, Finding
-from shared.source.tree import Tree, read_text
+from shared.source.tree import Tree, read_text, read_toml_table
 
+TABLE = ("tool", "importlinter")
 CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
+NO_RULES = "No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
 MAX_VIOLATIONS = 50
 """Violations of one rule that are listed; a rule broken more often than that is no rule any more."""
 
@@ -31,56 +34,46 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[DriftRule, ...] = ()
     note: str = ""
 
-    @property
-    def violations(self) -> int:
-        """How many imports break a rule."""
-        return sum(len(rule.violations) for rule in self.rules)
-
 
 def check_drift(tree: Tree) -> Drift:
     """Find the stated rules and check every import against them; tests are not held to them."""
     documents = [path for path in tree.files if DOCUMENT.fullmatch(path)]
-    if not documents and not any(
-        "importlinter" in read_text(tree.root, path) for path in CONTRACT_FILES if path in tree.files
-    ):
-        return Drift(
-            note="No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
-        )
+    configured = (read_text(tree.root, path) for path in CONTRACT_FILES if path in tree.files)
+    if not documents and not any("importlinter" in text for text in configured):
+        return Drift(note=NO_RULES)
     graph = read_imports(tree)
-    names = Names(graph, declared_packages(tree))
+    names = ModuleNames(graph, declared_packages(tree))
     rules: list[AnyRule] = []
     unread: list[str] = []
     for path in documents:
-        passages, rows = read_document(read_text(tree.root, path))
-        found, missed = read_rules(passages, rows, path, names)
+        passages, rows = parse_document(read_text(tree.root, path))
+        found, missed = parse_rules(passages, rows, path, names)
         rules += found
         unread += missed
     rules += read_contracts(tree, graph.names)
     return Drift(
-        rules=tuple(_check(rule, graph) for rule in _once(rules)), note=_note(graph, documents, rules, unread)
+        rules=tuple(_check(rule, graph) for rule in _distinct_rules(rules)),
+        note=_note(graph, documents, rules, unread),
     )
 
 
-def _once(rules: list[AnyRule]) -> list[AnyRule]:
+def _distinct_rules(rules: list[AnyRule]) -> list[AnyRule]:
     """Each rule as it is first stated."""
     bare = {msgspec.structs.replace(rule, text="", source="", typing=False): rule for rule in reversed(rules)}
     return sorted(bare.values(), key=rules.index)
 
 
 def _check(rule: AnyRule, graph: Graph) -> DriftRule:
-    broken = [found for found in graph.imports if applies(rule, found)]
+    broken = [found for found in graph.imports if is_broken_by(rule, found)]
     seen = {(found.file, found.line): found for found in reversed(broken)}
     places = sorted(seen.values(), key=lambda found: (found.file, found.line))
-    return DriftRule(
-        rule=rule.text,
-        source=rule.source,
-        violations=tuple(_violation(rule, found) for found in places[:MAX_VIOLATIONS]),
-    )
+    violations = (_violation(rule, found) for found in places[:MAX_VIOLATIONS])
+    return DriftRule(rule=rule.text, source=rule.source, violations=tuple(violations))
 
 
 def _violation(rule: AnyRule, found: Import) -> Finding:
     message = f"{found.importer} imports {found.imported}"
-    return find("drift", rule.source, "medium", found.file, found.line, message)
+    return make_finding("drift", rule.source, "medium", found.file, found.line, message)
 
 
 def _note(graph: Graph, documents: list[str], rules: list[AnyRule], unread: list[str]) -> str:
@@ -101,45 +94,35 @@ def _note(graph: Graph, documents: list[str], rules: list[AnyRule], unread: list
 def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
     """The contracts of the kinds layers, forbidden, independence and protected; others are left out."""
     rules: list[AnyRule] = []
-    for path in CONTRACT_FILES:
-        if path not in tree.files:
-            continue
+    for path in (path for path in CONTRACT_FILES if path in tree.files):
         text = read_text(tree.root, path)
-        typing, contracts = _from_toml(text) if path.endswith(".toml") else _from_ini(text)
-        for contract in contracts:
+        settings = read_toml_table(tree, path, *TABLE) if path.endswith(".toml") else _parse_ini(text)
+        typing = str(settings.get("exclude_type_checking_imports", False)).lower() != "true"
+        for contract in map(as_mapping, as_list(settings.get("contracts"))):
             rules += _read_contract(contract, _contract_place(path, text, contract), typing, known)
     return rules
 
 
-def _from_toml(text: str) -> tuple[bool, list[dict[str, Any]]]:
-    """Whether imports for a type checker count, and the contracts."""
-    try:
-        settings = tomllib.loads(text)["tool"]["importlinter"]
-        contracts = [each for each in settings.get("contracts", []) if isinstance(each, dict)]
-        return not settings.get("exclude_type_checking_imports"), contracts
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError, RecursionError):
-        return True, []
-
-
-def _from_ini(text: str) -> tuple[bool, list[dict[str, Any]]]:
+def _parse_ini(text: str) -> dict[str, Any]:
+    """The settings of an INI file, as a TOML file would hold them."""
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(text)
     except configparser.Error:
-        return True, []
+        return {}
     names = [name for name in parser.sections() if name.startswith("importlinter:contract:")]
-    excluded = parser.get("importlinter", "exclude_type_checking_imports", fallback="false").lower() == "true"
-    return not excluded, [dict(parser[name]) for name in names]
+    settings = dict(parser["importlinter"]) if parser.has_section("importlinter") else {}
+    return {**settings, "contracts": [dict(parser[name]) for name in names]}
 
 
-def _contract_place(path: str, text: str, contract: dict[str, Any]) -> str:
+def _contract_place(path: str, text: str, contract: Mapping[str, Any]) -> str:
     name = str(contract.get("name", ""))
     line = next((number for number, row in enumerate(text.splitlines(), start=1) if name and name in row), 1)
     return f"{path}:{line}"
 
 
 def _read_contract(
-    contract: dict[str, Any], source: str, typing: bool, known: frozenset[str]
+    contract: Mapping[str, Any], source: str, typing: bool, known: frozenset[str]
 ) -> list[AnyRule]:
     kind = contract.get("type")
     ignored = tuple(
@@ -161,17 +144,16 @@ def _read_contract(
         return _layers(contract, common)
     if kind == "forbidden":
         subjects, objects = modules("source_modules"), modules("forbidden_modules")
-        return [Forbid(**common, subjects=subjects, objects=objects)] if subjects and objects else []
+        return [Forbidden(**common, subjects=subjects, objects=objects)] if subjects and objects else []
     if kind == "independence":
         members = modules("modules")
-        return [Independent(**common, members=members)] if members else []
-    if kind == "protected":
-        protected = modules("protected_modules")
-        return [Sole(**common, subjects=modules("allowed_importers"), objects=protected)] if protected else []
+        return [Layers(**common, levels=(members,), closed=frozenset({0}))] if members else []
+    if kind == "protected" and (objects := modules("protected_modules")):
+        return [Protected(**common, subjects=modules("allowed_importers"), objects=objects)]
     return []
 
 
-def _layers(contract: dict[str, Any], common: dict[str, Any]) -> list[AnyRule]:
+def _layers(contract: Mapping[str, Any], common: dict[str, Any]) -> list[AnyRule]:
     rows = _values(contract, "layers")
     closed = frozenset(at for at, row in enumerate(rows) if "|" in row)
     levels = [[name.strip(" ()") for name in re.split(r"[|:]", row)] for row in rows]
@@ -183,7 +165,7 @@ def _layers(contract: dict[str, Any], common: dict[str, Any]) -> list[AnyRule]:
     ]
 
 
-def _values(contract: dict[str, Any], key: str) -> list[str]:
+def _values(contract: Mapping[str, Any], key: str) -> list[str]:
     value = contract.get(key, [])
     rows = value.split("\n") if isinstance(value, str) else value
     return [str(row).strip() for row in rows if str(row).strip()] if isinstance(rows, list) else []

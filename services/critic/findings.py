@@ -10,6 +10,7 @@ import msgspec
 
 from shared.contracts.checkup import Finding, Severity, ToolRun
 from shared.source.places import is_shown, is_test
+from shared.text.shorten import flatten
 
 LONGEST = 300
 """Characters of a message: a sentence, not the code it is about."""
@@ -28,12 +29,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 def clean(text: str, limit: int = LONGEST) -> str:
     """``text`` on one line, without control characters and broken surrogates, cut at ``limit``."""
-    words = "".join(c if c.isprintable() else " " for c in text[: limit * 4]).split()
-    line = " ".join(words).encode("utf-8", "replace").decode()
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return flatten(text, limit)
 
 
-def find(tool: str, rule: str, severity: Severity, file: str, line: int, message: str) -> Finding:
+def make_finding(tool: str, rule: str, severity: Severity, file: str, line: int, message: str) -> Finding:
     """A finding whose texts can be shown anywhere."""
     return Finding(
         tool=tool,
@@ -45,7 +44,7 @@ def find(tool: str, rule: str, severity: Severity, file: str, line: int, message
     )
 
 
-def conclude(name: str, version: str, findings: Iterable[Finding], problem: str = "") -> Check:
+def completed_check(name: str, version: str, findings: Iterable[Finding], problem: str = "") -> Check:
     """The check of a tool that ran: its findings ranked and counted."""
     ranked = rank(findings)
     return Check(
@@ -54,12 +53,12 @@ def conclude(name: str, version: str, findings: Iterable[Finding], problem: str 
     )
 
 
-def skip(name: str, problem: str) -> Check:
+def skipped_check(name: str, problem: str) -> Check:
     """The check of a tool that did not run, and why."""
     return Check(tool=ToolRun(name=name, problem=clean(problem)))
 
 
-def installed(package: str) -> str:
+def installed_version(package: str) -> str:
     """The version of an installed package; empty if it is not installed."""
     try:
         return version(package)

@@ -76,11 +76,11 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
             found += [_resolved(path, name, line, index) for line, name in _go_imports(text, module_path)]
         else:
             found += [_resolved(path, name, line, index) for line, name in _script_imports(path, text)]
-    modules = {canonical(path): path for path in files}
+    modules = {module_name(path): path for path in files}
     return Graph(modules=modules, folders=_folders(modules), imports=tuple(found), cut=cut)
 
 
-def canonical(path: str) -> str:
+def module_name(path: str) -> str:
     """The dotted name of a file: ``src/pkg/mod.py`` is ``pkg.mod``, ``pkg/__init__.py`` is ``pkg``."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if len(parts) > 1 and parts[0] in ROOTS and parts[1] not in ("__init__", "index"):
@@ -104,7 +104,7 @@ def _index(files: list[str]) -> dict[str, str]:
     packages = {str(PurePosixPath(path).parent) for path in files if path.endswith("/__init__.py")}
     index: dict[str, str] = {}
     for path in files:
-        name = canonical(path)
+        name = module_name(path)
         parts = name.split(".")
         index[name] = name
         for depth in range(1, len(parts)):
@@ -125,7 +125,7 @@ def _read_python(path: str, text: str, index: dict[str, str]) -> Iterator[Import
     except ValueError:
         return
     package = path.endswith("/__init__.py")
-    importer = canonical(path)
+    importer = module_name(path)
     typing = _typing_lines(tree)
     for node in ast.walk(tree):
         for name in _imported(node, importer, package, index):
@@ -153,7 +153,7 @@ def _resolved(path: str, name: str, line: int, index: dict[str, str]) -> Import:
     names = (".".join(parts[:depth]) for depth in range(len(parts), 0, -1))
     known = next((index[each] for each in names if each in index), None)
     internal = known is not None
-    return Import(importer=canonical(path), imported=known or name, internal=internal, file=path, line=line)
+    return Import(importer=module_name(path), imported=known or name, internal=internal, file=path, line=line)
 
 
 def _typing_lines(tree: ast.Module) -> set[int]:

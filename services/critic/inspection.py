@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from services.critic.drift import Drift, check_drift
-from services.critic.findings import Check, clean, rank, skip
+from services.critic.findings import Check, clean, rank, skipped_check
 from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts.checkup import DriftRule, Finding, Inspection, ToolRun
 from shared.errors import ActionError
@@ -14,6 +14,7 @@ from shared.sandbox.confined import ConfinedFolder
 from shared.source.places import is_vendored
 from shared.source.tree import Tree, read_tree
 from shared.tasks.actions import Outcome
+from shared.text.phrases import count
 
 MAX_FINDINGS = 100
 """Findings that are handed on; the rest is counted. Nobody reads more, and a result must fit an envelope."""
@@ -76,7 +77,7 @@ def unlinted(tree: Tree) -> list[ToolRun]:
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     problem = "Mailroom has none; {} not linted"
     return [
-        ToolRun(name=f"a linter for {language}", problem=problem.format(_count(number, "file")))
+        ToolRun(name=f"a linter for {language}", problem=problem.format(count(number, "file")))
         for language, number in ordered
         if number
     ]
@@ -86,7 +87,7 @@ def format_inspection(inspection: Inspection) -> str:
     """The inspection as plain text: what people see as the result of the task."""
     counts = Counter(finding.severity for finding in inspection.findings)
     shown = ", ".join(f"{counts[kind]} {kind}" for kind in ("high", "medium", "low") if counts[kind])
-    head = f"{_count(inspection.total, 'finding')}{f' (of those listed: {shown})' if shown else ''}"
+    head = f"{count(inspection.total, 'finding')}{f' (of those listed: {shown})' if shown else ''}"
     rows = _format_findings(inspection.findings, inspection.total, 20)
     tools = [_format_tool(tool) for tool in inspection.tools]
     drift = format_drift(inspection.drift, inspection.drift_note, limit=5)
@@ -103,7 +104,7 @@ def format_drift(rules: Sequence[DriftRule], note: str, *, limit: int | None = N
     """The rules with their violations as plain text, at most ``limit`` of each."""
     rows = [f"Drift: {note}"]
     for rule in rules:
-        rows.append(f"- {rule.rule} [{rule.source}]: {_count(len(rule.violations), 'violation')}")
+        rows.append(f"- {rule.rule} [{rule.source}]: {count(len(rule.violations), 'violation')}")
         rows += [f"  - {finding.message} [{finding.source}]" for finding in rule.violations[:limit]]
     return "\n".join(rows)
 
@@ -120,11 +121,7 @@ async def _guard(name: str, work: Awaitable[Check]) -> Check:
     try:
         return await work
     except ActionError as error:
-        return skip(name, clean(str(error)))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        return skipped_check(name, clean(str(error)))
 
 
 def _format_findings(findings: Sequence[Finding], total: int, limit: int) -> list[str]:
@@ -139,7 +136,7 @@ def _format_tool(tool: ToolRun) -> str:
     head = f"{tool.name} {tool.version}".rstrip()
     if not tool.version:
         return f"{head}: not run, {tool.problem}"
-    return f"{head}: {_count(tool.findings, 'finding')}{f'; {tool.problem}' if tool.problem else ''}"
+    return f"{head}: {count(tool.findings, 'finding')}{f'; {tool.problem}' if tool.problem else ''}"
 
 
 def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:

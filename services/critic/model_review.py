@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from services.critic.claims import as_mapping, read_texts
+from services.critic.claims import as_mapping, as_texts
 from services.critic.findings import clean
 from services.critic.review import is_found
 from shared.agent.context import AgentContext
@@ -112,7 +112,7 @@ def _format_result(result: Any) -> str:
 
 
 def _references(result: Any) -> list[str]:
-    return read_texts(as_mapping(result).get("evidence_refs"))
+    return as_texts(as_mapping(result).get("evidence_refs"))
 
 
 def _fence(text: str) -> str:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from services.critic.document import Named, Names, Passage, Row, outermost, split
+from services.critic.document import ModuleNames, NamedModules, Passage, Row, outermost, split
 from services.critic.findings import clean
-from services.critic.rules import AnyRule, Forbid, Independent, Layers, Only, Sole
+from services.critic.rules import AllowedOnly, AnyRule, Forbidden, Layers, Protected
 
 VERB = "(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows? about|reach(?:es)? into)"
 MAY = "(?:(?:may|can|must|should|shall|will|is allowed to|are allowed to) )?"
@@ -39,14 +39,14 @@ LAYERED = re.compile(r"layer|import|depend", re.IGNORECASE)
 class Sentence:
     """A passage, read for the rules it states."""
 
-    def __init__(self, passage: Passage, path: str, names: Names) -> None:
+    def __init__(self, passage: Passage, path: str, names: ModuleNames) -> None:
         self.passage = passage
         self.names = names
         about = f"{passage.about}: " if passage.fenced and passage.about else ""
         self.source = f"{path}:{passage.line}"
         self.stated: dict[str, Any] = {"text": clean(about + passage.text), "source": self.source}
 
-    def read(self) -> list[AnyRule]:
+    def parse(self) -> list[AnyRule]:
         """The rules it states; empty if it states none that is understood."""
         words = " ".join(re.sub(r"\*\*|__", "", self.passage.text).split()).strip(" .")
         if self.passage.about and not self.passage.fenced:
@@ -61,37 +61,37 @@ class Sentence:
                     return rules
         return []
 
-    def sole(self, found: dict[str, str]) -> list[AnyRule]:
+    def protected(self, found: dict[str, str]) -> list[AnyRule]:
         """Only x imports y."""
         subject, target = self._subject(found["x"]), self.names.look_up(found["y"], lenient=True)
         if subject is None or target is None:
             return []
-        return [Sole(**self.stated, subjects=subject, objects=target.every)]
+        return [Protected(**self.stated, subjects=subject, objects=target.every)]
 
-    def nobody(self, found: dict[str, str]) -> list[AnyRule]:
+    def protected_from_all(self, found: dict[str, str]) -> list[AnyRule]:
         """Nothing but x, or what the passage is about, imports y; or nothing at all does."""
         if found["x"] or found["else"]:
-            return self.sole(found)
+            return self.protected(found)
         target = self.names.look_up(found["y"], lenient=True)
-        return [Sole(**self.stated, subjects=(), objects=target.every)] if target else []
+        return [Protected(**self.stated, subjects=(), objects=target.every)] if target else []
 
-    def only(self, found: dict[str, str]) -> list[AnyRule]:
+    def allowed_only(self, found: dict[str, str]) -> list[AnyRule]:
         """x imports only y, and what follows a "never" not at all."""
         first, *never = re.split(r",?\s+(?:and\s+|but\s+)?(?:never|not)\s+", found["y"], maxsplit=1)
         subject = self._subject(found["x"])
         nothing = re.fullmatch(r"(?:nothing|none|-|–|—)?", first.strip(" ."), re.IGNORECASE)
-        target = Named() if nothing else self.names.look_up(first, lenient=True)
+        target = NamedModules() if nothing else self.names.look_up(first, lenient=True)
         if subject is None or target is None:
             return []
         outside = bool(target.external)
-        rule = Only(**self.stated, subjects=subject, objects=target.every, outside=outside)
+        rule = AllowedOnly(**self.stated, subjects=subject, objects=target.every, outside=outside)
         return [rule, *(self.forbid({"x": found["x"], "y": never[0]}) if never else [])]
 
     def forbid(self, found: dict[str, str]) -> list[AnyRule]:
         """x must not import y."""
         outside = re.match(rf"(?:.*\s)?{BESIDES}\s+(.+)", found["x"], re.IGNORECASE)
         if outside:
-            return self.sole({"x": outside[1], "y": found["y"]})
+            return self.protected({"x": outside[1], "y": found["y"]})
         subject = self._subject(found["x"])
         if subject is None:
             return []
@@ -99,21 +99,20 @@ class Sentence:
             return self._independent(subject)
         wanted, *excepted = EXCEPT.split(found["y"], maxsplit=1)
         target = self.names.look_up(wanted, lenient=True)
-        exceptions = self.names.look_up(excepted[0]) if excepted else Named()
+        exceptions = self.names.look_up(excepted[0]) if excepted else NamedModules()
         if target is None or exceptions is None:
             return []
         ignored = tuple(("**", pattern) for name in exceptions.every for pattern in (name, f"{name}.**"))
-        return [Forbid(**self.stated, subjects=subject, objects=target.every, ignored=ignored)]
-
-    def unlike(self, found: dict[str, str]) -> list[AnyRule]:
-        """x imports y, never z."""
-        return self.forbid({"x": found["x"], "y": found["z"]})
+        return [Forbidden(**self.stated, subjects=subject, objects=target.every, ignored=ignored)]
 
     def _independent(self, subject: tuple[str, ...]) -> list[AnyRule]:
-        if len(subject) > 1:
-            return [Independent(**self.stated, members=subject)]
-        inner = any(name.startswith(f"{subject[0]}.") for name in self.names.known)
-        return [Independent(**self.stated, parent=subject[0])] if inner else []
+        """The ``subject``s, or the parts of a single one, do not import one another."""
+        members = subject
+        if len(subject) == 1:
+            depth = subject[0].count(".") + 2
+            inner = (name.split(".") for name in self.names.known if name.startswith(f"{subject[0]}."))
+            members = tuple(sorted({".".join(parts[:depth]) for parts in inner}))
+        return [Layers(**self.stated, levels=(members,), closed=frozenset({0}))] if members else []
 
     def _subject(self, phrase: str) -> tuple[str, ...] | None:
         if PRONOUN.fullmatch(phrase):
@@ -159,55 +158,52 @@ def _form(pattern: str, build: Build) -> tuple[re.Pattern[str], Build]:
 
 
 FORMS = (
-    _form(f"{NOBODY}(?: {BESIDES} (?P<x>.+?))? {MAY}{VERB} {Y}", Sentence.nobody),
+    _form(f"{NOBODY}(?: {BESIDES} (?P<x>.+?))? {MAY}{VERB} {Y}", Sentence.protected_from_all),
     _form(rf"no (?P<x>\S+(?: \w+)?) {MAY}{VERB} {Y}", Sentence.forbid),
-    _form(f"only (?P<x>.+?) {MAY}{VERB} {Y}", Sentence.sole),
+    _form(f"only (?P<x>.+?) {MAY}{VERB} {Y}", Sentence.protected),
     _form(
         r"(?:(?P<x>.+?) (?:is|are) |[^:]*: )?(?:an? |the )(?:only|sole)\b(?: \w+){0,2}? "
         rf"(?:(?:that|which|to|allowed to) )?(?:may |can )?(?:imports?|importers? of) {Y}",
-        Sentence.sole,
+        Sentence.protected,
     ),
     _form(
         f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) imported {BESIDES} (?:from |in |by )?(?P<x>.+)",
-        Sentence.sole,
+        Sentence.protected,
     ),
     _form(
         f"(?P<y>.+?) (?:may|must|can|should|is|are) (?:only be|be only|only) imported {WITHIN} (?P<x>.+)",
-        Sentence.sole,
+        Sentence.protected,
     ),
     _form(
         f"(?P<y>.+?) (?:may be|must be|can be|should be|is|are) imported (?:only {WITHIN}|{WITHIN} only"
         "|nowhere (?:else )?but (?:in )?) (?P<x>.+)",
-        Sentence.sole,
+        Sentence.protected,
     ),
     _form(
         f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) imported (?:{WITHIN}|into) (?P<x>.+)",
         Sentence.forbid,
     ),
     _form(f"{X}{VERB} nothing (?:from|of) {Y}", Sentence.forbid),
-    _form(f"{X}{MAY}{VERB} (?:only|just|nothing {BESIDES}) (?:from )?{Y}", Sentence.only),
-    _form(f"{X}{MAY}only {VERB} {Y}", Sentence.only),
-    _form(f"{X}{MAY}{VERB} (?P<y>.+?),? and nothing else", Sentence.only),
-    _form(f"{X}{MAY}{VERB} (?P<y>nothing)(?: else| internal)?$", Sentence.only),
+    _form(f"{X}{MAY}{VERB} (?:only|just|nothing {BESIDES}) (?:from )?{Y}", Sentence.allowed_only),
+    _form(f"{X}{MAY}only {VERB} {Y}", Sentence.allowed_only),
+    _form(f"{X}{MAY}{VERB} (?P<y>.+?),? and nothing else", Sentence.allowed_only),
+    _form(f"{X}{MAY}{VERB} (?P<y>nothing)(?: else| internal)?$", Sentence.allowed_only),
     _form(f"{X}{NOT} {VERB} {Y}", Sentence.forbid),
-    _form(
-        f"(?P<x>.+?) {MAY}{VERB} (?P<y>.+?),? (?:and |but )?(?:never|not) (?:{VERB} )?(?P<z>.+)",
-        Sentence.unlike,
-    ),
+    _form(f"(?P<x>.+?) {MAY}{VERB} .+?,? (?:and |but )?(?:never|not) (?:{VERB} )?{Y}", Sentence.forbid),
     _form(f"(?P<x>.+?) (?:must be|is|are|stays?|must stay) independent of {Y}", Sentence.forbid),
 )
-"""The forms, the more specific ones first; x is who imports, y what is imported, z what is not."""
+"""The forms, the more specific ones first; x is who imports, y what is imported or not."""
 
 
-def read_rules(
-    passages: Sequence[Passage], rows: Sequence[Row], path: str, names: Names
+def parse_rules(
+    passages: Sequence[Passage], rows: Sequence[Row], path: str, names: ModuleNames
 ) -> tuple[list[AnyRule], list[str]]:
     """The rules that a document states, and where it mentions imports without being understood."""
     rules: list[AnyRule] = []
     unread: list[str] = []
     for passage in passages:
         sentence = Sentence(passage, path, names)
-        found = sentence.read()
+        found = sentence.parse()
         rules += found
         if not found and ABOUT_IMPORTS.search(passage.text) and BINDING.search(passage.text):
             unread.append(sentence.source)
@@ -216,7 +212,7 @@ def read_rules(
     return rules, unread
 
 
-def _read_row(row: Row, path: str, names: Names) -> list[AnyRule]:
+def _read_row(row: Row, path: str, names: ModuleNames) -> list[AnyRule]:
     """A table whose columns say what may be imported, or what must not."""
     rules: list[AnyRule] = []
     subject = row.cells[0][1] if row.cells else ""
@@ -224,7 +220,7 @@ def _read_row(row: Row, path: str, names: Names) -> list[AnyRule]:
         form = _column_form(heading)
         if form and (cell.strip() or form == "imports only"):
             text = f"{subject} {form} {cell.strip() or 'nothing'}"
-            rules += Sentence(Passage(text=text, line=row.line), path, names).read()
+            rules += Sentence(Passage(text=text, line=row.line), path, names).parse()
     return rules
 
 

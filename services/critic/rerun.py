@@ -10,15 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from services.critic import rerun_checks as checks
 from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
-from services.critic.rerun_checks import (
-    Judge,
-    changed_files,
-    check_code,
-    check_files,
-    find_violations,
-    rerun_tests,
-)
 from services.critic.scans import lint
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
@@ -38,7 +31,7 @@ MAX_BYTES = 500_000_000
 class Rerunner:
     """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``."""
 
-    def __init__(self, settings: Settings, judge: Judge, *, own_name: str) -> None:
+    def __init__(self, settings: Settings, judge: checks.Judge, *, own_name: str) -> None:
         self._settings = settings
         self._judge = judge
         self._own_name = own_name
@@ -85,7 +78,7 @@ class Rerunner:
         self, claims: Sequence[Claims], repo: Path | None, folder: Path, is_target_sure: bool
     ) -> None:
         for number, claim in enumerate(claims):
-            await check_files(self._record, claim, folder / f"files-{number}")
+            await checks.check_files(self._record, claim, folder / f"files-{number}")
         if not any(claim.tests or claim.patches for claim in claims):
             return
         if repo is None:
@@ -102,14 +95,14 @@ class Rerunner:
                 self._record.skip(claim.task, "what was changed could not be put in place")
             return
         for claim in tested:
-            await rerun_tests(self._record, claim, self._judge, repo, copy)
+            await checks.rerun_tests(self._record, claim, self._judge, repo, copy)
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
     ) -> Path:
         """The copy with every patch, each checked, also for rules that it is the first to break."""
         patches = [(claim.task, patch) for claim in claims for patch in claim.patches]
-        before = await asyncio.to_thread(find_violations, copy) if patches else {}
+        before = await asyncio.to_thread(checks.find_violations, copy) if patches else {}
         for number, (task, patch) in enumerate(patches):
             file = folder / f"{number}.patch"
             whole = patch if patch.endswith("\n") else patch + "\n"
@@ -120,9 +113,9 @@ class Rerunner:
                 note = self._record.refute if is_target_sure else self._record.skip
                 note(task, f"its patch does not apply: {problem}")
             elif problem is not None:
-                names = [name for name in changed_files(patch) if (copy / name).is_file()]
-                await check_code(self._record, task, copy, names)
-            after = await asyncio.to_thread(find_violations, copy)
+                names = [name for name in checks.changed_files(patch) if (copy / name).is_file()]
+                await checks.check_code(self._record, task, copy, names)
+            after = await asyncio.to_thread(checks.find_violations, copy)
             for key in after.keys() - before.keys():
                 self._record.refute(task, after[key])
             before |= after

@@ -6,13 +6,16 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from services.critic.claims import Claims, NamedFile, ReviewRecord, last_line, read_file
 from services.critic.drift import check_drift
 from shared.contracts import CommandVerdict
-from shared.policy import Ruling
 from shared.sandbox import CommandResult
 from shared.source.tree import read_tree
+
+if TYPE_CHECKING:
+    from shared.policy import Ruling
 
 BROKEN = "E9,F63,F7,F82"
 """The rules of ruff that find code that cannot work: syntax, undefined names."""
@@ -29,7 +32,7 @@ NOT_RUN = (4, 5, 126, 127)
 """Exit codes of commands that ran no test: pytest's usage error and nothing found, a shell's not found."""
 MISSING_MODULE = re.compile(r"No module named '?([\w.]+)")
 
-Judge = Callable[[str], Awaitable[Ruling]]
+Judge = Callable[[str], Awaitable["Ruling"]]
 """Asks the policy for its verdict on a command."""
 
 Violations = dict[tuple[str, str], str]

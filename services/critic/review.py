@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.critic.claims import Rerun, as_list, as_mapping, read_texts
+from services.critic.claims import Rerun, as_list, as_mapping, as_texts
 from services.critic.findings import clean
 from shared.contracts.checkup import Inspection, TestRun, Verdict
 from shared.contracts.task import TaskStatus
@@ -79,7 +79,7 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str
     # A test may have failed in a file that the run itself wrote, which is gone with its copy.
     failures = as_list(as_mapping(metadata.get("tests")).get("failures"))
     doubtful = [as_mapping(failure).get("source") for failure in failures]
-    claimed = [*read_texts(result.get("evidence_refs")), *_sources(metadata)]
+    claimed = [*as_texts(result.get("evidence_refs")), *_sources(metadata)]
     unfound = _unfound([claim for claim in claimed if claim not in doubtful], repo)
     return [*unfound, *_miscounted(metadata), *filter(None, [find_untested_claim(result)])], ""
 

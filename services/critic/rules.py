@@ -21,13 +21,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Whether imports for a type checker alone count."""
     ignored: tuple[tuple[str, str], ...] = ()
     """Imports that the rule itself excepts, as patterns of importer and imported."""
+    subjects: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
 
 
-class Forbid(Rule, frozen=True, kw_only=True):
+class Forbidden(Rule, frozen=True, kw_only=True):
     """None of ``subjects`` imports any of ``objects``."""
-
-    subjects: tuple[str, ...]
-    objects: tuple[str, ...]
 
     def breaks(self, found: Import) -> bool:
         """Whether an import breaks the rule; what lies inside both belongs to the deeper one."""
@@ -40,14 +39,12 @@ class Forbid(Rule, frozen=True, kw_only=True):
         return not is_within(found.imported, subject)
 
 
-class Only(Rule, frozen=True, kw_only=True):
+class AllowedOnly(Rule, frozen=True, kw_only=True):
     """``subjects`` import themselves and ``objects``, and nothing else of the repository.
 
     Packages from elsewhere are bound too if ``objects`` names one of them.
     """
 
-    subjects: tuple[str, ...]
-    objects: tuple[str, ...]
     outside: bool = False
 
     def breaks(self, found: Import) -> bool:
@@ -60,11 +57,8 @@ class Only(Rule, frozen=True, kw_only=True):
         return self.outside and not _is_standard(found)
 
 
-class Sole(Rule, frozen=True, kw_only=True):
+class Protected(Rule, frozen=True, kw_only=True):
     """Nothing but ``subjects`` imports ``objects``."""
-
-    subjects: tuple[str, ...]
-    objects: tuple[str, ...]
 
     def breaks(self, found: Import) -> bool:
         """Whether an import breaks the rule; a module may always import its own parts."""
@@ -77,7 +71,8 @@ class Sole(Rule, frozen=True, kw_only=True):
 class Layers(Rule, frozen=True, kw_only=True):
     """No layer imports one above it; ``levels`` go from the top down.
 
-    The members of a level in ``closed`` do not import each other either.
+    The members of a level in ``closed`` do not import each other either; a single such level makes them
+    independent of one another.
     """
 
     levels: tuple[tuple[str, ...], ...]
@@ -98,25 +93,7 @@ class Layers(Rule, frozen=True, kw_only=True):
         return max(places, key=lambda place: len(place[1]), default=None)
 
 
-class Independent(Rule, frozen=True, kw_only=True):
-    """The ``members``, or the parts of a ``parent``, do not import one another."""
-
-    parent: str = ""
-    members: tuple[str, ...] = ()
-
-    def breaks(self, found: Import) -> bool:
-        """Whether one member imports another."""
-        importer, imported = self._member(found.importer), self._member(found.imported)
-        return found.internal and bool(importer and imported) and importer != imported
-
-    def _member(self, module: str) -> str:
-        if self.parent:
-            inner = module.removeprefix(f"{self.parent}.")
-            return inner.split(".", maxsplit=1)[0] if inner != module else ""
-        return _deepest(module, self.members)
-
-
-AnyRule = Forbid | Only | Sole | Layers | Independent
+AnyRule = Forbidden | AllowedOnly | Protected | Layers
 
 
 def is_within(module: str, name: str) -> bool:
@@ -124,7 +101,7 @@ def is_within(module: str, name: str) -> bool:
     return module == name or module.startswith(f"{name}.")
 
 
-def applies(rule: AnyRule, found: Import) -> bool:
+def is_broken_by(rule: AnyRule, found: Import) -> bool:
     """Whether ``found`` breaks ``rule``, exceptions considered."""
     if found.typing and not rule.typing:
         return False

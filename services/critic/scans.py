@@ -5,19 +5,25 @@ import re
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import msgspec
 
 from services.critic import secret_scan
-from services.critic.findings import Check, clean, conclude, find, installed, milder, skip
+from services.critic.findings import (
+    Check,
+    clean,
+    completed_check,
+    installed_version,
+    make_finding,
+    milder,
+    skipped_check,
+)
 from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import CommandResult, run_command
 from shared.source.places import is_shown, is_test, is_vendored
-from shared.source.tree import Tree, read_text
+from shared.source.tree import Tree, read_toml_table
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
 """ruff's rules for a project that selects none: syntax, undefined and unused names, likely bugs, coroutines
@@ -72,18 +78,6 @@ async def _run_tool(
         return result, report.read_bytes() if report.exists() else b""
 
 
-def _read_table(tree: Tree, path: str, *keys: str) -> dict[str, Any]:
-    """The table at ``keys`` of a TOML file in the repository; empty if either is missing or malformed."""
-    try:
-        table = tomllib.loads(read_text(tree.root, path)) if path in tree.files else {}
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-    for key in keys:
-        value = table.get(key)
-        table = value if isinstance(value, dict) else {}
-    return table
-
-
 class _RuffPlace(msgspec.Struct):
     row: int = 0
 
@@ -100,13 +94,13 @@ class _RuffLine(msgspec.Struct):
 async def lint(tree: Tree, *, timeout: float) -> Check:
     """Run ruff over the Python files of ``tree`` for at most ``timeout`` seconds; it writes nothing there."""
     if not any(path.endswith((".py", ".pyi")) for path in tree.files):
-        return skip("ruff", "there are no Python files")
+        return skipped_check("ruff", "there are no Python files")
     problem = ""
     config, options = own_config(tree)
     if config:
         result, findings = await _run_ruff(tree, options, timeout)
         if result.exit_code in (0, 1) and not result.timed_out:
-            return conclude("ruff", f"{installed('ruff')} as {config} says", findings)
+            return completed_check("ruff", f"{installed_version('ruff')} as {config} says", findings)
         reason = _ruff_reason(result, timeout)
         problem = f"what {config} says cannot be used ({reason}), so Mailroom's own rules were"
     chosen = [
@@ -121,9 +115,9 @@ async def lint(tree: Tree, *, timeout: float) -> Check:
     chosen += ["--target-version", _oldest_python(tree)]
     result, findings = await _run_ruff(tree, chosen, timeout)
     if result.exit_code not in (0, 1) or result.timed_out:
-        return skip("ruff", f"it did not finish: {_ruff_reason(result, timeout)}")
-    version = f"{installed('ruff')} with Mailroom's selection of likely bugs"
-    return conclude("ruff", version, findings, problem)
+        return skipped_check("ruff", f"it did not finish: {_ruff_reason(result, timeout)}")
+    version = f"{installed_version('ruff')} with Mailroom's selection of likely bugs"
+    return completed_check("ruff", version, findings, problem)
 
 
 def own_config(tree: Tree) -> tuple[str, list[str]]:
@@ -134,10 +128,10 @@ def own_config(tree: Tree) -> tuple[str, list[str]]:
     """
     for name in RUFF_CONFIG:
         keys = ("tool", "ruff") if name == "pyproject.toml" else ()
-        ruff = _read_table(tree, name, *keys)
+        ruff = read_toml_table(tree, name, *keys)
         if not ruff:
             continue
-        rules = ruff | _read_table(tree, name, *keys, "lint")
+        rules = ruff | read_toml_table(tree, name, *keys, "lint")
         if "select" in rules or "extend" in rules:
             return name, []
         added = [rule for rule in rules.get("extend-select", []) if re.fullmatch(r"[A-Z]+\d*", str(rule))]
@@ -166,7 +160,7 @@ def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
         if file in files and not is_vendored(file):
             code = line.code or "invalid-syntax"
             number = line.location.row if line.location else 0
-            yield find("ruff", code, _ruff_severity(code, file), file, number, line.message)
+            yield make_finding("ruff", code, _ruff_severity(code, file), file, number, line.message)
 
 
 def _ruff_severity(code: str, file: str) -> Severity:
@@ -182,7 +176,7 @@ def _ruff_severity(code: str, file: str) -> Severity:
 
 def _oldest_python(tree: Tree) -> str:
     """The oldest Python the project supports, as ruff names it; the newest one if it does not say."""
-    wanted = _read_table(tree, "pyproject.toml", "project").get("requires-python", "")
+    wanted = read_toml_table(tree, "pyproject.toml", "project").get("requires-python", "")
     match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
     name = f"py3{match[1]}" if match else VERSIONS[-1]
     return name if name in VERSIONS else VERSIONS[-1]
@@ -220,7 +214,7 @@ async def scan_security(tree: Tree, *, timeout: float) -> Check:
     """
     files = [path for path in tree.files if path.endswith(".py") and not is_vendored(path)]
     if not files:
-        return skip("bandit", "there are no Python files")
+        return skipped_check("bandit", "there are no Python files")
     findings: list[Finding] = []
     problems = []
     ends = time.monotonic() + timeout
@@ -229,7 +223,7 @@ async def scan_security(tree: Tree, *, timeout: float) -> Check:
         found, problem = await _run_bandit(tree, files[start : start + BATCH], left)
         findings += found
         problems += [problem] if problem else []
-    return conclude("bandit", installed("bandit"), findings, problems[0] if problems else "")
+    return completed_check("bandit", installed_version("bandit"), findings, problems[0] if problems else "")
 
 
 async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[list[Finding], str]:
@@ -245,7 +239,7 @@ async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[lis
         issues = msgspec.json.decode(report, type=_BanditOutput).results
     except msgspec.MsgspecError:
         return [], f"bandit ended with exit code {result.exit_code} and without a report"
-    own = _read_table(tree, "pyproject.toml", "tool", "bandit").get("skips")
+    own = read_toml_table(tree, "pyproject.toml", "tool", "bandit").get("skips")
     own = own if isinstance(own, list) else []
     return [found for issue in issues if issue.test_id not in own and (found := _rate_issue(issue))], ""
 
@@ -260,7 +254,9 @@ def _rate_issue(issue: _BanditIssue) -> Finding | None:
         severity = milder(severity) if mild else severity
     text = issue.issue_text
     message = re.sub(r"'.*'", "(not shown)", text) if issue.test_id in QUOTING else text
-    return find("bandit", f"{issue.test_id} {issue.test_name}", severity, file, issue.line_number, message)
+    return make_finding(
+        "bandit", f"{issue.test_id} {issue.test_name}", severity, file, issue.line_number, message
+    )
 
 
 async def scan_secrets(tree: Tree, *, timeout: float) -> Check:
@@ -271,7 +267,7 @@ async def scan_secrets(tree: Tree, *, timeout: float) -> Check:
     """
     files = [path for path in tree.files if _may_hold_secrets(path)]
     if not files:
-        return skip("secret scan", "there are no files to scan")
+        return skipped_check("secret scan", "there are no files to scan")
     # -I, and a path instead of -m: nothing of the scanned repository can be imported
     scan = [sys.executable, "-I", secret_scan.__file__, str(tree.root)]
     result, report = await _run_tool(
@@ -286,8 +282,10 @@ async def scan_secrets(tree: Tree, *, timeout: float) -> Check:
         problem = f"not every file was scanned within {timeout:g} s"
     elif result.exit_code:
         problem = f"the scan ended with exit code {result.exit_code}"
-    version = f"detect-secrets {installed('detect-secrets')} and forms of our own"
-    return conclude("secret scan", version, [_parse_secret(row) for row in report.splitlines()], problem)
+    version = f"detect-secrets {installed_version('detect-secrets')} and forms of our own"
+    return completed_check(
+        "secret scan", version, [_parse_secret(row) for row in report.splitlines()], problem
+    )
 
 
 def _may_hold_secrets(path: str) -> bool:
@@ -301,4 +299,4 @@ def _parse_secret(row: bytes) -> Finding:
     if is_test(path) or is_shown(path):
         # a test's own certificates need keys, but hardly ever a token for a real service
         severity = "low" if kind == secret_scan.PRIVATE_KEY else milder(severity)
-    return find("secrets", kind, severity, path, line, f"{kind}: {mask}")
+    return make_finding("secrets", kind, severity, path, line, f"{kind}: {mask}")

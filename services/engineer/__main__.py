@@ -6,17 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from services.engineer import report
 from services.engineer.delivery import deliver, make_patch
 from services.engineer.git import read_history
-from services.engineer.report import (
-    add_partial,
-    format_changes,
-    format_history,
-    format_log,
-    report_delivery,
-    report_history,
-    report_tests,
-)
 from services.engineer.testing import TestPlan, plan_tests, run_tests
 from services.engineer.working_copy import COPIES, WorkingCopy, clean_copies, require_folder, working_copy
 from shared.agent.base import Agent
@@ -74,18 +66,18 @@ class Engineer(Agent):
                 unfinished = await deliver(open_workspace(self.context), self._changes() / "partial")
                 made = (*unfinished.patches, *unfinished.files)
                 self.context.current_task.record_partial(0, (), made)
-                error = add_partial(error, made, workspace)
+                error = report.add_partial(error, made, workspace)
             raise error from None
         if task.context.get("action") or not workspace.is_dir():
             return outcome
         delivery = await deliver(open_workspace(self.context), self._changes())
         commands, origin = commands_of(self.context), partial(origin_of, self.context)
-        return report_delivery(outcome, delivery, commands, workspace, origin)
+        return report.report_delivery(outcome, delivery, commands, workspace, origin)
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:
         """A TestRun in data key ``tests``; failing tests, or none that can be run, are findings."""
-        return report_tests(*await self._test(require_folder(repo)))
+        return report.report_tests(*await self._test(require_folder(repo)))
 
     @register_action(
         "Apply a patch to a copy of a project and run its tests there; the project itself is left alone",
@@ -132,7 +124,7 @@ class Engineer(Agent):
     async def git_status(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``."""
         history = await self._read(repo, 1)
-        return report_history(history, format_changes(history))
+        return report.report_history(history, report.format_changes(history))
 
     @register_action(
         "Tell a git repository's latest commits", {**REPO, "limit": "How many commits at most, 1 to 1000"}
@@ -142,13 +134,13 @@ class Engineer(Agent):
         if not 1 <= limit <= 1000:
             raise ActionError(f"limit must be between 1 and 1000, not {limit}")
         history = await self._read(repo, limit)
-        return report_history(history, format_log(history))
+        return report.report_history(history, report.format_log(history))
 
     @register_action("Tell where a git repository stands: branch, changes, latest commits", REPO)
     async def read_history(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``; for a folder without git its ``problem`` says so."""
         history = await read_history(require_folder(repo))
-        return report_history(history, format_history(history))
+        return report.report_history(history, report.format_history(history))
 
     async def _read(self, repo: str, limit: int) -> HistoryReading:
         history = await read_history(require_folder(repo), limit)
@@ -160,7 +152,7 @@ class Engineer(Agent):
         tests, skipped = await self._test(folder, patch)
         path = self._changes() / "tried.patch"
         await asyncio.to_thread(write_atomically, path, patch)
-        outcome = report_tests(tests, skipped)
+        outcome = report.report_tests(tests, skipped)
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:

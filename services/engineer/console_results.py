@@ -1,4 +1,4 @@
-"""Reading what test runners print; every reader returns None if the output is not its runner's.
+"""Parsers of what test runners print; each returns None if the output is not its runner's.
 
 Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Compiled languages: cargo,
 go, CTest, Maven, Gradle.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.engineer.results import OUTCOMES, Results, distinct, failure, parse_counts, place, tally
+from services.engineer.results import OUTCOMES, Results, failure, format_place, parse_counts, tally
 from shared.contracts import TestFailure
 
 PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*)(?: - (.*))?$", re.MULTILINE)
@@ -22,7 +22,7 @@ SCRIPT_FRAME = re.compile(
 )
 
 
-def read_pytest(text: str, root: Path) -> Results | None:
+def parse_pytest(text: str, root: Path) -> Results | None:
     """The results of pytest: from its closing line, else from the signs it printed until it was stopped."""
     closing = re.findall(r"^=* ?(?=\d+ \w)(.*?) in [\d.]+s\b.*$", text, re.MULTILINE)
     form = r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)"
@@ -36,10 +36,10 @@ def read_pytest(text: str, root: Path) -> Results | None:
 def find_interrupt(text: str, root: Path) -> str:
     """Where pytest was when it was interrupted, as ``file:line``; empty if it does not say."""
     places = re.findall(r"^(\S+\.py):(\d+): KeyboardInterrupt$", text, re.MULTILINE)
-    return place(places[-1][0], places[-1][1], root) if places else ""
+    return format_place(places[-1][0], places[-1][1], root) if places else ""
 
 
-def read_unittest(text: str, root: Path) -> Results | None:
+def parse_unittest(text: str, root: Path) -> Results | None:
     """The results of unittest (and Django) with ``-v``, complete or stopped on its way."""
     ran = re.findall(r"^Ran (\d+) tests? in ", text, re.MULTILINE)
     if not ran:
@@ -58,14 +58,16 @@ def _unittest_failures(text: str, root: Path) -> Iterator[TestFailure]:
         if head is None:
             continue
         body = re.split(r"^-{70}\n", block, flags=re.MULTILINE)[1]
-        places = [place(file, line, root) for file, line in re.findall(r'File "(.+?)", line (\d+)', body)]
+        places = [
+            format_place(file, line, root) for file, line in re.findall(r'File "(.+?)", line (\d+)', body)
+        ]
         reasons = re.findall(r"^(\w[\w.]*(?:: .*)?)$", body.split("Traceback", 1)[-1], re.MULTILINE)
         name, case = head.groups()
         test = case if case and case.endswith(f".{name}") else ".".join(part for part in (case, name) if part)
         yield failure(test, reasons[-1] if reasons else "", next((p for p in reversed(places) if p), ""))
 
 
-def read_tap(text: str, root: Path) -> Results | None:
+def parse_tap(text: str, root: Path) -> Results | None:
     """The results of node:test (both its reporters) or of any other producer of TAP."""
     summary = _counts_after_words(r"^(?:#|ℹ) (tests|pass|fail|cancelled|skipped|todo) (\d+)$", text)
     failures = (*_tap_failures(text, root), *_spec_failures(text, root))
@@ -77,7 +79,7 @@ def read_tap(text: str, root: Path) -> Results | None:
     skipped = sum(bool(re.search(r"# (?:SKIP|TODO)", rest, re.IGNORECASE)) for _, rest in points)
     failed = sum(kind == "not ok" and "# TODO" not in rest.upper() for kind, rest in points)
     passed = len(points) - skipped - failed
-    return Results(passed=passed, failed=failed, skipped=skipped, failures=distinct(failures))
+    return tally([("passed", passed), ("failed", failed), ("skipped", skipped)], failures)
 
 
 def _counts_after_words(pattern: str, text: str) -> dict[str, int]:
@@ -103,10 +105,12 @@ def _spec_failures(text: str, root: Path) -> Iterator[TestFailure]:
     for block in blocks:
         if match := re.match(r"(.+):(\d+):\d+\n✖ (.+?)(?: \([\d.]+ms\))?\n\s*(.*)", block):
             file, line, name, reason = match.groups()
-            yield failure(name, reason, _script_place(block[match.end() :], root) or place(file, line, root))
+            yield failure(
+                name, reason, _script_place(block[match.end() :], root) or format_place(file, line, root)
+            )
 
 
-def read_jest(text: str, root: Path) -> Results | None:
+def parse_jest(text: str, root: Path) -> Results | None:
     """The results of Jest, from its ``Tests:`` line."""
     lines = re.findall(r"^Tests: +(.*total)$", text, re.MULTILINE)
     if not lines:
@@ -124,7 +128,7 @@ def _jest_failures(text: str, root: Path) -> Iterator[TestFailure]:
             yield failure(f"{file} › {name}", _first_line(rest), _script_place(rest, root) or file)
 
 
-def read_vitest(text: str, root: Path) -> Results | None:
+def parse_vitest(text: str, root: Path) -> Results | None:
     """The results of Vitest, from its ``Tests`` line."""
     lines = re.findall(r"^ *Tests  ?(\d+ \w+.*\(\d+\))$", text, re.MULTILINE)
     if not lines:
@@ -138,7 +142,7 @@ def read_vitest(text: str, root: Path) -> Results | None:
     return tally((parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}).items(), failures)
 
 
-def read_mocha(text: str, root: Path) -> Results | None:
+def parse_mocha(text: str, root: Path) -> Results | None:
     """The results of Mocha's spec reporter."""
     counts = parse_counts(r"(?m)^ +(\d+) (passing|failing|pending)\b", text)
     if "passing" not in counts:
@@ -158,11 +162,11 @@ def _first_line(text: str) -> str:
 
 def _script_place(text: str, root: Path) -> str:
     """The first place in a stack of JavaScript that is in the project itself."""
-    places = (place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
+    places = (format_place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
     return next((each for each in places if each), "")
 
 
-def read_cargo(text: str, root: Path) -> Results | None:
+def parse_cargo(text: str, root: Path) -> Results | None:
     """The results of ``cargo test``, summed over its test programs."""
     form = r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;"
     sums = [row for found in re.findall(form, text, re.MULTILINE) for row in zip(CARGO, found, strict=True)]
@@ -171,7 +175,7 @@ def read_cargo(text: str, root: Path) -> Results | None:
     # The place and the message moved to lines of their own in Rust 1.73.
     form = r"^thread '(.+?)' .*panicked at (?:'(?P<old>.*)', )?(\S+?):(\d+):\d+:?(?:\n(?P<new>.*))?$"
     panics = {
-        m[1]: (m["new"] or m["old"] or "", place(m[3], m[4], root))
+        m[1]: (m["new"] or m["old"] or "", format_place(m[3], m[4], root))
         for m in re.finditer(form, text, re.MULTILINE)
     }
     names = re.findall(r"^test (.+?) \.\.\. FAILED$", text, re.MULTILINE)
@@ -179,7 +183,7 @@ def read_cargo(text: str, root: Path) -> Results | None:
     return tally(sums, failures)
 
 
-def read_go(text: str, root: Path) -> Results | None:
+def parse_go(text: str, root: Path) -> Results | None:
     """The results of ``go test -v``; a test with subtests is not counted beside them."""
     ends = re.findall(r"^ *--- (PASS|FAIL|SKIP): (\S+)", text, re.MULTILINE)
     broken = re.findall(r"^FAIL\t(\S+) \[(.+ failed)\]$", text, re.MULTILINE)
@@ -204,7 +208,7 @@ def _go_failures(text: str) -> Iterator[TestFailure]:
             yield failure(failed[1], *said.get(failed[1], ("", "")))
 
 
-def read_ctest(text: str, root: Path) -> Results | None:
+def parse_ctest(text: str, root: Path) -> Results | None:
     """The results of CTest, from its closing line."""
     closing = re.findall(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", text, re.MULTILINE)
     if not closing:
@@ -212,26 +216,26 @@ def read_ctest(text: str, root: Path) -> Results | None:
     failed, total = map(int, closing[-1])
     names = re.findall(r"^[ \t]+\d+ - (.+) \((.+)\)$", text, re.MULTILINE)
     failures = (failure(name, reason, "") for name, reason in names)
-    return Results(passed=total - failed, failed=failed, failures=distinct(failures))
+    return tally([("passed", total - failed), ("failed", failed)], failures)
 
 
-def read_maven(text: str, root: Path) -> Results | None:
+def parse_maven(text: str, root: Path) -> Results | None:
     """The results of Maven's Surefire, summed over the modules."""
     form = r"^\S* ?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$"
     sums = re.findall(form, text, re.MULTILINE)
     if not sums:
         return None
-    run, failed, errors, skipped = (sum(map(int, column)) for column in zip(*sums, strict=True))
+    run, *others = (sum(map(int, column)) for column in zip(*sums, strict=True))
+    counts = [("passed", run - sum(others)), *zip(("failed", "errors", "skipped"), others, strict=True)]
     failing = re.findall(r"^\[ERROR\]   (\w[\w.]*)(?::(\d+))?(?:->\S+)? (.*)$", text, re.MULTILINE)
     failures = (
         failure(name, reason, f"{name.split('.')[0]}.java:{line}" if line else "")
         for name, line, reason in failing
     )
-    passed = run - failed - errors - skipped
-    return Results(passed=passed, failed=failed, errors=errors, skipped=skipped, failures=distinct(failures))
+    return tally(counts, failures)
 
 
-def read_gradle(text: str, root: Path) -> Results | None:
+def parse_gradle(text: str, root: Path) -> Results | None:
     """The results of Gradle, which prints counts only if something failed."""
     closing = re.findall(r"^(\d+) tests completed, (\d+) failed(?:, (\d+) skipped)?$", text, re.MULTILINE)
     if not closing:
@@ -239,5 +243,4 @@ def read_gradle(text: str, root: Path) -> Results | None:
     total, failed, skipped = (int(number or 0) for number in closing[-1])
     names = re.findall(r"^(\w\S*) > (.+) FAILED\n +(.*)$", text, re.MULTILINE)
     failures = (failure(f"{group}.{name}", reason, "") for group, name, reason in names)
-    passed = total - failed - skipped
-    return Results(passed=passed, failed=failed, skipped=skipped, failures=distinct(failures))
+    return tally([("passed", total - failed - skipped), ("failed", failed), ("skipped", skipped)], failures)

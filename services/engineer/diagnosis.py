@@ -27,6 +27,21 @@ PLUGINS = {
 }
 """The plugin that brings an option, by the option's start."""
 
+MISSING = (
+    (
+        r"Cannot find (?:module|package) '((?:@[\w.-]+/)?\w[\w.-]*)",
+        "The Node package {} is not installed. Run npm install in the repository",
+    ),
+    (
+        r"^(?:/bin/)?sh: (?:line )?\d*:? ?([\w./-]+): (?:command )?not found$",
+        "The program {} is not installed. Install it, or the project's dependencies",
+    ),
+    (
+        r"^(.*(?i:could not resolve (?:host|dependencies)|failed to download).*)$",
+        "A dependency could not be fetched: {}",
+    ),
+)
+"""What a runner prints if something is missing, and what to tell the user."""
 MISSING_MODULE = r"^(?:E +)?ModuleNotFoundError: No module named '([\w.]+)'"
 NO_TESTS = "The command found no tests to run"
 NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
@@ -78,7 +93,8 @@ def _last_line(output: str) -> str:
 def _find_missing(command: TestCommand, result: CommandResult, root: Path) -> str:
     if command.argv[0] == "python":
         return _find_missing_python(result, root)
-    return _find_missing_node(result.output) or _find_missing_program(result.output)
+    found = ((re.search(form, result.output, re.MULTILINE), text) for form, text in MISSING)
+    return next((text.format(match[1].strip()[:300]) for match, text in found if match), "")
 
 
 def _find_missing_python(result: CommandResult, root: Path) -> str:
@@ -109,21 +125,3 @@ def format_install(python: str, names: str) -> str:
 
 def _is_own(module: str, root: Path) -> bool:
     return any((root / base / name).exists() for base in ("", "src") for name in (module, f"{module}.py"))
-
-
-def _find_missing_node(output: str) -> str:
-    if found := re.search(r"Cannot find (?:module|package) '((?:@[\w.-]+/)?\w[\w.-]*)", output):
-        return f"The Node package {found[1]} is not installed. Run npm install in the repository"
-    return ""
-
-
-def _find_missing_program(output: str) -> str:
-    if found := re.search(
-        r"^(?:/bin/)?sh: (?:line )?\d*:? ?([\w./-]+): (?:command )?not found$", output, re.MULTILINE
-    ):
-        return f"The program {found[1]} is not installed. Install it, or the project's dependencies"
-    if found := re.search(
-        r"(?i)^.*(could not resolve (?:host|dependencies)|failed to download).*$", output, re.MULTILINE
-    ):
-        return f"A dependency could not be fetched: {found[0].strip()[:300]}"
-    return ""

@@ -12,6 +12,8 @@ from shared.errors import ActionError
 from shared.skills.changing import RanCommand
 from shared.skills.repository import find_any
 from shared.tasks.actions import Outcome
+from shared.text.phrases import count
+from shared.text.shorten import flatten
 
 SHOWN = 10
 """How many failing tests, changes or left-out files the text names; the rest is counted."""
@@ -58,7 +60,7 @@ def format_changes(history: HistoryReading) -> str:
     """The branch and the uncommitted changes."""
     if not history.changes:
         return f"On branch {history.branch}, with no uncommitted changes."
-    head = f"On branch {history.branch}, with {_count(len(history.changes), 'uncommitted change')}:"
+    head = f"On branch {history.branch}, with {count(len(history.changes), 'uncommitted change')}:"
     return "\n".join([head, *_format_list(history.changes)])
 
 
@@ -66,12 +68,8 @@ def format_log(history: HistoryReading) -> str:
     """The number of commits and the latest of them."""
     if not history.commits:
         return "There are no commits yet."
-    head = f"{_count(history.commits, 'commit')}, the latest:"
+    head = f"{count(history.commits, 'commit')}, the latest:"
     return "\n".join([head, *(f"- {commit.text} ({commit.source})" for commit in history.latest)])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _format_list(entries: Iterable[str]) -> list[str]:
@@ -148,9 +146,8 @@ def add_partial(error: ActionError, made: Sequence[str], workspace: Path) -> Act
 
 
 def _format_command(ran: RanCommand) -> str:
-    line = " ".join(ran.command.split())
     end = "stopped, its time was up" if ran.timed_out else f"exit code {ran.exit_code}"
-    return f"- {line if len(line) <= 120 else line[:119] + '…'} ({end})"
+    return f"- {flatten(ran.command, 120)} ({end})"
 
 
 def _join(*groups: Iterable[str]) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def distinct(failures: Iterable[TestFailure]) -> tuple[TestFailure, ...]:
     return tuple({(each.test, each.source): each for each in failures}.values())[:MAX_FAILURES]
 
 
-def place(file: str, line: str | int, root: Path) -> str:
+def format_place(file: str, line: str | int, root: Path) -> str:
     """``file:line`` relative to ``root``; empty for a file outside of it or among the installed packages."""
     path = Path(file.removeprefix("file://"))
     if path.is_absolute():
@@ -94,17 +94,12 @@ def read_junit(report: Path, root: Path) -> Results | None:
     except ElementTree.ParseError:
         return None
     # A case looks the same if it passed and if it was running when all was stopped: suites count them.
-    total, failed, errors, skipped = (
-        sum(int(suite.get(kind, "0")) for suite in tree.iter("testsuite"))
-        for kind in ("tests", "failures", "errors", "skipped")
-    )
-    return Results(
-        passed=max(0, total - failed - errors - skipped),
-        failed=failed,
-        skipped=skipped,
-        errors=errors,
-        failures=distinct(_junit_failures(tree.iter("testcase"), root)),
-    )
+    counts: Counter[str] = Counter()
+    for suite in tree.iter("testsuite"):
+        for kind in ("tests", "failures", "errors", "skipped"):
+            counts[kind] += int(suite.get(kind, "0"))
+    counts["passed"] = max(0, counts.pop("tests", 0) - counts.total())
+    return tally(counts.items(), _junit_failures(tree.iter("testcase"), root))
 
 
 def _junit_failures(cases: Iterable[ElementTree.Element], root: Path) -> Iterator[TestFailure]:
@@ -134,8 +129,8 @@ def _exception_line(message: str, text: str) -> str:
 
 
 def _junit_place(case: ElementTree.Element, text: str, root: Path) -> str:
-    lines = [place(match["file"], match["line"], root) for match in TRACEBACK_LINE.finditer(text)]
+    lines = [format_place(match["file"], match["line"], root) for match in TRACEBACK_LINE.finditer(text)]
     if inside := [line for line in lines if line]:
         return inside[-1]
     file, line = case.get("file", ""), case.get("line", "")
-    return place(file, int(line) + 1, root) if file and line.isdigit() else ""
+    return format_place(file, int(line) + 1, root) if file and line.isdigit() else ""

@@ -1,4 +1,4 @@
-"""Test runners: how a project's is recognised in its files, how it is started, who reads its output."""
+"""Test runners: how a project's is recognised in its files, how it is started, and who parses its output."""
 
 import re
 import shlex
@@ -25,29 +25,29 @@ class Runner(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of test runner.
 
     ``programs`` are the first words of the commands that start it, ``module`` is what ``python -m`` runs.
-    ``readers`` read what it prints; the first that finds results counts. One that ``writes_junit`` is asked
+    ``parsers`` read what it prints; the first that finds results counts. One that ``writes_junit`` is asked
     for a JUnit report, which is read first.
     """
 
-    readers: tuple[Callable[[str, Path], Results | None], ...]
+    parsers: tuple[Callable[[str, Path], Results | None], ...]
     programs: tuple[str, ...] = ()
     module: str = ""
     writes_junit: bool = False
 
 
-JAVASCRIPT = (console.read_jest, console.read_vitest, console.read_tap, console.read_mocha)
+JAVASCRIPT = (console.parse_jest, console.parse_vitest, console.parse_tap, console.parse_mocha)
 RUNNERS = {
     "pytest": Runner(
-        readers=(console.read_pytest,), programs=("pytest", "py.test"), module="pytest", writes_junit=True
+        parsers=(console.parse_pytest,), programs=("pytest", "py.test"), module="pytest", writes_junit=True
     ),
-    "unittest": Runner(readers=(console.read_unittest,), module="unittest"),
-    "node": Runner(readers=JAVASCRIPT, programs=("npm", "pnpm", "yarn", "node")),
-    "cargo": Runner(readers=(console.read_cargo,), programs=("cargo",)),
-    "go": Runner(readers=(console.read_go,), programs=("go",)),
+    "unittest": Runner(parsers=(console.parse_unittest,), module="unittest"),
+    "node": Runner(parsers=JAVASCRIPT, programs=("npm", "pnpm", "yarn", "node")),
+    "cargo": Runner(parsers=(console.parse_cargo,), programs=("cargo",)),
+    "go": Runner(parsers=(console.parse_go,), programs=("go",)),
     "any": Runner(  # make, a script, Maven and the like: what they start in turn is not known
-        readers=(
-            *(console.read_cargo, console.read_go, console.read_ctest, console.read_maven),
-            *(console.read_gradle, *JAVASCRIPT, console.read_unittest, console.read_pytest),
+        parsers=(
+            *(console.parse_cargo, console.parse_go, console.parse_ctest, console.parse_maven),
+            *(console.parse_gradle, *JAVASCRIPT, console.parse_unittest, console.parse_pytest),
         )
     ),
 }

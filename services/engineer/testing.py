@@ -62,9 +62,13 @@ async def plan_tests(repo: Path, copy: WorkingCopy) -> TestPlan | TestRun:
     if argv[0] == "python":
         python = await _choose_python(repo, command)
         if python is None:
-            return TestRun(command=line, found=command.found, problem=_format_no_pytest(repo, command))
+            lacking = _interpreters(repo, command.folder)[0]
+            cure = format_install(lacking, "pytest")
+            problem = f"The tests need pytest, which {lacking} lacks. {cure}"
+            return TestRun(command=line, found=command.found, problem=problem)
         argv, readable = (python, *argv[1:]), (Path(python).parents[1],)
-        line = shlex.join([_format_python(python, repo / command.folder), *argv[1:]])
+        own = Path(python).is_relative_to(repo / command.folder)
+        line = shlex.join([os.path.relpath(python, repo / command.folder) if own else "python", *argv[1:]])
     if command.runner == "pytest":
         argv += _pytest_options(cwd, copy, report)
     env = _environment(cwd, copy)
@@ -112,15 +116,6 @@ async def _choose_python(repo: Path, command: TestCommand) -> str | None:
     return None
 
 
-def _format_python(python: str, folder: Path) -> str:
-    return str(Path(python).relative_to(folder)) if Path(python).is_relative_to(folder) else "python"
-
-
-def _format_no_pytest(repo: Path, command: TestCommand) -> str:
-    python = _interpreters(repo, command.folder)[0]
-    return f"The tests need pytest, which {python} lacks. {format_install(python, 'pytest')}"
-
-
 async def run_tests(plan: TestPlan, copy: WorkingCopy, log_path: Path, seconds: float) -> TestRun:
     """Run the tests for at most ``seconds``; failures and what keeps them from running are in the result."""
     try:
@@ -165,7 +160,7 @@ def _read_results(plan: TestPlan, root: Path, result: CommandResult) -> Results 
     runner = RUNNERS[plan.command.runner]
     if runner.writes_junit and (report := read_junit(plan.report, root)):
         return msgspec.structs.replace(report, at=find_interrupt(result.output, root))
-    readings = (read(result.output, root) for read in runner.readers)
+    readings = (parse(result.output, root) for parse in runner.parsers)
     return next((results for results in readings if results), None)
 
 

@@ -21,8 +21,17 @@ MAX_BYTES = 2 << 30
 MAX_FILES = 200_000
 COPIES = ".copies"
 """What the name of a folder of copies ends with: no goal's name, so no workspace's, has a dot in it."""
-NOT_OWN = (":(exclude,glob)node_modules/**", ":(exclude,glob)**/node_modules/**")
-"""Pathspecs of what is installed beneath a project."""
+COMMIT = """
+git() { command git -c core.hooksPath=/dev/null -c core.compression=0 "$@"; }
+git init --quiet --template= || exit
+mkdir -p .git/info && echo '* -text' > .git/info/attributes
+git add --all
+git add --force -- . ':(exclude,glob)node_modules/**' ':(exclude,glob)**/node_modules/**'
+git commit --quiet --no-verify --allow-empty --message 'Working copy'
+git update-ref "$1" HEAD
+"""
+"""Commits what was copied. Line ends are left alone, else a patch would have others than the work tree.
+Ignored files that were copied are tracked in the repository, except installed packages."""
 STALE = 86_400.0
 """Seconds after which a copy that was kept, or left by a crash, is removed: longer than a task lasts."""
 
@@ -32,8 +41,6 @@ class WorkingCopy(msgspec.Struct, frozen=True, kw_only=True):
 
     root: Path
     results: Path
-    files: int
-    size: int
     skipped: tuple[str, ...] = ()
 
 
@@ -78,17 +85,15 @@ async def working_copy(
         results.mkdir()
         if history or find_repository(repo):
             await _commit(root)
-        yield WorkingCopy(
-            root=root, results=results, files=copier.files, size=copier.size, skipped=tuple(copier.skipped)
-        )
+        yield WorkingCopy(root=root, results=results, skipped=tuple(copier.skipped))
     finally:
         if not keep:
             await asyncio.to_thread(_remove_place, place)
 
 
-def clean_copies(workspaces: Path, older_than: float = STALE) -> int:
-    """Remove the copies that are older than ``older_than`` seconds; returns how many there were."""
-    places = [place for place in workspaces.glob(f"*{COPIES}/*") if is_older(place, older_than)]
+def clean_copies(workspaces: Path) -> int:
+    """Remove the copies that are older than STALE seconds; returns how many there were."""
+    places = [place for place in workspaces.glob(f"*{COPIES}/*") if is_older(place, STALE)]
     for place in places:
         _remove_place(place)
     return len(places)
@@ -117,26 +122,9 @@ async def _commit(root: Path) -> None:
     the times of objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
     still run, so that is ignored.
     """
-    await _git(root, "init", "--quiet", "--template=")
-    await asyncio.to_thread(_keep_line_ends, root)
-    await _git(root, "-c", "core.compression=0", "add", "--all")
-    # Ignored files that were copied are tracked in the repository, except installed packages.
-    await _git(root, "-c", "core.compression=0", "add", "--force", "--", ".", *NOT_OWN)
-    await _git(root, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", "Working copy")
-    await _git(root, "update-ref", BASE, "HEAD")
-
-
-async def _git(root: Path, *arguments: str) -> None:
-    git = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
+    command, environment = ["sh", "-c", COMMIT, "commit", BASE], {**ENVIRONMENT, **AUTHOR}
     with contextlib.suppress(ActionError):
-        await run_command(git, cwd=root, timeout=120, writable=[root], env={**ENVIRONMENT, **AUTHOR})
-
-
-def _keep_line_ends(root: Path) -> None:
-    """Have git leave line ends alone: else a patch has others than the work tree."""
-    with contextlib.suppress(OSError):
-        (root / ".git" / "info").mkdir()
-        (root / ".git" / "info" / "attributes").write_text("* -text\n")
+        await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
 
 
 class _TooLargeError(ActionError):

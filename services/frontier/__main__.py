@@ -1,6 +1,5 @@
 """Frontier: discovers papers and news, and writes research briefs."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,7 @@ from services.frontier.brief import (
     Findings,
     compose_brief,
     discovery_outcome,
-    format_count,
     number_sources,
-    save_brief,
 )
 from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests, score_of
 from services.frontier.reported_items import ReportedItems, item_key, store_discoveries
@@ -27,9 +24,10 @@ from shared.errors import ActionError, BusError, ModelError
 from shared.settings import Settings
 from shared.skills.news import report_news
 from shared.skills.papers import build_query, cite_papers, judge_confidence, report_papers
-from shared.skills.workspace import outputs_path
+from shared.skills.workspace import outputs_path, slug, write_output
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from shared.text.phrases import count
 
 MAX_TOPICS = 20
 """Topics of one discovery: at arXiv's pace they take a minute."""
@@ -148,7 +146,7 @@ class Frontier(Agent):
             report_id=generate_task_id("report"),
             agent=self.context.profile.name,
             report_type="research_brief",
-            summary=f"{format_count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
+            summary=f"{count(len(papers), 'paper')} on {topic!r} (confidence: {confidence})",
             findings=tuple(f"{paper['title']} (arXiv:{paper['arxiv_id']})" for paper in papers),
             evidence_refs=cite_papers(papers),
             output_paths=(str(path),),
@@ -214,12 +212,8 @@ class Frontier(Agent):
             except ModelError as error:
                 notes.append(f"The model wrote no summary: {error}")
         findings = msgspec.structs.replace(findings, notes=notes)
-        folder = outputs_path(self.context)
-        try:
-            async with self.context.effect(f"write the brief {title!r} into {folder}", repeatable=True):
-                path = await asyncio.to_thread(save_brief, compose_brief(title, findings), folder, title)
-        except OSError as error:
-            raise ActionError(f"The brief cannot be written into {folder}: {error.strerror}") from None
+        path = outputs_path(self.context) / f"{slug(title, 60)}.md"
+        await write_output(self.context, path, compose_brief(title, findings), "the brief")
         items, me = list(sources.values()), self.context.profile.name
         if problem := await store_discoveries(self.context.memory, me, items, topic):
             findings = msgspec.structs.replace(findings, notes=[*notes, problem])

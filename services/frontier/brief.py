@@ -13,9 +13,9 @@ import msgspec
 from services.frontier.relevance import ratings_of
 from services.frontier.synthesis import NUMBER
 from shared.contracts import DiscoveryResult
-from shared.files import write_atomically
 from shared.skills.papers import abstract_url, cite_papers, judge_confidence
 from shared.tasks.actions import Outcome
+from shared.text.phrases import count
 from shared.text.sentences import last_sentence_end
 from shared.text.shorten import shorten
 from shared.web.quoting import escape
@@ -90,26 +90,13 @@ def compose_brief(title: str, found: Findings) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def save_brief(text: str, folder: Path, name: str) -> Path:
-    """Write ``text`` as Markdown into ``folder``, in a file named after ``name``; raises OSError."""
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "brief"
-    path = folder / f"{slug}.md"
-    write_atomically(path, text)
-    return path
-
-
-def format_count(count: int, what: str) -> str:
-    """``1 paper``, ``2 papers``."""
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
 def _format_counts(found: Findings) -> str:
-    count, news = len(found.all_papers()), len(found.news)
+    papers_count, news = len(found.all_papers()), len(found.news)
     parts = []
     if found.papers:
-        parts.append(f"{format_count(count, 'paper')} (confidence: {judge_confidence(count)})")
+        parts.append(f"{count(papers_count, 'paper')} (confidence: {judge_confidence(papers_count)})")
     if news:
-        parts.append(format_count(news, "news item"))
+        parts.append(count(news, "news item"))
     moment = datetime.fromtimestamp(found.looked_up, UTC)
     return f"{' and '.join(parts) or 'Nothing found'}, looked up {moment:%Y-%m-%d %H:%M} UTC."
 
@@ -125,7 +112,7 @@ def _format_summary(summary: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]
 def _format_paper(paper: dict[str, Any], numbers: Mapping[str, int], shown: Collection[str]) -> list[str]:
     head = f"**{escape(paper['title'])}** [{numbers[abstract_url(paper)]}]"
     if item_url(paper) in shown:
-        return [f"- {head}, told above", ""]
+        return [f"- {head}, listed above", ""]
     categories = escape(", ".join(paper["categories"]))
     byline = f"{escape(_format_authors(paper['authors']))}, {paper['published'][:10]}, {categories}"
     abstract = escape(shorten_sentences(paper["abstract"], MAX_ABSTRACT))
@@ -174,8 +161,8 @@ def discovery_outcome(
         papers=tuple(papers),
         news_items=tuple(findings.news),
         citations=cite_papers(papers) + tuple(item["link"] for item in findings.news),
-        summary=f"{format_count(len(papers), 'paper')} on {format_count(len(wanted), 'topic')} and "
-        f"{format_count(len(findings.news), 'news item')}",
+        summary=f"{count(len(papers), 'paper')} on {count(len(wanted), 'topic')} and "
+        f"{count(len(findings.news), 'news item')}",
         output_path=str(path),
     )
     problems = [f"Not looked up: {problem}" for problem in findings.problems]

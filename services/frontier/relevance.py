@@ -18,10 +18,9 @@ KINDS = ("preference", "goal", "decision")
 TAGS = frozenset(("interest", "interests", "research"))
 """A preference, goal or decision with one of these is an interest, whatever its words."""
 STATED = re.compile(
-    r"\b(?:interest(?:ed)? in|interests?:|curious about|keeps? up with|follows?|research(?:es|ing)"
+    r"(?i)\b(?:interest(?:ed)? in|interests?:|curious about|keeps? up with|follows?|research(?:es|ing)"
     r"|likes? (?:papers|news|articles|reading) (?:about|on|of)"
-    r"|wants? (?:to )?(?:know|read|hear|learn|see)\b[^.]{0,40}?\b(?:about|on|of))\s+(?P<topic>.+)",
-    re.IGNORECASE,
+    r"|wants? (?:to )?(?:know|read|hear|learn|see)\b[^.]{0,40}?\b(?:about|on|of))\s+(?P<topic>.+)"
 )
 """How a preference says that it is an interest: "Ann is interested in graph memory"."""
 MAX_NODES = 1_000

@@ -1,4 +1,4 @@
-"""What a model makes of papers and news: statements, each held to the sources that were found."""
+"""A model's summary of papers and news: statements, each checked against the sources that were found."""
 
 import re
 from collections.abc import Mapping, Sequence

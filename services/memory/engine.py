@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from services.memory.loading import load_view, open_embedder, open_reranker, open_store, save_view
+from services.memory.loading import load_view, open_store, save_view
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
 from shared.contracts import (
@@ -73,7 +73,8 @@ class MemoryEngine:
         self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
         self._reading_threads = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
         self._compacting: asyncio.Task[None] | None = None
-        self._unembedded = 0
+        self.unembedded = 0
+        """How many texts still lack a vector of the model in use."""
         self._closed = False
         self._started = time.monotonic()
         self._counts = {"writes": 0, "refused": 0, "searches": 0}
@@ -86,6 +87,9 @@ class MemoryEngine:
         Raises StartError with cause and cure: no model, the folder not writable, of a later version, broken,
         or open in another process.
         """
+        from services.memory.embedding import open_embedder
+        from services.memory.retrieval.reranker import Reranker
+
         path = settings.state_dir / "memory"
         embedder = await asyncio.to_thread(open_embedder, settings)
         try:
@@ -95,22 +99,12 @@ class MemoryEngine:
             embedder.close()
             raise
         sys.setswitchinterval(SWITCH)
-        return cls(path, store, view, embedder, open_reranker(settings))
+        return cls(path, store, view, embedder, Reranker(settings.models))
 
     @property
     def version(self) -> int:
         """The graph version: that of the last write that was applied."""
         return self._store.version
-
-    @property
-    def unembedded(self) -> int:
-        """How many texts still lack a vector of the model in use."""
-        return self._unembedded
-
-    @property
-    def view(self) -> "View":
-        """Memory as it is."""
-        return self._view
 
     async def moment_of(self, version: int) -> float:
         """When a version was reached, in seconds since 1970; 0 if nothing was stored."""
@@ -173,9 +167,7 @@ class MemoryEngine:
         return await self.run_in_reader(view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
-        """The live nodes that fit a query best; how they are scored is documented in
-        ``retrieval.ranking``.
-        """
+        """The live nodes that fit a query best, scored as ``retrieval.ranking`` documents."""
         self._counts["searches"] += 1
         view = await self.view_at(query.at)
         return await self.run_in_reader(self._search, view, query)
@@ -218,13 +210,13 @@ class MemoryEngine:
         """Embed what has no vector of the model in use yet, step by step, until nothing is left."""
         logged = False
         while True:
-            embedded, self._unembedded = await self._run_in_writer(
+            embedded, self.unembedded = await self._run_in_writer(
                 lambda: self._writer.embed_missing(EMBEDDED_AT_ONCE)
             )
             if not embedded:
                 return
             if not logged:
-                log.info("embedding_anew", texts=self._unembedded, model=self._embedder.model_name)
+                log.info("embedding_anew", texts=self.unembedded, model=self._embedder.model_name)
             logged = True
 
     def watch(self, watcher: Watcher) -> None:
@@ -247,7 +239,7 @@ class MemoryEngine:
             "edges": len(self.view.graph),
             "kinds": self.view.count_kinds(),
             "model": self._embedder.model_name,
-            "not_embedded": self._unembedded,
+            "not_embedded": self.unembedded,
             "uptime_seconds": round(time.monotonic() - self._started, 1),
             **self._counts,
         }
@@ -317,6 +309,6 @@ class MemoryEngine:
 
     def _use(self, store: "Store", view: "View") -> None:
         with self.lock:
-            self._store, self._view = store, view
+            self._store, self.view = store, view
         self._writer = Writer(store, view, self._embedder, self.lock, self._watchers)
         self._past = None

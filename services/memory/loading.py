@@ -1,4 +1,4 @@
-"""What the daemon is made of when it opens: embedder, store and view; and the memory it gives back then."""
+"""Opening the store and loading the view from it, and the RAM that this gives back."""
 
 import contextlib
 import ctypes
@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.log import logger
-from shared.settings import Settings
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
-    from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.store import Store
 
@@ -23,20 +21,6 @@ WORTH_SAVING = 0.1
 """The snapshot is rewritten if more than this share of the nodes is not in it."""
 
 log = logger(__name__)
-
-
-def open_embedder(settings: Settings) -> "Embedder":
-    """The embedder that the settings name; raises StartError with the cure."""
-    from services.memory import embedding
-
-    return embedding.open_embedder(settings)
-
-
-def open_reranker(settings: Settings) -> "Reranker":
-    """The cross-encoder, which is loaded when it is first used."""
-    from services.memory.retrieval.reranker import Reranker
-
-    return Reranker(settings.models)
 
 
 def open_store(path: Path, embedder: "Embedder") -> "Store":

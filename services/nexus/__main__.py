@@ -76,7 +76,7 @@ class Nexus(Agent):
             raise ActionError("The question is empty", "Ask something")
         return _as_outcome(await self.answerer.answer(text))
 
-    @register_action("Say who a message is for, and by which rule", {"text": "The message"})
+    @register_action("Find the route of a message, and the rule that decides it", {"text": "The message"})
     async def route(self, text: str) -> Outcome:
         """The RoutingDecision in data key ``decision``; nothing is started."""
         decision = await self.router.find_route(text, with_model=True)
@@ -97,7 +97,7 @@ class Nexus(Agent):
             evidence_refs=tuple(item.evidence_id for item in packet.bullets),
         )
 
-    @register_action("Tell the appointments that a message asks after", {"text": "The message"})
+    @register_action("List the appointments that a message asks about", {"text": "The message"})
     async def consult_calendar(self, text: str) -> Outcome:
         """As show_calendar, for the days that are named, or today; raises ActionError for a change."""
         if wants_calendar_change(text):
@@ -109,7 +109,7 @@ class Nexus(Agent):
         return await self.context.actions.perform("show_calendar", {"days": days, "start": start.isoformat()})
 
     @register_action(
-        "Find the route of a message with the model, and answer it where it is to be answered",
+        "Find the route of a message with the model, and answer it if no other agent has to",
         {"text": "The message"},
     )
     async def think_about(self, text: str) -> Outcome:

@@ -14,6 +14,7 @@ from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
+from shared.bus.records import read_record
 from shared.clock import localize, parse_timestamp, read_zone
 from shared.contracts import AgentReport, EdgesQuery, Relation, ReminderStatus, TaskResult, TaskStatus
 from shared.errors import ActionError, MailroomError
@@ -76,11 +77,10 @@ class OvernightReports:
         return [each for each in reports if _ended_at(each) > start]
 
     async def _read(self) -> tuple[list[AgentReport], int]:
-        stored = await self._bus.last(subjects.OFFICE, self._subject)
-        if stored is None:
+        record = await read_record(self._bus, self._subject, AgentReport)
+        if record is None:
             return [], 0
-        record = AgentReport.from_json(stored.data)
-        return msgspec.convert(record.metadata.get("reports", []), list[AgentReport]), stored.seq
+        return msgspec.convert(record.value.metadata.get("reports", []), list[AgentReport]), record.seq
 
 
 def _ended_at(report: AgentReport) -> datetime:

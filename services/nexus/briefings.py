@@ -1,6 +1,5 @@
 """The morning and the evening briefing: one page each, made on schedule and on demand."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, tzinfo
 from typing import Any
@@ -11,10 +10,11 @@ from services.nexus.reminder_store import set_timer
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
+from shared.bus.records import read_task
 from shared.clock import format_moment, localize, read_zone
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
-from shared.errors import ActionError, ConfigError
-from shared.files import write_atomically
+from shared.errors import ConfigError
+from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 
@@ -52,14 +52,7 @@ class BriefingSchedule:
         sections = await self._sources.gather(kind, day)
         page = format_briefing(kind, day, now, sections, self._zone)
         path = self._context.settings.inbox / kind / f"{day.isoformat()}.md"
-        async with self._context.effect(f"write the {kind} briefing of {day}", repeatable=True):
-            try:
-                await asyncio.to_thread(write_atomically, path, page)
-            except OSError as error:
-                raise ActionError(
-                    f"The briefing cannot be written into {path.parent}: {error.strerror}",
-                    "Make the folder writable",
-                ) from None
+        await write_output(self._context, path, page, "the briefing")
         return Outcome(
             output=page,
             data={
@@ -106,19 +99,16 @@ class BriefingSchedule:
         if day != today.isoformat() and localize(datetime.combine(today, clock), self._zone) > now:
             self._context.log.info("briefing_skipped", kind=kind, day=day)
             return ()
-        me, task_id = self._context.profile.name, f"{PREFIX}{kind}_{today}"
-        if await self._context.bus.last(subjects.OFFICE, subjects.state(me, me, task_id)):
-            return ()
-        return [
-            Task(
-                task_id=task_id,
-                cause=due.id,
-                text=f"Write the {kind} briefing of {today}",
-                assignee=me,
-                requester=me,
-                context={"action": f"{PREFIX}{kind}"},
-            )
-        ]
+        me = self._context.profile.name
+        task = Task(
+            task_id=f"{PREFIX}{kind}_{today}",
+            cause=due.id,
+            text=f"Write the {kind} briefing of {today}",
+            assignee=me,
+            requester=me,
+            context={"action": f"{PREFIX}{kind}"},
+        )
+        return () if await read_task(self._context.bus, task) else [task]
 
     def report(self, result: TaskResult) -> Outbox:
         """The report to the person about a briefing's task: where the page is, or why there is none."""

@@ -1,13 +1,15 @@
 """Calendar dates: the day a phrase names, the moment after a span, and the days a question asks about."""
 
 import re
-from collections.abc import Callable, Iterator
+from calendar import isleap
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from services.nexus.time_phrases import DATES, LONG_UNITS, MONTHLY_UNITS, NUMBERS, UNITS, WEEKDAYS, unclear
 from shared.clock import localize
 from shared.errors import ActionError
 
+_AHEAD = {"yesterday": -1, "tomorrow": 1, "tmrw": 1, "tmr": 1}
 MONTHS = {
     name: number
     for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), start=1)
@@ -16,87 +18,56 @@ MONTHS = {
 
 def parse_day(match: re.Match[str], today: date) -> date:
     """The day that a match of DATES names, seen from ``today``; raises ActionError if there is none."""
-    for name, parse in _PARSERS.items():
-        if match[name]:
-            try:
-                return parse(match, today)
-            except ValueError as error:
-                raise unclear(f"{match[0].strip()!r} is no day of the calendar ({error})") from None
-    raise AssertionError(f"{match[0]!r} names no day")
+    try:
+        return _parse_relative(match, today) or _parse_date(match, today)
+    except ValueError as error:
+        raise unclear(f"{match[0].strip()!r} is no day of the calendar ({error})") from None
 
 
-def _relative_day(match: re.Match[str], today: date) -> date:
-    words = match["relative"].lower()
-    if words == "yesterday":
-        return today - timedelta(days=1)
-    if "after" in words:
-        return today + timedelta(days=2)
-    return today + timedelta(days=words in ("tomorrow", "tmrw", "tmr"))
+def _parse_relative(match: re.Match[str], today: date) -> date | None:
+    if words := (match["relative"] or "").lower():
+        return today + timedelta(days=2 if "after" in words else _AHEAD.get(words, 0))
+    if match["weekday"]:
+        ahead = (WEEKDAYS[match["weekday"][:3].lower()] - today.weekday()) % 7
+        which = (match["which"] or "").lower()
+        return today + timedelta(days={"last": ahead - 7, "next": ahead or 7}.get(which, ahead))
+    return None
 
 
-def _weekday(match: re.Match[str], today: date) -> date:
-    ahead = (WEEKDAYS[match["weekday"][:3].lower()] - today.weekday()) % 7
-    which = (match["which"] or "").lower()
-    if which == "last":
-        return today + timedelta(days=ahead - 7)
-    return today + timedelta(days=7 if which == "next" and ahead == 0 else ahead)
+def _parse_date(match: re.Match[str], today: date) -> date:
+    if match["iso"]:
+        return date.fromisoformat(match["iso"])
+    if match["monthday"]:
+        return _next_day_of_month(int(match["monthday"]), today)
+    if not match["dd"]:
+        day, month = match["first"] or match["second"], match["month"] or match["month2"]
+        return _next_date(int(day), MONTHS[month[:3].lower()], match["year"] or match["year2"], today)
+    first, second, year = int(match["dd"]), int(match["mm"]), match["yyyy"]
+    if match["sign"] == "/" and first <= 12 and second <= 12 and first != second:
+        raise unclear(f"{match[0].strip()!r} can be read in two ways: the day first or the month")
+    if match["sign"] == "/" and second > 12:
+        first, second = second, first
+    return _next_date(first, second, f"20{year}" if year and len(year) == 2 else year, today)
 
 
-def _iso_day(match: re.Match[str], today: date) -> date:
-    return date.fromisoformat(match["iso"])
-
-
-def _named_day(match: re.Match[str], today: date) -> date:
-    number, month = match["first"] or match["second"], match["month"] or match["month2"]
-    return _next_date(int(number), MONTHS[month[:3].lower()], match["year"] or match["year2"], today)
-
-
-def _day_of_month(match: re.Match[str], today: date) -> date:
+def _next_day_of_month(number: int, today: date) -> date:
     """The next day of that number; months without it are skipped."""
     from dateutil.relativedelta import relativedelta
 
-    number = int(match["monthday"])
     if not 1 <= number <= 31:
         raise ValueError("day is out of range for month")
     months: Iterator[date] = (today + relativedelta(months=ahead, day=number) for ahead in range(12))
     return next(day for day in months if day.day == number and day >= today)
 
 
-def _numbered_day(match: re.Match[str], today: date) -> date:
-    first, second = int(match["dd"]), int(match["mm"])
-    if match["sign"] == "/" and first <= 12 and second <= 12 and first != second:
-        raise unclear(f"{match[0].strip()!r} can be read in two ways: the day first or the month")
-    if match["sign"] == "/" and second > 12:
-        first, second = second, first
-    year = match["yyyy"]
-    return _next_date(first, second, f"20{year}" if year and len(year) == 2 else year, today)
-
-
 def _next_date(day: int, month: int, year: str | None, today: date) -> date:
     if year:
         return date(int(year), month, day)
-    for ahead in range(9):  # 29 February recurs within eight years
-        try:
-            found = date(today.year + ahead, month, day)
-        except ValueError:
-            if (day, month) != (29, 2):
-                raise
-            continue
-        if found >= today:
-            return found
-    raise ValueError("there is none")
-
-
-_PARSERS: dict[str, Callable[[re.Match[str], date], date]] = {
-    "relative": _relative_day,
-    "weekday": _weekday,
-    "iso": _iso_day,
-    "first": _named_day,
-    "second": _named_day,
-    "monthday": _day_of_month,
-    "dd": _numbered_day,
-}
-"""The parser of each form of date, by the group of DATES that matches it."""
+    if (day, month) == (29, 2):
+        leap_years = filter(isleap, range(today.year, today.year + 9))
+        return next(found for each in leap_years if (found := date(each, month, day)) >= today)
+    found = date(today.year, month, day)
+    return found if found >= today else date(today.year + 1, month, day)
 
 
 def add_span(here: datetime, match: re.Match[str], zone: tzinfo | None) -> datetime:
@@ -135,17 +106,15 @@ def add_span(here: datetime, match: re.Match[str], zone: tzinfo | None) -> datet
 
 
 _NEXT = re.compile(
-    r"\b(?:next|coming|following)\s+(?P<count>\d{1,3}|two|three|four|five|six|seven|ten)?\s*(?P<unit>days?|weeks?)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:next|coming|following)\s+(?P<count>\d{1,3}|two|three|four|five|six|seven|ten)?\s*(?P<unit>days?|weeks?)\b"
 )
 _WEEK = re.compile(r"\bthis\s+week\b", re.IGNORECASE)
 _WEEKEND = re.compile(r"\bweekend\b", re.IGNORECASE)
 _MONTH = re.compile(r"\b(?:this|next)\s+month\b", re.IGNORECASE)
 _NEXT_EVENT = re.compile(r"\bnext\s+(?:meeting|appointment|event)s?\b", re.IGNORECASE)
 _CHANGE = re.compile(
-    r"^\W*(?:(?:please|can|could|would|will|you|i\s+want\s+you\s+to)\s+)*"
-    r"(?:put|add|enter|book|schedule|create|move|shift|delete|remove|cancel|postpone)\b",
-    re.IGNORECASE,
+    r"(?i)^\W*(?:(?:please|can|could|would|will|you|i\s+want\s+you\s+to)\s+)*"
+    r"(?:put|add|enter|book|schedule|create|move|shift|delete|remove|cancel|postpone)\b"
 )
 
 

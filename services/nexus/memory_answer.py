@@ -12,7 +12,7 @@ from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
 from shared.text.sentences import split_sentences
 from shared.text.shorten import flatten, shorten
-from shared.text.terms import find_stems, find_terms, stem
+from shared.text.words import find_stems, find_terms, stem_term
 
 TOKEN_CHARACTERS = 4
 """Characters per token of English text, the usual rule of thumb for language models."""
@@ -58,7 +58,7 @@ def build_packet(
 
 def may_be_shown(node: Node, terms: Collection[str]) -> bool:
     """Whether a node may be shown for a question with ``terms``: an agent's node only if it is named."""
-    return node.kind != "agent" or stem(node.title) in terms
+    return node.kind != "agent" or stem_term(node.title) in terms
 
 
 def rank_hits(hits: Iterable[Hit]) -> list[Hit]:
@@ -119,9 +119,7 @@ MAX_QUOTE = 500
 """The longest quotation, in characters."""
 
 
-REMEMBER_REQUEST = re.compile(
-    r"\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*", re.IGNORECASE
-)
+REMEMBER_REQUEST = re.compile(r"(?i)\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*")
 """The beginning of a request to remember something."""
 NAME = re.compile(r"(?<=[a-z0-9,;'’] )[A-Z]\w+")
 """A capitalised word within a sentence."""
@@ -146,7 +144,7 @@ def answer_from_memory(
     is answered only by nodes that have one of them.
     """
     terms = find_terms(question)
-    names = frozenset(stem(name) for name in NAME.findall(question))
+    names = frozenset(stem_term(name) for name in NAME.findall(question))
     findings = [_assess(hit, terms, names) for hit in rank_hits(hits) if may_be_shown(hit.node, terms)]
     findings = _latest_versions(findings)
     findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))

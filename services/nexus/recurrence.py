@@ -11,6 +11,7 @@ import msgspec
 from services.nexus.time_phrases import DAY_PARTS, EXAMPLE, WEEKDAYS
 from shared.clock import localize, read_zone
 from shared.errors import ActionError
+from shared.text.phrases import format_list
 
 _REGIONS = {
     **dict.fromkeys(("ET", "EST", "EDT"), "America/New_York"),
@@ -145,10 +146,8 @@ def next_occurrence(recurrence: Recurrence, after: datetime, zone: tzinfo | None
 
 def format_recurrence(recurrence: Recurrence) -> str:
     """``every day at 09:00``, ``every Monday and Thursday at 14:00``."""
-    names = [_NAMES[day] for day in recurrence.weekdays]
-    days = _TOGETHER.get(recurrence.weekdays) or " and ".join(
-        filter(None, (", ".join(names[:-1]), names[-1]))
-    )
+    names = format_list([_NAMES[day] for day in recurrence.weekdays], 7)
+    days = _TOGETHER.get(recurrence.weekdays, names)
     zone = f" ({recurrence.zone})" if recurrence.zone else ""
     return f"every {days} at {recurrence.clock:%H:%M}{zone}"
 

@@ -6,7 +6,7 @@ from enum import Enum
 import msgspec
 
 from services.nexus.time_parser import is_only_time, mentions_time
-from services.nexus.time_phrases import COUNT, NUMBERS, SPAN, UNIT
+from services.nexus.time_phrases import COUNT, LONG_UNITS, MONTHLY_UNITS, NUMBERS, SPAN, UNIT, UNITS
 from shared.text.sentences import split_sentences
 
 MAX_LENGTH = 2_000
@@ -36,67 +36,45 @@ _MAKE = (
 )
 _ARTICLES = r"(?:an?\s+|the\s+|another\s+|new\s+)*"
 _LEAD = re.compile(
-    rf"{_START}(?:(?:remind|ping|nudge|alert|notify)\s+{_ME}|{_FORGET}|(?:{_MAKE})?{_ARTICLES}(?:reminder|alarm)\b)"
-    rf"(?:\s+for\s+{_ME})?\s*[:,-]?",
-    re.IGNORECASE,
+    rf"(?i){_START}(?:(?:remind|ping|nudge|alert|notify)\s+{_ME}|{_FORGET}|(?:{_MAKE})?{_ARTICLES}(?:reminder|alarm)\b)"
+    rf"(?:\s+for\s+{_ME})?\s*[:,-]?"
 )
 """The words that ask for a reminder, before its subject."""
 _QUESTION_WORD = r"(?:what|who|whom|whose|when|where|why|how|which|whether|if)\b"
 _REMIND = re.compile(
-    rf"{_START}(?:remind\s+{_ME}|{_FORGET})(?!\s+(?:again\s+)?{_QUESTION_WORD})(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?is){_START}(?:remind\s+{_ME}|{_FORGET})(?!\s+(?:again\s+)?{_QUESTION_WORD})(?P<rest>.*)"
 )
-_CALL = re.compile(
-    rf"{_START}(?:(?:ping|nudge|alert|notify|wake)\s+{_ME}|{_MAKE}{_ARTICLES}alarm\b)", re.IGNORECASE
-)
+_CALL = re.compile(rf"(?i){_START}(?:(?:ping|nudge|alert|notify|wake)\s+{_ME}|{_MAKE}{_ARTICLES}alarm\b)")
 """A reminder only if it names a time: "ping me when it is done" names none."""
 _SET = re.compile(rf"{_START}{_MAKE}{_ARTICLES}reminder\b", re.IGNORECASE)
 _LIST = re.compile(
-    rf"{_START}(?:(?:list|show|tell|give|read)\b.*\breminders\b|(?:my|open|all|the)\s+(?:\w+\s+)?reminders\s*\??$"
+    rf"(?is){_START}(?:(?:list|show|tell|give|read)\b.*\breminders\b|(?:my|open|all|the)\s+(?:\w+\s+)?reminders\s*\??$"
     r"|reminders\s*\??$|(?:what|which|how\s+many)\b[^.?!]*\breminders\b|(?:do|have)\s+(?:i|we)\b[^.?!]*\breminders?\b"
-    r"|(?:are|is)\s+there\s+[^.?!]*\breminders?\b|did\s+(?:i|we|you)\s+(?:\w+\s+){0,3}(?:reminders?|remind)\b)",
-    re.IGNORECASE | re.DOTALL,
+    r"|(?:are|is)\s+there\s+[^.?!]*\breminders?\b|did\s+(?:i|we|you)\s+(?:\w+\s+){0,3}(?:reminders?|remind)\b)"
 )
 _SNOOZE = re.compile(
-    rf"{_START}(?:snooze\b|remind\s+(?:me|us)\s+(?:again|later)(?:\s+in\s+(?:{COUNT})\s*[a-z]+)?\W*$"
+    rf"(?is){_START}(?:snooze\b|remind\s+(?:me|us)\s+(?:again|later)(?:\s+in\s+(?:{COUNT})\s*[a-z]+)?\W*$"
     r"|(?:postpone|delay|put\s+off|push\s+back|move|reschedule)\b[^.?!]*\breminder\b|put\s+(?:the|that|my|this)\s+reminder\b.*\boff\b)"
-    r"(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
+    r"(?P<rest>.*)"
 )
 _CANCEL = re.compile(
-    rf"{_START}(?:cancel|delete|remove|drop|forget)\b(?P<rest>[^.?!]*\breminder\b.*|\s+r[0-9a-f]{{3,10}}\b.*)",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?is){_START}(?:cancel|delete|remove|drop|forget)\b(?P<rest>[^.?!]*\breminder\b.*|\s+r[0-9a-f]{{3,10}}\b.*)"
 )
 _FINISH = re.compile(
-    rf"{_START}(?:(?:mark|tick)\b(?P<rest>[^.?!]*\breminder\b.*)\b(?:done|off|as\s+done)\b"
-    r"|(?:the\s+|my\s+)?reminder\b(?P<rest2>.*)\bis\s+done\b|done\s+with\s+(?:the\s+|my\s+)?(?P<rest3>reminder\b.*|r[0-9a-f]{3,10}\b))",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?is){_START}(?:(?:mark|tick)\b(?P<rest>[^.?!]*\breminder\b.*)\b(?:done|off|as\s+done)\b"
+    r"|(?:the\s+|my\s+)?reminder\b(?P<rest2>.*)\bis\s+done\b|done\s+with\s+(?:the\s+|my\s+)?(?P<rest3>reminder\b.*|r[0-9a-f]{3,10}\b))"
 )
-_ABOUT = re.compile(
-    r"\br[0-9a-f]{3,10}\b|\b(?:about|to|for|of|on|called|named)\s+(?P<words>.+)$", re.IGNORECASE | re.DOTALL
-)
-_NAMED = re.compile(
-    r"\b(?:the|my|that|this)\s+(?P<words>(?!last\b|next\b)\w[\w' -]{0,80}?)\s+reminder\b", re.IGNORECASE
-)
+_ABOUT = re.compile(r"(?is)\br[0-9a-f]{3,10}\b|\b(?:about|to|for|of|on|called|named)\s+(?P<words>.+)$")
+_NAMED = re.compile(r"(?i)\b(?:the|my|that|this)\s+(?P<words>(?!last\b|next\b)\w[\w' -]{0,80}?)\s+reminder\b")
 _FOR = re.compile(
-    rf"(?:\b(?:for|by|in)\s+)?(?:\banother\s+)?(?<![\w.-])(?P<span>(?:{COUNT})\s*{UNIT}(?![a-z]))",
-    re.IGNORECASE,
+    rf"(?i)(?:\b(?:for|by|in)\s+)?(?:\banother\s+)?(?<![\w.-])(?P<span>(?:{COUNT})\s*{UNIT}(?![a-z]))"
 )
 _UNTIL = re.compile(r"\b(?:until|till|to)\s+", re.IGNORECASE)
 _MUST_SAY_WHEN = re.compile(r"\b(?:until|till|move|reschedule)\b", re.IGNORECASE)
-_MINUTES = {
-    **dict.fromkeys(("s", "se"), 1 / 60),
-    **dict.fromkeys(("m", "mi"), 1.0),
-    **dict.fromkeys(("h", "ho", "hr"), 60.0),
-    **dict.fromkeys(("d", "da"), 1_440.0),
-    **dict.fromkeys(("w", "we"), 10_080.0),
-    "fo": 20_160.0,
-}
-"""Minutes by how a unit begins."""
 
 
 class IntentDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """An errand, the words that say of which reminder, and for how many ``minutes`` or ``until`` when."""
+    """An intent, the words that identify the reminder, and how long or until when to snooze."""
 
     intent: ReminderIntent
     about: str = ""
@@ -158,11 +136,12 @@ def _read_delay(text: str) -> tuple[float, str, str]:
     found = _FOR.search(text)
     span = SPAN.match(f"in {text[found.start('span') :]}") if found else None
     if found and span:
-        unit = _MINUTES.get(span["unit"].strip()[:2].lower())
-        over = f"{text[: found.start()]} {text[found.start('span') + span.end() - len('in ') :]}"
-        if unit and not (span["half"] or span["more"]):
-            return (NUMBERS.get(span["number"].lower()) or float(span["number"])) * unit, "", over
-        return 0.0, span[0], over
+        rest = f"{text[: found.start()]} {text[found.start('span') + span.end() - len('in ') :]}"
+        unit = span["unit"].strip()[:2].lower()
+        if unit in MONTHLY_UNITS or span["half"] or span["more"]:
+            return 0.0, span[0], rest
+        seconds = LONG_UNITS[unit] * 86_400.0 if unit in LONG_UNITS else UNITS[unit[0]]
+        return (NUMBERS.get(span["number"].lower()) or float(span["number"])) * seconds / 60, "", rest
     for until in _UNTIL.finditer(text):
         when = text[until.end() :].strip(" .!?")
         if mentions_time(when) and is_only_time(when):

@@ -58,10 +58,10 @@ class ReminderService:
     # --- actions ---------------------------------------------------------------------------------
 
     @register_action(
-        "Set a reminder for the person of the office",
+        "Set a reminder for the user",
         {
             "text": "What to be reminded of; it may name the time, as in 'call Ana tomorrow at 9'",
-            "when": "The time, where the text does not name it: plain words or ISO 8601",
+            "when": "The time, if the text does not name it: plain words or ISO 8601",
         },
     )
     async def set_reminder(self, text: str, when: str = "") -> Outcome:
@@ -87,7 +87,7 @@ class ReminderService:
         )
 
     @register_action(
-        "List the reminders of the office", {"everything": "Whether those that are done or cancelled too"}
+        "List the reminders", {"everything": "Whether to include those that are done or cancelled"}
     )
     async def list_reminders(self, everything: bool = False) -> Outcome:
         """The open ones, the next one first, or ``everything``; data key ``reminders``."""
@@ -103,10 +103,10 @@ class ReminderService:
         return Outcome(output="\n".join(lines), data={"reminders": [each.to_dict() for each in shown]})
 
     @register_action(
-        "Put a reminder off",
+        "Snooze a reminder",
         {
             "reminder": REMINDER,
-            "minutes": "For how long: from now on where it went off, else from when it was due",
+            "minutes": "For how many minutes: from now if it was sent, else from when it was due",
             "until": "Or until when: plain words or ISO 8601",
         },
     )
@@ -146,7 +146,7 @@ class ReminderService:
         return _outcome(changed, f"{format_short(changed)} is cancelled.")
 
     @register_action(
-        "Do what a message in plain words asks about reminders: set, list, put off, finish or cancel",
+        "Do what a message in plain words asks about reminders: set, list, snooze, finish or cancel",
         {"text": "The message"},
     )
     async def mind_reminders(self, text: str) -> Outcome:

@@ -13,7 +13,7 @@ from shared.clock import format_moment, parse_timestamp
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.text.shorten import flatten
-from shared.text.terms import find_terms
+from shared.text.words import find_terms
 
 MAX_OPEN = 1_000
 """The most reminders that may be waiting for their time."""
@@ -30,9 +30,7 @@ WAITING = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED})
 ENDED = frozenset({ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED})
 OPEN = WAITING | {ReminderStatus.FIRED}
 
-_LINKS = re.compile(
-    r"^(?:(?:please|for|to|that|about|of|on|at|and|,|:|-|–|—)(?=\s|$|,|:)\s*)+", re.IGNORECASE
-)
+_LINKS = re.compile(r"(?i)^(?:(?:please|for|to|that|about|of|on|at|and|,|:|-|–|—)(?=\s|$|,|:)\s*)+")
 
 
 def parse_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> ParsedTime:

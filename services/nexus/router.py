@@ -40,7 +40,7 @@ REQUEST_KEY = "visit"
 
 _COURTESY = re.compile(r"[,\s]*\b(?:please|thanks|like|going|to be|be)\s*$", re.IGNORECASE)
 _VAGUE_DAYS = re.compile(
-    r"\b(?:this|next|the|coming|for|over|at|in|on|like|now|right)\b|\bweek(?:end)?\b", re.IGNORECASE
+    r"(?i)\b(?:this|next|the|coming|for|over|at|in|on|like|now|right)\b|\bweek(?:end)?\b"
 )
 _LINK = re.compile(r"^[\s:,-]*(?:(?:on|about|for|of|regarding|in|concerning)\b\s*)?", re.IGNORECASE)
 

@@ -109,18 +109,15 @@ def match_orders(words: Iterable[str]) -> re.Pattern[str]:
 
 
 _POLITE = re.compile(
-    r"\W*(?:(?:hi|hello|hey|good\s+(?:morning|day|afternoon|evening)|greetings|nexus|there|you|all|everybody)\b\W*)+$",
-    re.IGNORECASE,
+    r"(?i)\W*(?:(?:hi|hello|hey|good\s+(?:morning|day|afternoon|evening)|greetings|nexus|there|you|all|everybody)\b\W*)+$"
 )
 _THANKS = re.compile(
-    r"\W*(?:(?:thanks|thank\s+you|thx|great|well\s+done|perfect|ok|okay|bye|goodbye|see\s+you)\b\W*"
-    r"(?:(?:a\s+lot|very\s+much|so\s+much|again|all|for\s+(?:that|your\s+help))\b\W*)?)+$",
-    re.IGNORECASE,
+    r"(?i)\W*(?:(?:thanks|thank\s+you|thx|great|well\s+done|perfect|ok|okay|bye|goodbye|see\s+you)\b\W*"
+    r"(?:(?:a\s+lot|very\s+much|so\s+much|again|all|for\s+(?:that|your\s+help))\b\W*)?)+$"
 )
 _HELP = re.compile(
-    r"\W*(?:help|(?:please\s+)?help\s+me|what\s+(?:can|do)\s+you\s+do(?:\s+for\s+me)?|who\s+are\s+you|what\s+are\s+you"
-    r"|how\s+(?:can|do)\s+(?:you\s+help(?:\s+me)?|i\s+use\s+(?:you|this))|what\s+can\s+i\s+(?:ask|do)(?:\s+(?:you|here))?)\W*$",
-    re.IGNORECASE,
+    r"(?i)\W*(?:help|(?:please\s+)?help\s+me|what\s+(?:can|do)\s+you\s+do(?:\s+for\s+me)?|who\s+are\s+you|what\s+are\s+you"
+    r"|how\s+(?:can|do)\s+(?:you\s+help(?:\s+me)?|i\s+use\s+(?:you|this))|what\s+can\s+i\s+(?:ask|do)(?:\s+(?:you|here))?)\W*$"
 )
 
 
@@ -137,7 +134,7 @@ def greeting_reply(text: str, tools: Mapping[str, str]) -> str:
         return ""
     abilities = "".join(f"\n- {what}" for what in tools.values() if what)
     return (
-        "This is Nexus, the front desk. Ask a question, and I answer from what the office remembers. Ask for "
-        "something to be done, and I pass it on and tell you its number. Besides, one of us here"
-        f"{abilities}\nSuch as: Remind me to call Ana tomorrow at 9."
+        "This is Nexus, the front desk. Ask a question, and I answer it from memory. Ask for work, and I "
+        "start a goal and reply with its id. I also have tools, each of which does one thing:"
+        f"{abilities}\nFor example: Remind me to call Ana tomorrow at 9."
     )

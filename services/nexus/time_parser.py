@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from services.nexus import time_phrases as patterns
 from services.nexus.calendar_range import add_span, parse_day
 from services.nexus.recurrence import (
     ZONE,
@@ -17,22 +18,7 @@ from services.nexus.recurrence import (
     part_of_day,
     zone_name,
 )
-from services.nexus.time_phrases import (
-    DATES,
-    DAY_PARTS,
-    LONG_UNITS,
-    MONTHLY_UNITS,
-    PAST,
-    READ,
-    REPEATED,
-    SPAN,
-    TIMES,
-    UNREAD,
-    VAGUE,
-    WEEKDAYS,
-    spell_in_digits,
-    unclear,
-)
+from services.nexus.time_phrases import spell_in_digits, unclear
 from shared.clock import datetime_exists, format_moment, localize
 from shared.errors import ActionError
 
@@ -52,7 +38,7 @@ class ParsedTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Phrases(msgspec.Struct, frozen=True, kw_only=True):
-    """The phrases of a text about time, by kind; ``weekdays`` stand beside a date ("Friday, 27 November")."""
+    """The phrases of a text about time, by kind; ``weekdays`` are next to a date ("Friday, 27 November")."""
 
     spans: list[re.Match[str]]
     weekdays: list[re.Match[str]]
@@ -112,14 +98,17 @@ def parse_time(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
 def mentions_time(text: str) -> bool:
     """Whether ``text`` holds anything that says when."""
     text = spell_in_digits(text)
-    return any(pattern.search(text) for pattern in (SPAN, DATES, TIMES, REPEATED, VAGUE))
+    return any(
+        pattern.search(text)
+        for pattern in (patterns.SPAN, patterns.DATES, patterns.TIMES, patterns.REPEATED, patterns.VAGUE)
+    )
 
 
 def is_only_time(text: str) -> bool:
     """Whether ``text`` says nothing but when."""
     spelled = spell_in_digits(_ISO.sub(r"\1 \2", text))
     rest = _without(spelled, _find_phrases(spelled).all)
-    return not re.search(r"\w", PAST.sub(" ", VAGUE.sub(" ", rest)))
+    return not re.search(r"\w", patterns.PAST.sub(" ", patterns.VAGUE.sub(" ", rest)))
 
 
 def _require_future(moment: datetime, now: datetime, zone: tzinfo | None) -> None:
@@ -131,15 +120,20 @@ def _require_future(moment: datetime, now: datetime, zone: tzinfo | None) -> Non
 
 
 def _find_phrases(text: str) -> Phrases:
-    repeats, spans, times = (list(each.finditer(text)) for each in (REPEATED, SPAN, TIMES))
+    repeats, spans, times = (
+        list(each.finditer(text)) for each in (patterns.REPEATED, patterns.SPAN, patterns.TIMES)
+    )
     spans = [span for span in spans if not _overlaps(span, repeats)]
-    days = [day for day in DATES.finditer(text) if not _overlaps(day, [*spans, *repeats])]
+    days = [day for day in patterns.DATES.finditer(text) if not _overlaps(day, [*spans, *repeats])]
     weekdays = [day for day, other in pairwise(days) if _is_weekday_of(text, day, other)]
     days = [day for day in days if day not in weekdays]
     times = [clock for clock in times if not _overlaps(clock, [*days, *spans])]
     zones = [match for clock in times if (match := ZONE.match(text, clock.end()))]
     times = [clock for clock in times if not _overlaps(clock, zones)]
-    if spans and spans[0]["unit"].strip()[:2].lower() not in {**LONG_UNITS, **MONTHLY_UNITS}:
+    if spans and spans[0]["unit"].strip()[:2].lower() not in {
+        **patterns.LONG_UNITS,
+        **patterns.MONTHLY_UNITS,
+    }:
         weekdays = days = times = zones = repeats = []
     return Phrases(spans=spans, weekdays=weekdays, days=days, times=times, zones=zones, repeats=repeats)
 
@@ -169,8 +163,8 @@ def _require_one(text: str, phrases: Phrases) -> None:
         raise _ambiguous([phrases.repeats[0], days[0]])
     marked = text
     for match in sorted(phrases.all, key=re.Match.start, reverse=True):
-        marked = f"{marked[: match.start()]}{READ}{marked[match.end() :]}"
-    if unread := UNREAD.search(marked):
+        marked = f"{marked[: match.start()]}{patterns.READ}{marked[match.end() :]}"
+    if unread := patterns.UNREAD.search(marked):
         beside = next(filter(None, unread.groups())).strip()
         raise unclear(f"I do not understand {beside!r} beside {_phrase(phrases.all[0])!r}")
 
@@ -203,7 +197,11 @@ def _moment(text: str, phrases: Phrases, here: datetime, zone: tzinfo | None) ->
         return add_span(here, spans[0], zone)
     today = here.date()
     day = add_span(here, spans[0], zone).date() if spans else parse_day(days[0], today) if days else None
-    if phrases.weekdays and day and WEEKDAYS[phrases.weekdays[0]["weekday"][:3].lower()] != day.weekday():
+    if (
+        phrases.weekdays
+        and day
+        and patterns.WEEKDAYS[phrases.weekdays[0]["weekday"][:3].lower()] != day.weekday()
+    ):
         raise unclear(f"{_phrase(days[0])!r} is a {day:%A}, not {_phrase(phrases.weekdays[0])!r}")
     if not times:
         raise unclear(_missing_time(text, days, passed=day is not None and day < today))
@@ -247,7 +245,7 @@ def _time_of_day(match: re.Match[str], part: str, is_today: bool, here: time) ->
         return time(hour % 12 + (12 if half == "pm" else 0), minute)
     if hour > 12 or hour == 0 or digits.startswith("0"):
         return time(hour, minute)
-    if part in DAY_PARTS:
+    if part in patterns.DAY_PARTS:
         return _time_in_part(hour, minute, part, phrase)
     early, late = time(hour, minute), time(hour % 12 + 12, minute)
     if hour < 7:
@@ -261,7 +259,7 @@ def _time_of_day(match: re.Match[str], part: str, is_today: bool, here: time) ->
 
 
 def _time_in_part(hour: int, minute: int, part: str, phrase: str) -> time:
-    first, last = DAY_PARTS[part]
+    first, last = patterns.DAY_PARTS[part]
     fitting = [each for each in (hour % 24, (hour + 12) % 24) if first <= each <= last]
     if len(fitting) != 1:
         raise unclear(f"{phrase!r} is no time of the {part}")
@@ -271,9 +269,9 @@ def _time_in_part(hour: int, minute: int, part: str, phrase: str) -> time:
 def _missing_time(text: str, days: list[re.Match[str]], *, passed: bool) -> str:
     if days:
         return f"{_phrase(days[0])!r} {'has passed' if passed else 'says no time of day'}"
-    if past := PAST.search(text):
+    if past := patterns.PAST.search(text):
         return f"{past[0]!r} has passed"
-    if vague := VAGUE.search(text):
+    if vague := patterns.VAGUE.search(text):
         return f"{vague[0].strip()!r} says no time"
     return "That says no time that I understand"
 

@@ -55,11 +55,10 @@ UNIT = (
 )
 """A unit of time; single letters only directly after a number."""
 SPAN = re.compile(
-    rf"(?<![\w.-])(?P<lead>(?:with)?in\s+(?:about\s+|exactly\s+)?)?"
+    rf"(?i)(?<![\w.-])(?P<lead>(?:with)?in\s+(?:about\s+|exactly\s+)?)?"
     rf"(?P<number>{COUNT})\s*(?P<unit>{UNIT})(?![a-z])"
     rf"(?:\s*(?:,|and)?\s*(?:(?P<half>a\s+half)\b|(?P<more>{COUNT})\s*(?P<more_unit>{UNIT})(?![a-z])))?"
-    r"(?(lead)(?:\s+from\s+now\b)?|\s+from\s+(?:now|today)\b)",
-    re.IGNORECASE,
+    r"(?(lead)(?:\s+from\s+now\b)?|\s+from\s+(?:now|today)\b)"
 )
 """``in 20 minutes``, ``in an hour and a half``, ``2 days from now``."""
 
@@ -74,7 +73,7 @@ _ORDINAL = r"(?:\w+(?:th|st|nd|rd))"
 _DAYS = rf"(?:{_WEEKDAY}|{_SHORT}|day|weekday|workday|working\s+day|weekend|{_PART})"
 _MORE_DAYS = rf"(?:\s*,\s*(?:and\s+)?|\s+and\s+(?:on\s+)?){_DAYS}"
 DATES = re.compile(
-    rf"(?<![\w/.-])(?:(?:on|for|by)\s+)?(?:"
+    rf"(?i)(?<![\w/.-])(?:(?:on|for|by)\s+)?(?:"
     r"(?P<relative>(?:the\s+)?day\s+after\s+tomorrow|(?:tomorrow|tmrw|tmr)\b(?!['’]s)|yesterday|tonight"
     rf"|(?:later\s+)?today|(?:later\s+)?this(?=\s+(?:{_PART})))"
     r"|(?:(?P<which>this|next|coming|last)\s+)?"
@@ -87,14 +86,13 @@ DATES = re.compile(
     r"|(?:(?<=on )|(?<=by )|(?<=for ))the\s+(?P<monthday>\d{1,2})(?:st|nd|rd|th)"
     r"(?=\s*[,.;:!?]|\s*$|\s+(?:at|to|by|around|about|that|and|in\s+the|please|\d))"
     r"|(?P<dd>\d{1,2})(?P<sign>[./])(?P<mm>\d{1,2})(?:(?P=sign)(?P<yyyy>\d{4}|\d\d)?)(?![\w:])"
-    rf")(?:\s+(?:in\s+the\s+|at\s+)?(?P<day_part>{_PART}))?(?![\w-])",
-    re.IGNORECASE,
+    rf")(?:\s+(?:in\s+the\s+|at\s+)?(?P<day_part>{_PART}))?(?![\w-])"
 )
 """``tomorrow``, ``next Friday``, ``on the 24th of December``, ``on the 3rd``, ``24.12.2026``."""
 
 _HALF_DAY = r"[ap]\.?m\b\.?"
 TIMES = re.compile(
-    r"(?<![\w./:-])(?:(?:at|by|around|@)\s*)?(?:"
+    r"(?i)(?<![\w./:-])(?:(?:at|by|around|@)\s*)?(?:"
     rf"(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?::00)?(?![\d:])\s*(?P<half_day>{_HALF_DAY})?"
     rf"|(?P<hour2>\d{{1,2}})(?:\.(?P<minute2>\d\d))?\s*(?P<half_day2>{_HALF_DAY})"
     r"|(?P<word>noon|midday|midnight)\b"
@@ -102,31 +100,28 @@ TIMES = re.compile(
     r"(?:\s*o['’]?clock)?(?![\w:/%€$£-]|\.\d)"
     rf"|(?:(?<=day )|(?<=tomorrow )|(?<=tonight ))(?P<hour3>\d{{1,2}})(?=\s*$|\s*[,;!?]|\s+to\b)"
     rf"|(?P<hour5>\d{{1,2}})(?=\s+in\s+the\s+(?:{_PART}))"
-    rf")(?:\s*(?:in\s+the\s+|at\s+)(?P<part>{_PART}))?(?P<either>\s+or\s+\d{{1,2}}\b)?",
-    re.IGNORECASE,
+    rf")(?:\s*(?:in\s+the\s+|at\s+)(?P<part>{_PART}))?(?P<either>\s+or\s+\d{{1,2}}\b)?"
 )
 """``at 9``, ``14:00``, ``9am``, ``at noon``, ``at 8 in the evening``; bare numbers only after a day."""
 
 _OFTEN = r"(?:hourly|daily|nightly|weekly|fortnightly|monthly|quarterly|yearly|annually)"
 REPEATED = re.compile(
-    rf"\b(?:on\s+|at\s+)?(?:every|each)\s+(?P<which>(?:single\s+)?)(?P<what>{_DAYS}s?\b(?:{_MORE_DAYS}s?\b)*)"
+    rf"(?i)\b(?:on\s+|at\s+)?(?:every|each)\s+(?P<which>(?:single\s+)?)(?P<what>{_DAYS}s?\b(?:{_MORE_DAYS}s?\b)*)"
     rf"|\b(?:every|each)\s+(?:[\w-]+\s+){{0,2}}?(?:{_DAYS}|week|month|year|hour|minute|second|quarter)s?\b"
     rf"|\b(?:on\s+|from\s+)?(?P<range>(?:{_WEEKDAY}|{_SHORT})\s*(?:[-–]|to|through|till|until)\s*(?:{_WEEKDAY}|{_SHORT}))\b"
     rf"|\b(?:on\s+|at\s+)?(?P<plural>(?:{_WEEKDAY}s(?!['’])|weekdays|workdays|working\s+days|weekends)\b"
     rf"(?:{_MORE_DAYS}s?\b)*)"
     rf"|(?:^\W*|(?<=\s)){_OFTEN}(?=\s+(?:at|on|in|from|around|by)\b)"
     rf"|^\W*{_OFTEN}(?=\s+(?:to|that|about|of)\b)|\b{_OFTEN}(?=[\s.!?]*$)"
-    r"|\b(?:once|twice|thrice|\w+\s+times)\s+(?:an?|per|every|each)\s+(?:hour|day|week|month|year)\b",
-    re.IGNORECASE,
+    r"|\b(?:once|twice|thrice|\w+\s+times)\s+(?:an?|per|every|each)\s+(?:hour|day|week|month|year)\b"
 )
 """``every day``, ``every Monday and Thursday``, ``on weekdays``, ``daily at``, ``twice a week``."""
 PAST = re.compile(
-    rf"\b(?:(?:{COUNT})\s*{UNIT}\s+ago|last\s+(?:night|week|month|year|{_PART}))\b(?!['’]s)", re.IGNORECASE
+    rf"(?i)\b(?:(?:{COUNT})\s*{UNIT}\s+ago|last\s+(?:night|week|month|year|{_PART}))\b(?!['’]s)"
 )
 VAGUE = re.compile(
-    r"\b(?:next\s+(?:week|month|year)|this\s+week(?:end)?|(?:at\s+the\s+)?weekend|later|soon|sometime|some\s+day|"
-    rf"in\s+a\s+(?:while|moment|bit)|in\s+the\s+(?:{_PART})|before\s+\w+|after\s+\w+)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:next\s+(?:week|month|year)|this\s+week(?:end)?|(?:at\s+the\s+)?weekend|later|soon|sometime|some\s+day|"
+    rf"in\s+a\s+(?:while|moment|bit)|in\s+the\s+(?:{_PART})|before\s+\w+|after\s+\w+)\b"
 )
 """Expressions of time that name no day or hour."""
 
@@ -148,31 +143,25 @@ _UNREAD_AFTER = (
     r"|\d{1,2}\s*[ap]m\b"
 )
 UNREAD = re.compile(
-    rf"(?P<before>{_UNREAD}|{_UNREAD_BEFORE})[\s,]*(?:(?:on|at|of|by|from|and|in)\s+)?{READ}"
+    rf"(?i)(?P<before>{_UNREAD}|{_UNREAD_BEFORE})[\s,]*(?:(?:on|at|of|by|from|and|in)\s+)?{READ}"
     rf"|{READ}[\s,]*(?:(?:on|of|from|and|in|by)\s+)?(?P<after>{_UNREAD}|{_UNREAD_AFTER})"
     rf"|^\W*(?P<head>(?:on|at|by|in|during|over|around|first|last|end|(?:{COUNT})\s*{UNIT})\b[^{READ}]{{1,60}}?)"
-    rf"\s*{READ}(?:[\s,]*{READ})*\s*\b(?:to|that|about)\b",
-    re.IGNORECASE,
+    rf"\s*{READ}(?:[\s,]*{READ})*\s*\b(?:to|that|about)\b"
 )
 """An expression that was not understood right beside one that was: without it the time would be wrong."""
 
 
 _HOURS = {word: number for number, word in enumerate(_NUMBER_WORDS[:12], start=1)}
-_PARTS_OF_HOUR = {
-    "quarter": 15,
-    "half": 30,
-    **{word: int(NUMBERS[word]) for word in ("five", "ten", "twenty", "twenty-five", "twenty five")},
+_PARTS_OF_HOUR = {"quarter": 15, "half": 30} | {
+    word: int(NUMBERS[word]) for word in ("five", "ten", "twenty", "twenty-five", "twenty five")
 }
-_ORDINALS = {
-    word: number
-    for number, word in enumerate(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
-        "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first "
-        "twenty-second twenty-third twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth "
-        "twenty-ninth thirtieth thirty-first".split(),
-        start=1,
-    )
-}
+_TO_NINETEENTH = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth"
+).split()
+_TWENTIES = ["twentieth", *(f"twenty-{word}" for word in _TO_NINETEENTH[:9])]
+_DAY_NAMES = [*_TO_NINETEENTH, *_TWENTIES, "thirtieth", "thirty-first"]
+_ORDINALS = {word: number for number, word in enumerate(_DAY_NAMES, start=1)}
 
 
 def unclear(cause: str) -> ActionError:
@@ -187,25 +176,20 @@ def _any_of(words: Iterable[str]) -> str:
 _HOUR = rf"(?P<hour>{_any_of(_HOURS)}|\d{{1,2}})\b"
 _MONTH_WORD = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
 _PAST_OR_TO = re.compile(
-    rf"\b(?<!from )(?:at\s+|by\s+)?(?:a\s+)?(?P<part>{_any_of(_PARTS_OF_HOUR)}"
-    rf"|(?:5|10|20|25)(?=\s+(?:past|to))|\d{{1,2}}(?=\s+min))(?:\s+min(?:ute)?s?)?\s+(?P<way>past|to)\s+{_HOUR}(?!\s*[:.]?\d)",
-    re.IGNORECASE,
+    rf"(?i)\b(?<!from )(?:at\s+|by\s+)?(?:a\s+)?(?P<part>{_any_of(_PARTS_OF_HOUR)}"
+    rf"|(?:5|10|20|25)(?=\s+(?:past|to))|\d{{1,2}}(?=\s+min))(?:\s+min(?:ute)?s?)?\s+(?P<way>past|to)\s+{_HOUR}(?!\s*[:.]?\d)"
 )
 _SPELLED_HOUR = re.compile(
-    rf"(?P<at>\b(?:at|by)\s+)(?P<hour>{_any_of(_HOURS)})(?:\s+(?P<minutes>fifteen|thirty|forty-five))?"
+    rf"(?i)(?P<at>\b(?:at|by)\s+)(?P<hour>{_any_of(_HOURS)})(?:\s+(?P<minutes>fifteen|thirty|forty-five))?"
     r"(?=\s*(?:$|[,.;!?]|o['’]?clock|[ap]\.?m\b|sharp\b|(?:tomorrow|today|tonight|on|in\s+the|this|next|every|to|about)\b"
-    r"|\w+day\b))",
-    re.IGNORECASE,
+    r"|\w+day\b))"
 )
-_DAY_BEFORE_MONTH = re.compile(
-    rf"\b(?P<word>{_any_of(_ORDINALS)})(?P<of>\s+(?:of\s+)?{_MONTH_WORD}\b)", re.IGNORECASE
-)
+_DAY_BEFORE_MONTH = re.compile(rf"(?i)\b(?P<word>{_any_of(_ORDINALS)})(?P<of>\s+(?:of\s+)?{_MONTH_WORD}\b)")
 _DAY_AFTER_MONTH = re.compile(
-    rf"(?P<month>\b{_MONTH_WORD}\s+(?:the\s+)?)(?P<word>{_any_of(_ORDINALS)})\b", re.IGNORECASE
+    rf"(?i)(?P<month>\b{_MONTH_WORD}\s+(?:the\s+)?)(?P<word>{_any_of(_ORDINALS)})\b"
 )
 _AND_A_HALF = re.compile(
-    rf"\b(?P<number>{_any_of(_HOURS)}|\d{{1,3}})\s+and\s+a\s+half\s+(?=(?:second|minute|min|hour|hr|day|week|month|year)s?\b)",
-    re.IGNORECASE,
+    rf"(?i)\b(?P<number>{_any_of(_HOURS)}|\d{{1,3}})\s+and\s+a\s+half\s+(?=(?:second|minute|min|hour|hr|day|week|month|year)s?\b)"
 )
 _SPELLED_MINUTES = {"": "", "fifteen": ":15", "thirty": ":30", "forty-five": ":45"}
 

@@ -5,9 +5,7 @@ from collections.abc import Callable, Collection
 
 from shared.text.sentences import SENTENCE_BREAK
 
-_NOT = re.compile(
-    r"\b(?:no(?!\s+(?:worries|problem))|not|never|nothing|none|cannot|unable)\b|n['’]t\b", re.IGNORECASE
-)
+_NOT = re.compile(r"(?i)\b(?:no(?!\s+(?:worries|problem))|not|never|nothing|none|cannot|unable)\b|n['’]t\b")
 _VERBS = (
     r"set(?:\s+up)?|creat\w+|add\w*|schedul\w+|start\w*|submit\w*|queu\w+|plan\w*|book\w*|arrang\w+|order\w*|"
     r"delegat\w+|assign\w*|hand\w*|pass\w*|forward\w*|ask\w*|told|tell|sen[dt]\w*|e?-?mail\w*|notif\w+|inform\w*|"
@@ -16,54 +14,43 @@ _VERBS = (
     r"put|place[ds]?|register\w*|arm\w*|enabl\w+|work\w*|look\w*|check\w*|monitor\w*|watch\w*"
 )
 _DID = re.compile(
-    r"\b(?:i|we)(?:\s+(?:have|had|has|did|will|shall|am|are|was|just|already|also|now|then|immediately|successfully)"
-    rf"|['’](?:ve|ll|d|m|re))*\s+(?:(?:just|already|also|now|going\s+to|\w+ly)\s+)*(?:{_VERBS})\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:i|we)(?:\s+(?:have|had|has|did|will|shall|am|are|was|just|already|also|now|then|immediately|successfully)"
+    rf"|['’](?:ve|ll|d|m|re))*\s+(?:(?:just|already|also|now|going\s+to|\w+ly)\s+)*(?:{_VERBS})\b"
 )
 _DONE = re.compile(
-    r"\b(?:reminders?|tasks?|goals?|jobs?|tickets?|meetings?|appointments?|events?|alarms?|timers?|(?:e-?)?mails?|letters?)\b"
+    r"(?i)\b(?:reminders?|tasks?|goals?|jobs?|tickets?|meetings?|appointments?|events?|alarms?|timers?|(?:e-?)?mails?|letters?)\b"
     r"[^.!?]{0,60}\b(?:has|have|had|is|are|was|were|got|will\s+be)\b[^.!?]{0,30}"
     r"\b(?:set|created|scheduled|started|submitted|queued|added|sent|booked|arranged|in\s+place|active|pending|running|"
     r"on\s+(?:its|the)\s+way|cancelled|canceled|snoozed)\b"
     r"|\b(?:reminder|task|goal|job|alarm|timer)\s+(?:set|created|scheduled|started|submitted|queued|added)\b"
-    r"|^\W*(?:done|all\s+set|consider\s+it\s+done|scheduled|created|submitted|reminder\s+set)\b",
-    re.IGNORECASE,
+    r"|^\W*(?:done|all\s+set|consider\s+it\s+done|scheduled|created|submitted|reminder\s+set)\b"
 )
 _MADE = (
     r"(?:set(?:\s+up)?|created|scheduled|started|submitted|queued|added|sent|booked|arranged|noted|saved|stored|recorded"
     r"|handed|passed|forwarded|delegated|assigned|asked|told|informed|notified|done|taken\s+care\s+of)"
 )
 _IT_IS = re.compile(
-    r"\b(?:it|that|this|everything|all)(?:\s+(?:has|have|is|was|will)|['’](?:s|ll))(?:\s+(?:been|be|now|already|just|all))*"
-    rf"\s+{_MADE}\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:it|that|this|everything|all)(?:\s+(?:has|have|is|was|will)|['’](?:s|ll))(?:\s+(?:been|be|now|already|just|all))*"
+    rf"\s+{_MADE}\b"
 )
 _AT_WORK = re.compile(
-    r"\b(?:conductor|engineer|scout|critic|cortex|frontier|nexus|office|team|colleagues?|somebody|someone)\b"
+    r"(?i)\b(?:conductor|engineer|scout|critic|cortex|frontier|nexus|office|team|colleagues?|somebody|someone)\b"
     r"(?:\s+(?:is|are)(?:\s+(?:now|currently|already|just|still))*\s+\w+ing"
     rf"|\s+(?:will|['’]ll|is\s+going\s+to|are\s+going\s+to)\s+\w+|\s+(?:has|have|was|were)\s+(?:just\s+|already\s+)?(?:been\s+)?{_MADE})\b"
-    r"|\b(?:tasks?|goals?|jobs?)\b[^.!?]{0,40}\b(?:in\s+progress|running|waiting|pending|queued|open|under\s+way|for\s+(?:this|that|it))\b",
-    re.IGNORECASE,
+    r"|\b(?:tasks?|goals?|jobs?)\b[^.!?]{0,40}\b(?:in\s+progress|running|waiting|pending|queued|open|under\s+way|for\s+(?:this|that|it))\b"
 )
 """What agents are said to be doing: true only if a memory is cited."""
-_REMINDERS = re.compile(
-    r"\bremind(?:ers?|s|ed|ing)?\b|\b(?:ping|nudge|alert|notify)(?:ing)?\s+you\b", re.IGNORECASE
-)
+_REMINDERS = re.compile(r"(?i)\bremind(?:ers?|s|ed|ing)?\b|\b(?:ping|nudge|alert|notify)(?:ing)?\s+you\b")
 _HOW_TO = re.compile(
-    r"\b(?:you|one)\s+(?:can|could|may|might|should)\b|\b(?:if\s+you|to\s+(?:set|have|get|see|list|add|create)|say|ask|try|use|type|run)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:you|one)\s+(?:can|could|may|might|should)\b|\b(?:if\s+you|to\s+(?:set|have|get|see|list|add|create)|say|ask|try|use|type|run)\b"
 )
 _YOURS = re.compile(
-    r"\byou(?:r\s+(?:\w+\s+){0,3}reminders?\b|(?:['’](?:ve|ll|re)|\s+(?:(?:\w+\s+){0,2}(?:have|get)|will|are))\b[^.!?]*\bremind)",
-    re.IGNORECASE,
+    r"(?i)\byou(?:r\s+(?:\w+\s+){0,3}reminders?\b|(?:['’](?:ve|ll|re)|\s+(?:(?:\w+\s+){0,2}(?:have|get)|will|are))\b[^.!?]*\bremind)"
 )
-_DENIED = re.compile(
-    r"\b(?:i|we)\b[^.!?]*(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)", re.IGNORECASE
-)
+_DENIED = re.compile(r"(?i)\b(?:i|we)\b[^.!?]*(?:\bnot\b|n['’]t\b|\bnever\b|\bcannot\b|\bunable\b)")
 _RUN = re.compile(r"\b(?:goal|task|job|ask)_[A-Za-z0-9_]{6,}\b|\br[0-9a-f]{10}\b")
 _CLAUSE = re.compile(
-    r";\s+|,?\s+(?:but|so|however|yet)\s+|,\s+(?:and\s+)?(?=(?:i|we|it|that|this|you|your|the|a)\b)",
-    re.IGNORECASE,
+    r"(?i);\s+|,?\s+(?:but|so|however|yet)\s+|,\s+(?:and\s+)?(?=(?:i|we|it|that|this|you|your|the|a)\b)"
 )
 """What ends a clause: one clause may deny what the next one claims."""
 

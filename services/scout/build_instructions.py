@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from services.scout.documents import Code, Document
-from services.scout.statements import cite, format_code, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
 from shared.source.tree import Tree, read_text
+from shared.text.phrases import format_list
 from shared.web.quoting import clean
 
 HEADINGS = re.compile(
-    r"\b(install|installation|installing|set.?up|usage|quick.?start|getting.started|build|building|compil|test|tests"
-    r"|testing|run|running|develop|development|contributing|hacking|demo|try)",
-    re.IGNORECASE,
+    r"(?i)\b(install|installation|installing|set.?up|usage|quick.?start|getting.started|build|building|compil|test|tests"
+    r"|testing|run|running|develop|development|contributing|hacking|demo|try)"
 )
 SHELLS = frozenset({"sh", "bash", "shell", "console", "zsh", "fish", "shell-session", "terminal", "doscon"})
 PROGRAMS = re.compile(

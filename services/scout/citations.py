@@ -102,7 +102,7 @@ def _cited(text: str, known: dict[str, str]) -> list[str]:
 
 
 def _plain(source: str) -> str:
-    """An address without what does not tell pages apart."""
+    """An address without its fragment and trailing slash."""
     return urldefrag(source)[0].rstrip("/") if "://" in source else source
 
 

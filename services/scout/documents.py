@@ -33,27 +33,32 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     link: bool
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """The content under a heading; ``titles`` are the headings above it, outermost first, its own last."""
+class Section(msgspec.Struct, kw_only=True):
+    """The content under a heading; ``headings`` are level and text of those above it, its own last."""
 
-    titles: tuple[str, ...] = ()
+    headings: tuple[tuple[int, str], ...] = ()
     line: int = 1
-    paragraphs: tuple[Paragraph, ...] = ()
-    codes: tuple[Code, ...] = ()
+    paragraphs: list[Paragraph] = []
+    codes: list[Code] = []
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The headings above it, outermost first, and its own, last."""
+        return tuple(title for _, title in self.headings)
 
     @property
     def title(self) -> str:
         """Its own heading; empty before the first one."""
-        return self.titles[-1] if self.titles else ""
+        return self.headings[-1][1] if self.headings else ""
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A document beneath a folder: ``path`` is relative to it."""
+class Document(msgspec.Struct, kw_only=True):
+    """A document below a folder; ``path`` is relative to it. Its parser adds the parts in their order."""
 
     path: str
-    sections: tuple[Section, ...] = ()
-    references: tuple[Reference, ...] = ()
     text: str = ""
+    sections: list[Section] = []
+    references: list[Reference] = []
 
     def paragraphs(self) -> Iterator[tuple[Section, Paragraph]]:
         """Every paragraph with its section, in order."""
@@ -61,64 +66,29 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             for paragraph in section.paragraphs:
                 yield section, paragraph
 
-    @property
-    def lines(self) -> int:
-        """How many lines the text has."""
-        return len(self.text.splitlines())
-
-
-class Builder:
-    """Collects the parts of a document in the order they are met."""
-
-    def __init__(self, path: str, text: str) -> None:
-        self.path = path
-        self.text = text
-        self._references: list[Reference] = []
-        self._sections: list[Section] = []
-        self._titles: list[tuple[int, str]] = []
-        self._line = 1
-        self._paragraphs: list[Paragraph] = []
-        self._codes: list[Code] = []
-
     def begin(self, level: int, title: str, line: int) -> None:
-        """A heading of ``level`` (1 is the outermost) starts a section at ``line``."""
-        self._close()
-        self._titles = [*((above, name) for above, name in self._titles if above < level), (level, title)]
-        self._line = line
+        """Start a section with a heading of ``level`` (1 is the outermost) at ``line``."""
+        above = [each for each in self.sections[-1].headings if each[0] < level] if self.sections else []
+        self.sections.append(Section(headings=(*above, (level, title)), line=line))
 
     def add_paragraph(self, text: str, line: int) -> None:
-        """Running text; what has nothing to read is left out."""
+        """Add running text, unless it is blank."""
         if text.strip():
-            self._paragraphs.append(Paragraph(text=" ".join(text.split()), line=line))
+            self._section().paragraphs.append(Paragraph(text=" ".join(text.split()), line=line))
 
     def add_code(self, text: str, line: int, language: str = "") -> None:
-        """A block of code; an empty one is left out."""
+        """Add a block of code, unless it is blank."""
         if text.strip():
-            self._codes.append(Code(text=text, line=line, language=language.lower()))
+            self._section().codes.append(Code(text=text, line=line, language=language.lower()))
 
     def add_reference(self, target: str, line: int, *, link: bool) -> None:
-        """A link's target, or what is put between backticks."""
-        self._references.append(Reference(target=target, line=line, link=link))
+        """Add a link's target, or what is between backticks."""
+        self.references.append(Reference(target=target, line=line, link=link))
 
-    def build(self) -> Document:
-        """The document from everything added so far."""
-        self._close()
-        return Document(
-            path=self.path, sections=tuple(self._sections), references=tuple(self._references), text=self.text
-        )
-
-    def _close(self) -> None:
-        titles = tuple(name for _, name in self._titles)
-        if titles or self._paragraphs or self._codes:
-            self._sections.append(
-                Section(
-                    titles=titles,
-                    line=self._line,
-                    paragraphs=tuple(self._paragraphs),
-                    codes=tuple(self._codes),
-                )
-            )
-        self._paragraphs, self._codes = [], []
+    def _section(self) -> Section:
+        if not self.sections:
+            self.sections.append(Section())
+        return self.sections[-1]
 
 
 def split_blocks(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -138,19 +108,19 @@ HIDDEN = ("script", "style", "h1", "h2", "table", "svg")
 
 def parse_markdown(path: str, text: str) -> Document:
     """The document in ``text``; front matter is left out, HTML is read as the text it shows."""
-    builder = Builder(path, text)
+    document = Document(path=path, text=text)
     for block in read_blocks(_blank_front_matter(text)):
         line = block.start + 1
         if block.kind == "heading":
-            builder.begin(block.level, _read_inline(builder, block).strip(), line)
+            document.begin(block.level, _read_inline(document, block).strip(), line)
         elif block.kind == "code":
-            builder.add_code(block.text, line + block.fenced, (block.info.split() or [""])[0])
+            document.add_code(block.text, line + block.fenced, (block.info.split() or [""])[0])
         elif block.kind == "html":
-            builder.add_paragraph(_visible_text(block.text), line)
+            document.add_paragraph(_visible_text(block.text), line)
         else:
             for part in block.cells or (block,):
-                builder.add_paragraph(_read_inline(builder, part), line)
-    return builder.build()
+                document.add_paragraph(_read_inline(document, part), line)
+    return document
 
 
 def _blank_front_matter(text: str) -> str:
@@ -161,7 +131,7 @@ def _blank_front_matter(text: str) -> str:
     return "\n" * (head.count("\n") + 3) + rest if end else text
 
 
-def _read_inline(builder: Builder, block: Block) -> str:
+def _read_inline(document: Document, block: Block) -> str:
     words, line = [], block.start + 1
     for token in block.inline:
         if token.type in ("softbreak", "hardbreak"):
@@ -171,10 +141,10 @@ def _read_inline(builder: Builder, block: Block) -> str:
             words.append(token.content)
         elif token.type == "code_inline":
             words.append(f"`{token.content}`")
-            builder.add_reference(token.content, line, link=False)
+            document.add_reference(token.content, line, link=False)
         elif token.type in ("link_open", "image"):
             target = token.attrs.get("href" if token.type == "link_open" else "src", "")
-            builder.add_reference(str(target), line, link=True)
+            document.add_reference(str(target), line, link=True)
     return "".join(words)
 
 
@@ -215,33 +185,33 @@ MARKS = re.compile(r"\|[^|\s][^|]*\|_?|\*{1,2}|(?<=\w)__?(?=\W|$)")
 
 def parse_restructured(path: str, text: str) -> Document:
     """The document in ``text``; directives other than code are left out."""
-    builder = Builder(path, text)
+    document = Document(path=path, text=text)
     levels: list[str] = []
     literal = ""
     for line, rows in split_blocks(text):
         indented = rows[0].startswith((" ", "\t"))
         if indented:
             if literal:
-                builder.add_code(_dedent(rows), line, literal.strip(":"))
+                document.add_code(_dedent(rows), line, literal.strip(":"))
             continue
         literal = ""
-        rest = _parse_title(builder, levels, line, rows)
+        rest = _parse_title(document, levels, line, rows)
         while rest != (line, rows):
             line, rows = rest
-            rest = _parse_title(builder, levels, line, rows)
+            rest = _parse_title(document, levels, line, rows)
         if not rows:
             continue
         if rows[0].startswith(".. "):
-            literal = _parse_directive(builder, line, rows)
+            literal = _parse_directive(document, line, rows)
             continue
         words = " ".join(row.strip() for row in rows)
         if words.endswith("::"):
             literal = ":"
-        builder.add_paragraph(_read_markup(builder, line, rows), line)
-    return builder.build()
+        document.add_paragraph(_read_markup(document, line, rows), line)
+    return document
 
 
-def _parse_title(builder: Builder, levels: list[str], line: int, rows: list[str]) -> tuple[int, list[str]]:
+def _parse_title(document: Document, levels: list[str], line: int, rows: list[str]) -> tuple[int, list[str]]:
     over = len(rows) >= 3 and bool(ADORNMENT.fullmatch(rows[0])) and rows[0].rstrip() == rows[2].rstrip()
     first = 1 if over else 0
     if len(rows) < first + 2 or not ADORNMENT.fullmatch(rows[first + 1]):
@@ -249,26 +219,26 @@ def _parse_title(builder: Builder, levels: list[str], line: int, rows: list[str]
     style = rows[first + 1][0] * (2 if over else 1)
     if style not in levels:
         levels.append(style)
-    builder.begin(levels.index(style) + 1, _plain_text(rows[first].strip()), line + first)
+    document.begin(levels.index(style) + 1, _plain_text(rows[first].strip()), line + first)
     return line + first + 2, rows[first + 2 :]
 
 
-def _parse_directive(builder: Builder, line: int, rows: list[str]) -> str:
+def _parse_directive(document: Document, line: int, rows: list[str]) -> str:
     match = CODE.match(rows[0])
     if not match:
         return ""
     body = [row for row in rows[1:] if not row.strip().startswith(":")]
     if body:
-        builder.add_code(_dedent(body), line + len(rows) - len(body), match[1])
+        document.add_code(_dedent(body), line + len(rows) - len(body), match[1])
     return f":{match[1] or ':'}"
 
 
-def _read_markup(builder: Builder, line: int, rows: list[str]) -> str:
+def _read_markup(document: Document, line: int, rows: list[str]) -> str:
     for number, row in enumerate(rows, start=line):
         for match in LINK.finditer(row):
-            builder.add_reference(match[2], number, link=True)
+            document.add_reference(match[2], number, link=True)
         for match in LITERAL.finditer(row):
-            builder.add_reference(match[1], number, link=False)
+            document.add_reference(match[1], number, link=False)
     return _plain_text(" ".join(row.strip() for row in rows))
 
 
@@ -300,10 +270,10 @@ def parse(path: str, text: str) -> Document:
 
 def parse_plain_text(path: str, text: str) -> Document:
     """Paragraphs parted by empty lines; an indented one is code."""
-    builder = Builder(path, text)
+    document = Document(path=path, text=text)
     for line, block in split_blocks(text):
         if all(row.startswith(("    ", "\t")) for row in block):
-            builder.add_code("\n".join(row.strip() for row in block), line)
+            document.add_code("\n".join(row.strip() for row in block), line)
         else:
-            builder.add_paragraph(" ".join(block), line)
-    return builder.build()
+            document.add_paragraph(" ".join(block), line)
+    return document

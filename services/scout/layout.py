@@ -9,56 +9,27 @@ from pathlib import PurePosixPath
 import msgspec
 
 from services.scout.documents import parse
-from services.scout.statements import cite, format_code, format_count, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.syntax import parse_module
 from shared.source.tree import Tree, read_text
+from shared.text.phrases import count, format_list
 from shared.web.quoting import clean
 
+LANGUAGES = """
+    Python: .py .pyi .pyx; JavaScript: .js .mjs .cjs .jsx; TypeScript: .ts .mts .cts .tsx; Go: .go;
+    Rust: .rs; C: .c .h; C++: .cc .cpp .cxx .hpp .hh .hxx; C#: .cs; Java: .java; Kotlin: .kt .kts;
+    Scala: .scala; Swift: .swift; Objective-C: .m .mm; Ruby: .rb; PHP: .php; Perl: .pl .pm;
+    Lua: .lua; R: .r; Julia: .jl; Haskell: .hs; OCaml: .ml .mli; Elixir: .ex .exs; Erlang: .erl;
+    Clojure: .clj .cljs; Dart: .dart; Zig: .zig; Nim: .nim; Shell: .sh .bash .zsh .fish;
+    PowerShell: .ps1 .psm1; SQL: .sql; HTML: .html .htm; CSS: .css .scss .less; Vue: .vue;
+    Svelte: .svelte; Terraform: .tf; Protocol Buffers: .proto; Assembly: .s .asm;
+    Markdown: .md .markdown; reStructuredText: .rst
+"""
 BY_SUFFIX = {
-    suffix: language
-    for language, suffixes in {
-        "Python": ".py .pyi .pyx",
-        "JavaScript": ".js .mjs .cjs .jsx",
-        "TypeScript": ".ts .mts .cts .tsx",
-        "Go": ".go",
-        "Rust": ".rs",
-        "C": ".c .h",
-        "C++": ".cc .cpp .cxx .hpp .hh .hxx",
-        "C#": ".cs",
-        "Java": ".java",
-        "Kotlin": ".kt .kts",
-        "Scala": ".scala",
-        "Swift": ".swift",
-        "Objective-C": ".m .mm",
-        "Ruby": ".rb",
-        "PHP": ".php",
-        "Perl": ".pl .pm",
-        "Lua": ".lua",
-        "R": ".r",
-        "Julia": ".jl",
-        "Haskell": ".hs",
-        "OCaml": ".ml .mli",
-        "Elixir": ".ex .exs",
-        "Erlang": ".erl",
-        "Clojure": ".clj .cljs",
-        "Dart": ".dart",
-        "Zig": ".zig",
-        "Nim": ".nim",
-        "Shell": ".sh .bash .zsh .fish",
-        "PowerShell": ".ps1 .psm1",
-        "SQL": ".sql",
-        "HTML": ".html .htm",
-        "CSS": ".css .scss .less",
-        "Vue": ".vue",
-        "Svelte": ".svelte",
-        "Terraform": ".tf",
-        "Protocol Buffers": ".proto",
-        "Assembly": ".s .asm",
-        "Markdown": ".md .markdown",
-        "reStructuredText": ".rst",
-    }.items()
+    suffix: language.strip()
+    for language, _, suffixes in (entry.partition(":") for entry in LANGUAGES.split(";"))
     for suffix in suffixes.split()
 }
 PROSE = frozenset({"Markdown", "reStructuredText", "HTML", "CSS"})
@@ -181,7 +152,7 @@ def _describe(tree: Tree, name: str, files: list[str]) -> Statement:
     languages = Counter(language_of(path) for path in files if language_of(path))
     mostly = next((language for language, _ in languages.most_common() if language not in PROSE), "")
     mostly = mostly or next(iter(languages), "")
-    what = f"{format_count(len(files), 'file')}{f', mostly {mostly}' if mostly else ''}"
+    what = f"{count(len(files), 'file')}{f', mostly {mostly}' if mostly else ''}"
     about, source, line = _about_folder(tree, name)
     below = Counter(path.split("/")[1] for path in files if path.count("/") > 1)
     parts = f"in {format_list([folder for folder, _ in below.most_common()], 8)}" if below else ""

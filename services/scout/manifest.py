@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from services.scout.statements import cite, format_code, format_count, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
+from shared.text.phrases import count, format_list
 from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
@@ -110,7 +111,7 @@ def read_cargo(path: str, text: str) -> Manifest:
     build = [cite("Built and tested by Cargo: `cargo build`, `cargo test`", path, first)]
     if members := table(data, "workspace").get("members"):
         names = [str(member) for member in members] if isinstance(members, list) else []
-        size = format_count(len(names), "member")
+        size = count(len(names), "member")
         build.append(lines.cite(f"A workspace of {size}: {format_list(names)}", "members"))
     if isinstance(edition := package.get("edition"), str):
         version = package.get("rust-version")

@@ -10,10 +10,11 @@ from services.scout.documents import Document
 from services.scout.layout import CodeSurvey
 from services.scout.manifest import Manifest
 from services.scout.python_manifest import lowest_python
-from services.scout.statements import cite, format_code, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
 from shared.source.places import is_test
 from shared.source.tree import Tree, read_text
+from shared.text.phrases import format_list
 from shared.web.quoting import clean
 
 LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)(?:[.-].*)?", re.IGNORECASE)
@@ -37,7 +38,9 @@ def read_questions(
     return [
         *_missing(tree, readmes, manifests, found),
         *(cite(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
-        *_contradictions(tree, readmes, manifests),
+        *_versions(tree, manifests),
+        *_licences(tree, manifests),
+        *_pythons(readmes, manifests),
         *[statement for readme in readmes[:1] for statement in _broken_references(tree, readme)],
         *_notes(found),
         *(cite(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
@@ -47,26 +50,21 @@ def read_questions(
 def _missing(
     tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
 ) -> list[Statement]:
-    gaps = []
     if not tree.files:
         return [cite("The folder holds no files that can be read: what is meant to be here?", ".")]
-    if not readmes:
-        gaps.append("There is no README: what is this for, and how is it used?")
-    if not _licence_files(tree) and not any(manifest.licence for manifest in manifests):
-        gaps.append("No licence is declared: may others use this, and how?")
-    if found.code and not any(is_test(path) for path in tree.files):
-        gaps.append("No tests were found: how is a change known to be right?")
-    if found.code and not ci_files(tree):
-        gaps.append("No continuous integration is configured: who runs the checks?")
-    return [cite(gap, ".") for gap in gaps]
+    has_licence = bool(_licence_files(tree)) or any(manifest.licence for manifest in manifests)
+    gaps = {
+        "There is no README: what is this for, and how is it used?": not readmes,
+        "No licence is declared: may others use this, and how?": not has_licence,
+        "No tests were found: how is a change known to be right?": not any(map(is_test, tree.files)),
+        "No continuous integration is configured: who runs the checks?": not ci_files(tree),
+    }
+    checked = list(gaps.items())[: None if found.code else 2]
+    return [cite(gap, ".") for gap, is_missing in checked if is_missing]
 
 
 def _licence_files(tree: Tree) -> list[str]:
     return [path for path in tree.files if LICENCE_FILE.fullmatch(path.split("/")[0])]
-
-
-def _contradictions(tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
-    return [*_versions(tree, manifests), *_licences(tree, manifests), *_pythons(readmes, manifests)]
 
 
 def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -80,7 +78,8 @@ def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     if len({_normalise(version.text) for version in declared}) < 2:
         return []
     shown = format_list([f"{version.text} ({version.source})" for version in declared], 6)
-    return [cite(f"Which version is this? The files disagree: {shown}", *_source_parts(declared[0]))]
+    question = clean(f"Which version is this? The files disagree: {shown}")
+    return [Statement(text=question, source=declared[0].source)]
 
 
 def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -102,11 +101,6 @@ def _normalise(version: str) -> str:
     return re.sub(r"^v|[^0-9a-z.]", "", version.lower())
 
 
-def _source_parts(statement: Statement) -> tuple[str, int]:
-    path, _, line = statement.source.rpartition(":")
-    return (path, int(line)) if line.isdigit() else (statement.source, 0)
-
-
 def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     files = _licence_files(tree)
     if len(files) != 1:
@@ -117,7 +111,7 @@ def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
         declared = manifest.licence
         if holds and declared and len(declared.text) < 60 and _differs(holds, declared.text):
             text = f"Which licence holds? {declared.source} declares {declared.text}, {files[0]} is {holds}"
-            return [cite(text, *_source_parts(declared))]
+            return [Statement(text=clean(text), source=declared.source)]
     return []
 
 
@@ -135,10 +129,8 @@ def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[S
         for number, row in enumerate(readme.text.splitlines(), start=1):
             match = re.search(r"Python\s*(?:>=\s*)?(\d)\.(\d+)\s*(?:\+|or (?:newer|later|above|higher))", row)
             if match and (int(match[1]), int(match[2])) != lowest:
-                text = (
-                    f"Which Python is needed? The README says {match[0]}, {wanted.source} says {wanted.text}"
-                )
-                return [cite(text, readme.path, number)]
+                differ = f"The README says {match[0]}, {wanted.source} says {wanted.text}"
+                return [cite(f"Which Python is needed? {differ}", readme.path, number)]
     return []
 
 
@@ -164,13 +156,8 @@ def _local_path(target: str) -> str:
     except ValueError:
         return ""
     path = unquote(parts.path)
-    if (
-        parts.scheme
-        or parts.netloc
-        or not path.isprintable()
-        or path.startswith(("/", "../", "mailto:"))
-        or ".." in path
-    ):
+    is_elsewhere = parts.scheme or parts.netloc or path.startswith(("/", "mailto:")) or ".." in path
+    if is_elsewhere or not path.isprintable():
         return ""
     path = str(PurePosixPath(path)) if path else ""
     # an extension or a folder: anything else is an anchor or a page of a wiki
@@ -178,11 +165,8 @@ def _local_path(target: str) -> str:
 
 
 def _named_path(target: str, tops: set[str]) -> str:
-    return (
-        target
-        if NAMED_FILE.fullmatch(target) and target.split("/", maxsplit=1)[0] in tops and ".." not in target
-        else ""
-    )
+    is_path = NAMED_FILE.fullmatch(target) and target.split("/", maxsplit=1)[0] in tops
+    return target if is_path and ".." not in target else ""
 
 
 def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:
@@ -192,13 +176,8 @@ def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:
     for line, words in all_commands(readme):
         match = re.match(r"make\s+([a-z][\w-]*)\b(?![=/])", words)
         if match and match[1] not in known:
-            return [
-                cite(
-                    f"The README says {format_code(match[0])}, which the Makefile does not know",
-                    readme.path,
-                    line,
-                )
-            ]
+            text = f"The README says {format_code(match[0])}, which the Makefile does not know"
+            return [cite(text, readme.path, line)]
     return []
 
 

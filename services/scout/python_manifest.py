@@ -7,9 +7,10 @@ import tomllib
 from typing import Any
 
 from services.scout.manifest import Manifest, ManifestText, table
-from services.scout.statements import cite, format_code, format_list
+from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
 from shared.source.syntax import parse_module
+from shared.text.phrases import format_list
 from shared.web.quoting import clean
 
 

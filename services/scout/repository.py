@@ -17,9 +17,8 @@ from shared.web.quoting import clean
 
 README = re.compile(r"readme(?:\.md|\.markdown|\.rst|\.txt)?", re.IGNORECASE)
 ELSEWHERE = re.compile(
-    r"\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor|support"
-    r"|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)",
-    re.IGNORECASE,
+    r"(?i)\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor"
+    r"|support|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)"
 )
 ADDRESS = re.compile(r"https?://\S+|\S+@\S+")
 

@@ -12,10 +12,9 @@ import msgspec
 
 from shared.agent.context import AgentContext
 from shared.errors import ActionError, BusError
-from shared.files import write_atomically
 from shared.skills.search import SearchResult, search
 from shared.skills.web import fetch_page
-from shared.skills.workspace import slug
+from shared.skills.workspace import slug, write_output
 from shared.tasks.actions import Outcome
 from shared.text.sentences import last_sentence_end
 from shared.text.words import STOP_WORDS
@@ -159,7 +158,8 @@ class Researcher:
         chosen, measure = await self._choose(pages, question)
         sources = tuple(dict.fromkeys(passage.url for passage in chosen))
         text = _compose(question, chosen, problems, measure, why)
-        path = await self._save(question, text)
+        path = self._folder / f"research-{slug(question)}.md"
+        await write_output(self._context, path, text, "the brief")
         return Outcome(
             output=text,
             data={
@@ -199,15 +199,6 @@ class Researcher:
         except BusError:
             return choose_passages(rank_by_words(passages, question), MAX_QUOTED), "shared words"
         return choose_passages(rank_by_meaning(passages, vectors[0], vectors[1:]), MAX_QUOTED), "embedding"
-
-    async def _save(self, question: str, text: str) -> Path:
-        path = self._folder / f"research-{slug(question)}.md"
-        try:
-            async with self._context.effect(f"write {path.name} into {path.parent}", repeatable=True):
-                await asyncio.to_thread(write_atomically, path, text)
-        except OSError as error:
-            raise ActionError(f"The brief cannot be written to {path}: {error.strerror}") from None
-        return path
 
 
 def _compose(

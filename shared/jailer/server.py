@@ -28,9 +28,8 @@ def serve(place: str, program: str) -> None:
     if is_root:
         with contextlib.suppress(OSError):  # it fails again in a supervisor, which reports it
             prepare_user_namespace()
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_IGN
-    )  # supervisors are not waited for: they report to their callers
+    # Supervisors are not waited for: they report to their callers.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a caller that drains still needs its commands
     gc.disable()  # so that forks share memory, and few live long enough to need it

@@ -12,6 +12,7 @@ from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
 from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.log import logger
 from shared.tasks.context import TaskContext, require_current_task
+from shared.text.shorten import flatten
 
 POLL = 0.5
 """Seconds between two checks for an answer."""
@@ -40,17 +41,17 @@ class Approvals:
         expires = datetime.fromisoformat(request.expires_at)
         answer = await self._answer(approval_id, expires)
         if answer is None and datetime.now(UTC) < expires:
-            await task.progress(f"waits for approval {approval_id[:8]}: {_short(what)}")
+            await task.progress(f"waits for approval {approval_id[:8]}: {flatten(what, 200)}")
             async with yield_slot():
                 answer = await self._await(approval_id, expires)
         if answer is None:
             raise NotApproved(
-                f"Nobody approved it in time: {_short(what)}",
+                f"Nobody approved it in time: {flatten(what, 200)}",
                 "Submit the goal again, and answer with 'mailroom approvals grant'",
             )
         if not answer.granted:
             note = f" ({answer.note[:200]})" if answer.note else ""
-            raise NotApproved(f"A person refused it{note}: {_short(what)}")
+            raise NotApproved(f"A person refused it{note}: {flatten(what, 200)}")
 
     async def _await(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
         """The answer, or None once the request expired; while the server is away, it goes on waiting."""
@@ -103,8 +104,3 @@ def _scope(task: Task) -> tuple[str, ...]:
     if task.goal_id and task.requester in (subjects.CONDUCTOR, subjects.USER):
         return ("goal", task.goal_id)
     return ("task", task.requester, task.task_id)
-
-
-def _short(what: str) -> str:
-    line = " ".join(what.split())
-    return line if len(line) <= 200 else f"{line[:199]}…"

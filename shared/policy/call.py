@@ -95,7 +95,7 @@ class Call:
     def judge(self) -> Stream:
         """Judge it; what it prints, as far as that is known."""
         for name, value in self.assigned.items():
-            self.judge_variable(name, value)
+            judge_variable(self, name, value)
         word = self.words[0]
         if word.hidden or word.obfuscated or word.glob or word.spliced or not word.known:
             self.find("unclear.name", word.text.replace(UNKNOWN, "..."))
@@ -148,10 +148,6 @@ class Call:
         words = " ".join(shlex.quote(word.text) for word in self.args)
         return self.shell.script(f"{text} {words}".replace(UNKNOWN, _UNKNOWN_VALUE), inner)
 
-    def judge_variable(self, name: str, value: str) -> None:
-        """Judge that a variable is set which programs act upon."""
-        judge_variable(self, name, value)
-
     def script(self, text: str, words: Sequence[Word] = (), scope: Scope | None = None) -> Stream:
         """Judge ``text`` as a script with ``words`` as its arguments, in a shell of its own."""
         inner = (scope or self.scope).branch()
@@ -174,18 +170,24 @@ class Call:
         return self.shell.call(words, scope)
 
     def apply(self, found: Options, does: str) -> None:
-        """Judge effects, separated by semicolons: a verb of VERBS, then what it applies to.
+        """Judge effects, separated by semicolons: verbs of VERBS, joined by ``+``, then what they apply to.
 
-        That is the values of options by their names, or operands by a slice: ``read f file; write 1:``.
+        That is the values of options by their names, or operands by a slice: ``read f file; read+write 1:``.
         """
-        for judge, selectors in _effects(does):
+        for verbs, selectors in _effects(does):
             for word in _selected(selectors, found):
-                judge(self, word)
+                for judge in verbs:
+                    judge(self, word)
 
     def run_hidden(self, text: str) -> Stream:
         """A command is run that an option or a text of another one holds."""
         self.find("unclear.command")
         return self.script(text)
+
+    def judge_endless(self, word: Word) -> None:
+        """A program that reads all of the path must come to an end."""
+        if self.is_endless(word):
+            self.find("exhaust.endless")
 
     def is_endless(self, word: Word) -> bool:
         """Whether reading the path never ends."""
@@ -225,6 +227,8 @@ VERBS: Mapping[str, Callable[[Call, Word], object]] = {
     "read": Call.read,
     "read-deep": lambda call, word: call.read(word, deep=True),
     "query": Call.query,
+    "ends": Call.judge_endless,
+    "run": lambda call, word: call.run([word]),
     "stat": Call.stat,
     "write": Call.write,
     "create": lambda call, word: call.write(word, create=True),
@@ -237,9 +241,9 @@ VERBS: Mapping[str, Callable[[Call, Word], object]] = {
 
 
 @cache
-def _effects(text: str) -> tuple[tuple[Callable[["Call", Word], object], str], ...]:
+def _effects(text: str) -> tuple[tuple[tuple[Callable[[Call, Word], object], ...], str], ...]:
     parts = (part.split(None, 1) for part in text.split(";"))
-    return tuple((VERBS[verb], selectors) for verb, selectors in parts)
+    return tuple((tuple(VERBS[verb] for verb in verbs.split("+")), chosen) for verbs, chosen in parts)
 
 
 def _selected(selectors: str, found: Options) -> Sequence[Word]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from shared.policy import effects
 from shared.policy.call import Call
+from shared.policy.environment import judge_variable
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.parser import are_adjacent, dropped_dash
 from shared.policy.scope import NOTHING, UNREAD, Scope, Stream
@@ -200,7 +201,7 @@ def judge_assignment(shell: "Interpreter", node: "Node", scope: Scope) -> Stream
 
 def _assign(shell: "Interpreter", node: "Node", scope: Scope) -> str:
     name, value = _read_assignment(shell, node, scope)
-    Call(shell, scope, (), {}).judge_variable(name, value)
+    judge_variable(Call(shell, scope, (), {}), name, value)
     if holds_subscript(value):
         shell.find("unclear.spelling", f"The value of {name}")
     scope.assign(name, value)
@@ -224,7 +225,7 @@ def judge_declaration(shell: "Interpreter", node: "Node", scope: Scope) -> Strea
 def judge_unset(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
     """Judge that variables are taken away."""
     for word in _words(shell, node.children, scope):
-        Call(shell, scope, (), {}).judge_variable(word.text, "")
+        judge_variable(Call(shell, scope, (), {}), word.text, "")
         if holds_subscript(word.text):
             shell.find("unclear.spelling", word.text)
         scope.assign(word.text, UNKNOWN)

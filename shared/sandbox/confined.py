@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -67,40 +67,42 @@ class ConfinedFolder:
 
     def _walk(self, name: str, flags: int, mode: int) -> int:
         *folders, last = PurePosixPath(name).parts or (".",)
-        at = os.dup(self.fd)
+        at = self._descend(folders)
         try:
-            for folder in folders:
-                below = os.open(folder, FOLDER, dir_fd=at)
-                os.close(at)
-                at = below
             return os.open(last, flags, mode, dir_fd=at)
         finally:
             os.close(at)
+
+    def _descend(self, folders: Iterable[str], *, make: bool = False) -> int:
+        """A descriptor of the last of nested ``folders``, none of them a link; raises OSError."""
+        at = os.dup(self.fd)
+        try:
+            for folder in folders:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(folder, 0o755, dir_fd=at)
+                below = os.open(folder, FOLDER, dir_fd=at)
+                os.close(at)
+                at = below
+        except OSError:
+            os.close(at)
+            raise
+        return at
 
     @contextlib.contextmanager
     def open_folder(self, path: str, *, make: bool = False) -> Iterator[int]:
         """A descriptor of the folder ``path``; ``make`` creates it and those above it if needed."""
         if make:
-            self._make(self.relative(path))
+            name = self.relative(path)
+            try:
+                os.close(self._descend(PurePosixPath(name).parts, make=True))
+            except OSError as error:
+                raise to_action_error(name, error) from None
         fd = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             yield fd
         finally:
             os.close(fd)
-
-    def _make(self, name: str) -> None:
-        at = os.dup(self.fd)
-        try:
-            for part in PurePosixPath(name).parts:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=at)
-                below = os.open(part, FOLDER, dir_fd=at)
-                os.close(at)
-                at = below
-        except OSError as error:
-            raise to_action_error(name, error) from None
-        finally:
-            os.close(at)
 
     def entries(self, path: str) -> list[tuple[str, int]]:
         """The names in a folder, sorted, each with its mode; raises ActionError."""
@@ -226,7 +228,7 @@ def to_action_error(path: str, error: OSError) -> ActionError:
             return outside_error(path)
         case errno.ENOSPC | errno.EDQUOT:
             return ActionError(
-                f"There is no space left on the disk for {path[:200]!r}", "Make room, then try again"
+                f"There is no space left on the disk for {path[:200]!r}", "Free space on it, then try again"
             )
     return ActionError(f"{path[:200]!r} cannot be used: {error.strerror}")
 

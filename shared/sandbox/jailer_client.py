@@ -92,7 +92,7 @@ class JailerClient:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={"LANG": "C.UTF-8"},  # file names are not decoded by a locale
+                env={"LANG": "C.UTF-8"},  # file names are UTF-8
                 cwd="/",
                 start_new_session=True,
             )

@@ -70,6 +70,19 @@ def clean_workspaces(settings: Settings, older_than: float = FORGOTTEN) -> int:
     return removed
 
 
+async def write_output(context: AgentContext, path: Path, text: str, name: str) -> None:
+    """Write ``text`` to ``path`` as a repeatable effect; ``name`` is what it is, as in "the brief".
+
+    Raises ActionError if it cannot be written.
+    """
+    async with context.effect(f"write {name} into {path.parent}", repeatable=True):
+        try:
+            await asyncio.to_thread(write_atomically, path, text)
+        except OSError as error:
+            cause = f"{name[:1].upper()}{name[1:]} cannot be written into {path.parent}: {error.strerror}"
+            raise ActionError(cause, "Make the folder writable") from None
+
+
 def outputs_path(context: AgentContext) -> Path:
     """The folder for what the task being worked on delivers; it is not made here."""
     return context.settings.outputs / workspace_name(context.task)

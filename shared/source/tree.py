@@ -3,6 +3,7 @@
 import os
 import stat
 import time
+import tomllib
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -86,6 +87,18 @@ def read_text(root: Path, path: str, limit: int = 512_000) -> str:
     if b"\0" in data[:8192]:
         return ""
     return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").translate(NO_BREAKS)
+
+
+def read_toml_table(tree: Tree, path: str, *keys: str) -> dict[str, Any]:
+    """The table at ``keys`` of a TOML file in the repository; empty if either is missing or malformed."""
+    try:
+        table = tomllib.loads(read_text(tree.root, path)) if path in tree.files else {}
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+    for key in keys:
+        value = table.get(key)
+        table = value if isinstance(value, dict) else {}
+    return table
 
 
 def _require_folder(root: Path) -> Path:

@@ -1,9 +1,11 @@
-"""Sentences of prose, told apart by their punctuation and by line breaks."""
+"""Sentences of prose, split at punctuation and line breaks."""
 
 import re
 
+from shared.text.shorten import shorten
+
 SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
-"""The text between two sentences."""
+"""The white space between two sentences."""
 
 _END = re.compile(r"[.!?](?=\s)")
 _LIST_MARKS = re.compile(r"^\s*(?:[-*•#>]+\s+)+")
@@ -25,7 +27,7 @@ MAX_TITLE = 256
 MIN_TITLE = 10
 """A shorter first sentence is joined with the next one."""
 
-_END_title = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])(?=.)|\n+")
+_TITLE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])(?=.)|\n+")
 
 
 def split_title(text: str) -> tuple[str, str]:
@@ -35,19 +37,13 @@ def split_title(text: str) -> tuple[str, str]:
     """
     whole = text.strip()
     title = " ".join(_first_sentence(whole).split())
-    if len(title) > MAX_TITLE:
-        title = f"{_cut(title, MAX_TITLE - 1)}…"
+    title = shorten(title, MAX_TITLE)
     return title, "" if title == whole else whole
 
 
 def _first_sentence(text: str) -> str:
-    for end in _END_title.finditer(text):
+    for end in _TITLE_END.finditer(text):
         sentence = text[: end.end()].strip()
         if len(sentence) >= MIN_TITLE:
             return sentence
     return text
-
-
-def _cut(text: str, limit: int) -> str:
-    between = text.rfind(" ", limit // 2, limit + 1)
-    return text[: between if between > 0 else limit]

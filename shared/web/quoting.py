@@ -25,7 +25,7 @@ def escape(text: str) -> str:
 def quote(source: str, text: str) -> str:
     """``text`` with every line marked, so that it cannot be taken for the reader's own words.
 
-    Unprintable characters are removed; a cut at LIMIT is announced.
+    Unprintable characters are removed; a cut at MAX_QUOTED is announced.
     """
     lines = [
         "".join(c if c.isprintable() or c == "\t" else " " for c in row)

@@ -97,8 +97,8 @@ class Lane:
         return bool(stored == copied)
 
 
-class OfficeLane(Lane):
-    """The no-op agent, as the office runs it."""
+class MailroomLane(Lane):
+    """The no-op agent, as Mailroom runs it."""
 
     def __init__(self, ground: "Ground") -> None:
         super().__init__(

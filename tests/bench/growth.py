@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from tests.bench.ground import OfficeLane, Run, open_ground
+from tests.bench.ground import MailroomLane, Run, open_ground
 from tests.bench.history import REQUESTER, write_history
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_least, at_most_times, compare
@@ -28,7 +28,7 @@ async def measure(plan: Plan) -> list[Row]:
         return [*rows, *_size_rows(await _race(lanes, plan, plan.tasks // 2))]
 
 
-async def _race(lanes: Mapping[int, OfficeLane], plan: Plan, tasks: int) -> Mapping[int, Sequence[Run]]:
+async def _race(lanes: Mapping[int, MailroomLane], plan: Plan, tasks: int) -> Mapping[int, Sequence[Run]]:
     """Everybody in turn, ``plan.rounds`` times: what disturbs the machine disturbs all of them."""
     runs: dict[int, list[Run]] = {number: [] for number in lanes}
     for lane in lanes.values():
@@ -39,16 +39,16 @@ async def _race(lanes: Mapping[int, OfficeLane], plan: Plan, tasks: int) -> Mapp
     return runs
 
 
-async def _replicated(ends: AsyncExitStack, numbers: Sequence[int]) -> dict[int, OfficeLane]:
+async def _replicated(ends: AsyncExitStack, numbers: Sequence[int]) -> dict[int, MailroomLane]:
     """A server of its own for each number of processes."""
     lanes = {}
     for replicas in numbers:
-        lane = lanes[replicas] = OfficeLane(await ends.enter_async_context(open_ground("always")))
+        lane = lanes[replicas] = MailroomLane(await ends.enter_async_context(open_ground("always")))
         await lane.start(replicas)
     return lanes
 
 
-async def _aged(ends: AsyncExitStack, sizes: Sequence[int]) -> dict[int, OfficeLane]:
+async def _aged(ends: AsyncExitStack, sizes: Sequence[int]) -> dict[int, MailroomLane]:
     """A server of its own for each length of the past, the longest first: it has the others' time to calm."""
     lanes = {}
     for size in sorted(sizes, reverse=True):
@@ -56,7 +56,7 @@ async def _aged(ends: AsyncExitStack, sizes: Sequence[int]) -> dict[int, OfficeL
         writer = await ground.office.connect(REQUESTER)
         await write_history(writer, size)
         await writer.close()
-        lane = lanes[size] = OfficeLane(ground)
+        lane = lanes[size] = MailroomLane(ground)
         await lane.start()
     return dict(sorted(lanes.items()))
 

@@ -7,8 +7,8 @@ from statistics import median
 import msgspec
 
 from shared.contracts import MemoryQuery, TraverseQuery
+from tests.bench.memory_ground import MemoryGround, open_memory, time_each
 from tests.bench.memory_questions import brief_rows, restart_rows, search_rows, walk_rows
-from tests.bench.memory_shelf import Shelf, open_shelf, time_each
 from tests.bench.memory_writes import bulk_rows, day_rows, embedding_rows, single_rows
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_most_times, compare
@@ -50,14 +50,14 @@ async def measure(plan: Plan) -> list[Row]:
     rows: list[Row] = []
     growth: list[Growth] = []
     for size in scale.sizes:
-        async with open_shelf(size) as shelf:
-            nodes, edges = await shelf.fill()
-            held = await shelf.memory.stats()
+        async with open_memory(size) as ground:
+            nodes, edges = await ground.fill()
+            held = await ground.memory.stats()
             assert (held["nodes"], held["edges"]) == (nodes.rows, edges.rows), held
             if size == scale.main:
-                rows += bulk_rows(shelf, nodes, edges, 20_000)
-                rows += await _rest(shelf, scale)
-            growth.append(await _grow(shelf, scale, nodes.seconds + edges.seconds))
+                rows += bulk_rows(ground, nodes, edges, 20_000)
+                rows += await _rest(ground, scale)
+            growth.append(await _grow(ground, scale, nodes.seconds + edges.seconds))
     return [*rows, *_growth_rows(growth)]
 
 
@@ -68,33 +68,33 @@ def _full(plan: Plan) -> Scale:
     )
 
 
-async def _rest(shelf: Shelf, scale: Scale) -> list[Row]:
+async def _rest(ground: MemoryGround, scale: Scale) -> list[Row]:
     return [
-        *await search_rows(shelf, scale.questions),
-        *await walk_rows(shelf, scale.questions),
-        *await brief_rows(shelf, scale.questions),
-        *await day_rows(shelf, scale.batches, scale.questions // 2),
-        *await single_rows(shelf, scale.singles),
-        *await embedding_rows(shelf, scale.embedded),
-        *await restart_rows(shelf, scale.restarts),
+        *await search_rows(ground, scale.questions),
+        *await walk_rows(ground, scale.questions),
+        *await brief_rows(ground, scale.questions),
+        *await day_rows(ground, scale.batches, scale.questions // 2),
+        *await single_rows(ground, scale.singles),
+        *await embedding_rows(ground, scale.embedded),
+        *await restart_rows(ground, scale.restarts),
     ]
 
 
-async def _grow(shelf: Shelf, scale: Scale, load: float) -> Growth:
-    start = await shelf.restart()
-    questions = shelf.corpus.questions(scale.questions)
+async def _grow(ground: MemoryGround, scale: Scale, load: float) -> Growth:
+    start = await ground.restart()
+    questions = ground.corpus.questions(scale.questions)
     queries = [MemoryQuery(text=text, vector=tuple(vector)) for text, vector in questions]
-    searches = await time_each([lambda query=query: shelf.ask("search", query) for query in queries])
-    starts = shelf.corpus.ids(range(0, shelf.corpus.size, max(1, shelf.corpus.size // scale.questions)))
+    searches = await time_each([lambda query=query: ground.ask("search", query) for query in queries])
+    starts = ground.corpus.ids(range(0, ground.corpus.size, max(1, ground.corpus.size // scale.questions)))
     walks = [TraverseQuery(start=(node_id,), depth=2) for node_id in starts]
-    walked = await time_each([lambda query=query: shelf.ask("traverse", query) for query in walks])
+    walked = await time_each([lambda query=query: ground.ask("traverse", query) for query in walks])
     return Growth(
-        size=shelf.corpus.size,
+        size=ground.corpus.size,
         load=load,
         start=start,
         search=median(searches) * 1e3,
         walk=median(walked) * 1e3,
-        rss=shelf.rss,
+        rss=ground.rss,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from shared.contracts import BriefQuery, MemoryQuery, MemoryWrite, Node, PathsQuery, Source, TraverseQuery
 from tests.bench.latency import at
 from tests.bench.memory_corpus import Corpus
-from tests.bench.memory_shelf import Shelf, time_each
+from tests.bench.memory_ground import MemoryGround, time_each
 from tests.bench.rows import NO_TARGET, Row, Target, at_most, at_most_times, compare
 
 NAME = "memory"
@@ -24,17 +24,17 @@ LOAD = 200
 AGENT = "agent3"
 
 
-async def search_rows(shelf: Shelf, count: int) -> list[Row]:
+async def search_rows(ground: MemoryGround, count: int) -> list[Row]:
     """With the vector given, from text, and while others write."""
-    questions = shelf.corpus.questions(count)
+    questions = ground.corpus.questions(count)
     given = [MemoryQuery(text=text, vector=tuple(vector)) for text, vector in questions]
     plain = [MemoryQuery(text=text) for text, _ in questions]
-    await _ask_all(shelf, [*given[:20], *plain[:20]])
-    exact = _time_exact(shelf.corpus, [vector for _, vector in questions])
-    quiet, text = await _ask_all(shelf, given), await _ask_all(shelf, plain)
-    async with _Writers(shelf) as writers:
-        busy = await _ask_all(shelf, given, writers.pause)
-    size = f"{shelf.corpus.size:,}"
+    await _ask_all(ground, [*given[:20], *plain[:20]])
+    exact = _time_exact(ground.corpus, [vector for _, vector in questions])
+    quiet, text = await _ask_all(ground, given), await _ask_all(ground, plain)
+    async with _Writers(ground) as writers:
+        busy = await _ask_all(ground, given, writers.pause)
+    size = f"{ground.corpus.size:,}"
     note = f"{writers.rate:.0f} writes/s were answered"
     return [
         _row(f"search of {size}, vector given, p50", at(quiet, 50), EXACT, median(exact), at_most(5)),
@@ -46,23 +46,23 @@ async def search_rows(shelf: Shelf, count: int) -> list[Row]:
     ]
 
 
-async def walk_rows(shelf: Shelf, count: int) -> list[Row]:
+async def walk_rows(ground: MemoryGround, count: int) -> list[Row]:
     """Two hops in both directions, in turn with bare requests that bring as many bytes; and the best ways."""
-    starts = np.random.default_rng(5).integers(0, shelf.corpus.size, count)
+    starts = np.random.default_rng(5).integers(0, ground.corpus.size, count)
     walks, bare, sizes = [], [], []
-    for node_id in shelf.corpus.ids(starts):
+    for node_id in ground.corpus.ids(starts):
         query = TraverseQuery(start=(node_id,), depth=2, direction="out")
         begun = time.perf_counter()
-        answer = await shelf.ask("traverse", query)
+        answer = await ground.ask("traverse", query)
         walks.append(time.perf_counter() - begun)
         sizes.append(len(answer))
-        bare += await time_each([partial(shelf.echo, len(answer))])
+        bare += await time_each([partial(ground.echo, len(answer))])
     over = [walk - request for walk, request in zip(walks, bare, strict=True)]
-    pairs = zip(shelf.corpus.ids(starts), shelf.corpus.ids(starts[::-1]), strict=True)
+    pairs = zip(ground.corpus.ids(starts), ground.corpus.ids(starts[::-1]), strict=True)
     ways = [PathsQuery(from_id=one, to_id=other, k=3) for one, other in pairs if one != other][
         : count // 10 + 1
     ]
-    paths = await time_each([partial(shelf.ask, "paths", query) for query in ways])
+    paths = await time_each([partial(ground.ask, "paths", query) for query in ways])
     note = f"{median(sizes) / 1e3:.0f} kB"
     return [
         _row("two hops, p50", at(walks, 50), BARE, at(bare, 50), note=note),
@@ -72,17 +72,17 @@ async def walk_rows(shelf: Shelf, count: int) -> list[Row]:
     ]
 
 
-async def brief_rows(shelf: Shelf, count: int) -> list[Row]:
+async def brief_rows(ground: MemoryGround, count: int) -> list[Row]:
     """Made anew after each write that shows in it; then from the cache, in turn with bare requests."""
     query = BriefQuery(agent=AGENT)
     cold, cached, bare = [], [], []
     for number in range(max(4, count // 10)):
-        await shelf.memory.write(_remember(shelf, number))
-        cold += await time_each([partial(shelf.ask, "brief", query)])
-    size = len(await shelf.ask("brief", query))
+        await ground.memory.write(_remember(ground, number))
+        cold += await time_each([partial(ground.ask, "brief", query)])
+    size = len(await ground.ask("brief", query))
     for _ in range(count):
-        cached += await time_each([partial(shelf.ask, "brief", query)])
-        bare += await time_each([partial(shelf.echo, size)])
+        cached += await time_each([partial(ground.ask, "brief", query)])
+        bare += await time_each([partial(ground.echo, size)])
     return [
         _row(
             "briefing, made anew, p50", at(cold, 50), BARE, at(bare, 50), at_most(50), f"{size / 1e3:.0f} kB"
@@ -93,30 +93,30 @@ async def brief_rows(shelf: Shelf, count: int) -> list[Row]:
     ]
 
 
-async def restart_rows(shelf: Shelf, rounds: int) -> list[Row]:
+async def restart_rows(ground: MemoryGround, rounds: int) -> list[Row]:
     """From the start of the process until it is ready, in turn with an import of lancedb; and its memory."""
-    used = shelf.rss
+    used = ground.rss
     starts, imports = [], []
     for _ in range(rounds):
-        await shelf.stop()
+        await ground.stop()
         imports.append(await asyncio.to_thread(_time_import))
-        starts.append(await shelf.restart())
+        starts.append(await ground.restart())
     over = [start - bare for start, bare in zip(starts, imports, strict=True)]
-    vectors = shelf.corpus.vectors.nbytes / 1e6
-    bound, size = "python -c 'import lancedb'", f"{shelf.corpus.size:,}"
+    vectors = ground.corpus.vectors.nbytes / 1e6
+    bound, size = "python -c 'import lancedb'", f"{ground.corpus.size:,}"
     return [
         compare(NAME, f"restart with {size}, to ready", median(starts), "s", bound, median(imports)),
         compare(NAME, "restart, over the import", median(over), "s", bound, median(imports), at_most(2)),
         compare(NAME, "the daemon's memory after all this", used, "MB", "the vectors", vectors, at_most(900)),
-        compare(NAME, "the daemon's memory after a restart", shelf.rss, "MB", "the vectors", vectors),
+        compare(NAME, "the daemon's memory after a restart", ground.rss, "MB", "the vectors", vectors),
     ]
 
 
 class _Writers:
     """Somebody who stores ``LOAD`` single memories a second, whether they are answered or not."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, ground: MemoryGround) -> None:
+        self._ground = ground
         self._tasks: list[asyncio.Task[object]] = []
         self._begun = 0.0
         self.rate = 0.0
@@ -141,15 +141,15 @@ class _Writers:
     async def _run(self) -> None:
         for number, write in enumerate(self._writes):
             await asyncio.sleep(max(0.0, self._begun + number / LOAD - time.perf_counter()))
-            self._tasks.append(asyncio.create_task(self._shelf.memory.write(write)))
+            self._tasks.append(asyncio.create_task(self._ground.memory.write(write)))
 
 
 async def _ask_all(
-    shelf: Shelf, queries: Sequence[MemoryQuery], pause: Callable[[], object] | None = None
+    ground: MemoryGround, queries: Sequence[MemoryQuery], pause: Callable[[], object] | None = None
 ) -> list[float]:
     times = []
     for query in queries:
-        times += await time_each([partial(shelf.ask, "search", query)])
+        times += await time_each([partial(ground.ask, "search", query)])
         if pause:
             await pause()  # type: ignore[misc]
     return times
@@ -167,7 +167,7 @@ def _time_exact(corpus: Corpus, vectors: Sequence[Sequence[float]]) -> list[floa
     return times
 
 
-def _remember(shelf: Shelf, number: int) -> MemoryWrite:
+def _remember(ground: MemoryGround, number: int) -> MemoryWrite:
     """Something that the agent's next briefing has to show."""
     node = Node(
         kind="decision",
@@ -176,7 +176,7 @@ def _remember(shelf: Shelf, number: int) -> MemoryWrite:
         source=Source(agent=AGENT, session="bench"),
     )
     return MemoryWrite(
-        sender="user", nodes=(node,), vectors=shelf.corpus.vectors[number].tobytes(), insist=True
+        sender="user", nodes=(node,), vectors=ground.corpus.vectors[number].tobytes(), insist=True
     )
 
 

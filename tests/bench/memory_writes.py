@@ -13,7 +13,7 @@ from services.memory.local_embedder import LocalEmbedder
 from services.memory.writes.change import embedded_text
 from shared.contracts import MemoryQuery
 from tests.bench.memory_corpus import Corpus
-from tests.bench.memory_shelf import Load, Shelf, open_shelf, time_each
+from tests.bench.memory_ground import Load, MemoryGround, open_memory, time_each
 from tests.bench.rows import Row, at_least, at_least_value, at_most, at_most_times, compare
 
 NAME = "memory"
@@ -23,9 +23,9 @@ LANCE = "LanceDB alone, equal batches"
 STREAM = "bare JetStream, equal bytes"
 
 
-def bulk_rows(shelf: Shelf, nodes: Load, edges: Load, plan_rows: int) -> list[Row]:
+def bulk_rows(ground: MemoryGround, nodes: Load, edges: Load, plan_rows: int) -> list[Row]:
     """The bulk load, against LanceDB's own ``add`` of memories of the same text and vectors."""
-    bound = _add_to_lance(shelf.corpus, min(plan_rows, shelf.corpus.size))
+    bound = _add_to_lance(ground.corpus, min(plan_rows, ground.corpus.size))
     return [
         compare(
             NAME,
@@ -40,15 +40,15 @@ def bulk_rows(shelf: Shelf, nodes: Load, edges: Load, plan_rows: int) -> list[Ro
     ]
 
 
-async def single_rows(shelf: Shelf, count: int) -> list[Row]:
+async def single_rows(ground: MemoryGround, count: int) -> list[Row]:
     """Single memories of many writers, in turn with bare stores of the same bytes."""
     extra = Corpus(count, name=7)
     rates, bounds = [], []
     for first in range(0, count, count // 4):
         writes = extra.writes(first, min(first + count // 4, count), each=1)
         payloads = [write.to_json() for write in writes]
-        bounds.append(len(writes) / await shelf.store_bare(payloads, WRITERS))
-        rates.append(len(writes) / await shelf.send(writes, WRITERS))
+        bounds.append(len(writes) / await ground.store_bare(payloads, WRITERS))
+        rates.append(len(writes) / await ground.send(writes, WRITERS))
     return [
         compare(
             NAME,
@@ -62,9 +62,9 @@ async def single_rows(shelf: Shelf, count: int) -> list[Row]:
     ]
 
 
-async def embedding_rows(shelf: Shelf, count: int) -> list[Row]:
+async def embedding_rows(ground: MemoryGround, count: int) -> list[Row]:
     """Memories without vectors, in turn with the embedder alone, both in the same process count."""
-    embedder = LocalEmbedder(shelf.office.config.models)
+    embedder = LocalEmbedder(ground.office.config.models)
     extra = Corpus(count, name=8)
     rates, bounds = [], []
     try:
@@ -74,7 +74,7 @@ async def embedding_rows(shelf: Shelf, count: int) -> list[Row]:
             begun = time.perf_counter()
             await asyncio.to_thread(embedder.embed, texts)
             bounds.append(len(texts) / (time.perf_counter() - begun))
-            rates.append(len(texts) / await shelf.send(writes, 2))
+            rates.append(len(texts) / await ground.send(writes, 2))
     finally:
         embedder.close()
     return [
@@ -90,24 +90,24 @@ async def embedding_rows(shelf: Shelf, count: int) -> list[Row]:
     ]
 
 
-async def day_rows(bulk: Shelf, batches: int, questions: int) -> list[Row]:
+async def day_rows(bulk: MemoryGround, batches: int, questions: int) -> list[Row]:
     """As many memories as ``bulk`` has, one by one, ``batches`` times; then the same questions to both."""
     size = bulk.corpus.size
-    async with open_shelf(size) as shelf:
-        shelf.corpus = bulk.corpus
+    async with open_memory(size) as ground:
+        ground.corpus = bulk.corpus
         each, seconds, most = size // batches, 0.0, 0
         for first in range(0, size, each):
             writes = await asyncio.to_thread(bulk.corpus.writes, first, first + each, 1)
-            seconds += await shelf.send(writes, len(writes))
-            most = max(most, shelf.count_files())
-        kept = (await shelf.memory.stats())["nodes"]
+            seconds += await ground.send(writes, len(writes))
+            most = max(most, ground.count_files())
+        kept = (await ground.memory.stats())["nodes"]
         assert kept == size, f"{kept:,} of {size:,} memories were kept"
-        times: dict[Shelf, list[float]] = {bulk: [], shelf: []}
+        times: dict[MemoryGround, list[float]] = {bulk: [], ground: []}
         for text, vector in bulk.corpus.questions(questions):
             query = MemoryQuery(text=text, vector=tuple(vector))
             for side in times:
                 times[side] += await time_each([lambda side=side, query=query: side.ask("search", query)])
-        files = shelf.count_files()
+        files = ground.count_files()
     name = f"{size:,} singles in {batches:,} batches"
     return [
         compare(NAME, f"{name}: files left", files, "", target=at_most(199), note=f"at most {most:,}"),
@@ -115,7 +115,7 @@ async def day_rows(bulk: Shelf, batches: int, questions: int) -> list[Row]:
         compare(
             NAME,
             f"{name}: search, p50",
-            median(times[shelf]) * 1e3,
+            median(times[ground]) * 1e3,
             "ms",
             "one bulk load",
             median(times[bulk]) * 1e3,

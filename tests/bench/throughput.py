@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from msgspec.structs import replace
 
-from tests.bench.ground import Ground, Lane, OfficeLane, RivalLane, Run, open_ground
+from tests.bench.ground import Ground, Lane, MailroomLane, RivalLane, Run, open_ground
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_least, compare
 
@@ -45,7 +45,7 @@ async def _race(ground: Ground, plan: Plan) -> Mapping[str, Sequence[Run]]:
 
 
 async def _line_up(ground: Ground) -> dict[str, Lane]:
-    ours = OfficeLane(ground)
+    ours = MailroomLane(ground)
     await ours.start()
     lanes: dict[str, Lane] = {OURS: ours}
     for name, (module, window, _) in RIVALS.items():

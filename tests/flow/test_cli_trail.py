@@ -51,7 +51,7 @@ async def copied(office: Server, stream: str, seq: int) -> None:
 async def tailing(office: Server, *arguments: str) -> AsyncIterator[Callable[[], Any]]:
     """A running ``mailroom tail``: wait for its next line."""
     process = await asyncio.create_subprocess_exec(
-        *office.command("tail", *arguments),
+        *mailroom_command("tail", *arguments),
         cwd=ROOT,
         env=office.environment,
         stdout=asyncio.subprocess.PIPE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.critic.findings import find, rank
+from services.critic.findings import make_finding, rank
 from services.critic.inspection import format_inspection, inspect_repository, list_sources
 from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts import Finding, Inspection
@@ -310,13 +310,13 @@ async def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 def test_the_same_thing_said_by_two_tools_is_told_once() -> None:
     said = [
-        find("ruff", "S602", "medium", "a.py", 3, "x"),
-        find("bandit", "B602 subprocess", "high", "a.py", 3, "x"),
-        find("ruff", "B602", "medium", "a.py", 3, "a rule of bugbear, not of bandit"),
-        find("bandit", "B105 hardcoded", "low", "a.py", 9, "x"),
-        find("secrets", "AWS", "high", "a.py", 9, "x"),
-        find("ruff", "F401", "low", "a.py", 1, "x"),
-        find("ruff", "F401", "low", "a.py", 1, "x"),
+        make_finding("ruff", "S602", "medium", "a.py", 3, "x"),
+        make_finding("bandit", "B602 subprocess", "high", "a.py", 3, "x"),
+        make_finding("ruff", "B602", "medium", "a.py", 3, "a rule of bugbear, not of bandit"),
+        make_finding("bandit", "B105 hardcoded", "low", "a.py", 9, "x"),
+        make_finding("secrets", "AWS", "high", "a.py", 9, "x"),
+        make_finding("ruff", "F401", "low", "a.py", 1, "x"),
+        make_finding("ruff", "F401", "low", "a.py", 1, "x"),
     ]
     assert [(finding.tool, finding.rule) for finding in rank(said)] == [
         ("secrets", "AWS"),
@@ -327,13 +327,13 @@ def test_the_same_thing_said_by_two_tools_is_told_once() -> None:
 
 
 def test_habits_come_after_what_is_rare() -> None:
-    habit = [find("bandit", "B101 assert", "low", "a.py", line, "x") for line in range(1, 20)]
-    rare = find("ruff", "F841", "low", "z.py", 1, "x")
+    habit = [make_finding("bandit", "B101 assert", "low", "a.py", line, "x") for line in range(1, 20)]
+    rare = make_finding("ruff", "F841", "low", "z.py", 1, "x")
     assert rank([*habit, rare])[0] == rare
 
 
 def test_a_message_is_made_safe() -> None:
-    finding = find("t", "r", "low", "a.py", -1, "a\x1b[31m\n\nb\ud800 " + "x" * 1_000)
+    finding = make_finding("t", "r", "low", "a.py", -1, "a\x1b[31m\n\nb\ud800 " + "x" * 1_000)
     assert finding.line == 0
     assert finding.message.startswith("a [31m b")
     assert len(finding.message) <= 300

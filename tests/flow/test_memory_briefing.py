@@ -1,8 +1,6 @@
 """Briefings of the real memory: the real model's meaning, LanceDB's past, the cache that the daemon keeps."""
 
 import asyncio
-import itertools
-import time
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,27 +9,25 @@ import pytest
 from markdown_it import MarkdownIt
 
 from services.memory.briefing.service import BriefingService
-from services.memory.engine import MemoryEngine
-from services.memory.model import fetch
-from services.memory.writes.change import LoggedWrite
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
-from shared.settings import Settings, load
+from shared.settings import Settings
+from tests.support.direct_memory import DirectMemory
 
 
-class Office:
-    """A memory that is written to with the sequence numbers that the stream would give."""
+class BriefedMemory:
+    """A memory, and the briefings of it."""
 
-    def __init__(self, daemon: MemoryEngine, settings: Settings) -> None:
-        self.daemon = daemon
-        self.briefings = BriefingService(daemon, settings)
-        self._versions = itertools.count(daemon.version + 1)
+    def __init__(self, memory: DirectMemory, settings: Settings) -> None:
+        self.memory = memory
+        self.engine = memory.engine
+        self.briefings = BriefingService(memory.engine, settings)
 
     async def write(self, *nodes: Node, edges: Iterable[Edge] = (), **fields: object) -> int:
+        """Write at the next version, and return that."""
         write = MemoryWrite(sender="nexus", nodes=nodes, edges=tuple(edges), insist=True, **fields)  # type: ignore[arg-type]
-        version = next(self._versions)
-        written = await self.daemon.write([LoggedWrite(version=version, stored_at=time.time(), write=write)])
-        assert written.answers[0].error == ""
-        return version
+        written = await self.memory.write(write)
+        assert written.error == ""
+        return self.engine.version
 
     async def brief(self, agent: str, at: int = 0, compact: bool = False) -> Briefing:
         return Briefing.from_json(
@@ -40,12 +36,10 @@ class Office:
 
 
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
-    models = fetch(load().models, lambda line: None)
-    settings = Settings(state_dir=tmp_path / "state", model_dir=models, briefed_agents=("scout",))
-    daemon = await MemoryEngine.open(settings)
-    yield Office(daemon, settings)
-    await daemon.close()
+async def briefed(tmp_path: Path) -> AsyncIterator[BriefedMemory]:
+    settings = Settings(state_dir=tmp_path / "state", briefed_agents=("scout",))
+    async with DirectMemory.open(settings) as memory:
+        yield BriefedMemory(memory, settings)
 
 
 def node(node_id: str, kind: str, title: str, body: str = "", agent: str = "nexus", **fields: object) -> Node:
@@ -80,9 +74,9 @@ def titles(briefing: Briefing) -> dict[str, list[str]]:
     return {section.title: [node.id for node in section.nodes] for section in briefing.sections}
 
 
-async def test_an_agent_is_told_what_it_needs_to_know(office: Office) -> None:
-    version = await office.write(*WARREN, edges=LINKS)
-    briefing = await office.brief("scout")
+async def test_an_agent_is_told_what_it_needs_to_know(briefed: BriefedMemory) -> None:
+    version = await briefed.write(*WARREN, edges=LINKS)
+    briefing = await briefed.brief("scout")
     assert titles(briefing) == {
         "Identity": ["scout", "terse"],
         "Active Context": ["cache", "polite"],
@@ -97,77 +91,77 @@ async def test_an_agent_is_told_what_it_needs_to_know(office: Office) -> None:
     tokens = MarkdownIt("commonmark").parse(briefing.text)
     found = [tokens[place + 1].content for place, token in enumerate(tokens) if token.type == "heading_open"]
     assert found == ["Briefing for scout", *titles(briefing)]
-    assert "lunch" not in titles(await office.brief("nobody"))
+    assert "lunch" not in titles(await briefed.brief("nobody"))
 
 
-async def test_a_briefing_is_told_again_to_the_letter(office: Office) -> None:
+async def test_a_briefing_is_told_again_to_the_letter(briefed: BriefedMemory) -> None:
     told = {}
     for number in range(4):
-        await office.write(*WARREN[number::4], edges=LINKS if number == 3 else ())
+        await briefed.write(*WARREN[number::4], edges=LINKS if number == 3 else ())
         for agent in ("scout", "nobody"):
-            briefing = await office.brief(agent)
+            briefing = await briefed.brief(agent)
             told[agent, briefing.version] = briefing.text
-            assert (await office.brief(agent, compact=True)).version == briefing.version
-    await office.write(node("new", "goal", "Translate the manual"), retire=("ship", "cache"))
-    await office.write(accessed={"scout": 9, "ada": 2})
-    await office.write(node("terse", "preference", "Ada wants tables"), unlink=())
+            assert (await briefed.brief(agent, compact=True)).version == briefing.version
+    await briefed.write(node("new", "goal", "Translate the manual"), retire=("ship", "cache"))
+    await briefed.write(accessed={"scout": 9, "ada": 2})
+    await briefed.write(node("terse", "preference", "Ada wants tables"), unlink=())
     for (agent, version), text in told.items():
-        again = await office.brief(agent, at=version)
+        again = await briefed.brief(agent, at=version)
         assert again.text == text
         assert again.version == version
     assert len(told) == 8
 
 
-async def test_a_write_ends_the_briefings_and_access_counts_do_not(office: Office) -> None:
-    await office.write(*WARREN, edges=LINKS)
-    first = await office.brief("scout")
-    await office.write(accessed={"ada": 1})
-    assert (await office.brief("scout")).id == first.id
-    version = await office.write(
+async def test_a_write_ends_the_briefings_and_access_counts_do_not(briefed: BriefedMemory) -> None:
+    await briefed.write(*WARREN, edges=LINKS)
+    first = await briefed.brief("scout")
+    await briefed.write(accessed={"ada": 1})
+    assert (await briefed.brief("scout")).id == first.id
+    version = await briefed.write(
         node("y", "fact", "Web pages are cached for two days by the proxy", agent="other")
     )
-    second = await office.brief("scout")
+    second = await briefed.brief("scout")
     assert (second.version, second.id != first.id) == (version, True)
     assert "y" in titles(second)["Active Context"]
 
 
-async def test_briefings_are_made_ahead_and_reading_them_is_counted(office: Office) -> None:
-    await office.write(*WARREN, edges=LINKS)
-    ahead = asyncio.create_task(office.briefings.keep_ready())
+async def test_briefings_are_made_ahead_and_reading_them_is_counted(briefed: BriefedMemory) -> None:
+    await briefed.write(*WARREN, edges=LINKS)
+    ahead = asyncio.create_task(briefed.briefings.keep_ready())
     try:
         async with asyncio.timeout(20):
-            while not office.briefings.stats()["made"]:
+            while not briefed.briefings.stats()["made"]:
                 await asyncio.sleep(0.02)
-        assert await office.briefings.take_accesses() is None
-        briefing = await office.brief("scout")
+        assert await briefed.briefings.take_accesses() is None
+        briefing = await briefed.brief("scout")
         assert datetime.fromisoformat(briefing.generated_at) < datetime.now(UTC)
-        assert office.briefings.stats() == {"served": 1, "made": 1}
-        write = await office.briefings.take_accesses()
+        assert briefed.briefings.stats() == {"served": 1, "made": 1}
+        write = await briefed.briefings.take_accesses()
         assert write is not None
         shown = {name for names in titles(briefing).values() for name in names}
         assert write.accessed == dict.fromkeys(shown, 1)
-        await office.write(accessed=write.accessed)
-        assert (await office.daemon.get(["ada"]))[0].access_count == 1
-        assert (await office.brief("scout")).id == briefing.id
+        await briefed.write(accessed=write.accessed)
+        assert (await briefed.engine.get(["ada"]))[0].access_count == 1
+        assert (await briefed.brief("scout")).id == briefing.id
     finally:
         ahead.cancel()
         await asyncio.gather(ahead, return_exceptions=True)
 
 
-async def test_writing_goes_on_while_briefings_are_made(office: Office) -> None:
+async def test_writing_goes_on_while_briefings_are_made(briefed: BriefedMemory) -> None:
     """What is told at a version is what memory held at that version, whatever was written meanwhile."""
-    await office.write(*WARREN, edges=LINKS)
+    await briefed.write(*WARREN, edges=LINKS)
 
     async def write() -> None:
         for number in range(25):
-            await office.write(
+            await briefed.write(
                 node(f"g{number}", "goal", f"Goal number {number}", importance=0.5 + number / 60)
             )
 
     async def read() -> dict[int, str]:
         told = {}
         while not writing.done():
-            briefing = await office.brief("scout")
+            briefing = await briefed.brief("scout")
             told[briefing.version] = briefing.text
         return told
 
@@ -176,4 +170,4 @@ async def test_writing_goes_on_while_briefings_are_made(office: Office) -> None:
     await writing
     assert len(told) > 3
     for version, text in told.items():
-        assert (await office.brief("scout", at=version)).text == text
+        assert (await briefed.brief("scout", at=version)).text == text

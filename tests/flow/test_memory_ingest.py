@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,74 +11,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.memory.engine import MemoryEngine
 from services.memory.ingest import client as client_module
 from services.memory.ingest import folder as folder_module
 from services.memory.ingest.drafting import OPEN_LINKS
 from services.memory.ingest.folder import IngestFolder
-from services.memory.model import fetch
-from services.memory.writes.change import LoggedWrite
 from shared import settings
-from shared.contracts import EdgesQuery, ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
+from shared.contracts import ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable
 from shared.memory import Memory
+from tests.support.direct_memory import DirectMemory
 from tests.support.logs import capture_log
-from tests.support.office import Office as RunningOffice
+from tests.support.office import Office
+from tests.support.waiting import eventually
 
 SETTLE = 0.1
 
 
-class Office:
-    """The memory daemon without the bus: what comes at the same time is one batch, numbered in order."""
-
-    def __init__(self, daemon: MemoryEngine) -> None:
-        self.daemon = daemon
-        self.writes: list[MemoryWrite] = []
-        self._line: list[tuple[MemoryWrite, asyncio.Future[MemoryWritten]]] = []
-        self._turn = asyncio.Lock()
-
-    async def write(self, write: MemoryWrite) -> MemoryWritten:
-        self.writes.append(write)
-        future: asyncio.Future[MemoryWritten] = asyncio.get_running_loop().create_future()
-        self._line.append((write, future))
-        async with self._turn:
-            if self._line:
-                batch, self._line = self._line, []
-                first = self.daemon.version + 1
-                entries = [
-                    LoggedWrite(version=first + place, stored_at=time.time(), write=each)
-                    for place, (each, _) in enumerate(batch)
-                ]
-                written = await self.daemon.write(entries)
-                for (_, waiting), answer in zip(batch, written.answers, strict=True):
-                    waiting.set_result(answer)
-        return await future
-
-    async def nodes(self, **filters: object) -> dict[str, Node]:
-        page = await self.daemon.list_nodes(ListQuery(limit=1_000, **filters))  # type: ignore[arg-type]
-        return {node.title: node for node in page.nodes}
-
-    async def linked(self, *links: tuple[str, str, str]) -> None:
-        """Wait until these are there."""
-        async with asyncio.timeout(15):
-            while not set(links) <= await self.links():
-                await asyncio.sleep(0.05)
-
-    async def links(self) -> set[tuple[str, str, str]]:
-        """Titles of the ends of each edge, and its rule."""
-        titles = {node.id: title for title, node in (await self.nodes()).items()}
-        page = await self.daemon.list_edges(EdgesQuery())
-        return {(titles[edge.from_id], titles[edge.to_id], edge.provenance["rule"]) for edge in page.edges}
-
-
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
-    fetch(settings.load().models, lambda line: None)
-    daemon = await MemoryEngine.open(
-        settings.load({**os.environ, "MAILROOM_STATE_DIR": str(tmp_path / "state")})
-    )
-    yield Office(daemon)
-    await daemon.close()
+async def memory(tmp_path: Path) -> AsyncIterator[DirectMemory]:
+    async with DirectMemory.open(settings.load({"MAILROOM_STATE_DIR": str(tmp_path / "state")})) as memory:
+        yield memory
 
 
 @pytest.fixture
@@ -93,9 +44,11 @@ Write = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
 
 
 @asynccontextmanager
-async def watching(office: Office, root: Path, write: Write | None = None) -> AsyncIterator[IngestFolder]:
+async def watching(
+    memory: DirectMemory, root: Path, write: Write | None = None
+) -> AsyncIterator[IngestFolder]:
     folder = IngestFolder(
-        root, write or office.write, office.daemon.get, office.daemon.list_nodes, settle=SETTLE
+        root, write or memory.write, memory.engine.get, memory.engine.list_nodes, settle=SETTLE
     )
     running = asyncio.create_task(folder.run())
     try:
@@ -104,12 +57,6 @@ async def watching(office: Office, root: Path, write: Write | None = None) -> As
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-
-
-async def until(condition: Callable[[], object], timeout: float = 15.0) -> None:
-    async with asyncio.timeout(timeout):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 def drop(root: Path, path: str, text: str | bytes) -> Path:
@@ -130,13 +77,13 @@ def left(root: Path) -> list[str]:
 
 
 async def taken(folder: IngestFolder, files: int) -> None:
-    await until(lambda: folder.status()["files"] + folder.status()["failed"] >= files)
-    await until(lambda: not folder.status()["waiting"])
+    await eventually(lambda: folder.status()["files"] + folder.status()["failed"] >= files)
+    await eventually(lambda: not folder.status()["waiting"])
 
 
-async def test_files_there_at_the_start_and_files_that_come(office: Office, root: Path) -> None:
+async def test_files_there_at_the_start_and_files_that_come(memory: DirectMemory, root: Path) -> None:
     drop(root, "notes/printing.md", "# Printing\nThe colour printer stands on the second floor.\n")
-    async with watching(office, root) as folder:
+    async with watching(memory, root) as folder:
         await taken(folder, 1)
         drop(root, "people.csv", "name,room\nAnna Meier,12\nBob Kowalski,14\n")
         drop(root, "deep/er/app.log", "2026-01-01 10:00:00 ERROR the toner ran out\n")
@@ -144,7 +91,7 @@ async def test_files_there_at_the_start_and_files_that_come(office: Office, root
     assert left(root) == []
     assert (root / "processed/notes/printing.md").read_text().startswith("# Printing")
     assert (root / "processed/deep/er/app.log").exists()
-    nodes = await office.nodes()
+    nodes = await memory.nodes()
     assert set(nodes) == {
         "Printing",
         "people › Anna Meier",
@@ -153,62 +100,62 @@ async def test_files_there_at_the_start_and_files_that_come(office: Office, root
     }
     assert nodes["Printing"].source.channel == "ingest"
     assert nodes["Printing"].metadata["file"] == "notes/printing.md"
-    found = await office.daemon.search(MemoryQuery(text="where is the printer?"))
+    found = await memory.engine.search(MemoryQuery(text="where is the printer?"))
     assert found[0].node.title == "Printing"
 
 
-async def test_the_same_file_again_changes_nothing(office: Office, root: Path) -> None:
+async def test_the_same_file_again_changes_nothing(memory: DirectMemory, root: Path) -> None:
     note = "# Vendor\nWe buy toner from Inkworks.\n\n## Decisions\nWe chose Inkworks for its prices.\n"
     table = "name,room\nAnna Meier,12\nBob Kowalski,14\n"
-    async with watching(office, root) as folder:
+    async with watching(memory, root) as folder:
         drop(root, "vendor.md", note)
         drop(root, "people.csv", table)
         await taken(folder, 2)
-        version = office.daemon.version
+        version = memory.engine.version
         drop(root, "vendor.md", note)
         drop(root, "people.csv", table)
         drop(root, "export/people (1).csv", table)
         await taken(folder, 5)
         status = folder.status()
-    assert office.daemon.version == version
+    assert memory.engine.version == version
     assert (status["unchanged"], status["duplicates"], status["stored"]) == (4, 2, 4)
     assert (root / "processed/vendor-2.md").exists()
     assert (root / "processed/people.csv").read_text() == (root / "processed/people-2.csv").read_text()
 
 
-async def test_an_edited_note_changes_what_changed(office: Office, root: Path) -> None:
-    async with watching(office, root) as folder:
+async def test_an_edited_note_changes_what_changed(memory: DirectMemory, root: Path) -> None:
+    async with watching(memory, root) as folder:
         drop(
             root,
             "n.md",
             "# Note\nThe lead stays as it is.\n\n## One\nThe first text here.\n\n## Two\nA second text.\n",
         )
         await taken(folder, 1)
-        before = await office.nodes()
+        before = await memory.nodes()
         drop(
             root,
             "n.md",
             "# Note\nThe lead stays as it is.\n\n## One\nA rewritten text.\n\n## Three\nA new one.\n",
         )
         await taken(folder, 2)
-        after = await office.nodes()
+        after = await memory.nodes()
         assert folder.status()["retired"] == 1
         assert set(after) == {"Note", "Note › One", "Note › Three"}
         assert after["Note › One"].id == before["Note › One"].id
         assert after["Note › One"].body == "A rewritten text."
         drop(root, "n.md", "# Note\nThe lead stays as it is.\n\n## Two\nA second text.\n")
         await taken(folder, 3)
-    back = await office.nodes()
+    back = await memory.nodes()
     assert set(back) == {"Note", "Note › Two"}
     assert back["Note › Two"].id == before["Note › Two"].id
-    assert ("Note", "Note › Two", "section") in await office.links()
+    assert ("Note", "Note › Two", "section") in await memory.links()
 
 
 async def test_a_vault_is_joined_by_its_links_also_to_notes_that_come_later(
-    office: Office, root: Path
+    memory: DirectMemory, root: Path
 ) -> None:
     home = "# Home\nStart at [[Plan#Next steps|the steps]], then [[areas/Garden]] and ![[Later]].\n"
-    async with watching(office, root) as folder:
+    async with watching(memory, root) as folder:
         drop(root, "Vault/Home.md", home)
         drop(
             root,
@@ -217,44 +164,44 @@ async def test_a_vault_is_joined_by_its_links_also_to_notes_that_come_later(
         )
         drop(root, "Vault/areas/Garden.md", "The garden needs a fence. Back to [[home]].\n")
         await taken(folder, 3)
-        await until(lambda: folder.status()["open_links"] == 1)
-    assert OPEN_LINKS in (await office.nodes())["Home"].tags
-    async with watching(office, root) as folder:  # another process, as it were
+        await eventually(lambda: folder.status()["open_links"] == 1)
+    assert OPEN_LINKS in (await memory.nodes())["Home"].tags
+    async with watching(memory, root) as folder:  # another process, as it were
         drop(root, "Vault/somewhere/Later.md", "# Later\nThis note came a day after the others.\n")
         await taken(folder, 1)
-        await office.linked(
+        await memory.linked(
             ("Home", "Plan › Next steps", "wikilink"),
             ("Home", "Garden", "wikilink"),
             ("Home", "Later", "wikilink"),
             ("Garden", "Home", "wikilink"),
             ("Plan", "Plan › Next steps", "section"),
         )
-        home_node = (await office.nodes())["Home"]
+        home_node = (await memory.nodes())["Home"]
         assert home_node.tags == ()
         assert "unresolved" not in home_node.metadata
         drop(root, "Vault/Home.md", "# Home\nStart at the [[Garden]] only, from today on.\n")
         await taken(folder, 2)
-    cut = {link for link in await office.links() if link[0] == "Home"}
+    cut = {link for link in await memory.links() if link[0] == "Home"}
     assert cut == {("Home", "Garden", "wikilink")}
 
 
-async def test_two_notes_of_one_name_are_two(office: Office, root: Path) -> None:
-    async with watching(office, root) as folder:
+async def test_two_notes_of_one_name_are_two(memory: DirectMemory, root: Path) -> None:
+    async with watching(memory, root) as folder:
         drop(root, "a/Index.md", "# Index of A\nEverything about apples is here.\n\nSee [[Index]].\n")
         drop(root, "b/Index.md", "# Index of B\nEverything about bridges is here.\n")
         drop(root, "b/Start.md", "# Start\nThe way into bridges: [[Index]].\n")
         await taken(folder, 3)
-        await office.linked(("Start", "Index of B", "wikilink"))
-    async with watching(office, root) as folder:
+        await memory.linked(("Start", "Index of B", "wikilink"))
+    async with watching(memory, root) as folder:
         drop(root, "c/Index.md", "# Index of C\nEverything about canals is here.\n")
         await taken(folder, 1)
-    assert set(await office.nodes()) == {"Index of A", "Index of B", "Index of C", "Start"}
-    assert await office.links() == {("Start", "Index of B", "wikilink")}
+    assert set(await memory.nodes()) == {"Index of A", "Index of B", "Index of C", "Start"}
+    assert await memory.links() == {("Start", "Index of B", "wikilink")}
 
 
-async def test_what_is_thin_or_known_is_left_out_and_counted(office: Office, root: Path) -> None:
+async def test_what_is_thin_or_known_is_left_out_and_counted(memory: DirectMemory, root: Path) -> None:
     said = "The spare key of the archive hangs behind the blue door."
-    async with watching(office, root) as folder:
+    async with watching(memory, root) as folder:
         drop(root, "keys.txt", f"{said}\n")
         await taken(folder, 1)
         drop(
@@ -264,11 +211,11 @@ async def test_what_is_thin_or_known_is_left_out_and_counted(office: Office, roo
         status = folder.status()
     assert (status["files"], status["failed"]) == (2, 0)
     assert (status["stored"], status["duplicates"] + status["refused"]) == (2, 2)
-    assert "More › X" not in await office.nodes()
+    assert "More › X" not in await memory.nodes()
 
 
 async def test_files_that_cannot_be_taken_say_why_and_touch_nothing_else(
-    office: Office, root: Path, tmp_path: Path
+    memory: DirectMemory, root: Path, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -285,7 +232,7 @@ async def test_files_that_cannot_be_taken_say_why_and_touch_nothing_else(
     for name in (".hidden.md", "draft.md~", "movie.md.part", "x.tmp", ".obsidian/app.json"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("not this one, please")
-    async with watching(office, root) as folder:
+    async with watching(memory, root) as folder:
         await taken(folder, 8)
     reasons = {
         str(path.relative_to(root / "failed")).removesuffix(".reason.txt"): path.read_text()
@@ -307,53 +254,53 @@ async def test_files_that_cannot_be_taken_say_why_and_touch_nothing_else(
     assert (outside / "secret.md").exists()
     assert not (root / "link.md").is_symlink()
     assert len(left(root)) == 5
-    assert await office.nodes() == {}
+    assert await memory.nodes() == {}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
-async def test_a_file_is_taken_when_its_writer_closed_it(office: Office, root: Path) -> None:
+async def test_a_file_is_taken_when_its_writer_closed_it(memory: DirectMemory, root: Path) -> None:
     program = (
         "import sys, time\nfile = open(sys.argv[1], 'w')\n"
         "for part in ('# Slow\\n', 'The first half of it, ', 'and the second half.\\n'):\n"
         "    file.write(part); file.flush(); time.sleep(0.6)\n"
     )
-    async with watching(office, root) as folder:
+    async with watching(memory, root) as folder:
         writer = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(root / "slow.md"))
-        await until((root / "slow.md").exists)
+        await eventually((root / "slow.md").exists)
         assert folder.status()["files"] == 0
         await writer.wait()
         await taken(folder, 1)
-    assert (await office.nodes())["Slow"].body == "The first half of it, and the second half."
-    assert len(office.writes) == 1
+    assert (await memory.nodes())["Slow"].body == "The first half of it, and the second half."
+    assert len(memory.writes) == 1
 
 
-async def test_stopped_in_the_middle_it_goes_on_where_it_was(office: Office, root: Path) -> None:
+async def test_stopped_in_the_middle_it_goes_on_where_it_was(memory: DirectMemory, root: Path) -> None:
     sections = "\n".join(f"## Part {n}\nThe machine number {n} stands in hall {n * 7}.\n" for n in range(30))
     drop(root, "machines.md", f"# Machines\nAll the machines of the works.\n\n{sections}")
     stopped = asyncio.Event()
 
     async def stall(write: MemoryWrite) -> MemoryWritten:
-        if len(office.writes) >= 12:
+        if len(memory.writes) >= 12:
             stopped.set()
             await asyncio.Event().wait()
-        return await office.write(write)
+        return await memory.write(write)
 
-    async with watching(office, root, stall):
+    async with watching(memory, root, stall):
         await asyncio.wait_for(stopped.wait(), 20)
     assert left(root) == ["machines.md"]
-    stored = len(await office.nodes())
-    async with watching(office, root) as folder:
+    stored = len(await memory.nodes())
+    async with watching(memory, root) as folder:
         await taken(folder, 1)
         status = folder.status()
     assert 0 < stored < 31
-    assert len(await office.nodes()) == 31
+    assert len(await memory.nodes()) == 31
     assert status["unchanged"] >= stored  # what was under way when it stopped came in afterwards
     assert status["unchanged"] + status["stored"] == 31
-    assert len(await office.links()) == 30
+    assert len(await memory.links()) == 30
 
 
 async def test_it_waits_for_memory_and_gives_up_on_what_memory_does_not_take(
-    office: Office, root: Path, monkeypatch: pytest.MonkeyPatch
+    memory: DirectMemory, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.memory.ingest.folder.FIRST_PAUSE", 0.05)
     calls = 0
@@ -365,71 +312,71 @@ async def test_it_waits_for_memory_and_gives_up_on_what_memory_does_not_take(
             raise BusUnavailable("no server")
         if any("poison" in node.body for node in write.nodes):
             return MemoryWritten(cause=write.id, error="tags must be something else")
-        return await office.write(write)
+        return await memory.write(write)
 
-    async with watching(office, root, flaky) as folder:
+    async with watching(memory, root, flaky) as folder:
         drop(root, "fine.txt", "The kettle in the kitchen leaks a little.")
-        await until(lambda: folder.status()["problem"] == "no server")
+        await eventually(lambda: folder.status()["problem"] == "no server")
         await taken(folder, 1)
         drop(root, "bad.txt", "This text is poison for the memory.")
         await taken(folder, 2)
-        await until(lambda: not folder.status()["problem"])
+        await eventually(lambda: not folder.status()["problem"])
     assert "tags must be something else" in (root / "failed/bad.txt.reason.txt").read_text()
     assert (root / "processed/fine.txt").exists()
 
 
 async def test_a_file_that_cannot_be_moved_is_taken_once(
-    office: Office, root: Path, monkeypatch: pytest.MonkeyPatch
+    memory: DirectMemory, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged = capture_log(monkeypatch, folder_module)
     drop(root, "sub/a.txt", "The lift is being repaired this week.")
     (root / "processed").mkdir()
     (root / "processed/sub").write_text("in the way")
-    async with watching(office, root) as folder:
-        await until(lambda: "sub/a.txt" in folder.status()["problem"])
+    async with watching(memory, root) as folder:
+        await eventually(lambda: "sub/a.txt" in folder.status()["problem"])
         drop(root, "b.txt", "The stairs are being cleaned next week.")
         await taken(folder, 1)
         await asyncio.sleep(1)
-    assert [len(write.nodes) for write in office.writes] == [1, 1]
+    assert [len(write.nodes) for write in memory.writes] == [1, 1]
     assert [entry["event"] for entry in logged].count("file_not_moved") == 1
     assert left(root) == ["sub/a.txt"]
 
 
 async def test_the_folder_may_be_deleted_while_it_is_watched(
-    office: Office, root: Path, monkeypatch: pytest.MonkeyPatch
+    memory: DirectMemory, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.memory.ingest.folder.RESCAN", 0.5)
-    async with watching(office, root) as folder:
-        await until((root / "processed").exists)
+    async with watching(memory, root) as folder:
+        await eventually((root / "processed").exists)
         shutil.rmtree(root)
-        await until((root / "processed").exists)
+        await eventually((root / "processed").exists)
         drop(root, "a.txt", "The mail room moved to the ground floor.")
         await taken(folder, 1)
 
 
-async def test_large_tables_are_written_in_packs(office: Office, root: Path) -> None:
+async def test_large_tables_are_written_in_packs(memory: DirectMemory, root: Path) -> None:
     rows = "\n".join(f"item {number},{number * 3}" for number in range(210))
-    async with watching(office, root) as folder:
+    async with watching(memory, root) as folder:
         drop(root, "stock.csv", f"name,count\n{rows}\n")
         await taken(folder, 1)
         assert folder.status()["stored"] == 210
-    assert [len(write.nodes) for write in office.writes] == [200, 10]
+    assert [len(write.nodes) for write in memory.writes] == [200, 10]
     assert all(
-        write.sender == "memory" and len(msgspec.json.encode(write)) < 900_000 for write in office.writes
+        write.sender == "memory" and len(msgspec.json.encode(write)) < 900_000 for write in memory.writes
     )
 
 
 async def test_the_desk_pages_through_what_it_looks_up(
-    monkeypatch: pytest.MonkeyPatch, office: Office
+    monkeypatch: pytest.MonkeyPatch, memory: DirectMemory
 ) -> None:
     monkeypatch.setattr(client_module, "PAGE", 2)
     asked: list[int] = []
 
     async def find(ids: Sequence[str]) -> list[Node]:
         asked.append(len(ids))
-        return await office.daemon.get(ids)
+        return await memory.engine.get(ids)
 
-    client = client_module.MemoryClient(office.write, find, office.daemon.list_nodes)
+    client = client_module.MemoryClient(memory.write, find, memory.engine.list_nodes)
     nodes = [Node(id=f"n{number}", title=f"A note of number {number}", tags=("t",)) for number in range(5)]
     assert [count async for count in client.write_ungated(nodes)] == [5]
     assert set(await client.find([node.id for node in nodes])) == {node.id for node in nodes}
@@ -438,20 +385,20 @@ async def test_the_desk_pages_through_what_it_looks_up(
 
 
 async def test_the_daemon_takes_files_in_and_goes_on_after_kill_9(tmp_path: Path) -> None:
-    running = RunningOffice(tmp_path)
+    running = Office(tmp_path)
     try:
         await running.open(["memory"])
         root = running.config.ingest
-        await until((root / "processed").exists)
+        await eventually((root / "processed").exists)
         notes = [f"Note {number}" for number in range(40)]
         for number, name in enumerate(notes):
             says = f"The machine number {number} stands in hall {number * 7}."
             text = f"# {name}\n{says} See [[{notes[number - 1]}]].\n"
             drop(root, f"vault/{name}.md", text)
-        await until(lambda: len(list((root / "processed").rglob("*.md"))) >= 5, 30)
+        await eventually(lambda: len(list((root / "processed").rglob("*.md"))) >= 5, 30)
         running.kill("memory")
         running.start("memory")
-        await until(lambda: not left(root), 60)
+        await eventually(lambda: not left(root), 60)
         memory = Memory(running.user)
 
         async def count_links() -> int:

@@ -185,7 +185,7 @@ async def test_the_desk_can_be_asked_by_task_too(team: Team) -> None:
     ("text", "answer"),
     [
         ("Hello!", "This is Nexus, the front desk."),
-        ("What can you do?", "- sets, lists, puts off and cancels reminders"),
+        ("What can you do?", "- sets, lists, snoozes and cancels reminders"),
         ("Thank you very much", "You are welcome."),
     ],
 )

@@ -55,14 +55,14 @@ async def opened(
     told: list[LogLine] = []
     supervisor = Supervisor(config, lock, told.append)
     try:
-        await supervisor.open()
+        await supervisor.start()
         bus = await Bus.connect(subjects.USER, supervisor.url, config.keys / "user.nk")
         try:
             yield SupervisedOffice(supervisor, told, bus)
         finally:
             await bus.close()
     finally:
-        await supervisor.close()
+        await supervisor.stop()
         lock.release()
 
 

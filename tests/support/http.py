@@ -107,7 +107,11 @@ class Site(HttpServer):
 
     def silence(self, path: str) -> str:
         """Add a page that is never answered, and return its address."""
-        self.pages[path] = lambda _: self.closing.wait(20) and None
+
+        def hang(_: Request) -> None:
+            self.closing.wait(20)
+
+        self.pages[path] = hang
         return self.url(path)
 
     def _answer(self, request: Request) -> None:

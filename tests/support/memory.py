@@ -250,7 +250,6 @@ def put(
     """Put nodes as the writer does, as of the next version."""
     change = Change(
         version=view.version + 1,
-        moment=NOW,
         nodes={one.id: one for one in nodes},
         edges={key_of(one): one for one in edges},
         replaced_nodes=[],

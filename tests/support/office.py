@@ -91,8 +91,7 @@ class Office:
             goal = await self.goal(goal_id)
             return goal if goal is not None and goal.status.final else None
 
-        goal = await eventually(ended, timeout)
-        assert goal is not None
+        goal: Goal = await eventually(ended, timeout)
         return goal
 
     async def stored(self, pattern: str = ">", stream: str = subjects.OFFICE) -> list[tuple[int, str, bytes]]:

@@ -3,13 +3,13 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-async def eventually(condition: Callable[[], T | Awaitable[T]], timeout: float = 10.0) -> T:
+async def eventually(condition: Callable[[], Any], timeout: float = 15.0) -> Any:
     """Call ``condition``, a function or coroutine function, until it returns something true; return that.
 
     Raises TimeoutError after ``timeout`` seconds.

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from services.engineer.console_results import (
     find_interrupt,
-    read_cargo,
-    read_ctest,
-    read_go,
-    read_gradle,
-    read_jest,
-    read_maven,
-    read_mocha,
-    read_pytest,
-    read_tap,
-    read_unittest,
-    read_vitest,
+    parse_cargo,
+    parse_ctest,
+    parse_go,
+    parse_gradle,
+    parse_jest,
+    parse_maven,
+    parse_mocha,
+    parse_pytest,
+    parse_tap,
+    parse_unittest,
+    parse_vitest,
 )
 from services.engineer.results import (
     MAX_FAILURES,
@@ -23,7 +23,7 @@ from services.engineer.results import (
     Results,
     distinct,
     failure,
-    place,
+    format_place,
     read_junit,
 )
 from services.engineer.runners import RUNNERS
@@ -57,13 +57,13 @@ ERROR tests/test_b.py
 
 
 def test_pytest_text():
-    results = read_pytest(PYTEST, ROOT)
+    results = parse_pytest(PYTEST, ROOT)
     assert counts(results) == (1, 1, 2, 1)
     assert failures(results) == [
         ("tests/test_a.py::TestX::test_bad", "assert 1 == 2", "tests/test_a.py::TestX::test_bad"),
         ("tests/test_b.py", "", "tests/test_b.py"),
     ]
-    assert counts(read_pytest("======= 3 passed, 1 warning in 61.20s (0:01:01) =======\n", ROOT)) == (
+    assert counts(parse_pytest("======= 3 passed, 1 warning in 61.20s (0:01:01) =======\n", ROOT)) == (
         3,
         0,
         0,
@@ -72,9 +72,9 @@ def test_pytest_text():
 
 
 def test_pytest_stopped_on_its_way():
-    assert counts(read_pytest("..F..s.E [ 50%]\n...\n", ROOT)) == (8, 1, 1, 1)
-    assert counts(read_pytest("tests/test_a.py ..F\n", ROOT)) == (2, 1, 0, 0)
-    assert read_pytest("nothing\nof the kind.\n...\x00", ROOT) is None
+    assert counts(parse_pytest("..F..s.E [ 50%]\n...\n", ROOT)) == (8, 1, 1, 1)
+    assert counts(parse_pytest("tests/test_a.py ..F\n", ROOT)) == (2, 1, 0, 0)
+    assert parse_pytest("nothing\nof the kind.\n...\x00", ROOT) is None
     assert find_interrupt("/copy/project/tests/test_a.py:7: KeyboardInterrupt\n", ROOT) == "tests/test_a.py:7"
     assert find_interrupt("/usr/lib/python3/x.py:7: KeyboardInterrupt\n", ROOT) == ""
 
@@ -151,7 +151,7 @@ AssertionError: 1 != 2
 
 
 def test_unittest_text():
-    results = read_unittest(
+    results = parse_unittest(
         UNITTEST + "Ran 6 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n", ROOT
     )
     assert counts(results) == (3, 1, 1, 1)
@@ -160,13 +160,13 @@ def test_unittest_text():
         ("test_a.T.test_bad", "AssertionError: 1 != 2", "test_a.py:5"),
     ]
     closing = "Ran 4 tests in 0.1s\n\nOK (expected failures=1, unexpected successes=1)\n"
-    assert counts(read_unittest(closing, ROOT)) == (2, 1, 1, 0)
-    assert counts(read_unittest("Ran 0 tests in 0.000s\n\nNO TESTS RAN\n", ROOT)) == (0, 0, 0, 0)
+    assert counts(parse_unittest(closing, ROOT)) == (2, 1, 1, 0)
+    assert counts(parse_unittest("Ran 0 tests in 0.000s\n\nNO TESTS RAN\n", ROOT)) == (0, 0, 0, 0)
 
 
 def test_unittest_stopped_on_its_way():
-    assert counts(read_unittest(UNITTEST.partition("\n\n")[0], ROOT)) == (1, 1, 1, 1)
-    assert read_unittest("hello\n", ROOT) is None
+    assert counts(parse_unittest(UNITTEST.partition("\n\n")[0], ROOT)) == (1, 1, 1, 1)
+    assert parse_unittest("hello\n", ROOT) is None
 
 
 TAP = """\
@@ -209,20 +209,20 @@ not ok 3 - suite
 
 def test_node_in_tap():
     summary = "# tests 4\n# suites 1\n# pass 1\n# fail 2\n# cancelled 0\n# skipped 1\n# todo 0\n"
-    results = read_tap(TAP + summary, ROOT)
+    results = parse_tap(TAP + summary, ROOT)
     assert counts(results) == (1, 2, 1, 0)
     assert failures(results) == [
         ("bad one", "Expected values to be equal", "a.test.js:3"),
         ("inner bad", "boom", "a.test.js:7"),
     ]
-    assert counts(read_tap(TAP, ROOT)) == (1, 2, 0, 0)
-    assert counts(read_tap("1..3\nok 1 - a\nok 2 # SKIP no\nnot ok 3 - c # TODO later\n", ROOT)) == (
+    assert counts(parse_tap(TAP, ROOT)) == (1, 2, 0, 0)
+    assert counts(parse_tap("1..3\nok 1 - a\nok 2 # SKIP no\nnot ok 3 - c # TODO later\n", ROOT)) == (
         1,
         0,
         2,
         0,
     )
-    assert read_tap("all ok\n", ROOT) is None
+    assert parse_tap("all ok\n", ROOT) is None
 
 
 def test_node_in_the_form_for_people():
@@ -243,7 +243,7 @@ test at test/a.test.js:2:24
   AssertionError [ERR_ASSERTION]: 1 == 2
       at TestContext.<anonymous> (/copy/project/test/a.test.js:5:51)
 """
-    results = read_tap(text, ROOT)
+    results = parse_tap(text, ROOT)
     assert counts(results) == (1, 1, 1, 0)
     assert failures(results) == [("bad one", "AssertionError [ERR_ASSERTION]: 1 == 2", "test/a.test.js:5")]
 
@@ -275,7 +275,7 @@ Test Suites: 2 failed, 2 total
 Tests:       2 failed, 1 skipped, 1 passed, 4 total
 Snapshots:   0 total
 """
-    results = read_jest(text, ROOT)
+    results = parse_jest(text, ROOT)
     assert counts(results) == (1, 2, 1, 1)
     assert failures(results) == [
         (
@@ -308,7 +308,7 @@ AssertionError: expected 1 to be 2 // Object.is equality
       Tests  1 failed | 1 passed | 1 skipped (3)
    Duration  652ms (transform 28ms, setup 0ms)
 """
-    results = read_vitest(text, ROOT)
+    results = parse_vitest(text, ROOT)
     assert counts(results) == (1, 1, 1, 1)
     assert failures(results) == [
         ("v/b.test.js", "Error: Failed to load url not-there", "v/b.test.js"),
@@ -344,7 +344,7 @@ def test_mocha():
       AssertionError [ERR_ASSERTION]: 1 == 2
       at Context.<anonymous> (m/a.js:2:79)
 """
-    results = read_mocha(text, ROOT)
+    results = parse_mocha(text, ROOT)
     assert counts(results) == (1, 2, 1, 0)
     assert failures(results) == [
         ("throws", "Error: boom", "m/a.js:3"),
@@ -372,13 +372,13 @@ test result: FAILED. 1 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; 
    Doc-tests x
 test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 """
-    results = read_cargo(text, ROOT)
+    results = parse_cargo(text, ROOT)
     assert counts(results) == (3, 2, 1, 0)
     assert failures(results) == [
         ("tests::bad", "assertion `left == right` failed", "src/lib.rs:4"),
         ("tests::old", "boom", "src/old.rs:9"),
     ]
-    assert read_cargo("error[E0425]: cannot find value\n", ROOT) is None
+    assert parse_cargo("error[E0425]: cannot find value\n", ROOT) is None
 
 
 def test_go():
@@ -399,7 +399,7 @@ FAIL\texample.org/x/broken [build failed]
 ?   \texample.org/x/none\t[no test files]
 FAIL
 """
-    results = read_go(text, ROOT)
+    results = parse_go(text, ROOT)
     assert counts(results) == (1, 1, 1, 1)
     assert failures(results) == [
         ("TestSum/big", "got 3, want 4", "sum_test.go:15"),
@@ -415,7 +415,7 @@ The following tests FAILED:
 \t  2 - parser (Failed)
 Errors while running CTest
 """
-    results = read_ctest(text, ROOT)
+    results = parse_ctest(text, ROOT)
     assert counts(results) == (2, 1, 0, 0)
     assert failures(results) == [("parser", "Failed", "parser")]
 
@@ -428,7 +428,7 @@ def test_maven():
 [ERROR] Tests run: 3, Failures: 1, Errors: 1, Skipped: 1
 [INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0
 """
-    results = read_maven(text, ROOT)
+    results = parse_maven(text, ROOT)
     assert counts(results) == (2, 1, 1, 1)
     assert failures(results) == [("AppTest.adds", "expected: <1> but was: <2>", "AppTest.java:15")]
 
@@ -440,7 +440,7 @@ AppTest > adds() FAILED
 
 4 tests completed, 1 failed, 1 skipped
 """
-    results = read_gradle(text, ROOT)
+    results = parse_gradle(text, ROOT)
     assert counts(results) == (2, 1, 1, 0)
     assert failures(results)[0][:2] == (
         "AppTest.adds()",
@@ -457,17 +457,17 @@ def test_the_output_of_an_unknown_runner_is_read_by_who_can():
         ("  6 passing (5ms)\n", 6),
         ("100% tests passed, 0 tests failed out of 7\n", 7),
     ):
-        results = [results for read in RUNNERS["any"].readers if (results := read(text, ROOT))]
+        results = [results for parse in RUNNERS["any"].parsers if (results := parse(text, ROOT))]
         assert [each.passed for each in results] == [passed]
 
 
 def test_places_are_those_of_the_project():
-    assert place("/copy/project/a/b.py", 3, ROOT) == "a/b.py:3"
-    assert place("file:///copy/project/b.mjs", "3", ROOT) == "b.mjs:3"
-    assert place("a/b.py", 3, ROOT) == "a/b.py:3"
-    assert place("/usr/lib/b.py", 3, ROOT) == ""
-    assert place("../b.py", 3, ROOT) == ""
-    assert place("node_modules/x/b.js", 3, ROOT) == ""
+    assert format_place("/copy/project/a/b.py", 3, ROOT) == "a/b.py:3"
+    assert format_place("file:///copy/project/b.mjs", "3", ROOT) == "b.mjs:3"
+    assert format_place("a/b.py", 3, ROOT) == "a/b.py:3"
+    assert format_place("/usr/lib/b.py", 3, ROOT) == ""
+    assert format_place("../b.py", 3, ROOT) == ""
+    assert format_place("node_modules/x/b.js", 3, ROOT) == ""
 
 
 def test_failures_are_few_short_and_distinct():
@@ -490,7 +490,7 @@ def test_no_reader_takes_long_over_hostile_output():
     ]
     for line in lines:
         text = line * (200_000 // len(line))
-        for read in RUNNERS["any"].readers:
+        for parse in RUNNERS["any"].parsers:
             started = time.process_time()
-            read(strip_output(text), ROOT)
-            assert time.process_time() - started < 5, f"{read.__name__} over {line!r}"
+            parse(strip_output(text), ROOT)
+            assert time.process_time() - started < 5, f"{parse.__name__} over {line!r}"

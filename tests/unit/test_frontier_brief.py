@@ -1,14 +1,14 @@
 """Research briefs: every number leads to a source, and text from outside stays text."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from services.frontier.brief import Findings, compose_brief, save_brief, shorten_sentences
+from services.frontier.brief import Findings, compose_brief, shorten_sentences
 from services.frontier.sources import parse_options
 from shared.errors import ConfigError
 from shared.skills.papers import judge_confidence
+from shared.skills.workspace import slug
 from shared.web.quoting import escape
 
 PAPER = {
@@ -44,7 +44,7 @@ def test_every_citation_resolves_to_one_source() -> None:
     }
     assert re.findall(r"^- \[(\d+)\]", sources, re.MULTILINE) == ["1", "2", "3"]
     assert body.count("**Attention Is All You Need** [1]") == 2
-    assert "- **Attention Is All You Need** [1], told above\n" in body
+    assert "- **Attention Is All You Need** [1], listed above\n" in body
     assert body.count("Abstract: ") == 2
     assert "By Ashish Vaswani and 3 others, 2017-06-12, cs.CL" in body
     assert "2 papers (confidence: medium) and 1 news item, looked up 20" in body
@@ -78,12 +78,8 @@ def test_confidence() -> None:
     assert [judge_confidence(count) for count in (0, 1, 2, 3)] == ["low", "medium", "medium", "high"]
 
 
-def test_a_brief_is_saved_under_a_plain_name(tmp_path: Path) -> None:
-    path = save_brief("text\n", tmp_path / "outputs" / "goal_1", "Research brief: ../../Größe & more")
-    assert path == tmp_path / "outputs" / "goal_1" / "research-brief-gr-e-more.md"
-    assert path.read_text(encoding="utf-8") == "text\n"
-    assert save_brief("again\n", path.parent, "???").name == "brief.md"
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["brief.md", path.name]
+def test_a_brief_is_saved_under_a_plain_name() -> None:
+    assert slug("Research brief: ../../Größe & more", 60) == "research-brief-gr-e-more"
 
 
 def test_excerpts_end_with_a_sentence_where_they_can() -> None:

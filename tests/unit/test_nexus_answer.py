@@ -12,7 +12,7 @@ from services.nexus.memory_answer import (
 )
 from shared.contracts import Hit, Node, Response, Source
 from shared.text.shorten import shorten
-from shared.text.terms import find_terms, stem
+from shared.text.words import find_terms, stem_term
 
 CHECK_UP = Node(
     id="n1",
@@ -153,6 +153,6 @@ def test_forms_of_a_word_are_one() -> None:
         "write wrote written writing",
         "release releases",
     ):
-        assert len({stem(word) for word in forms.split()}) == 1, forms
-    assert stem("class") == "class"
+        assert len({stem_term(word) for word in forms.split()}) == 1, forms
+    assert stem_term("class") == "class"
     assert list(find_terms("What's the latest on Ada's test?").values()) == ["latest", "Ada", "test"]

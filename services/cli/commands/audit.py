@@ -15,13 +15,13 @@ from rich.text import Text
 from services.cli.commands.options import json_option, since_option
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import (
-    STYLES,
     clean,
     colour,
     open_console,
     print_json,
     print_json_line,
     print_line,
+    status_style,
 )
 from services.cli.output.summaries import MessageSummary, summarize
 from services.cli.output.times import format_clock
@@ -126,7 +126,7 @@ def print_copy(copy: Copy, message_filter: MessageFilter, console: Console, as_j
         place = {"seq": copy.source_seq, "stream": copy.source, "time": copy.time, "subject": copy.subject}
         print_json_line({**place, **msgspec.structs.asdict(summary)})
         return True
-    style = STYLES.get(summary.status) or KIND_STYLES.get(summary.kind, "")
+    style = status_style(summary.status) or KIND_STYLES.get(summary.kind, "")
     parts = (
         (format_clock(copy.time), "dim"),
         " ",

@@ -127,10 +127,8 @@ async def _submit(bus: Bus, text: str, repo: Path) -> Goal:
     context = {"repo": str(repo)}
     goal_id = generate_task_id("goal")
     body = {"text": text, "goal_id": goal_id, "requester": subjects.USER, "context": context}
-    goal: Goal | None = None
-    async with aclosing(await submit_and_follow(bus, body)) as changes:
-        async for progress in changes:
-            goal = progress.goal
+    changes = [progress async for progress in await submit_and_follow(bus, body)]
+    goal = changes[-1].goal
     assert goal is not None
     return goal
 

@@ -7,14 +7,7 @@ from rich.console import Console
 
 from services.cli.commands.options import json_option, since_option
 from services.cli.connection import run_connected
-from services.cli.output.console import (
-    clean,
-    make_table,
-    open_console,
-    print_block,
-    print_json,
-    shorten,
-)
+from services.cli.output.console import clean, make_table, open_console, print_block, print_json, shorten
 from services.cli.output.times import format_span
 from services.cli.queries.metrics import (
     RELEVANT,

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import click
 
 from services.cli.output.times import SPAN, format_utc, parse_span, parse_time
-from shared.contracts import MAX_TEXT
+from shared.contracts import MAX_TEXT, Contract
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+C = TypeVar("C", bound=Contract)
 
 
 class NumberType(click.ParamType[float]):
@@ -110,6 +111,14 @@ def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, 
             message = f"{pair[:60]!r} begins like JSON, but is not valid: {error}"
             raise click.BadParameter(message, ctx, param) from None
     return context
+
+
+def build(contract: type[C], /, **fields: Any) -> C:
+    """A contract of the values of options; a usage error if one is invalid."""
+    try:
+        return contract(**fields)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def format_time_option(_: click.Context, __: click.Parameter, time: datetime | None) -> str:

@@ -1,6 +1,5 @@
 """``mailroom reminders``: set, list and end reminders, which nexus keeps."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -14,7 +13,7 @@ from services.cli.queries.records import Listener
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_record, read_task, submission_entries
-from shared.clock import format_moment, read_zone
+from shared.clock import format_moment, parse_timestamp, read_zone
 from shared.contracts import (
     Reminder,
     Reminders,
@@ -68,7 +67,9 @@ def list_reminders(everything: bool, as_json: bool) -> None:
     console = open_console()
     zone = read_zone(settings.load().time_zone)
     for each in shown:
-        state = f"{STATES[each.status]} {format_moment(_due(each), zone)}{_format_repeat(each)}"
+        state = (
+            f"{STATES[each.status]} {format_moment(parse_timestamp(each.due_at), zone)}{_format_repeat(each)}"
+        )
         text = f"{each.reminder_id}  {clean(each.text)}\n    {state}"
         print_block(text, console, hang=4, lead=len(each.reminder_id), style="bold")
     click.echo("\nmailroom reminders done|snooze|cancel ID")
@@ -77,11 +78,6 @@ def list_reminders(everything: bool, as_json: bool) -> None:
 def _format_repeat(reminder: Reminder) -> str:
     every = reminder.repeats.replace("mon,tue,wed,thu,fri,sat,sun", "day")
     return f", then every {every}" if every and reminder.status is not ReminderStatus.CANCELLED else ""
-
-
-def _due(reminder: Reminder) -> datetime:
-    due = datetime.fromisoformat(reminder.due_at)
-    return due if due.tzinfo else due.replace(tzinfo=UTC)
 
 
 async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:

@@ -7,7 +7,7 @@ from rich.tree import Tree
 
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import STYLES, clean, format_status, open_console, print_json
+from services.cli.output.console import clean, format_status, open_console, print_json, status_style
 from services.cli.output.summaries import MessageSummary
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between
 from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
@@ -123,5 +123,5 @@ def _format_entry(entry: TimelineEntry, begin: str) -> Text:
         (f"+{max(seconds_between(begin, entry.time), 0):.3f} ", "dim"),
         (f"{clean(summary.parties)} ", "bold"),
         f"{summary.kind} ",
-        (summary.text, STYLES.get(summary.status, "")),
+        (summary.text, status_style(summary.status)),
     )

@@ -10,26 +10,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-STYLES = {
-    "pending": "dim",
-    "in_progress": "cyan",
-    "review": "magenta",
-    "completed": "green",
-    "failed": "red",
-    "timeout": "red",
-    "cancelled": "yellow",
-    "submitted": "dim",
+_STATUSES = {
+    "submitted": ("·", "dim"),
+    "pending": ("·", "dim"),
+    "in_progress": ("▶", "cyan"),
+    "review": ("?", "magenta"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "timeout": ("✗", "red"),
+    "cancelled": ("-", "yellow"),
 }
-"""The styles of the states of goals and tasks."""
-_SYMBOLS = {
-    "in_progress": "▶",
-    "review": "?",
-    "completed": "✓",
-    "failed": "✗",
-    "timeout": "✗",
-    "cancelled": "-",
-}
-"""The same without colours; a dot for the others."""
+"""The symbol and the style of each status of goals and tasks."""
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -44,7 +35,13 @@ def colour(text: str, name: str | None) -> str:
 
 def format_status(status: str, text: str = "") -> tuple[str, str]:
     """The symbol of a status before ``text`` (default: the status), and the style."""
-    return f"{_SYMBOLS.get(status, '·')} {text or status}", STYLES[status]
+    symbol, style = _STATUSES[status]
+    return f"{symbol} {text or status}", style
+
+
+def status_style(status: str) -> str:
+    """The style of a status; empty for any other text."""
+    return _STATUSES.get(status, ("", ""))[1]
 
 
 def clean(text: str) -> str:

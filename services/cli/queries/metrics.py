@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -74,17 +74,13 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(NamedTuple):
-    """A task that ended."""
+    """A task that ended; ``facts`` are the arguments of ``Experience.plus``."""
 
     ended_at: str
     agent: str
     kind: str
     task_id: str
-    completed: bool
-    seconds: float
-    attempts: int
-    tokens: int
-    cost: float
+    facts: dict[str, Any]
 
 
 def compute_velocity(seconds: Iterable[float]) -> Velocity | None:
@@ -117,17 +113,10 @@ def compute_context_hits(scores: Sequence[float]) -> ContextHits | None:
 def compute_experiences(samples: Iterable[Sample]) -> tuple[Experience, ...]:
     """The experience with each agent and kind of task, as the conductor records it too."""
     found: dict[tuple[str, str], Experience] = {}
-    for sample in sorted(samples):
+    for sample in sorted(samples, key=lambda sample: sample[:4]):
         key = (sample.agent, sample.kind)
         before = found.get(key) or Experience(agent=sample.agent, kind=sample.kind)
-        found[key] = before.plus(
-            sample.task_id,
-            completed=sample.completed,
-            seconds=sample.seconds,
-            attempts=sample.attempts,
-            tokens=sample.tokens,
-            cost=sample.cost,
-        )
+        found[key] = before.plus(sample.task_id, **sample.facts)
     return tuple(found[key] for key in sorted(found))
 
 

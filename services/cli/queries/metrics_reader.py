@@ -99,19 +99,15 @@ class MetricsReader:
             action = msgspec.json.decode(task.context, type=_Named).action
         except msgspec.MsgspecError:
             action = ""
-        self._samples.append(
-            Sample(
-                ended_at=result.completed_at,
-                agent=task.assignee,
-                kind=kind_of(task.text, action),
-                task_id=task.task_id,
-                completed=done,
-                seconds=seconds,
-                attempts=record.attempt,
-                tokens=int(_number(usage.get("input_tokens")) + _number(usage.get("output_tokens"))),
-                cost=_number(usage.get("cost")),
-            )
-        )
+        facts = {
+            "completed": done,
+            "seconds": seconds,
+            "attempts": record.attempt,
+            "tokens": int(_number(usage.get("input_tokens")) + _number(usage.get("output_tokens"))),
+            "cost": _number(usage.get("cost")),
+        }
+        kind = kind_of(task.text, action)
+        self._samples.append(Sample(result.completed_at, task.assignee, kind, task.task_id, facts))
         self._add_context(meta.get("context"))
         rules = _mapping(meta.get("inspection")).get("drift") or meta.get("drift")
         if isinstance(rules, list):

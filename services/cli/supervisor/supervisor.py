@@ -92,7 +92,9 @@ class Supervisor:
         self._specialists.start(foreign=not port)
         # An agent cannot register before the streams exist.
         await self._start_in_parallel(program for program in programs if program.stage == AGENT)
-        await self._wait_until_started([child for child in self.children if not _is_specialist(child)])
+        await self._wait_until_started(
+            [child for child in self.children if not child.program.name.startswith(PREFIX)]
+        )
         return self._write_record()
 
     async def stop(self) -> None:
@@ -230,7 +232,3 @@ class DiskMonitor:
         self._full = False
         self._next = time.monotonic() + RESTART_INTERVAL
         return True
-
-
-def _is_specialist(child: Child) -> bool:
-    return child.program.name.startswith(PREFIX)

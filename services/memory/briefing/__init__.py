@@ -1,1 +1,1 @@
-"""Briefings: what an agent needs to know now, composed, cached, and what reading them leads to."""
+"""Briefings: what an agent needs to know now, composed, cached, and their accesses counted."""

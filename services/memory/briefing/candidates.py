@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 POOL = 64
-"""How many nodes of a kind that may concern all agents are considered first; more if too many of them
-belong to others."""
+"""How many nodes of a kind are considered first; more if too many of them are bound to other agents."""
 
 WIDEST = 4_096
 """The most that are considered."""
@@ -73,9 +72,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_candidates(view: "View", scope: AgentScope) -> Candidates:
-    """The candidates for each section in the order of their rank, as far as it is known without reading
-    them.
-    """
+    """The candidates for each section by rank, as far as that is known without reading them."""
     weights: dict[str, Weights] = {title: {} for title in ORDER}
     openings: set[str] = set()
     for source in (_tied, _own, _of_low_importance, _for_review, _recent, _related_to_work):
@@ -175,9 +172,7 @@ def _recent(view: "View", scope: AgentScope) -> Source:
 
 
 def _related_to_work(view: "View", scope: AgentScope) -> Source:
-    """What is near in meaning or in the graph to what the agent has been doing, by 0.5 x near + 0.5 x
-    graph.
-    """
+    """What is near to the agent's work in meaning or in the graph, by 0.5 x near + 0.5 x graph."""
     nearest = sorted(_of_kinds(view, scope.work, CONTEXT), key=lambda key: (scope.work[key], key))[
         :NEIGHBOURS
     ]
@@ -194,9 +189,7 @@ def _related_to_work(view: "View", scope: AgentScope) -> Source:
 
 
 def _shared(view: "View", scope: AgentScope) -> dict[str, tuple[Weights, bool]]:
-    """Of the nodes that may concern all agents, enough of each kind if memory has them; and whether there
-    are more.
-    """
+    """Enough nodes of each kind that may concern all agents, and whether there are more."""
     found: dict[str, tuple[Weights, bool]] = {}
     kinds: tuple[str, ...] = SHARED
     limit = POOL

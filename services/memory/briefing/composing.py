@@ -114,9 +114,7 @@ def render(page: Page, *, compact: bool = False) -> Briefing:
 def _make_sections(
     agent: str, choice: Selection, disputes: Sequence[Unit], disputed: Collection[str]
 ) -> dict[str, Section]:
-    """All sections in their order, with every unit that belongs there, best first; equal ones by their
-    ids.
-    """
+    """All sections in order, each with all of its units, best first; equal ones by their ids."""
     units: dict[str, list[Unit]] = {title: [] for title in ORDER}
     for key, spot in choice.places.items():
         if key not in disputed:
@@ -186,9 +184,7 @@ def _weigh(links: Sequence[Link], sides: Mapping[str, Node], moment: float) -> d
 
 
 def _assemble(pairs: dict[tuple[str, str], float], sides: Mapping[str, Node]) -> Unit:
-    """Remove the best pair from ``pairs`` and all pairs connected with it; each node comes after one it
-    contradicts.
-    """
+    """Remove the best pair and all pairs connected with it; each node comes after one it contradicts."""
     (first, second), score = next(iter(pairs.items()))
     ids = [first, second]
     opposites = set(pairs)
@@ -228,9 +224,7 @@ def _add_evidence(view: "View", section: Section, scope: AgentScope, elsewhere: 
 def _find_support(
     view: "View", patterns: list[str], scope: AgentScope, elsewhere: Container[str]
 ) -> dict[str, list[Item]]:
-    """The observations of each pattern, best first; one that supports several is shown below the first
-    of them.
-    """
+    """The observations of each pattern, best first; each is shown below one pattern only."""
     links = find_links(
         view,
         patterns,
@@ -238,7 +232,6 @@ def _find_support(
         relations=SUPPORTING,
         floor=MIN_WEIGHT,
         kinds=("observation",),
-        oriented=False,
     )
     ids = {link.other for link in links}
     superseded = find_superseded(view, ids, scope.moment)

@@ -21,8 +21,7 @@ CHARACTERS = 8_000
 """The most characters of a briefing's text, headings and all: about 2,000 tokens."""
 
 LENGTHS = ((256, 400), (256, 200), (160, 120), (120, 80))
-"""The most characters of a title and of a body, the roomiest first: a fuller memory gets shorter extracts
-before it gets fewer items."""
+"""The most characters of a title and of a body; the first that fit are used, before items are left out."""
 
 TITLE = 100
 """The most characters of a title."""
@@ -31,12 +30,10 @@ _STARTS = re.compile(r"^(\d{0,9})([-#>+=.)])")
 """What at the start of a line makes a heading, a list or a quotation of it."""
 
 _MARKUP = re.compile(r"[\\`*\[|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
-"""What means something within a line of Markdown: an underscore inside a word does not, nor a "<" before a
-blank."""
+"""Markup within a line of Markdown; an underscore inside a word is none, nor a "<" before a space."""
 
 _MANY = 9_999_999
-"""The highest number left out of a section: its digits are reserved, so that a longer number never pushes an
-item out."""
+"""The highest number of omitted items: its digits are reserved, so that the number always fits."""
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,18 +45,14 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """Items that belong together, the leading ones first: shown whole, or at least the first ``least`` of
-    them.
-    """
+    """Items that belong together, of which at least the first ``least`` are shown."""
 
     items: tuple[Item, ...]
     least: int = 1
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A titled part, best units first; ``omitted`` counts what would have belonged here too, and ``ask``
-    names it.
-    """
+    """A section, best units first; ``omitted`` counts what is left out, and ``ask`` describes it."""
 
     title: str
     ask: str
@@ -74,9 +67,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of the briefing of ``agent``: made at ``moment`` (seconds since the epoch) from
-    ``consulted`` nodes.
-    """
+    """A briefing's contents: made at ``moment`` (seconds since the epoch) from ``consulted`` nodes."""
 
     agent: str
     version: int
@@ -115,9 +106,7 @@ def divide_fairly(demands: Sequence[int], total: int) -> list[int]:
 
 
 def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
-    """The units that ``room`` items hold, in order: whole, or their beginning; one that does not fit is
-    skipped.
-    """
+    """The units, whole or their beginnings, that fit into ``room`` items, in order."""
     taken = []
     for unit in units:
         count = min(len(unit.items), room)
@@ -128,9 +117,7 @@ def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
 
 
 def limit_sections(sections: Sequence[Section], each: int = ITEMS, total: int = TOTAL) -> tuple[Section, ...]:
-    """The sections cut to ``each`` items and to ``total`` in all, which are shared out fairly; empty ones
-    are left out.
-    """
+    """The sections cut to ``each`` items and, divided fairly, ``total`` in all; without empty ones."""
     cut = [fit_units(section.units, each) for section in sections]
     rooms = divide_fairly([_size(units) for units in cut], total)
     limited = []
@@ -154,9 +141,7 @@ class RenderedText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def render_markdown(page: Page, characters: int = CHARACTERS) -> RenderedText:
-    """The page as Markdown of at most ``characters``: a heading a section, ``- **title** (kind): body`` an
-    item.
-    """
+    """The page as Markdown of at most ``characters``, with items as ``- **title** (kind): body``."""
     lines: list[Callable[[Item], str]] = [partial(_format_item, title, body) for title, body in LENGTHS]
     return _fit(page, lines, characters)
 
@@ -180,9 +165,7 @@ def _format_title(item: Item) -> str:
 
 
 def escape(line: str) -> str:
-    """A line as Markdown that shows it as it is: no emphasis, code, link, HTML, entity or table comes of
-    it.
-    """
+    """A line as Markdown that shows it literally: without emphasis, code, links, HTML or tables."""
     return _MARKUP.sub(lambda match: "\\" + match[0], line)
 
 
@@ -219,9 +202,7 @@ def _length(section: Section, lines: Lines) -> int:
 
 
 def _fill(section: Section, room: int, lines: Lines) -> Section:
-    """The section with the leading units that fit into ``room`` characters; the last of them may be its
-    beginning.
-    """
+    """The section with the leading units that fit into ``room`` characters; the last may be cut."""
     kept: list[Unit] = []
     for unit in section.units:
         ends = accumulate(len(lines[item.node.id]) for item in unit.items)

@@ -32,8 +32,7 @@ DAILY_RATES = {
     "pattern": 0.005,
     "preference": 0.005,
 }
-"""How much of its recency a node of a kind loses a day: an event is old news in weeks, a decision lasts for
-months."""
+"""The recency that a node of a kind loses a day: events age in weeks, decisions in months."""
 
 OTHER_RATE = 0.02
 """The same for all other kinds."""
@@ -105,9 +104,7 @@ def is_uncertain(node: Node) -> bool:
 
 
 def is_vague(node: Node, weight: float) -> bool:
-    """Whether it is a fact of low confidence since importance and weight are under LOW, and it does not say
-    otherwise.
-    """
+    """Whether it is a fact whose importance and weight are under LOW, and that has no stated confidence."""
     low = node.importance < LOW and weight < LOW
     return node.kind == "fact" and low and "confidence" not in node.metadata
 

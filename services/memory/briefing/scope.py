@@ -23,15 +23,13 @@ SPARE = 6
 """How many more are considered, since some may be no longer valid."""
 
 SUSPECTS = 64
-"""How many of its latest nodes, and of those tied to it, are read to see what their metadata say of their
-reliability."""
+"""How many of its latest nodes, and of those tied to it, are read for what their metadata say."""
 
 RECENT = 48 * 3600.0
 """How far back recent goes, in seconds."""
 
 NEAR = 2
-"""Steps from the agent's node that are its neighbourhood; the other side of a contradiction may be one
-further."""
+"""The neighbourhood of the agent's node in steps; the other side of a contradiction may be one further."""
 
 WORK = 2
 """Steps from what the agent has been doing within which the graph says that something is about the same."""

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 BATCH = 16
-"""How many candidates of a section are read at a time: a few more than it shows, for some turn out not to
-hold."""
+"""How many candidates of a section are read at a time: a few more than it shows, since some are dropped."""
 
 ROUNDS = 16
 """How often more of them are read."""
@@ -72,9 +71,7 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
 
 
 def _is_local(node_id: str, scope: AgentScope) -> bool:
-    """Whether a node's contradictions concern the agent, though the node itself has no place in the
-    briefing.
-    """
+    """Whether a node's contradictions concern the agent, though the node itself is not shown."""
     return scope.unknown or node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
 
 
@@ -85,17 +82,15 @@ def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[s
         ends, _, _ = view.graph.walkable((Relation.CONTRADICTS,), MIN_WEIGHT, scope.moment)
         starts.update(dict.fromkeys(view.graph.names(ends.tolist())))
     relations = (Relation.CONTRADICTS,)
-    return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT, oriented=False)
+    return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT)
 
 
 def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> dict[str, Placement]:
     """The places of those nodes that have one, by id."""
     nodes = list(nodes)
-    standing = _read_edges(view, scope, nodes)
+    facts = _read_edges(view, scope, nodes)
     cosines = view.measure([node.id for node in nodes], scope.direction)[2].tolist()
-    spots = (
-        assign_section(node, scope, standing, cosine) for node, cosine in zip(nodes, cosines, strict=True)
-    )
+    spots = (assign_section(node, scope, facts, cosine) for node, cosine in zip(nodes, cosines, strict=True))
     return {node.id: spot for node, spot in zip(nodes, spots, strict=True) if spot}
 
 

@@ -1,1 +1,1 @@
-"""The edges of memory: walked, weighed, faded."""
+"""The graph of memory: its edges in RAM, their weights over time, walks and paths."""

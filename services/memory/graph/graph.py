@@ -113,14 +113,18 @@ class Graph:
         with self._lock:
             return self._network.net.num_edges()
 
-    def locate(self, ids: Iterable[str]) -> list[int]:
-        """The places of live nodes, each once; raises ValueError naming the ids that are not in memory."""
+    def find_places(self, ids: Iterable[str]) -> dict[str, int]:
+        """The places of those nodes that are live, by id."""
         with self._lock:
             places = {node_id: self._network.places.get(node_id, -1) for node_id in ids}
-            missing = [
-                node_id for node_id, at in places.items() if at < 0 or not self._network.nodes["live"][at]
-            ]
-        if missing:
+            live = self._network.nodes["live"]
+            return {node_id: place for node_id, place in places.items() if place >= 0 and live[place]}
+
+    def locate(self, ids: Iterable[str]) -> list[int]:
+        """The places of live nodes, each once; raises ValueError naming the ids that are not in memory."""
+        wanted = list(dict.fromkeys(ids))
+        places = self.find_places(wanted)
+        if missing := [node_id for node_id in wanted if node_id not in places]:
             more = f" and {len(missing) - 10:,} more" if len(missing) > 10 else ""
             raise ValueError(f"not in memory: {', '.join(missing[:10])}{more}")
         return list(places.values())

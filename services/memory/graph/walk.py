@@ -203,9 +203,7 @@ class Walk:
         return [arrival for arrival, _ in ranked[:MAX_LEVEL]]
 
     def _steps(self, places: list[int]) -> Steps | None:
-        """Some places at a time, so that the graph is not locked for long and the time is kept;
-        None when it is over.
-        """
+        """Some places at a time, so that the graph is not locked for long; None if the time is over."""
         parts: list[Steps] = []
         for first in range(0, len(places), _CHUNK):
             if time.monotonic() > self._end:

@@ -1,1 +1,1 @@
-"""Files dropped into a folder become memory: read, split, classified, stored, linked, filed away."""
+"""The import of files from a folder: parsed, split, classified, stored, linked, moved away."""

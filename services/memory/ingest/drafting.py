@@ -40,8 +40,7 @@ ATTACHMENT = re.compile(
 """The endings of what notes embed and is no note: ``![[picture.png]]``."""
 
 CHANNEL = "ingest"
-"""``source.channel`` of every node made here; its ``source.session`` is the file, so that its pieces are
-neighbours."""
+"""The ``source.channel`` of these nodes; their ``source.session`` is the file, so they are neighbours."""
 
 OPEN_LINKS = "open-links"
 """The tag of notes that link to notes which are not there yet."""
@@ -142,9 +141,7 @@ class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes of a file, parents first; ``links`` lead from the first of them, ``repeated`` stood there
-    twice.
-    """
+    """The nodes of a file, parents first; ``links`` are those of the first, ``repeated`` counts copies."""
 
     file: str
     drafts: tuple[NodeDraft, ...]

@@ -5,19 +5,9 @@ from typing import Any
 
 import msgspec
 
+from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
-from services.memory.ingest.drafting import (
-    CHANNEL,
-    OPEN_LINKS,
-    FileDrafts,
-    NodeDraft,
-    candidate_ids,
-    matches_path,
-    name_id,
-    normalise_heading,
-    path_id,
-    strip_ending,
-)
+from services.memory.ingest.drafting import FileDrafts, NodeDraft
 from services.memory.ingest.pieces import NoteLink
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 
@@ -31,8 +21,7 @@ Asked = Sequence[tuple[NoteLink, str]]
 """Links, each with the file that contains it."""
 
 GONE = "gone"
-"""In the metadata of a node whose text is no longer in its file: should the text come back, so does the
-node."""
+"""In the metadata of a node whose text is no longer in its file: it comes back if the text does."""
 
 SECTION_WEIGHT = 0.9
 """Of an edge from a note or section to what is below it."""
@@ -46,14 +35,14 @@ class NoteLinks:
 
     def __init__(self, client: MemoryClient) -> None:
         self._client = client
-        self._claims: dict[str, str] = {}
+        self._names_taken: dict[str, str] = {}
 
     async def identify(self, file: str) -> str:
         """The id of the note at ``file``: its name's if it is the first of that name, else its path's."""
-        named, placed = name_id(strip_ending(file)), path_id(file)
+        named, placed = drafting.name_id(drafting.strip_ending(file)), drafting.path_id(file)
         known = await self._client.find([named, placed])
         holder = known[named].metadata.get("file") if named in known else file
-        if placed in known or holder != file or self._claims.setdefault(named, file) != file:
+        if placed in known or holder != file or self._names_taken.setdefault(named, file) != file:
             return placed
         return named
 
@@ -68,7 +57,9 @@ class NoteLinks:
         Such notes have a tag, so this may be done at any time, in any process.
         """
         notes = [
-            node for node in await self._client.list(tags=(OPEN_LINKS,)) if node.source.channel == CHANNEL
+            node
+            for node in await self._client.list(tags=(drafting.OPEN_LINKS,))
+            if node.source.channel == drafting.CHANNEL
         ]
         open_links = {node.id: parse_links(node.metadata.get("unresolved")) for node in notes}
         files = {node.id: str(node.metadata.get("file", "")) for node in notes}
@@ -85,7 +76,7 @@ class NoteLinks:
         return sum(not end for end in ends.values())
 
     async def _find(self, asked: Asked) -> dict[tuple[NoteLink, str], str]:
-        ids = {pair: candidate_ids(*pair) for pair in asked}
+        ids = {pair: drafting.candidate_ids(*pair) for pair in asked}
         known = await self._client.find(list(dict.fromkeys(each for some in ids.values() for each in some)))
         notes = {pair: _choose(pair[0], (known.get(each) for each in some)) for pair, some in ids.items()}
         places = {pair: _section_of(note, pair[0]) for pair, note in notes.items() if note is not None}
@@ -118,13 +109,15 @@ def link_edges(note_id: str, ends: Ends) -> list[Edge]:
 
 
 def mark_open(node: Node, ends: Ends) -> Node:
-    """The note with its links that lead nowhere yet in the metadata, and tagged OPEN_LINKS for them."""
+    """The note with its links that lead nowhere yet in the metadata, and tagged drafting.OPEN_LINKS for
+    them.
+    """
     waiting = [str(link) for link, end in ends.items() if not end]
     metadata = {name: value for name, value in node.metadata.items() if name != "unresolved"}
-    tags = tuple(tag for tag in node.tags if tag != OPEN_LINKS)
+    tags = tuple(tag for tag in node.tags if tag != drafting.OPEN_LINKS)
     if waiting:
         metadata["unresolved"] = waiting
-        tags = (*tags, OPEN_LINKS)
+        tags = (*tags, drafting.OPEN_LINKS)
     return msgspec.structs.replace(node, metadata=metadata, tags=tags)
 
 
@@ -136,7 +129,7 @@ def _choose(link: NoteLink, nodes: Iterable[Node | None]) -> Node | None:
             if node is not None
             and not node.retired_version
             and "note" in node.metadata
-            and matches_path(link, str(node.metadata.get("file", "")))
+            and drafting.matches_path(link, str(node.metadata.get("file", "")))
         ),
         None,
     )
@@ -145,7 +138,9 @@ def _choose(link: NoteLink, nodes: Iterable[Node | None]) -> Node | None:
 def _section_of(note: Node, link: NoteLink) -> str:
     headings = note.metadata.get("headings")
     found = (
-        headings.get(normalise_heading(link.heading)) if isinstance(headings, dict) and link.heading else ""
+        headings.get(drafting.normalise_heading(link.heading))
+        if isinstance(headings, dict) and link.heading
+        else ""
     )
     return found if isinstance(found, str) else ""
 
@@ -274,7 +269,7 @@ class FileImport:
         gone = [
             msgspec.structs.replace(node, metadata={**node.metadata, GONE: True})
             for node in await self._client.list(session=self._drafts.file)
-            if node.id not in mine and node.source.channel == CHANNEL
+            if node.id not in mine and node.source.channel == drafting.CHANNEL
         ]
         async for count in self._client.write_ungated(gone, retire=True):
             self._outcome.retired += count

@@ -140,9 +140,7 @@ def is_ignored(path: str) -> bool:
 
 
 def open_for_writing(root: Path, paths: set[str]) -> set[str]:
-    """Those of ``paths`` that a process of this user has open for writing; empty on other systems than
-    Linux.
-    """
+    """Those of ``paths`` that a process of this user has open for writing; empty unless on Linux."""
     if sys.platform != "linux":
         return set()
     base = f"{root.resolve()}/"

@@ -7,19 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from services.memory.ingest import files
 from services.memory.ingest.client import Find, MemoryClient, Pages, Write, WriteFailed
 from services.memory.ingest.drafting import FileDrafts, draft_nodes
 from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks
-from services.memory.ingest.files import (
-    SETTLE,
-    FileState,
-    FolderScanner,
-    is_ignored,
-    move_to_failed,
-    move_to_processed,
-    prepare_folder,
-    read_document,
-)
 from services.memory.ingest.pieces import Document, IngestError
 from shared.errors import MailroomError
 from shared.log import logger
@@ -29,8 +20,7 @@ TICK = 0.25
 RESCAN = 20.0
 """Seconds between two scans without a change notification: not every file system sends them."""
 SHARE = 10
-"""The pause after a scan, as a multiple of its duration: a folder of thousands of files is not scanned all
-the time."""
+"""The pause after a scan, in multiples of its duration, for folders with thousands of files."""
 FILES_AT_ONCE = 8
 """Files on their way into memory at the same time, so that their texts are embedded together."""
 ATTEMPTS = 3
@@ -53,16 +43,18 @@ class IngestFolder:
     memory holds.
     """
 
-    def __init__(self, path: Path, write: Write, find: Find, pages: Pages, *, settle: float = SETTLE) -> None:
+    def __init__(
+        self, path: Path, write: Write, find: Find, pages: Pages, *, settle: float = files.SETTLE
+    ) -> None:
         self._path = path
         self._client = MemoryClient(write, find, pages)
         self._links = NoteLinks(self._client)
-        self._scanner = FolderScanner(path, settle)
+        self._scanner = files.FolderScanner(path, settle)
         self._changed = asyncio.Event()
         self._slots = asyncio.Semaphore(FILES_AT_ONCE)
         self._processing: dict[str, asyncio.Task[None]] = {}
         self._attempts: dict[str, int] = {}
-        self._unmovable: dict[str, FileState | None] = {}
+        self._unmovable: dict[str, files.FileState | None] = {}
         self._unfinished = 0
         self._links_due = True
         self._open_links = 0
@@ -108,7 +100,7 @@ class IngestFolder:
         """Start to import every file that is complete; once there is none, resolve the open links."""
         if time.monotonic() < self._resume_at:
             return
-        await asyncio.to_thread(prepare_folder, self._path)
+        await asyncio.to_thread(files.prepare_folder, self._path)
         ready, self._unfinished = await asyncio.to_thread(self._scanner.scan, set(self._processing))
         self._unmovable = {
             path: state for path, state in self._unmovable.items() if self._scanner.state(path) == state
@@ -170,12 +162,12 @@ class IngestFolder:
             self._resume_at = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
-    async def _store(self, path: str, state: FileState) -> ImportResult:
+    async def _store(self, path: str, state: files.FileState) -> ImportResult:
         if state.is_link:
             raise IngestError(
                 "it is a symbolic link, which may lead out of the folder (put the file itself there)"
             )
-        document = await asyncio.to_thread(read_document, self._path, path)
+        document = await asyncio.to_thread(files.read_document, self._path, path)
         note_id = await self._links.identify(path) if document.note else ""
         drafts = await asyncio.to_thread(_draft, document, path, state.modified_ns / 1e9, note_id)
         return await FileImport(self._client, self._links, drafts, _progress_logger(path)).run()
@@ -188,11 +180,11 @@ class IngestFolder:
         if outcome.reasons:
             log.info("parts_left_out", file=path, reasons=outcome.reasons)
         self._links_due = True
-        await self._move(path, "files", lambda: move_to_processed(self._path, path))
+        await self._move(path, "files", lambda: files.move_to_processed(self._path, path))
 
     async def _fail(self, path: str, reason: str) -> None:
         log.warning("file_not_taken_in", file=path, reason=reason)
-        await self._move(path, "failed", lambda: move_to_failed(self._path, path, reason))
+        await self._move(path, "failed", lambda: files.move_to_failed(self._path, path, reason))
 
     async def _move(self, path: str, count: str, move: Callable[[], Path]) -> None:
         self._attempts.pop(path, None)
@@ -212,7 +204,7 @@ class IngestFolder:
 
         while True:
             try:
-                await asyncio.to_thread(prepare_folder, self._path)
+                await asyncio.to_thread(files.prepare_folder, self._path)
                 root = self._path.resolve()
                 async for _ in awatch(root, watch_filter=_ImportFilter(root), debounce=200, step=20):
                     self._changed.set()
@@ -228,7 +220,7 @@ class _ImportFilter:
         self._base = f"{root}/"
 
     def __call__(self, _: object, path: str) -> bool:
-        return not is_ignored(path.removeprefix(self._base))
+        return not files.is_ignored(path.removeprefix(self._base))
 
 
 def _draft(document: Document, path: str, modified: float, note_id: str) -> FileDrafts:

@@ -1,6 +1,4 @@
-"""A Markdown note: its beginning is the note itself, each section a piece below it, its links lead to
-others.
-"""
+"""Markdown notes: the beginning is the note itself, each section a piece below it; links lead to others."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,23 +6,14 @@ from itertools import pairwise
 
 import msgspec
 
+from services.memory.ingest import fields
 from services.memory.ingest.drafting import find_links
-from services.memory.ingest.fields import (
-    FrontMatter,
-    clean_tags,
-    find_date,
-    find_leading_date,
-    find_named_date,
-    find_tags,
-    parse_front_matter,
-)
 from services.memory.ingest.pieces import Document, Piece, classify, hash_text, join_title
 from services.memory.ingest.splitting import split_text
 from shared.text.markdown import Block, read_blocks
 
 OUTLINE_IMPORTANCE = 0.2
-"""Of a note that begins with nothing but headings: it joins its sections, and has nothing to say in a
-briefing."""
+"""Of a note without text before its sections: it joins these, and is not shown in briefings."""
 
 OUTLINE_KIND = "note"
 
@@ -52,7 +41,7 @@ class NoteContext(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     date: str
     default_kind: str
-    matter: FrontMatter
+    matter: fields.FrontMatter
 
 
 def parse_note(path: str, text: str) -> Document:
@@ -62,13 +51,13 @@ def parse_note(path: str, text: str) -> Document:
     The text before the first heading, or under a heading of the first level at the top, is the note itself;
     without it, an outline is. A note that is named by a day is dated by it.
     """
-    matter = parse_front_matter(text)
+    matter = fields.parse_front_matter(text)
     sections = _sections(text, matter.lines)
     name = path.rpartition("/")[2].rpartition(".")[0]
     lead, rest = _split_lead(sections)
     title = matter.title or (lead.path[-1] if lead.path else "") or name
-    dated = matter.date or find_named_date(path)
-    default = "event" if find_named_date(path) else "fact"
+    dated = matter.date or fields.find_named_date(path)
+    default = "event" if fields.find_named_date(path) else "fact"
     place = NoteContext(name=name, title=title, date=dated, default_kind=default, matter=matter)
     rest = [_without(section, lead.path) for section in rest]
     pieces = (*_lead_pieces(place, lead, rest), *_section_pieces(place, rest))
@@ -110,9 +99,7 @@ def _clean(heading: str) -> str:
 
 
 def _split_lead(sections: list[NoteSection]) -> tuple[NoteSection, list[NoteSection]]:
-    """The section that is the note itself, and the rest: a single first-level heading at the top belongs
-    to it.
-    """
+    """The section that is the note itself, maybe under the only first-level heading, and the rest."""
     first, *rest = sections
     tops = [section for section in rest if len(section.path) == 1]
     if not first.text.strip() and len(tops) == 1 and tops[0] is rest[0] and tops[0].level == 1:
@@ -168,9 +155,9 @@ def _parts(
     """A section as one piece, or as several below its first."""
     matter = place.matter
     first = key or "note"
-    headed = next((date for heading in reversed(path) if (date := find_date(heading))), "")
+    headed = next((date for heading in reversed(path) if (date := fields.find_date(heading))), "")
     for number, (line, part, prose) in enumerate(_split(section)):
-        dated = headed or find_leading_date(part)
+        dated = headed or fields.find_leading_date(part)
         default = classify("", (place.title,), "event" if dated else place.default_kind)
         yield Piece(
             title=join_title(place.title, *path, *([f"({number + 1})"] if number else [])),
@@ -180,7 +167,7 @@ def _parts(
             heading=path,
             line=line,
             kind=matter.kind or classify(prose, path, default),
-            tags=clean_tags([*matter.tags, *find_tags(prose)]),
+            tags=fields.clean_tags([*matter.tags, *fields.find_tags(prose)]),
             date=dated or place.date,
             valid_to=matter.valid_to,
             importance=matter.importance,

@@ -169,9 +169,7 @@ def _title(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> str:
 
 
 def _flatten(value: Any, path: tuple[str, ...], budget: list[int]) -> Iterator[tuple[str, str]]:
-    """The values in a record with their names, the inner ones as ``outer.inner``; lists of plain values in
-    one.
-    """
+    """The values in a record by name, inner ones as ``outer.inner``; a list of plain values is one."""
     budget[0] -= 1
     if budget[0] < 0:
         raise IngestError(f"it holds more than {MAX_VALUES:,} values")

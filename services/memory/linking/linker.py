@@ -5,27 +5,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.graph.decay import DELETED
+from services.memory.linking import rules
 from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
 from services.memory.linking.proximity import Proximity
-from services.memory.linking.rules import (
-    DUPLICATE,
-    FLAG,
-    LINK,
-    PATTERN,
-    are_duplicates,
-    end_validity,
-    find_contradiction,
-    find_supersession,
-    is_assertion,
-    is_flagged,
-    is_generic,
-    link_by_tags,
-    link_decision_to_event,
-    link_in_time,
-    link_instance,
-    link_similar,
-    valid_since,
-)
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
 
 if TYPE_CHECKING:
@@ -47,8 +29,7 @@ MAX_UNLINKED = 5_000
 """Edges that one pass removes: so many keys are a message of less than a megabyte."""
 
 CLOSEST = 16
-"""The most nodes that one is compared with: only a memory that was never linked has more duplicates of
-one."""
+"""The most nodes that one is compared with: only in a memory that was never linked there are more."""
 
 MAX_MERGES = 500
 """Merges of one pass; the next finds the rest."""
@@ -81,12 +62,12 @@ def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> Cyc
     """
     batch = find_pending(view, cursor, after)
     plan, flagged = WritePlan(view), []
-    surroundings = Proximity(view, batch)
+    proximity = Proximity(view, batch)
     handled = 0
     for node in batch:
         if len(plan.edges) + MAX_AUTOMATIC > MAX_EDGES or plan.is_long:
             break
-        if _link_node(node.id, view, plan, surroundings, moment):
+        if _link_node(node.id, view, plan, proximity, moment):
             flagged.append(node.id)
         handled += 1
         cursor, after = node.version, node.id
@@ -115,28 +96,28 @@ def find_pending(view: "View", cursor: int, after: str) -> list[Node]:
         limit *= 4
 
 
-def _link_node(node_id: str, view: "View", plan: WritePlan, surroundings: Proximity, moment: float) -> bool:
+def _link_node(node_id: str, view: "View", plan: WritePlan, proximity: Proximity, moment: float) -> bool:
     """Link one node; says whether it is generic."""
     vector = view.vector(node_id)
-    near = [] if vector is None else view.similar(vector, MAX_CANDIDATES + 1, LINK)
+    near = [] if vector is None else view.similar(vector, MAX_CANDIDATES + 1, rules.LINK)
     near = [(other, cosine) for other, cosine in near if other != node_id]
     node = _merge_duplicates_of(node_id, near, plan)
     if node is None:
         return False
     # What it was merged with in this cycle is not near to it any more: it is it.
     near = [(other, cosine) for other, cosine in near if plan.node(other) is not None]
-    generic = is_generic(len(near))
-    if generic and is_assertion(node):
+    generic = rules.is_generic(len(near))
+    if generic and rules.is_assertion(node):
         _flag(node, plan)
         return True
-    if is_flagged(node):
+    if rules.is_flagged(node):
         node = _unflag(node, plan)
     if len(near) < MAX_CANDIDATES:
         _drop_stale(node, dict(near), plan, moment)
     for other, cosine in near if not generic else ():
         _relate(node.id, other, cosine, plan, moment)
     _link_instances(node, plan, view)
-    _link_surroundings(node, plan, surroundings)
+    _link_proximity(node, plan, proximity)
     return False
 
 
@@ -146,8 +127,8 @@ def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Nod
     for other_id, cosine in near:
         if plan.is_long:  # what stays was written again, and is handled in the next cycle
             break
-        other = plan.node(other_id) if cosine >= DUPLICATE else None
-        if node is None or other is None or not are_duplicates(node, other, cosine):
+        other = plan.node(other_id) if cosine >= rules.DUPLICATE else None
+        if node is None or other is None or not rules.are_duplicates(node, other, cosine):
             continue
         if any(edge.relation in STATEMENTS for edge in plan.between(node.id, other.id)):
             continue
@@ -162,15 +143,15 @@ def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment:
     pair = plan.load([node_id, other_id])
     if len(pair) < 2:
         return
-    older, newer = sorted(pair, key=lambda node: (valid_since(node), node.created_at, node.id))
-    if edge := find_contradiction(newer, older, cosine, moment):
-        plan.counts["contradictions"] += plan.link(edge)
-    elif edge := find_supersession(newer, older, cosine, moment):
+    older, newer = sorted(pair, key=rules.age_order)
+    if edge := rules.find_contradiction(newer, older, cosine, moment):
+        plan.count_link("contradictions", edge)
+    elif edge := rules.find_supersession(newer, older, cosine, moment):
         if plan.link(edge):
-            plan.rewrite(end_validity(older, newer))
+            plan.rewrite(rules.end_validity(older, newer))
             plan.counts["superseded"] += 1
-    elif not (is_flagged(older) or is_flagged(newer)) and (edge := link_similar(newer, older, cosine)):
-        plan.counts["similar"] += plan.link(edge)
+    elif not (rules.is_flagged(older) or rules.is_flagged(newer)):
+        plan.count_link("similar", rules.link_similar(newer, older, cosine))
 
 
 def _link_instances(node: Node, plan: WritePlan, view: "View") -> None:
@@ -179,32 +160,26 @@ def _link_instances(node: Node, plan: WritePlan, view: "View") -> None:
     vector = view.vector(node.id) if other_kind else None
     if other_kind is None or vector is None:
         return
-    for other_id, cosine in view.similar(vector, MAX_INSTANCES, PATTERN, kinds=(other_kind,)):
+    for other_id, cosine in view.similar(vector, MAX_INSTANCES, rules.PATTERN, kinds=(other_kind,)):
         other = plan.node(other_id)
-        if other is None or is_flagged(other):
+        if other is None or rules.is_flagged(other):
             continue
         observation, pattern = (node, other) if node.kind == "observation" else (other, node)
-        if edge := link_instance(observation, pattern, cosine):
-            plan.counts["structural"] += plan.link(edge)
+        plan.count_link("structural", rules.link_instance(observation, pattern, cosine))
 
 
-def _link_surroundings(node: Node, plan: WritePlan, surroundings: Proximity) -> None:
-    for known, seconds in (*surroundings.in_session(node), *surroundings.of_agent(node)):
+def _link_proximity(node: Node, plan: WritePlan, proximity: Proximity) -> None:
+    for known, seconds in (*proximity.in_session(node), *proximity.of_agent(node)):
         other = plan.node(known.id)
-        if other is None or is_flagged(other):
+        if other is None or rules.is_flagged(other):
             continue
         older, newer = (other, node) if seconds < 0 else (node, other)
-        for edge in (
-            link_decision_to_event(older, newer, abs(seconds)),
-            link_in_time(newer, older, abs(seconds)),
-        ):
-            if edge:
-                plan.counts["structural"] += plan.link(edge)
-    for other in plan.load(surroundings.tagged(node)):
-        older, newer = sorted((node, other), key=lambda one: (valid_since(one), one.created_at, one.id))
-        edge = None if is_flagged(other) else link_by_tags(newer, older)
-        if edge:
-            plan.counts["structural"] += plan.link(edge)
+        plan.count_link("structural", rules.link_decision_to_event(older, newer, abs(seconds)))
+        plan.count_link("structural", rules.link_in_time(newer, older, abs(seconds)))
+    for other in plan.load(proximity.tagged(node)):
+        older, newer = sorted((node, other), key=rules.age_order)
+        if not rules.is_flagged(other):
+            plan.count_link("structural", rules.link_by_tags(newer, older))
 
 
 def _drop_stale(node: Node, near: dict[str, float], plan: WritePlan, moment: float) -> None:
@@ -222,17 +197,17 @@ def _still_applies(edge: Edge, node: Node, other: Node, cosine: float, moment: f
     """Whether an edge would be made again: of the linker's, those that depend on what the texts say."""
     by = edge.provenance.get("by")
     if by == "similarity":
-        return cosine >= LINK
+        return cosine >= rules.LINK
     if by == "contradiction":
-        return find_contradiction(node, other, cosine, moment) is not None
+        return rules.find_contradiction(node, other, cosine, moment) is not None
     if by == "supersession":  # the older one was written again, and holds
         return bool((other if edge.to_id == other.id else node).valid_to)
     return True
 
 
 def _flag(node: Node, plan: WritePlan) -> None:
-    if not is_flagged(node):
-        _rewrite(node, {**node.metadata, "flag": FLAG}, plan)
+    if not rules.is_flagged(node):
+        _rewrite(node, {**node.metadata, "flag": rules.FLAG}, plan)
         plan.counts["flagged"] += 1
 
 
@@ -273,14 +248,13 @@ class DedupResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def merge_duplicates(view: "View", after: str = "", limit: int = 10_000) -> DedupResult:
     """Merge what says the same among all live nodes: the next ``limit`` of them, in the order of their ids,
-    are held against everything. The rules are those of a cycle, which finds the duplicates of what is
-    written.
+    are compared with all, by the rules of a cycle, which finds the duplicates of what is written.
     """
     plan = WritePlan(view)
     ids = sorted(node_id for node_id in view.select() if node_id > after)
     for node_id in ids[:limit]:
         vector = view.vector(node_id)
-        near = [] if vector is None else view.similar(vector, CLOSEST, DUPLICATE)
+        near = [] if vector is None else view.similar(vector, CLOSEST, rules.DUPLICATE)
         for other, cosine in near:
             if other > node_id:
                 _merge(plan, node_id, other, cosine)
@@ -293,7 +267,7 @@ def merge_duplicates(view: "View", after: str = "", limit: int = 10_000) -> Dedu
 
 def _merge(plan: WritePlan, one: str, other: str, cosine: float) -> None:
     pair = plan.load([one, other])
-    if len(pair) < 2 or not are_duplicates(pair[0], pair[1], cosine):
+    if len(pair) < 2 or not rules.are_duplicates(pair[0], pair[1], cosine):
         return
     if not any(edge.relation in STATEMENTS for edge in plan.between(one, other)):
         plan.merge(pair[0], pair[1])

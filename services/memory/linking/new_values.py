@@ -142,8 +142,6 @@ def _is_attribute(subject: list[Token], new: list[Token], old: list[Token]) -> b
 
 
 def _is_last(before: list[Token], after: list[Token]) -> bool:
-    """Whether it ends a text such as "broker port 4222": a value is last, and no other number is before
-    it.
-    """
+    """Whether a value is last, as in "broker port 4222", and no other number is before it."""
     words = [token for token in before if token.word not in STOP_WORDS]
     return not after and len(words) >= 2 and not any(token.numeric for token in words)

@@ -92,11 +92,16 @@ class WritePlan:
             for old in joined:
                 if old.relation is Relation.RELATED_TO and is_automatic(old):
                     self.unlink(old)
-            return self._make_room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
+            return self._add(edge)
         if edge.relation is not Relation.RELATED_TO:
             known = any(_key(old) == _key(edge) for old in joined)
-            return not known and self._make_room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
+            return not known and self._add(edge)
         return self._relate(edge, joined)
+
+    def count_link(self, kind: str, edge: Edge | None) -> None:
+        """``link`` an edge, if there is one, and count it under ``kind``."""
+        if edge is not None:
+            self.counts[kind] += self.link(edge)
 
     def unlink(self, edge: Edge) -> None:
         """Remove an edge."""
@@ -154,7 +159,7 @@ class WritePlan:
             return False
         old = next((old for old in joined if old.relation is Relation.RELATED_TO), None)
         if old is None:
-            return self._make_room(edge, (edge.from_id, edge.to_id)) and self._put(edge)
+            return self._add(edge)
         if not is_automatic(old):
             return False
         return self._put(
@@ -169,15 +174,19 @@ class WritePlan:
             (old for old in self.between(edge.from_id, edge.to_id) if _is_equivalent(old, edge)), None
         )
         if there is None:
-            if not is_automatic(edge) or self._make_room(edge, (edge.from_id, edge.to_id)):
+            if is_automatic(edge):
+                self._add(edge)
+            else:
                 self._put(edge)
         elif is_automatic(there) and (there.weight < edge.weight or not is_automatic(edge)):
             self.unlink(there)
             self._put(edge)
 
-    def _make_room(self, edge: Edge, ends: tuple[str, str]) -> bool:
-        """Whether both ends can take another automatic edge; a statement drives the weakest relation out."""
-        for end in ends:
+    def _add(self, edge: Edge) -> bool:
+        """Put an automatic edge if both ends are below their limit; a statement replaces their weakest
+        relation.
+        """
+        for end in (edge.from_id, edge.to_id):
             automatic = [old for old in self._edges_at(end).values() if is_automatic(old)]
             if len(automatic) < MAX_AUTOMATIC:
                 continue
@@ -189,7 +198,7 @@ class WritePlan:
             if edge.relation not in STATEMENTS or weakest is None:
                 return False
             self.unlink(weakest)
-        return True
+        return self._put(edge)
 
     def _put(self, edge: Edge) -> bool:
         key = _key(edge)

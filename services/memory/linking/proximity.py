@@ -41,8 +41,8 @@ class Proximity:
         self._tagged: dict[str, list[str]] = {}
 
     def in_session(self, node: Node) -> list[tuple[Node, float]]:
-        """The nodes of its session nearest in time, three before and three after, and how many seconds later
-        (or, below 0, earlier) they came.
+        """The nearest nodes of its session, three before and three after, and how many seconds later they
+        came.
         """
         session = node.source.session
         if not session:

@@ -16,8 +16,7 @@ OCCURRENCES = frozenset({"agent", "task", "event", "episodic", "turn", "message"
 are. They neither contradict nor replace one another."""
 
 LINK = 0.75
-"""The cosine from which two nodes are linked (issue 3); with bge-small half of unrelated pairs lie under
-.48."""
+"""The cosine from which two nodes are linked; half of unrelated pairs are under .48 with bge-small."""
 
 MAX_NEIGHBOURS = 30
 """A node with more neighbours than that is similar to everything: it is flagged, not linked.
@@ -28,7 +27,7 @@ FLAG = "generic"
 """The value of ``metadata["flag"]`` of such a node."""
 
 CONTRADICTION = 0.80
-"""The cosine from which a negation on one side alone makes two claims contradict each other (issue 3)."""
+"""The cosine from which a negation on one side alone makes two assertions contradict each other (issue 3)."""
 
 DUPLICATE = 0.92
 """The cosine from which two nodes may be one (issue 3)."""
@@ -89,6 +88,11 @@ def valid_since(node: Node) -> float:
     return parse_time(node.valid_from or node.created_at)
 
 
+def age_order(node: Node) -> tuple[float, str, str]:
+    """A sort key: older nodes first."""
+    return valid_since(node), node.created_at, node.id
+
+
 def still_holds(node: Node, moment: float) -> bool:
     """Whether it still holds at ``moment``: it has no valid_to, or a later one."""
     return not node.valid_to or parse_time(node.valid_to) > moment
@@ -113,8 +117,8 @@ def is_flagged(node: Node) -> bool:
 
 
 def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
-    """``newer`` contradicts ``older``: both are claims that hold at ``moment``, alike from CONTRADICTION on,
-    and exactly one of them is negated (see ``are_opposed``); None otherwise.
+    """``newer`` contradicts ``older``: both are assertions that hold at ``moment``, alike from CONTRADICTION
+    on, and exactly one of them is negated (see ``are_opposed``); None otherwise.
     """
     if cosine < CONTRADICTION or not (is_assertion(newer) and is_assertion(older)):
         return None
@@ -175,9 +179,7 @@ def merge_nodes(stays: Node, goes: Node) -> Node:
 
 
 def move_edges(edges: Sequence[Edge], goes: str, stays: str) -> list[Edge]:
-    """The edges of the node that goes as edges of the one that stays, as old and as weighty as they were;
-    what joined the two is left out.
-    """
+    """The edges of the node that goes as edges of the one that stays, without those between the two."""
     moved = []
     for edge in edges:
         ends = [stays if end == goes else end for end in (edge.from_id, edge.to_id)]
@@ -197,9 +199,7 @@ def _occasion(node: Node) -> tuple[str, ...]:
 
 
 def link_in_time(newer: Node, older: Node, seconds: float) -> Edge | None:
-    """The link of two nodes that lie ``seconds`` apart: of the same agent within 30 minutes .4, else of the
-    same session .3; None if neither holds.
-    """
+    """The link of two nodes ``seconds`` apart: of one agent within 30 minutes .4, else of one session .3."""
     if newer.source.agent and newer.source.agent == older.source.agent and seconds <= WINDOW:
         return _edge(newer, older, Relation.RELATED_TO, CLOSE_IN_TIME, by="structural", rule="time")
     if newer.source.session and newer.source.session == older.source.session:

@@ -73,10 +73,9 @@ MAX_TURNED = 12
 
 
 class Token(NamedTuple):
-    """A word as it is compared and as it was written; marks (``.``, ``=``) are tokens too."""
+    """A word as it is compared, and whether it is a name; marks (``.``, ``=``) are tokens too."""
 
     word: str
-    raw: str
     named: bool
 
     @property
@@ -108,13 +107,13 @@ def parse_text(text: str) -> ParsedText:
     tokens: list[Token] = []
     for raw in _TOKEN.findall(text[:MAX_CHARACTERS]):
         if raw in ":=\n":
-            tokens.append(Token("=", raw, False))
+            tokens.append(Token("=", False))
         elif raw in ".!?;":
-            tokens.append(Token(".", raw, False))
+            tokens.append(Token(".", False))
         else:
             begins = not tokens or tokens[-1].word in "=."
             word = raw.casefold().replace("’", "'")
-            tokens.append(Token(_NUMBER_WORDS.get(word, word), raw, _is_name(raw, begins=begins)))
+            tokens.append(Token(_NUMBER_WORDS.get(word, word), _is_name(raw, begins=begins)))
     plain = [
         token for token in tokens if token.word not in "=." and strip_possessive(token.word) not in STOP_WORDS
     ]
@@ -270,9 +269,7 @@ def _has_other_words(ours: ParsedText, theirs: ParsedText, allowed: float) -> bo
 
 
 def _is_swapped(mine: dict[str, None], others: dict[str, None]) -> bool:
-    """Whether both have words of their own in an otherwise equal order: "likes dark mode", "hates dark
-    mode".
-    """
+    """Whether words differ in an otherwise equal order: "likes dark mode", "hates dark mode"."""
     common = [word for word in mine if word in others]
     if len(common) in {len(mine), len(others)}:
         return False

@@ -39,8 +39,7 @@ SAMPLE = 4_096
 """The mean length of a text with its neighbours is that of so many nodes, spread evenly."""
 
 LONG = 30_000
-"""From that many slots on, meaning and words are searched in parallel; another thread takes 60 us to
-start."""
+"""From that many slots on, meaning and words are searched in parallel; a thread takes 60 us to start."""
 
 _pool = ThreadPoolExecutor(2, thread_name_prefix="memory-meaning")
 
@@ -237,9 +236,7 @@ class Search:
         return result
 
     def _measure(self) -> float:
-        """The mean length of a live text and its neighbours, measured again after a change of one in a
-        hundred.
-        """
+        """The mean length of a live text and its neighbours, measured again once 1 % is new."""
         count, mean = self._measured.get("mean", (0, 0.0))
         if self._total != count and 100 * abs(self._total - count) >= self._total:
             mean = self._measure_sample()

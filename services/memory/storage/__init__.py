@@ -1,1 +1,1 @@
-"""Memory on disk: its tables, its ledger, its commits, its past."""
+"""Memory on disk: its tables, its write-ahead log, its commits, its past states."""

@@ -91,7 +91,7 @@ class CommitTable:
         if "locked" in str(error):
             return StartError(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
         return StartError(
-            f"The memory's ledger {self._path} cannot be opened ({error})",
+            f"The commit table {self._path} cannot be opened ({error})",
             "Check that it is writable and not damaged",
         )
 

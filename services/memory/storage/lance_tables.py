@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from services.memory.storage import rows
-from services.memory.storage.disk import Disk
-from services.memory.storage.rows import EDGES, NODES, vector_schema
+from services.memory.storage.disk import Disk, Wal
+from services.memory.storage.rows import EDGES, NODES, Vectors, vector_schema
 
 SCHEMA_VERSION = 2
 """Of all tables below and of the commit table; a store of a later one is not opened."""
@@ -25,9 +25,7 @@ _BATCH = 16_384
 
 
 class Layout(NamedTuple):
-    """A table of states: its schema, the columns that identify whose state a row is, and the table of old
-    ones.
-    """
+    """A table of states: its schema, the columns of its key, and the table of old states."""
 
     schema: pa.Schema
     keys: tuple[str, ...]
@@ -75,7 +73,7 @@ class LanceTables:
                 table = self._database.open_table(name)
                 if table.version != committed[name]:
                     raise ValueError(
-                        f"{name} is at version {table.version}, its ledger says {committed[name]}"
+                        f"{name} is at version {table.version}, the commit table says {committed[name]}"
                     )
                 if not table.schema.equals(layout.schema):
                     raise ValueError(f"{name} has other columns than it should")
@@ -124,6 +122,50 @@ class LanceTables:
         """Remove the files that the newest states of the tables do not need."""
         for table in self._tables.values():
             self._disk.run("clean", table.optimize, cleanup_older_than=_AT_ONCE, delete_unverified=True)
+
+
+class StoredRows:
+    """The rows of the tables, with those of their histories and of the write-ahead log."""
+
+    def __init__(self, tables: LanceTables, wal: Wal, layouts: Mapping[str, Layout]) -> None:
+        self._tables = tables
+        self._wal = wal
+        self._layouts = layouts
+
+    def read(self, name: str, columns: list[str]) -> pa.Table:
+        """Some columns of all rows of a table, those of its history too."""
+        schema = self._layouts[name].schema
+        chosen = pa.schema([schema.field(column) for column in columns])
+        return pa.Table.from_batches(self._read_batches(name, columns, history=True), chosen)
+
+    def read_states(self, name: str, at: int, *, has_old: bool) -> pa.Table:
+        """The newest state of each key, at a graph version or (0) now; ``has_old``: there may be others."""
+        layout = self._layouts[name]
+        table = pa.Table.from_batches(self._read_batches(name, history=bool(at)), layout.schema)
+        return table.filter(pa.array(rows.newest(table, layout.keys, at))) if at or has_old else table
+
+    def read_vectors(self, name: str, at: int, *, has_old: bool) -> tuple[list[str], Vectors]:
+        """The ids and the newest vector of each, as ``read_states`` does."""
+        layout = self._layouts[name]
+        count = self._tables.count(name) + (self._tables.count(layout.history) if at else 0)
+        count += sum(batch.num_rows for batch in self._wal.read(name, layout.schema))
+        dimensions = layout.schema.field("embedding").type.list_size
+        # Read into place batch by batch: they are most of what is on disk.
+        keys, vectors = rows.read_vectors(self._read_batches(name, history=bool(at)), count, dimensions)
+        if at or has_old:
+            held = rows.newest(keys, ("id",), at)
+            keys, vectors = keys.filter(pa.array(held)), vectors[held]
+        return keys.column("id").to_pylist(), vectors
+
+    def _read_batches(
+        self, name: str, columns: list[str] | None = None, *, history: bool
+    ) -> Iterator[pa.RecordBatch]:
+        layout = self._layouts[name]
+        if history:
+            yield from self._tables.read(layout.history, columns)
+        yield from self._tables.read(name, columns)
+        for batch in self._wal.read(name, layout.schema):
+            yield batch.select(columns) if columns else batch
 
 
 def migrate(

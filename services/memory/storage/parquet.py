@@ -6,22 +6,48 @@ an edge with its ``record``. Free fields (metadata, provenance) are columns of J
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from shared.contracts import Edge, Node
 from shared.errors import ActionError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 GROUP = 10_000
 """Rows of a row group: what is held in memory at a time."""
 FREE = ("metadata", "provenance")
 """Fields that are columns of JSON text."""
+
+_VERSIONS = dict.fromkeys(("created_version", "version", "retired_version"), pa.int64())
+SCHEMAS = {
+    "node": pa.schema(
+        {
+            **dict.fromkeys(("id", "kind", "title", "body"), pa.string()),
+            "tags": pa.list_(pa.string()),
+            "metadata": pa.string(),
+            "source": pa.struct([(name, pa.string()) for name in ("agent", "session", "channel")]),
+            "importance": pa.float64(),
+            "access_count": pa.int64(),
+            **dict.fromkeys(
+                ("last_accessed_at", "created_at", "updated_at", "valid_from", "valid_to"), pa.string()
+            ),
+            **_VERSIONS,
+            "embedding": pa.list_(pa.float32()),
+        }
+    ),
+    "edge": pa.schema(
+        {
+            **dict.fromkeys(("from", "to", "relation"), pa.string()),
+            "weight": pa.float64(),
+            **dict.fromkeys(("provenance", "created_at", "touched_at"), pa.string()),
+            **_VERSIONS,
+        }
+    ),
+}
 
 
 def write_folder(folder: Path, lines: Iterable[bytes]) -> dict[str, int]:
@@ -29,14 +55,12 @@ def write_folder(folder: Path, lines: Iterable[bytes]) -> dict[str, int]:
 
     Raises ValueError that names the line that is no record, OSError if the folder cannot be written.
     """
-    import pyarrow.parquet as pq
-
     folder.mkdir(parents=True, exist_ok=True)
     waiting: dict[str, list[dict[str, Any]]] = {"node": [], "edge": []}
     counts = {"node": 0, "edge": 0}
     with (
-        pq.ParquetWriter(folder / "nodes.parquet", _schema("node"), compression="zstd") as nodes,
-        pq.ParquetWriter(folder / "edges.parquet", _schema("edge"), compression="zstd") as edges,
+        pq.ParquetWriter(folder / "nodes.parquet", SCHEMAS["node"], compression="zstd") as nodes,
+        pq.ParquetWriter(folder / "edges.parquet", SCHEMAS["edge"], compression="zstd") as edges,
     ):
         writers = {"node": nodes, "edge": edges}
         for kind, row in _rows(lines):
@@ -55,9 +79,6 @@ def read_lines(path: Path) -> Iterator[bytes]:
     Columns that are missing take their defaults when the line is read. Raises ActionError for what is not
     there or no Parquet.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     files = [path / "nodes.parquet", path / "edges.parquet"] if path.is_dir() else [path]
     found = [file for file in files if file.exists()]
     if not found:
@@ -95,59 +116,21 @@ def _line(kind: str, row: dict[str, Any]) -> bytes:
 
 
 def _write_group(writer: Any, kind: str, rows: list[dict[str, Any]]) -> None:
-    import pyarrow as pa
-
     if rows:
-        writer.write_table(pa.Table.from_pylist(rows, schema=_schema(kind)))
+        writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[kind]))
         rows.clear()
-
-
-def _schema(kind: str) -> "pa.Schema":
-    import pyarrow as pa
-
-    text, count, number = pa.string(), pa.int64(), pa.float64()
-    versions = [("created_version", count), ("version", count), ("retired_version", count)]
-    source = pa.struct([("agent", text), ("session", text), ("channel", text)])
-    times = [(name, text) for name in ("created_at", "updated_at", "valid_from", "valid_to")]
-    node = [
-        *((name, text) for name in ("id", "kind", "title", "body")),
-        ("tags", pa.list_(text)),
-        ("metadata", text),
-        ("source", source),
-        ("importance", number),
-        ("access_count", count),
-        ("last_accessed_at", text),
-        *times,
-        *versions,
-        ("embedding", pa.list_(pa.float32())),
-    ]
-    edge = [
-        *((name, text) for name in ("from", "to", "relation")),
-        ("weight", number),
-        ("provenance", text),
-        *((name, text) for name in ("created_at", "touched_at")),
-        *versions,
-    ]
-    return pa.schema(node if kind == "node" else edge)
-
-
-def _to(path: Path) -> None:
-    write_folder(path, sys.stdin.buffer)
-
-
-def _from(path: Path) -> None:
-    for line in read_lines(path):
-        sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()
 
 
 def main(arguments: list[str]) -> None:
     """Convert as the arguments say; ends the process with a message if that fails."""
-    work: dict[str, Callable[[Path], None]] = {"to": _to, "from": _from}
-    if len(arguments) != 2 or arguments[0] not in work:
+    if len(arguments) != 2 or arguments[0] not in ("to", "from"):
         raise SystemExit("usage: python -m services.memory.storage.parquet to FOLDER | from PATH")
     try:
-        work[arguments[0]](Path(arguments[1]))
+        if arguments[0] == "to":
+            write_folder(Path(arguments[1]), sys.stdin.buffer)
+        else:
+            sys.stdout.buffer.writelines(read_lines(Path(arguments[1])))
+            sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise SystemExit(1) from None  # the reader closed the pipe
     except (ActionError, ValueError, OSError) as error:

@@ -17,6 +17,7 @@ from services.memory.storage.disk import Disk, Wal, first_line
 from services.memory.storage.lance_tables import (
     SCHEMA_VERSION,
     LanceTables,
+    StoredRows,
     lay_out,
     migrate,
     vector_table,
@@ -107,9 +108,9 @@ class Store:
         self._recover()
         at = at if at < self.version else 0
         with ThreadPoolExecutor(2) as pool:  # reading is decoding, which runs in parallel
-            nodes = pool.submit(self._read_states, "nodes", at)
-            edges = pool.submit(self._read_states, "edges", at)
-            ids, vectors = self._read_vectors(at)
+            nodes = pool.submit(self._rows.read_states, "nodes", at, has_old=self._has_old("nodes"))
+            edges = pool.submit(self._rows.read_states, "edges", at, has_old=self._has_old("edges"))
+            ids, vectors = self._rows.read_vectors(self._vectors, at, has_old=self._has_old(self._vectors))
         return Tables(
             nodes=nodes.result(),
             edges=rows.drop_retired(edges.result()),
@@ -263,46 +264,10 @@ class Store:
         self._state = self.commits.state()
         self._wal.require([segment for segment in self.commits.wal() if segment.table in self._layouts])
 
-    def _read(self, name: str, columns: list[str]) -> pa.Table:
-        """Some columns of all rows of a table, those of its history too."""
-        schema = self._layouts[name].schema
-        chosen = pa.schema([schema.field(column) for column in columns])
-        return pa.Table.from_batches(self._read_batches(name, columns, history=True), chosen)
-
-    def _read_states(self, name: str, at: int) -> pa.Table:
-        """The newest state of each key, at a graph version or (0) now."""
-        layout = self._layouts[name]
-        table = pa.Table.from_batches(self._read_batches(name, history=bool(at)), layout.schema)
-        if at or self._state.get(f"old {name}"):
-            return table.filter(pa.array(rows.newest(table, layout.keys, at)))
-        return table
-
-    def _read_vectors(self, at: int) -> tuple[list[str], Vectors]:
-        """The newest vector of each id, at a graph version or (0) now."""
-        name = self._vectors
-        layout = self._layouts[name]
-        count = self._tables.count(name) + (self._tables.count(layout.history) if at else 0)
-        count += sum(batch.num_rows for batch in self._wal.read(name, layout.schema))
-        # Read into place batch by batch: they are most of what is on disk.
-        keys, vectors = rows.read_vectors(self._read_batches(name, history=bool(at)), count, self._dimensions)
-        if at or self._state.get(f"old {name}"):
-            held = rows.newest(keys, ("id",), at)
-            keys, vectors = keys.filter(pa.array(held)), vectors[held]
-        return keys.column("id").to_pylist(), vectors
-
-    def _read_batches(
-        self, name: str, columns: list[str] | None = None, *, history: bool
-    ) -> Iterator[pa.RecordBatch]:
-        if history:
-            yield from self._tables.read(self._layouts[name].history, columns)
-        yield from self._tables.read(name, columns)
-        for batch in self._wal.read(name, self._layouts[name].schema):
-            yield batch.select(columns) if columns else batch
-
     def _find_missing(self) -> pa.Table:
         if self._missing is None:
-            texts = self._read("nodes", ["id", "version", "title", "body"])
-            done = self._read(self._vectors, ["id", "version"])
+            texts = self._rows.read("nodes", ["id", "version", "title", "body"])
+            done = self._rows.read(self._vectors, ["id", "version"])
             self._missing = rows.find_texts(texts, done)
         return self._missing
 
@@ -313,6 +278,10 @@ class Store:
         self.commits.forget(sorted(others))
         self._disk.roll_back(_tables_of(self.commits.state()))
 
+    def _has_old(self, name: str) -> bool:
+        """Whether a table has states that were replaced."""
+        return bool(self._state.get(f"old {name}"))
+
     def _is_split_due(self, name: str) -> bool:
         old = self._state.get(f"old {name}", 0)
         return old >= SPLIT_ROWS and old >= SPLIT_SHARE * self._tables.count(name)
@@ -322,6 +291,7 @@ class Store:
         state = self.commits.state()
         self._disk.roll_back(_tables_of(state))
         self._tables = LanceTables(self._disk, self._layouts)
+        self._rows = StoredRows(self._tables, self._wal, self._layouts)
         if "version" in state and state["schema"] < SCHEMA_VERSION:
             self._migrate(state)
             state = self.commits.state()

@@ -1,1 +1,1 @@
-"""Writes on their way into memory: read from the log, judged, folded into changes, applied."""
+"""Writes: read from the log, checked by the gate, folded into one change a batch, applied and answered."""

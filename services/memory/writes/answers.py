@@ -26,9 +26,7 @@ class AnswerRegistry:
         return self._answers.get(write_id)
 
     def expect(self, seq: int) -> asyncio.Future[MemoryWritten]:
-        """The answer to the write at ``seq`` in the log, once there is one; the same future if asked
-        again.
-        """
+        """A future of the answer to the write at ``seq`` in the log; the same one if asked again."""
         if seq not in self._expected:
             self._expected[seq] = asyncio.get_running_loop().create_future()
         return self._expected[seq]
@@ -38,9 +36,7 @@ class AnswerRegistry:
         return seq in self._expected
 
     async def wait(self, write_id: str) -> MemoryWritten:
-        """The answer to a write, once there is one; raises ActionError if it takes longer than
-        ANSWER_WAIT.
-        """
+        """The answer to a write, once there is one; raises ActionError after ANSWER_WAIT seconds."""
         if write_id in self._answers:
             return self._answers[write_id]
         future: asyncio.Future[MemoryWritten] = asyncio.get_running_loop().create_future()

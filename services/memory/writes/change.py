@@ -52,7 +52,7 @@ class NodeText(msgspec.Struct, frozen=True, kw_only=True):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What one commit changes: the states that nodes and edges have after it, each with its ``version``.
 
-    ``version`` and ``moment`` are those of the last write. Nodes hold no embedding. ``replaced_nodes`` and
+    ``version`` is that of the last write. Nodes hold no embedding. ``replaced_nodes`` and
     ``replaced_edges`` are the states before, each with the version that ended it, also those that began and
     ended within this batch. ``accessed`` has new totals and times. ``texts_changed`` are the nodes that need
     a vector, with the version since which they have their text; ``given`` are vectors of those that came with
@@ -61,7 +61,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     version: int
-    moment: float
     nodes: dict[str, Node]
     edges: dict[EdgeTuple, Edge]
     replaced_nodes: list[tuple[Node, int]]

@@ -9,15 +9,15 @@ from shared.contracts import Node, Rejection
 
 MIN_CHARACTERS = 15
 MIN_WORDS = 3
-"""What a claim needs, title and body together, in different words: "Alice lives in Rome" is enough, "Port is
-4222" (of what?) is not. An event or a task needs two words; the name of an agent and a turn of a
+"""What an assertion needs, title and body together, in different words: "Alice lives in Rome" is enough,
+"Port is 4222" (of what?) is not. An event or a task needs two words; the name of an agent and a turn of a
 conversation, one."""
 
 KNOWN = 0.92
-"""The cosine above which a claim is there already, whatever its kind."""
+"""The cosine above which an assertion is known, whatever its kind."""
 
 KNOWN_OF_KIND = 0.85
-"""The same among claims of one kind."""
+"""The same for assertions of one kind."""
 
 NEW_WORDS = 0.34
 NEW_WORDS_OF_KIND = 0.2
@@ -43,8 +43,8 @@ def find_rejection(node: Node, nearest: Node | None, cosine: float) -> Rejection
     - thin: it says too little to be useful (see MIN_WORDS);
     - importance: from .7 it needs a tag or a body, from .8 fifty characters in all, from .9 a hundred;
       agents, tasks, events, turns and episodes, which matter for what they are, need neither;
-    - known: it says nothing that is not there already: above a cosine of .92, or of .85 among claims of one
-      kind, unless numbers, names, negation or other words differ (see ``find_difference``): that is news.
+    - known: it says nothing that is not there already: above a cosine of .92, or of .85 among assertions of
+      one kind, unless numbers, names, negation or other words differ (see ``find_difference``): that is news.
       What took place is never known: two events are two. What no longer holds may be said again.
     """
     return _check_thin(node) or _check_importance(node) or _check_known(node, nearest, cosine)

@@ -114,10 +114,9 @@ class Staging:
 
     def change(self) -> Change:
         """What all writes that were taken make together."""
-        version, moment = next(reversed(self._taken.values()), (0, 0.0))
+        version, _ = next(reversed(self._taken.values()), (0, 0.0))
         return Change(
             version=version,
-            moment=moment,
             nodes=self._nodes,
             edges=self._edges,
             replaced_nodes=self._replaced_nodes,
@@ -154,9 +153,7 @@ class Staging:
         return [edge for key in keys if (edge := self._edge(key))]
 
     def _require_as_read(self, write: MemoryWrite) -> None:
-        """A write of the daemon must not undo what was written since it read; it will handle the nodes
-        again.
-        """
+        """A write of the daemon must not undo what was written since it read the nodes."""
         for node in write.nodes:
             current = self._node(node.id) if node.version else None
             if current is not None and current.version != node.version:

@@ -46,9 +46,7 @@ class WriteLog:
         return max([message.seq async for message in self._get(request)], default=0)
 
     async def holds(self, seq: int, moment: float) -> bool:
-        """Whether the message at ``seq`` was stored at ``moment``, also if it was removed from the log's
-        beginning since.
-        """
+        """Whether the message at ``seq`` was stored at ``moment``, or the log begins after it."""
         request = {"seq": seq, "next_by_subj": ">", "batch": 1}
         found = [message async for message in self._get(request)]
         if found and found[0].seq == seq:

@@ -2,8 +2,6 @@
 
 from shared.policy.programs import (
     archives,
-    cloud,
-    containers,
     credentials,
     databases,
     editors,
@@ -15,39 +13,21 @@ from shared.policy.programs import (
     network,
     packages,
     python,
-    readers,
     search,
+    services,
     shell_builtins,
     shells,
     text,
     tools,
     wrappers,
 )
-from shared.policy.programs.read_only import showing
+from shared.policy.programs.machine import showing
+from shared.policy.programs.rows import by_name
 
-PROGRAMS = showing(
-    {
-        **readers.PROGRAMS,
-        **text.PROGRAMS,
-        **tools.PROGRAMS,
-        **machine.PROGRAMS,
-        **editors.PROGRAMS,
-        **credentials.PROGRAMS,
-        **containers.PROGRAMS,
-        **cloud.PROGRAMS,
-        **databases.PROGRAMS,
-        **packages.PROGRAMS,
-        **installers.PROGRAMS,
-        **network.PROGRAMS,
-        **archives.PROGRAMS,
-        **interpreters.PROGRAMS,
-        **python.PROGRAMS,
-        **files.PROGRAMS,
-        **search.PROGRAMS,
-        **git.PROGRAMS,
-        **shell_builtins.PROGRAMS,
-        **wrappers.PROGRAMS,
-        **shells.PROGRAMS,
-    }
-)
-"""Every program the policy knows."""
+_MODULES = (
+    text, tools, machine, editors, credentials, services, databases, packages, installers,
+    network, archives, interpreters, python, files, search, git, shell_builtins, wrappers, shells,
+)  # fmt: skip
+"""Of two rows for the same program the one of the later module counts."""
+PROGRAMS = showing(by_name(module.PROGRAMS for module in _MODULES))
+"""What judges a call of each program that the policy knows, by its name."""

@@ -5,6 +5,7 @@ import re
 from shared.policy.call import Call, Handler
 from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place, resolve
+from shared.policy.programs.rows import Step, row
 from shared.policy.scope import Scope, Stream
 from shared.policy.words import Word
 
@@ -94,21 +95,6 @@ def _old_style(args: list[Word]) -> Options:
     return found
 
 
-def judge_zip(call: Call) -> None:
-    """zip packs; -T with a command of its own runs it; -m deletes what it packed."""
-    found = call.options("TT unzip-command b t tt n i x P password O out temp-path suffixes include exclude")
-    call.apply(found, "runs TT unzip-command")
-    operands = found.operands
-    for word in operands[:1]:
-        if word.text != "-":
-            call.write(word)
-    for word in operands[1:]:
-        call.read(word, deep=True)
-        if found.has("m move"):
-            call.delete(word, deep=True, force=True)
-    call.apply(found, "write O out")
-
-
 def judge_unzip(call: Call) -> Stream | None:
     """It unpacks into the folder it is in, or that after -d."""
     found = call.options("d x P O p0 o0")
@@ -158,30 +144,34 @@ def judge_archiver(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a
     return None
 
 
-def judge_compressor(call: Call) -> Stream | None:
-    """gzip and its like put a file in the place of another, or print with -c."""
-    found = call.options("S T M b o D suffix threads memlimit output-dir-flat")
-    for word in found.operands:
-        call.read(word)
-        if call.is_endless(word):
-            call.find("exhaust.endless")
-        if not found.has("c stdout l list t test k keep dc cd to-stdout"):
-            call.write(word)
-    call.apply(found, "write o")
+_ZIP = row(
+    "TT unzip-command b t tt n i x P password O out temp-path suffixes include exclude",
+    Step(does="runs TT unzip-command"),
+    Step(words="(?!- ).*", does="write :1"),
+    Step(lacks="m move", does="read-deep 1:"),
+    Step(has="m move", does="read-deep+wipe 1:"),
+    Step(does="write O out"),
+)
+
+
+def _passed(call: Call, found: Options) -> Stream:
     return Stream(None, None, call.stdin.source or "computed", call.stdin.endless and not found.operands)
 
 
+_KEEPS = "c stdout l list t test k keep dc cd to-stdout"
+_COMPRESSOR = row(
+    "S T M b o D suffix threads memlimit output-dir-flat",
+    Step(has=_KEEPS, does="read+ends 0:"),
+    Step(lacks=_KEEPS, does="read+ends+write 0:"),
+    Step(does="write o"),
+    output=_passed,
+)
+"""gzip and its like put a file in the place of another, or print with -c."""
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys("tar gtar bsdtar star".split(), judge_tar),
-    "zip": judge_zip,
+    "tar gtar bsdtar star": judge_tar,
+    "zip": _ZIP,
     "unzip": judge_unzip,
-    **dict.fromkeys(
-        "7z 7za 7zr 7zz rar unrar ar cpio pax mksquashfs unsquashfs genisoimage mkisofs".split(),
-        judge_archiver,
-    ),
-    **dict.fromkeys(
-        "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress "
-        "uncompress lzip lzop brotli".split(),
-        judge_compressor,
-    ),
+    "7z 7za 7zr 7zz rar unrar ar cpio pax mksquashfs unsquashfs genisoimage mkisofs": judge_archiver,
+    "gzip gunzip bzip2 bunzip2 pbzip2 pigz unpigz xz unxz lzma unlzma zstd unzstd lz4 compress uncompress "
+    "lzip lzop brotli": _COMPRESSOR,
 }

@@ -73,7 +73,7 @@ _GPG = row(
 )
 PROGRAMS: dict[str, Handler] = {
     "openssl": judge_openssl,
-    **dict.fromkeys(["gpg", "gpg2"], _GPG),
+    "gpg gpg2": _GPG,
     "ssh-keygen": row(
         "f F t b N C m E", first(Step(has="l", lacks="t"), Step(line="-F"), Step("secret.store"))
     ),

@@ -149,21 +149,13 @@ _REDIS = row(
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys("sqlite3 sqlite sqlite-utils duckdb litecli".split(), judge_sqlite),
-    **dict.fromkeys(
-        "psql mysql mariadb mycli pgcli sqlcmd sqlplus isql cqlsh clickhouse-client clickhouse mongo mongosh "
-        "usql beeline presto trino cockroach influx osqueryi neo4j cypher-shell".split(),
-        judge_sql,
-    ),
-    **dict.fromkeys("redis-cli valkey-cli keydb-cli memcached-tool".split(), _REDIS),
-    **dict.fromkeys(
-        "dropdb dropuser mysqladmin mongorestore redis-benchmark".split(), always("database.destroy")
-    ),
-    **dict.fromkeys(
-        "createdb createuser pg_restore mysqlimport mongoimport pg_ctl initdb mysqld postgres "
-        "vacuumdb reindexdb clusterdb pg_resetwal etcdctl consul-kv pg_dump pg_dumpall mysqldump mongodump "
-        "mongoexport redis-dump".split(),
-        always("database.change"),
-    ),
+    "sqlite3 sqlite sqlite-utils duckdb litecli": judge_sqlite,
+    "psql mysql mariadb mycli pgcli sqlcmd sqlplus isql cqlsh clickhouse-client clickhouse mongo mongosh "
+    "usql beeline presto trino cockroach influx osqueryi neo4j cypher-shell": judge_sql,
+    "redis-cli valkey-cli keydb-cli memcached-tool": _REDIS,
+    "dropdb dropuser mysqladmin mongorestore redis-benchmark": always("database.destroy"),
+    "createdb createuser pg_restore mysqlimport mongoimport pg_ctl initdb mysqld postgres vacuumdb reindexdb "
+    "clusterdb pg_resetwal etcdctl consul-kv pg_dump pg_dumpall mysqldump "
+    "mongodump mongoexport redis-dump": always("database.change"),
     "pg_isready": HARMLESS,
 }

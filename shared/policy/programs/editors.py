@@ -137,15 +137,12 @@ def judge_editor(call: Call) -> None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(["sed", "gsed"], judge_sed),
-    **dict.fromkeys(["rename", "prename"], judge_rename),
+    "sed gsed": judge_sed,
+    "rename prename": judge_rename,
     "script": row("c command t T I O B E", Step(does="script c command"), Step("unknown.use")),
-    **dict.fromkeys("screen tmux".split(), judge_multiplexer),
-    **dict.fromkeys(
-        "vi vim nvim vimdiff nvimdiff gvimdiff ex view rvim gvim ed red nano pico micro joe jed "
-        "mcedit helix hx kak emacsclient".split(),
-        judge_editor,
-    ),
+    "screen tmux": judge_multiplexer,
+    "vi vim nvim vimdiff nvimdiff gvimdiff ex view rvim gvim ed red nano pico micro joe jed mcedit helix hx "
+    "kak emacsclient": judge_editor,
     "man": row(
         "P pager H html C M m L l s S R E p preprocessor",
         Step("unclear.command", has="P pager H html C", does="script P pager H html"),

@@ -2,12 +2,13 @@
 
 import re
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from shared.policy.call import Call
 from shared.policy.checks import names_effect
 from shared.policy.expansion import UNKNOWN
 from shared.policy.options import Options
+from shared.policy.programs.rows import Step, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -22,6 +23,7 @@ _METADATA = re.compile(
 _LOCAL = {"localhost", "127.0.0.1", "::1", "0.0.0.0", "[::1]"}  # noqa: S104 - what is judged
 
 _HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+|\[::1\])(?=[:/?]|$)")
+_NUMBER = re.compile(r"[\d.]+|0x[\da-f.x]+|[\da-f:]+").fullmatch
 _SCRIPT = re.compile(
     r"\.(sh|bash|zsh|py|pl|rb|js|mjs|php|lua|ps1|exe|bin|run|elf|so|dll|deb|rpm|apk|jar|whl|appimage"
     r"|msi|dmg|pkg|bat|service)$",
@@ -57,7 +59,7 @@ def judge_curl(call: Call) -> Stream | None:
     if found.has(_SPECIAL):
         call.find("network.fetch")
     addresses = [*found.operands, *found.of("url")]
-    if addresses and all(_is_own(word) for word in addresses):
+    if addresses and all((own := _HOST.match(word.text)) and own[1] in _LOCAL for word in addresses):
         _judge_told(call, found, addresses)
     else:
         _judge_sent(call, found)
@@ -118,10 +120,21 @@ def _methods(found: Options) -> set[str]:
     return {word.text.upper() for word in found.of("X request")}
 
 
-def _is_own(word: Word) -> bool:
-    """Whether an address is one of this very machine."""
-    match = _HOST.match(word.text)
-    return match is not None and match[1] in _LOCAL
+def _split_address(text: str) -> SplitResult | None:
+    """The parts of an address, None if it is none."""
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        # Only its use shows that a port is none.
+        return parts if (parts.port or 0) >= 0 else None
+    except ValueError:
+        return None
+
+
+def _is_global(host: str) -> bool:
+    try:
+        return ip_address(host).is_global
+    except ValueError:
+        return False
 
 
 def judge_address(call: Call, word: Word, looks: bool = False) -> None:
@@ -133,7 +146,7 @@ def judge_address(call: Call, word: Word, looks: bool = False) -> None:
     if not word.known:
         call.find("network.send" if not text.startswith(UNKNOWN) else "network.fetch", text)
         return
-    parts = urlsplit(text if "://" in text else f"http://{text}") if _splits(text) else None
+    parts = _split_address(text)
     if parts is None or not parts.hostname:
         call.find("network.fetch", text)
         return
@@ -150,8 +163,8 @@ def judge_address(call: Call, word: Word, looks: bool = False) -> None:
             call.find("network.private", text)
     elif (parts.scheme != "https" and not looks) or parts.username or word.glob or "{" in text:
         call.find("network.fetch", text)
-    elif _is_number(host):
-        call.find("network.private" if _is_private(host) else "network.fetch", text)
+    elif _NUMBER(host):
+        call.find("network.fetch" if _is_global(host) else "network.private", text)
     elif (
         "." not in host
         or host.endswith((".internal", ".local", ".onion", ".lan", ".corp"))
@@ -160,43 +173,7 @@ def judge_address(call: Call, word: Word, looks: bool = False) -> None:
         call.find("network.fetch", text)
 
 
-def _splits(text: str) -> bool:
-    try:
-        return bool(urlsplit(text if "://" in text else f"http://{text}").port or True)
-    except ValueError:
-        return False
-
-
-def _is_number(host: str) -> bool:
-    return bool(re.fullmatch(r"[\d.]+|0x[\da-f.x]+|[\da-f:]+", host))
-
-
-def _is_private(host: str) -> bool:
-    try:
-        return not ip_address(host).is_global
-    except ValueError:
-        return True
-
-
-def judge_wget(call: Call) -> Stream | None:
-    """As curl, into a file of the address's name where none is given."""
-    found = call.options(
-        "O P o a i U e t T Q l A R D B w output-document directory-prefix output-file append-output "
-        "input-file user-agent execute tries timeout header post-data post-file body-data body-file method "
-        "referer load-cookies save-cookies user password http-user http-password use-askpass proxy-user "
-        "level accept reject domains base wait limit-rate"
-    )
-    call.apply(found, "write o a output-file append-output save-cookies")
-    for word in found.of("i input-file load-cookies"):
-        call.read(word)
-        call.find("network.fetch")
-    for word in found.of("post-data body-data post-file body-file"):
-        call.find("network.send")
-        call.read(word)
-    if found.has("use-askpass e execute"):
-        call.find("unclear.command")
-    if found.has("r m mirror recursive user password header method no-check-certificate"):
-        call.find("network.fetch")
+def _judge_wget_saved(call: Call, found: Options) -> None:
     for word in found.of("O output-document"):
         if word.text not in {"-", "/dev/stdout"}:
             _judge_saved(call, word)
@@ -204,7 +181,25 @@ def judge_wget(call: Call) -> Stream | None:
     for word in found.operands:
         judge_address(call, word)
         if not found.has("O output-document spider"):
-            _judge_saved(
-                call, Word(folder + (word.text.split("?")[0].rstrip("/").rsplit("/", 1)[-1] or "index.html"))
-            )
-    return FETCHED
+            name = word.text.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
+            _judge_saved(call, Word(folder + (name or "index.html")))
+
+
+WGET = row(
+    "O P o a i U e t T Q l A R D B w output-document directory-prefix output-file append-output input-file "
+    "user-agent execute tries timeout header post-data post-file body-data body-file method referer "
+    "load-cookies save-cookies user password http-user http-password use-askpass proxy-user level accept "
+    "reject domains base wait limit-rate",
+    Step(does="write o a output-file append-output save-cookies; read i input-file load-cookies"),
+    Step("network.fetch", given="i input-file load-cookies"),
+    Step(
+        "network.send",
+        given="post-data body-data post-file body-file",
+        does="read post-data body-data post-file body-file",
+    ),
+    Step("unclear.command", has="use-askpass e execute"),
+    Step("network.fetch", has="r m mirror recursive user password header method no-check-certificate"),
+    _judge_wget_saved,
+    output=FETCHED,
+)
+"""As curl, into a file of the address's name if none is given."""

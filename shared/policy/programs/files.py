@@ -231,17 +231,16 @@ def judge_chown(call: Call) -> None:
 
 _MADE = row("m mode d t r date reference time Z context", Step(does="create 0:; stat r reference"))
 PROGRAMS: dict[str, Handler] = {
-    "rm": judge_rm,
-    "grm": judge_rm,
-    **dict.fromkeys(["unlink", "rmdir"], row("", Step(does="delete 0:"))),
-    **dict.fromkeys("shred srm wipe scrub sfill sswap smem".split(), judge_shred),
-    **dict.fromkeys("trash trash-put gio-trash rimraf del-cli".split(), judge_rm),
-    **dict.fromkeys("cp gcp install pcp ditto".split(), judge_cp),
-    **dict.fromkeys("mv gmv".split(), judge_mv),
-    **dict.fromkeys("ln link gln symlink".split(), judge_ln),
-    **dict.fromkeys("mkdir touch mkfifo gmkdir gtouch".split(), _MADE),
-    **dict.fromkeys("truncate fallocate".split(), judge_truncate),
+    "rm grm": judge_rm,
+    "unlink rmdir": row("", Step(does="delete 0:")),
+    "shred srm wipe scrub sfill sswap smem": judge_shred,
+    "trash trash-put gio-trash rimraf del-cli": judge_rm,
+    "cp gcp install pcp ditto": judge_cp,
+    "mv gmv": judge_mv,
+    "ln link gln symlink": judge_ln,
+    "mkdir touch mkfifo gmkdir gtouch": _MADE,
+    "truncate fallocate": judge_truncate,
     "dd": judge_dd,
     "chmod": judge_chmod,
-    **dict.fromkeys("chown chgrp setfacl chattr chflags".split(), judge_chown),
+    "chown chgrp setfacl chattr chflags": judge_chown,
 }

@@ -102,8 +102,8 @@ _OTHER = row(
 
 PROGRAMS: dict[str, Handler] = {
     "git": judge_git,
-    **dict.fromkeys("hg svn bzr fossil jj p4 cvs darcs".split(), _OTHER),
+    "hg svn bzr fossil jj p4 cvs darcs": _OTHER,
     "tig": HARMLESS,
     "git-lfs": always("git.remote"),
-    **dict.fromkeys(["bfg", "git-filter-repo"], always("git.history")),
+    "bfg git-filter-repo": always("git.history"),
 }

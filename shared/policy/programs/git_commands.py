@@ -157,8 +157,6 @@ _PATCH = row(
     Step("git.discard", has="R reverse"),
     Step("write.unpack", has="unsafe-paths"),
 )
-_ADD = row("chmod pathspec-from-file", Step(does="read 0:"))
-_TOOL = row("x extcmd t tool", Step("git.executes", given="x extcmd", does="script x extcmd"))
 _ALWAYS = {
     "git.history": "prune filter-branch filter-repo update-ref replace fast-import prune-packed "
     "unpack-objects",
@@ -171,8 +169,8 @@ _ALWAYS = {
     "git.executes": "upload-pack receive-pack sh-setup hook for-each-repo filter-process",
     "unknown.use": "gui",
 }
-COMMANDS: dict[str, Row | Judge] = {
-    **{name: always(rule) for rule, names in _ALWAYS.items() for name in names.split()},
+_TABLE: dict[str, Row | Judge] = {
+    **{names: always(rule) for rule, names in _ALWAYS.items()},
     "config": judge_config,
     "clone": judge_clone,
     "submodule": judge_submodule,
@@ -180,14 +178,12 @@ COMMANDS: dict[str, Row | Judge] = {
     "push": _PUSH,
     "checkout": _CHECKOUT,
     "branch": _BRANCH,
-    "fetch": _FETCH,
-    "pull": _FETCH,
-    "am": _PATCH,
-    "apply": _PATCH,
-    "add": _ADD,
-    "stage": _ADD,
-    "difftool": _TOOL,
-    "mergetool": _TOOL,
+    "fetch pull": _FETCH,
+    "am apply": _PATCH,
+    "add stage": row("chmod pathspec-from-file", Step(does="read 0:")),
+    "difftool mergetool": row(
+        "x extcmd t tool", Step("git.executes", given="x extcmd", does="script x extcmd")
+    ),
     "reset": row("", Step("git.discard", has="hard merge keep har mer")),
     "clean": row(
         "e exclude", Step(has="n dry-run", stop=True), Step("git.discard"), Step(does="delete-deep 0:")
@@ -230,4 +226,5 @@ COMMANDS: dict[str, Row | Judge] = {
     "lfs": row("", Step("git.history", line="prune|uninstall|migrate|push|install")),
     "diff": row("U S G O output diff-filter word-diff-regex", Step(has="no-index", does="read 0:")),
 }
+COMMANDS = {name: judge for names, judge in _TABLE.items() for name in names.split()}
 """Commands that do more than look and record."""

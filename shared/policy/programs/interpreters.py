@@ -14,15 +14,18 @@ from shared.policy.words import Word
 
 
 class Language(msgspec.Struct, frozen=True, kw_only=True):
-    """``code``: options whose value is code, ``loads``: those that load modules, ``valued``: others."""
+    """``code``: options whose value is code, ``loads``: those that load modules, ``valued``: others.
 
-    name: str
+    ``name``: what judge_code() knows it by; in other languages it knows nothing but printing.
+    """
+
+    name: str = ""
     code: str
     valued: str = ""
     loads: str = ""
 
 
-_LANGUAGES = {
+_PROGRAMS = {
     "perl": Language(name="perl", code="e E", valued="M m I x C D", loads="M m"),
     "ruby": Language(name="ruby", code="e", valued="I r C E", loads="r"),
     "irb": Language(name="ruby", code="e", valued="r"),
@@ -33,43 +36,29 @@ _LANGUAGES = {
         loads="r require import loader",
     ),
     "nodejs": Language(name="node", code="e eval p print", valued="r require", loads="r require"),
-    "deno": Language(name="deno", code="e eval"),
     "bun": Language(name="node", code="e eval p print", loads="r preload"),
     "php": Language(name="php", code="r B R E", valued="d c f S t", loads="d"),
-    "lua": Language(name="lua", code="e", loads="l"),
-    "luajit": Language(name="lua", code="e", loads="l"),
+    "lua luajit": Language(name="lua", code="e", loads="l"),
     "Rscript": Language(name="R", code="e"),
     "R": Language(name="R", code="e f"),
-    "julia": Language(name="julia", code="e E eval print", loads="L"),
-    "elixir": Language(name="elixir", code="e eval", loads="r"),
-    "erl": Language(name="erlang", code="eval run s"),
-    "scala": Language(name="scala", code="e"),
-    "groovy": Language(name="groovy", code="e"),
-    "ghc": Language(name="haskell", code="e"),
-    "runghc": Language(name="haskell", code="e"),
-    "tclsh": Language(name="tcl", code="c"),
-    "wish": Language(name="tcl", code="c"),
-    "expect": Language(name="tcl", code="c"),
-    "guile": Language(name="scheme", code="c e"),
-    "sbcl": Language(name="lisp", code="eval", loads="load"),
-    "clisp": Language(name="lisp", code="x"),
+    "julia": Language(code="e E eval print", loads="L"),
+    "elixir": Language(code="e eval", loads="r"),
+    "erl": Language(code="eval run s"),
+    "deno": Language(code="e eval"),
+    "scala groovy ghc runghc jshell jrunscript jjs rhino ocaml racket raku cscript": Language(code="e"),
+    "tclsh wish expect gjs": Language(code="c"),
+    "guile": Language(code="c e"),
+    "sbcl": Language(code="eval", loads="load"),
+    "clisp": Language(code="x"),
     "emacs": Language(name="elisp", code="eval execute", valued="l f", loads="l load"),
-    "osascript": Language(name="applescript", code="e l"),
-    "jshell": Language(name="java", code="e"),
-    "jrunscript": Language(name="java", code="e"),
-    "jjs": Language(name="java", code="e"),
-    "rhino": Language(name="java", code="e"),
+    "osascript": Language(code="e l"),
     "octave": Language(name="octave", code="eval"),
     "gnuplot": Language(name="gnuplot", code="e"),
-    "swipl": Language(name="prolog", code="g t"),
-    "ocaml": Language(name="ocaml", code="e"),
-    "racket": Language(name="racket", code="e"),
-    "crystal": Language(name="crystal", code="eval"),
-    "raku": Language(name="raku", code="e"),
-    "gjs": Language(name="gjs", code="c"),
-    "cscript": Language(name="windows", code="e"),
-    "m4": Language(name="m4", code="D"),
+    "swipl": Language(code="g t"),
+    "crystal": Language(code="eval"),
+    "m4": Language(code="D"),
 }
+_LANGUAGES = {name: language for names, language in _PROGRAMS.items() for name in names.split()}
 
 
 def judge_interpreter(call: Call) -> Stream | None:  # noqa: PLR0912 - one branch a kind
@@ -142,4 +131,4 @@ def judge_fed(call: Call, judge: Callable[[str], None]) -> Stream | None:
     return Stream(source="computed")
 
 
-PROGRAMS: dict[str, Handler] = dict.fromkeys(_LANGUAGES, judge_interpreter)
+PROGRAMS: dict[str, Handler] = {" ".join(_LANGUAGES): judge_interpreter}

@@ -1,16 +1,18 @@
 """Programs that change the machine, its users, its network or its processes, or run things later."""
 
 import re
+from collections.abc import Callable
 
 from shared.policy.call import Call, Handler
 from shared.policy.options import Options
 from shared.policy.programs.rows import HARMLESS, Step, always, by_words, first, row
+from shared.policy.scope import Stream
 from shared.policy.secrets import guards_by_name
 
 _ALWAYS = {
-    "privilege.raise": "pkexec nsenter chroot bwrap capsh setcap runuser gosu su-exec sg newgrp dzdo please "
+    "privilege.raise": "nsenter chroot bwrap capsh setcap gosu su-exec sg newgrp dzdo please "
     "machinectl "
-    "systemd-nspawn lxc-attach firejail unshare setpriv runcon proot dlopen gdb lldb gcore frida ",
+    "systemd-nspawn lxc-attach firejail unshare setpriv runcon proot dlopen gcore frida ",
     "privilege.account": "useradd adduser userdel deluser usermod groupadd addgroup groupdel delgroup "
     "groupmod gpasswd "
     "passwd chpasswd chage chsh chfn visudo vipw vigr pwconv grpconv newusers faillock pam_tally2 "
@@ -19,7 +21,7 @@ _ALWAYS = {
     "system.change": "umount swapon swapoff insmod rmmod modprobe depmod losetup update-alternatives "
     "update-rc.d "
     "chkconfig grub-install update-grub grub-mkconfig update-initramfs dracut mkinitcpio bootctl "
-    "efibootmgr ldconfig hostnamectl localectl setenforce sysrq udevadm loadkeys kmod "
+    "efibootmgr ldconfig setenforce sysrq udevadm loadkeys kmod "
     "dpkg-reconfigure debconf-set-selections fsfreeze quotaon quotaoff setquota edquota locale-gen "
     "tune2fs resize2fs xfs_growfs fsck e2fsck xfs_repair zramctl nvram launchctl pmset systemsetup "
     "csrutil spctl bpftool bpftrace systemtap stap usermount fusermount swaplabel kldload vbetool "
@@ -36,9 +38,9 @@ _ALWAYS = {
     "wg-quick openvpn ipvsadm ethtool rfkill netplan vtysh ovs-vsctl macchanger dhcpcd resolvconf",
     "system.service": "rc-service openrc supervisorctl initctl sv svc s6-svc monit pm2 invoke-rc.d svcadm sc "
     "systemd-tmpfiles",
-    "guard.tamper": "timedatectl hwclock ntpdate chronyc ntpd auditctl auditd logrotate utmpdump aa-disable "
+    "guard.tamper": "hwclock ntpdate chronyc ntpd auditctl auditd logrotate utmpdump aa-disable "
     "aa-teardown aa-complain semodule setsebool fail2ban-client rsyslogd tripwire aide rkhunter "
-    "chkrootkit nsc augenrules bleachbit",
+    "chkrootkit augenrules bleachbit",
     "persist.schedule": "at batch atrm anacron incrontab systemd-run schtasks fcrontab ",
     "exhaust.large": "stress stress-ng sysbench ab wrk siege hey vegeta locust jmeter iperf iperf3 fio "
     "bonnie++ "
@@ -46,7 +48,7 @@ _ALWAYS = {
     "burnP6 thc-ssl-dos goldeneye",
     "secret.store": "security secret-tool pass gopass kwallet-query keyctl gnome-keyring-daemon bw op "
     "lpass vault "
-    "keepassxc-cli gpg gpg2 gpg-agent ssh-add ssh-agent ssh-keygen ssh-copy-id ykman pass-otp "
+    "keepassxc-cli gpg-agent ssh-agent ssh-copy-id ykman pass-otp "
     "chamber sops age age-keygen rbw 1password mokutil keytool pk12util tpm2_unseal cmdkey wincred "
     "truffleHog trufflehog gitleaks lazagne hashdump secretsdump.py gpgconf klist",
     "network.send": "xclip xsel pbpaste wl-paste pastebinit pastebin termbin transfer gist sprunge ix "
@@ -54,9 +56,9 @@ _ALWAYS = {
     "unknown.use": "dosbox wine qemu qemu-system-x86_64 qemu-img virt-install virsh vboxmanage vagrant "
     "multipass "
     "limactl colima xdg-open open start gnome-open sensible-browser firefox chromium google-chrome "
-    "xterm gnome-terminal xdotool wmctrl scrot gs screen tmux dtach abduco zellij byobu dialog "
+    "xterm gnome-terminal xdotool wmctrl scrot gs dtach abduco zellij byobu dialog "
     "whiptail zenity gimp blender busctl dbus-send gdbus qdbus notify-send crash ltrace3 lp lpr lpadmin "
-    "cupsctl cancel cupsfilter eject mkbootimg tic mcopy setfont ex loginctl",
+    "cupsctl cancel cupsfilter eject mkbootimg tic mcopy setfont",
 }
 
 
@@ -188,21 +190,102 @@ _UMASK = r"[0-7]{0,3}[0145]|a[+=].*w.*|o[+=].*w.*"
 """Everybody may write what is made from now on."""
 
 
+_NAMED = r"[\w./:@-]+"
+_SHOWN = {
+    "fdisk": rf"(-[lxu]+|--list)( {_NAMED})*",
+    "sfdisk": rf"(-[lJFV]|--list|--json|--list-free)( {_NAMED})*",
+    "parted": rf"(-[lsm]+|--list)|(-s )?/dev/{_NAMED} (unit \w+ )?print( free)?",
+    "gdisk sgdisk": rf"(-[lp]|--print)( {_NAMED})*",
+    "mdadm": rf"(-D|-Q|-E|--detail|--query|--examine|--detail --scan|-Ds)( {_NAMED})*",
+    "zpool": rf"(status|list|iostat|history|get)( {_NAMED})*",
+    "zfs": rf"(list|get)( {_NAMED})*",
+    "btrfs": rf"(filesystem|fi|subvolume|device) (show|df|usage|list|stats)( {_NAMED})*",
+    "nvme": rf"(list|smart-log|id-ctrl)( {_NAMED})*",
+    "mysqladmin": r"(-\w+( \w+)? )*(status|ping|version|processlist|extended-status|variables)",
+    "visudo": r"-c|--check",
+    "dmsetup": r"(ls|info|status|table)( [\w-]+)*",
+    "hdparm": rf"-[IitTg]+( {_NAMED})*",
+    "swapon": r"(-s|--show|--summary)",
+    "losetup": r"(-a|-l|--all|--list)",
+    "iptables ip6tables": r"(-t \w+ )?-[nvx]*[LS][nvx]*( [A-Z]\w*)?( (-[nvx]+|--line-numbers|-t \w+))*",
+    "nft": r"(-a )?list (ruleset|tables?|chains?|sets?)( \w+)*",
+    "ufw": r"status( verbose| numbered)?|version|app list",
+    "firewall-cmd": r"(--list-[\w-]+|--state|--get-[\w-]+|--zone=\w+ --list-all)",
+    "nmcli": r"(-[tfpg]( [\w,-]+)? )?(d|dev|device|c|con|connection|g|general|radio)"
+    r"( (status|show|list|wifi|wifi list)( [\w -]+)?)?",
+    "tc": rf"(-s )?(qdisc|class|filter)( show)?( dev {_NAMED})?",
+    "brctl": r"show( \w+)?",
+    "iw iwconfig": r"|dev( \w+ (info|link))?|list|phy",
+    "ethtool": r"(-[iSkgca] )?[a-z]\w+",
+    "rfkill": r"list( \w+)?|",
+    "hwclock": r"|-r|--show|--verbose",
+    "chronyc": r"(-n )?(tracking|sources|sourcestats|activity)( -v)?",
+    "auditctl": r"-[ls]",
+    "update-alternatives": r"--(list|display|query|get-selections)( [\w.-]+)?",
+    "chkconfig": r"(--list)?( [\w-]+)?",
+    "supervisorctl": r"status( [\w:*-]+)*|version|avail",
+    "pm2": r"(list|ls|status|l|jlist|prettylist|show|describe|logs|monit)( [\w-]+)*( --\w+( \d+)?)*",
+    "monit": r"(status|summary)( \w+)?",
+    "fail2ban-client": r"status( [\w-]+)?|ping|version",
+    "ldconfig": r"-[pvN]+",
+    "modprobe": r"(-n|--show-depends|-D|--dry-run)( -v)?( \w+)?",
+    "udevadm": rf"info( {_NAMED}| --[\w=/-]+)*",
+    "efibootmgr bootctl": r"(-v|status|list)?",
+    "chage": r"(-l|--list)( \w+)?",
+    "passwd": r"(-S|--status)( \w+)?",
+    "at": r"-l|-V",
+    "rc-service": r"[\w-]+ status|-l|--list",
+    "sv": r"status( [\w/-]+)*",
+    "initctl": r"(list|status)( [\w-]+)?",
+    "launchctl": r"(list|print)( [\w./]+)?",
+    "spctl csrutil": r"(--)?status",
+    "pmset": r"-g( \w+)?",
+    "virsh": r"(list|dominfo|domstate|version|net-list|pool-list)( --all| [\w-]+)*",
+    "vagrant": r"(status|global-status|version|validate|box list|plugin list)",
+    "qemu-img": rf"info( {_NAMED})+",
+    "keytool": r"-list -keystore [\w.-]+|-printcert -file [\w.-]+",
+    "lxc incus": r"(list|ls|info|image list|version)( [\w-]+)*",
+    "busctl": r"(list|tree|status|introspect)( [\w./-]+)*",
+    "locale-gen": r"--list",
+}
+_IS_SHOWN: dict[str, Callable[[str], object]] = {
+    name: re.compile(pattern).fullmatch for names, pattern in _SHOWN.items() for name in names.split()
+}
+
+
+def showing(programs: dict[str, Handler]) -> dict[str, Handler]:
+    """``programs`` with those passed over that are asked only to show."""
+    return {name: _unless_showing(name, handler) for name, handler in programs.items()}
+
+
+def _unless_showing(name: str, handler: Handler) -> Handler:
+    looks = _IS_SHOWN.get(name)
+    if looks is None:
+        return handler
+
+    def judge(call: Call) -> Stream | None:
+        words = call.args
+        if all(word.known and not word.hidden for word in words) and looks(" ".join(w.text for w in words)):
+            return None
+        return handler(call)
+
+    return judge
+
+
 PROGRAMS: dict[str, Handler] = {
-    **{name: always(rule) for rule, names in _ALWAYS.items() for name in names.split()},
-    **dict.fromkeys("sudo doas su runuser sudoedit pkexec gksudo kdesudo".split(), judge_sudo),
-    **dict.fromkeys(
-        "mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mkfs.f2fs mkfs.exfat "
-        "mkfs.minix mkfs.jfs mknod".split(),
-        always("destroy.device"),
-    ),
+    **{names: always(rule) for rule, names in _ALWAYS.items()},
+    "sudo doas su runuser sudoedit pkexec gksudo kdesudo": judge_sudo,
+    "mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.ntfs mkfs.f2fs mkfs.exfat "
+    "mkfs.minix mkfs.jfs mknod": always("destroy.device"),
     "crontab": row("", first(Step(line="-l $"), Step("persist.schedule"))),
     "getcap": row("", Step("secret.search", has="r")),
     "umask": row("", Step("write.permissions", argument=_UMASK)),
     "mount": judge_mount,
-    **dict.fromkeys("ip ifconfig route arp hostname bridge".split(), judge_ip),
+    "ip ifconfig route arp hostname bridge": judge_ip,
     "sysctl": row(
-        "p load", Step("system.change", has="w p load system write"), Step("system.change", operand=".*=.*")
+        "p load",
+        Step("system.change", has="w p load system write"),
+        Step("system.change", operand=".*=.*"),
     ),
     "dmesg": row("l f n", Step("guard.tamper", has="C c clear read-clear D n")),
     "journalctl": row(
@@ -212,21 +295,20 @@ PROGRAMS: dict[str, Handler] = {
     "ssh-keyscan": always("network.remote"),
     "systemctl": _SYSTEMCTL,
     "timedatectl": by_words("guard.tamper", {"": "status,show,timesync-status,list-timezones"}),
-    **dict.fromkeys(
-        ["hostnamectl", "localectl"],
-        by_words("system.change", {"": "status,show,list-locales,list-keymaps,hostname"}),
+    "hostnamectl localectl": by_words(
+        "system.change", {"": "status,show,list-locales,list-keymaps,hostname"}
     ),
     "loginctl": by_words(
         "unknown.use", {"": "list-sessions,list-users,list-seats,session-status,user-status,show-session"}
     ),
-    **dict.fromkeys("reg wmic rundll32 regsvr32 mshta certutil bitsadmin".split(), always("system.change")),
+    "reg wmic rundll32 regsvr32 mshta certutil bitsadmin": always("system.change"),
     "service": row("", first(Step(line="(?:.* )?(status|--status-all) $"), Step("system.service"))),
-    **dict.fromkeys("last lastb lastlog".split(), HARMLESS),
+    "last lastb lastlog": HARMLESS,
     "complete": row("C F", Step("unclear.command", has="C")),
     "bind": row("x f", Step("run.preload", has="x f")),
     "kill": judge_kill,
-    **dict.fromkeys("pkill killall killall5 skill snice xkill fuser".split(), judge_pkill),
-    **dict.fromkeys(["gdb", "lldb"], judge_debugger),
+    "pkill killall killall5 skill snice xkill fuser": judge_pkill,
+    "gdb lldb": judge_debugger,
     "renice": always("process.kill"),
     "reptyr": always("process.inspect"),
 }

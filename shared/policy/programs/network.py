@@ -3,7 +3,7 @@
 import re
 
 from shared.policy.call import Call, Handler
-from shared.policy.programs.fetching import FETCHED, judge_address, judge_curl, judge_wget
+from shared.policy.programs.fetching import FETCHED, WGET, judge_address, judge_curl
 from shared.policy.programs.rows import Step, always, first, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
@@ -23,23 +23,20 @@ def judge_other_fetcher(call: Call) -> Stream | None:
             call.find("network.send")
     if call.name in {"http", "https", "xh", "curlie"}:
         words = [word.text for word in found.operands]
-        if (
-            (words and words[0] in {"POST", "PUT", "DELETE", "PATCH"})
-            or any("=" in word for word in words[1:])
-            or call.stdin.text is None
-        ):
+        acts = bool(words) and words[0] in {"POST", "PUT", "DELETE", "PATCH"}
+        if acts or any("=" in word for word in words[1:]) or call.stdin.text is None:
             call.find("network.send")
     return FETCHED
+
+
+_NETCATS = {"nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"}
 
 
 def judge_connection(call: Call) -> Stream | None:
     """nc, socat, telnet and their like: a connection of any kind."""
     found = call.options("p s w e c i I O P q x X T g G")
-    if (
-        call.name in {"nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"}
-        and found.has("z")
-        and not found.has("e c")
-    ):
+    scans = call.name in _NETCATS and found.has("z")
+    if scans and not found.has("e c"):
         if found.operands[:1] and found.operands[0].text not in {"localhost", "127.0.0.1", "::1"}:
             call.find("network.remote")
         return None
@@ -54,9 +51,8 @@ def judge_connection(call: Call) -> Stream | None:
 def judge_ssh(call: Call) -> Stream | None:
     """Another machine; the command for it is judged as if it ran here."""
     found = call.options("b c D E e F I i J L l m O o p Q R S W w", permute=False)
-    if found.flags == {"G"} and len(found.values) == 0 and len(found.operands) == 1:
-        return None
-    if found.has("Q") and not found.operands:
+    shows = found.flags == {"G"} and not found.values and len(found.operands) == 1
+    if shows or (found.has("Q") and not found.operands):
         return None
     call.find("network.remote")
     for word in found.of("o"):
@@ -158,54 +154,33 @@ def judge_rsync(call: Call) -> None:
 
 PROGRAMS: dict[str, Handler] = {
     "curl": judge_curl,
-    "wget": judge_wget,
-    "wget2": judge_wget,
-    **dict.fromkeys(
-        "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp "
-        "yt-dlp youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe "
-        "ipfs magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli".split(),
-        judge_other_fetcher,
-    ),
-    **dict.fromkeys(
-        "nc ncat netcat nc.openbsd nc.traditional socat telnet rlogin rsh rexec cryptcat pwncat sbd "
-        "dnscat dnscat2 iodine chisel ngrok frpc frps cloudflared bore localtunnel lt gost autossh "
-        "sshuttle msfconsole msfvenom evil-winrm weevely websocat wscat grpcurl mosquitto_pub mqtt "
-        "smbclient ldapsearch rpcclient".split(),
-        judge_connection,
-    ),
-    "ssh": judge_ssh,
-    "mosh": judge_ssh,
+    "wget wget2": WGET,
+    "aria2c axel httpie http https xh curlie lynx links w3m elinks lftp ftp tftp sftp ncftpget ncftp yt-dlp "
+    "youtube-dl youtube gallery-dl fetch lwp-request lwp-download GET POST HEAD wget-pipe ipfs "
+    "magic-wormhole wormhole croc gopher dict rdate megaget rtorrent transmission-cli": judge_other_fetcher,
+    "nc ncat netcat nc.openbsd nc.traditional socat telnet rlogin rsh rexec cryptcat pwncat sbd dnscat "
+    "dnscat2 iodine chisel ngrok frpc frps cloudflared bore localtunnel lt gost autossh sshuttle msfconsole "
+    "msfvenom evil-winrm weevely websocat wscat grpcurl mosquitto_pub mqtt "
+    "smbclient ldapsearch rpcclient": judge_connection,
+    "ssh mosh": judge_ssh,
     "rsync": judge_rsync,
-    **dict.fromkeys("scp rcp pscp".split(), judge_scp),
-    **dict.fromkeys(
-        "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc".split(),
-        _STORAGE,
-    ),
-    **dict.fromkeys(
-        "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig".split(),
-        judge_lookup,
-    ),
+    "scp rcp pscp": judge_scp,
+    "rclone s3cmd s4cmd gsutil azcopy restic borg duplicity kopia syncthing unison croc": _STORAGE,
+    "ping ping6 dig host nslookup drill whois traceroute tracepath mtr kdig": judge_lookup,
     "getent": judge_getent,
     "finger": row("", Step("network.fetch", argument=".*@.*")),
-    **dict.fromkeys(
-        "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap gobuster "
-        "dirb ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow netdiscover arp-scan "
-        "wfuzz nuclei amass subfinder linpeas linpeas.sh pspy mimikatz crackmapexec".split(),
-        row(
-            "",
-            Step("network.remote"),
-            Step("unclear.command", argument="(--script|--interactive).*"),
-            output=FETCHED,
-        ),
+    "nmap masscan zmap tcpdump tshark wireshark dumpcap ngrep ettercap arpspoof nikto sqlmap gobuster dirb "
+    "ffuf hydra medusa john hashcat aircrack-ng responder bettercap tcpflow netdiscover arp-scan wfuzz "
+    "nuclei amass subfinder linpeas linpeas.sh pspy mimikatz crackmapexec": row(
+        "",
+        Step("network.remote"),
+        Step("unclear.command", argument="(--script|--interactive).*"),
+        output=FETCHED,
     ),
-    **dict.fromkeys(
-        "http-server serve live-server php-fpm vsftpd sshd dropbear in.tftpd dnsmasq smbd nfsd webfsd "
-        "darkhttpd updog ttyd gotty shellinabox wetty tmate x11vnc vncserver twistd".split(),
-        always("network.listen"),
-    ),
-    **dict.fromkeys(["ss", "netstat"], row("A f F D", Step("system.network", has="K kill D"))),
-    **dict.fromkeys(
-        "mail mailx sendmail mutt msmtp swaks ssmtp exim telegram-send wall write slackcat".split(),
-        row("a A s r S c b f", Step("network.send"), Step(does="read a A")),
+    "http-server serve live-server php-fpm vsftpd sshd dropbear in.tftpd dnsmasq smbd nfsd webfsd darkhttpd "
+    "updog ttyd gotty shellinabox wetty tmate x11vnc vncserver twistd": always("network.listen"),
+    "ss netstat": row("A f F D", Step("system.network", has="K kill D")),
+    "mail mailx sendmail mutt msmtp swaks ssmtp exim telegram-send wall write slackcat": row(
+        "a A s r S c b f", Step("network.send"), Step(does="read a A")
     ),
 }

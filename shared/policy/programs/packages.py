@@ -1,12 +1,13 @@
 """Package managers: what the workspace names may be installed, anything else is asked after."""
 
 import re
+from collections.abc import Sequence
 
 from shared.policy.call import Call, Handler
 from shared.policy.checks import judge_tasks
-from shared.policy.options import parse_options
+from shared.policy.options import Options, parse_options
 from shared.policy.paths import Place
-from shared.policy.programs.rows import by_words
+from shared.policy.programs.rows import Step, by_words, first, row
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
@@ -17,12 +18,6 @@ FOREIGN = re.compile(
 )
 LOCAL = re.compile(
     r"^(\.{1,2}(/[\w./-]*)?(\[[\w,-]*\])?|(\./)?[\w.-]+/([\w./*-]*)|[\w./-]*\.whl|\.\[[\w,-]+\])$"
-)
-_PIP = (
-    "r requirement c constraint e editable i index-url extra-index-url f find-links t target d dest prefix "
-    "root src python platform log cache-dir no-binary only-binary proxy trusted-host cert client-cert "
-    "upgrade-strategy w wheel-dir config-settings report format path timeout retries build-option "
-    "global-option exists-action abi implementation python-version"
 )
 _NPM_FINE = (
     "ci,test,t,tst,run,run-script,start,stop,restart,ls,list,ll,la,outdated,audit,view,info,show,"
@@ -56,41 +51,6 @@ _TOOLS = frozenset(
 )
 
 
-def judge_pip(call: Call) -> None:
-    """pip and its like: requirements of the workspace and the workspace itself may be installed."""
-    found = call.options(_PIP)
-    words = list(found.operands)
-    if call.name == "uv" and words and words[0].text == "pip":
-        words = words[1:]
-    action = words[0].text if words else ""
-    if action not in {"show", "list", "freeze", "check"} and found.has(
-        "i index-url extra-index-url f find-links trusted-host proxy global-option build-option"
-    ):
-        call.find("package.foreign")
-    call.apply(found, "create t target prefix root d dest w wheel-dir log report src")
-    if action in {"install", "download", "wheel", "add"}:
-        _judge_installed(
-            call,
-            words[1:],
-            [*found.of("r requirement c constraint e editable")],
-            found.has("r requirement e editable"),
-        )
-        if found.has("user break-system-packages"):
-            call.find("package.install")
-    elif action == "uninstall":
-        call.find("package.install")
-    elif action == "config" and len(words) > 1 and words[1].text in {"set", "edit", "unset"}:
-        call.find("git.config")
-    elif action == "cache" and len(words) > 1 and words[1].text in {"purge", "remove"}:
-        call.find("package.install")
-    elif action not in [
-        "",
-        *"list show freeze check help search index inspect debug hash config cache completion "
-        "compile tree sync wheel lock venv version --version".split(),
-    ]:
-        call.find("unknown.use")
-
-
 def _judge_installed(call: Call, packages: list[Word], files: list[Word], named: bool) -> None:
     for word in files:
         if FOREIGN.search(word.text) and not LOCAL.match(word.text):
@@ -114,6 +74,39 @@ def _judge_installed(call: Call, packages: list[Word], files: list[Word], named:
         call.find("unknown.use")
 
 
+def _judge_pip_install(call: Call, found: Options) -> None:
+    if found.operands and found.operands[0].text in {"install", "download", "wheel", "add"}:
+        files = found.of("r requirement c constraint e editable")
+        _judge_installed(call, found.operands[1:], files, found.has("r requirement e editable"))
+        if found.has("user break-system-packages"):
+            call.find("package.install")
+
+
+PIP = row(
+    "r requirement c constraint e editable i index-url extra-index-url f find-links t target d dest prefix "
+    "root src python platform log cache-dir no-binary only-binary proxy trusted-host cert client-cert "
+    "upgrade-strategy w wheel-dir config-settings report format path timeout retries build-option "
+    "global-option exists-action abi implementation python-version",
+    Step(
+        "package.foreign",
+        has="i index-url extra-index-url f find-links trusted-host proxy global-option build-option",
+        words="(?!(show|list|freeze|check) ).*",
+    ),
+    Step(does="create t target prefix root d dest w wheel-dir log report src"),
+    _judge_pip_install,
+    first(
+        Step("package.install", words="uninstall|cache (purge|remove)"),
+        Step("git.config", words="config (set|edit|unset)"),
+        Step(
+            words="|install|download|wheel|add|list|show|freeze|check|help|search|index|inspect|debug|hash|config"
+            "|cache|completion|compile|tree|sync|lock|venv|version|--version"
+        ),
+        Step("unknown.use"),
+    ),
+)
+"""pip and its like: requirements of the workspace and the workspace itself may be installed."""
+
+
 def judge_npm(call: Call) -> Stream | None:
     """npm, yarn, pnpm: what the lock file names may be installed; scripts of the workspace may run."""
     found = call.options(
@@ -133,10 +126,8 @@ def judge_npm(call: Call) -> Stream | None:
         return None
     if action in {"install", "i", "add", "isntall", "in"}:
         for word in words[1:]:
-            if FOREIGN.search(word.text) and not word.text.startswith("@"):
-                call.find("package.foreign")
-            else:
-                call.find("package.install")
+            foreign = FOREIGN.search(word.text) and not word.text.startswith("@")
+            call.find("package.foreign" if foreign else "package.install")
         return None
     if action in {"config", "get", "c"} and any(
         re.search(r"_auth|_password|token", word.text, re.IGNORECASE) for word in words[1:]
@@ -152,7 +143,7 @@ def judge_npm(call: Call) -> Stream | None:
 _NPM = by_words("unknown.use", _NPM_RULES, "w workspace prefix C cwd filter")
 
 
-def _judge_tool(call: Call, words: list[Word]) -> None:
+def _judge_tool(call: Call, words: Sequence[Word]) -> None:
     if not words:
         return
     name = words[0].text
@@ -165,90 +156,80 @@ def _judge_tool(call: Call, words: list[Word]) -> None:
         call.read(word)
 
 
-def judge_runner(call: Call) -> Stream | None:
+def _judge_sources(call: Call, words: Sequence[Word], otherwise: str = "") -> None:
+    """Packages by where they come from; ``otherwise`` is the rule if that is a registry."""
+    for word in words:
+        if rule := "package.foreign" if FOREIGN.search(word.text) else otherwise:
+            call.find(rule)
+
+
+def judge_runner(call: Call) -> None:
     """npx, uvx, pipx run: tools of everyday are known, others may be anybody's."""
     found = parse_options(call.args, "p package c call from with python index-url spec", permute=False)
     call.apply(found, "script c call")
-    for word in [*found.of("from with spec p package")]:
-        call.find("package.foreign" if FOREIGN.search(word.text) else "package.install")
+    _judge_sources(call, found.of("from with spec p package"), "package.install")
     words = found.operands
     if call.name == "pipx" and words:
-        if words[0].text in {"list", "environment", "completions"}:
-            return None
-        if words[0].text != "run":
-            call.find("package.install")
-            for word in words[1:]:
-                if FOREIGN.search(word.text):
-                    call.find("package.foreign")
-            return None
-        words = words[1:]
-    if (
-        call.name in {"npx", "bunx"}
-        and found.has("y yes")
-        and words
-        and words[0].text.partition("@")[0] not in _TOOLS
-    ):
+        action, words = words[0].text, words[1:]
+        if action != "run":
+            if action not in {"list", "environment", "completions"}:
+                call.find("package.install")
+                _judge_sources(call, words)
+            return
+    unasked = call.name in {"npx", "bunx"} and found.has("y yes") and words
+    if unasked and words[0].text.partition("@")[0] not in _TOOLS:
         call.find("package.install")
     _judge_tool(call, words)
-    return None
 
 
 def judge_uv(call: Call) -> Stream | None:
     """uv, poetry, pdm, pipenv, hatch, rye: run runs a program, add installs one."""
-    found = parse_options(
-        call.args,
-        "project directory C with p python extra group only-group config-file index index-url "
-        "default-index env-file",
-        permute=False,
-    )
-    words = found.operands
-    action = words[0].text if words else ""
+    found = parse_options(call.args, _UV, permute=False)
+    action, words = (found.operands[0].text, found.operands[1:]) if found.operands else ("", [])
     if found.has("index index-url default-index"):
         call.find("package.foreign")
     if action == "run":
-        inner = parse_options(
-            words[1:],
-            "with p python extra group only-group m module env-file project directory "
-            "with-requirements index",
-            permute=False,
-        )
-        for word in inner.of("with"):
-            call.find("package.foreign" if FOREIGN.search(word.text) else "package.install")
-        if inner.has("index"):
-            call.find("package.foreign")
-        if inner.of("m module"):
-            return call.run([Word("python3"), Word("-m"), *inner.of("m module"), *inner.operands])
-        if inner.operands and inner.operands[0].text.endswith(".py"):
-            return call.run([Word("python3"), *inner.operands])
-        return call.run(inner.operands) if inner.operands else None
+        return _judge_uv_run(call, words)
     if action == "pip":
-        call.args = call.args[list(call.args).index(words[0]) + 1 :]
-        judge_pip(call)
-        return None
-    if action in {"tool", "x"} and words[1:] and words[1].text == "run":
-        _judge_tool(call, words[2:])
-        return None
-    if (
-        action
-        in "add tool self publish remove uninstall config source cache python plugin shell upload".split()
-    ):
+        call.args = call.args[list(call.args).index(found.operands[0]) + 1 :]
+        PIP(call)
+    elif action in {"tool", "x"} and words and words[0].text == "run":
+        _judge_tool(call, words[1:])
+    elif action in _UV_INSTALLS:
         call.find("package.publish" if action in {"publish", "upload"} else "package.install")
-        for word in words[1:]:
-            if FOREIGN.search(word.text):
-                call.find("package.foreign")
-    elif action not in [
-        "",
-        *"sync lock install build check show tree export version venv init list graph verify "
-        "env search outdated fmt format lint test help about --version info update dep clean "
-        "status new debug requirements".split(),
-    ]:
+        _judge_sources(call, words)
+    elif action and action not in _UV_FINE:
         call.find("unknown.use")
     return None
 
 
+def _judge_uv_run(call: Call, words: Sequence[Word]) -> Stream | None:
+    found = parse_options(words, _UV_RUN, permute=False)
+    _judge_sources(call, found.of("with"), "package.install")
+    if found.has("index"):
+        call.find("package.foreign")
+    if modules := found.of("m module"):
+        return call.run([Word("python3"), Word("-m"), *modules, *found.operands])
+    if found.operands and found.operands[0].text.endswith(".py"):
+        return call.run([Word("python3"), *found.operands])
+    return call.run(found.operands) if found.operands else None
+
+
+_UV = (
+    "project directory C with p python extra group only-group config-file index index-url default-index "
+    "env-file"
+)
+_UV_RUN = "with p python extra group only-group m module env-file project directory with-requirements index"
+_UV_INSTALLS = frozenset(
+    "add tool self publish remove uninstall config source cache python plugin shell upload".split()
+)
+_UV_FINE = frozenset(
+    "sync lock install build check show tree export version venv init list graph verify env search outdated "
+    "fmt format lint test help about --version info update dep clean status new debug requirements".split()
+)
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys("pip pip2 pip3".split(), judge_pip),
-    **dict.fromkeys("npm yarn pnpm cnpm tnpm bower".split(), judge_npm),
-    **dict.fromkeys("npx bunx uvx pipx pnpx dlx".split(), judge_runner),
-    **dict.fromkeys("uv poetry pdm pipenv hatch rye pixi flit".split(), judge_uv),
+    "pip pip2 pip3": PIP,
+    "npm yarn pnpm cnpm tnpm bower": judge_npm,
+    "npx bunx uvx pipx pnpx dlx": judge_runner,
+    "uv poetry pdm pipenv hatch rye pixi flit": judge_uv,
 }

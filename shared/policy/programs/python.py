@@ -8,7 +8,7 @@ from shared.policy.expansion import UNKNOWN
 from shared.policy.options import parse_options
 from shared.policy.paths import Place
 from shared.policy.programs.interpreters import judge_fed
-from shared.policy.programs.packages import judge_pip
+from shared.policy.programs.packages import PIP
 from shared.policy.programs.python_code import judge_python
 from shared.policy.programs.shells import run_file
 from shared.policy.scope import Stream
@@ -108,7 +108,7 @@ def _judge_module(call: Call, module: Word, words: Sequence[Word]) -> None:
         if name == "ensurepip":
             call.find("package.install")
         call.words, call.args, call.name = [Word("pip"), *words], words, "pip"
-        judge_pip(call)
+        PIP(call)
     elif name in _RUNNERS and words:
         _judge_runner(call, name, words)
     elif name == "http.server" and _is_loopback(words):
@@ -153,6 +153,6 @@ def _judge_runner(call: Call, name: str, words: Sequence[Word]) -> None:
     call.apply(found, "write o")
 
 
-PROGRAMS: dict[str, Handler] = dict.fromkeys(
-    "python python2 python3 pypy pypy3 ipython bpython pythonw".split(), judge_python_call
-)
+PROGRAMS: dict[str, Handler] = {
+    "python python2 python3 pypy pypy3 ipython bpython pythonw": judge_python_call
+}

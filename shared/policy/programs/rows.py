@@ -47,6 +47,10 @@ Part = Step | First | Callable[[Call, Options], object]
 """A part of a row; a function judges what no step can declare."""
 
 
+Output = Stream | None | Callable[[Call, Options], Stream | None]
+"""What a program prints, None if that is not known."""
+
+
 class Row(msgspec.Struct, frozen=True, gc=False):
     """A program, or one command of it: ``valued`` are the options that take a value, ``output`` is printed.
 
@@ -56,7 +60,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     valued: str
     parts: tuple[Part, ...]
     permute: bool = True
-    output: Stream | None = None
+    output: Output = None
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -88,10 +92,10 @@ class Row(msgspec.Struct, frozen=True, gc=False):
                 _apply(step, call, found)
                 if step.stop:
                     return None
-        return self.output
+        return self.output(call, found) if callable(self.output) else self.output
 
 
-def row(valued: str, *parts: Part, permute: bool = True, output: Stream | None = None) -> Row:
+def row(valued: str, *parts: Part, permute: bool = True, output: Output = None) -> Row:
     """A row of ``parts``, judged in this order."""
     return Row(valued, parts, permute, output)
 
@@ -108,6 +112,14 @@ def always(rule: str) -> Row:
 
 HARMLESS = row("")
 """The row of a program that can do no harm."""
+
+
+def by_name(tables: Iterable[Mapping[str, Handler]]) -> dict[str, Handler]:
+    """Every handler by the name of its program: the keys of the tables are names, separated by spaces.
+
+    Of two with the same name the later counts.
+    """
+    return {name: handler for table in tables for names, handler in table.items() for name in names.split()}
 
 
 def _holds(step: Step, call: Call, found: Options, arguments: Sequence[Word]) -> bool:

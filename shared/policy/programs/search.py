@@ -22,6 +22,9 @@ _AGES = {"-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-size", "-use
 """Among temporary files these are enough."""
 
 
+_SET_ID = re.compile(r"[2467]000|[ug][=+]s")
+
+
 def judge_find(call: Call) -> Stream | None:
     """It looks at names; -delete, -exec and -fprint do more with what is found."""
     args, position = list(call.args), 0
@@ -37,18 +40,9 @@ def judge_find(call: Call) -> Stream | None:
     for index, word in enumerate(tests):
         text = word.text
         value = tests[index + 1] if index + 1 < len(tests) else Word("")
-        if (
-            (
-                text in {"-writable", "-nouser"}
-                or (text in _NAMES and (secrets.is_sought(value.text) or value.text.startswith(".")))
-            )
-            and _is_outside(call, roots)
-        ) or (
-            text == "-perm"
-            and any(
-                mark in value.text for mark in ("4000", "2000", "6000", "u=s", "g=s", "u+s", "g+s", "7000")
-            )
-        ):
+        named = text in _NAMES and (secrets.is_sought(value.text) or value.text.startswith("."))
+        sought = (named or text in {"-writable", "-nouser"}) and _is_outside(call, roots)
+        if sought or (text == "-perm" and _SET_ID.search(value.text)):
             call.find("secret.search")
         elif text in _WRITES:
             call.write(value)
@@ -175,10 +169,8 @@ def judge_awk(call: Call) -> Stream | None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    "find": judge_find,
-    "gfind": judge_find,
-    "fd": judge_fd,
-    "fdfind": judge_fd,
-    **dict.fromkeys("locate mlocate plocate slocate mdfind".split(), judge_locate),
-    **dict.fromkeys("awk gawk mawk nawk goawk".split(), judge_awk),
+    "find gfind": judge_find,
+    "fd fdfind": judge_fd,
+    "locate mlocate plocate slocate mdfind": judge_locate,
+    "awk gawk mawk nawk goawk": judge_awk,
 }

@@ -5,6 +5,7 @@ import re
 from shared.policy import secrets
 from shared.policy.call import Call, Handler
 from shared.policy.expansion import UNKNOWN
+from shared.policy.programs.rows import Step, row
 from shared.policy.scope import Stream
 
 _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)")
@@ -122,14 +123,6 @@ def judge_ps(call: Call) -> None:
         previous = text
 
 
-def judge_history(call: Call) -> Stream | None:
-    """What was typed before: clearing it hides traces, looking for passwords in it finds them."""
-    found = call.options("d")
-    if found.has("c d w a r n p s"):
-        call.find("guard.tamper")
-    return Stream(None, None, "history")
-
-
 def judge_cd(call: Call) -> Stream | None:
     """From here on paths start elsewhere."""
     found = call.options()
@@ -142,30 +135,6 @@ def judge_cd(call: Call) -> Stream | None:
     else:
         call.scope.cwd = call.path(found.operands[0])
     return Stream("")
-
-
-def judge_pwd(call: Call) -> Stream | None:
-    """Where it is."""
-    return _stream(call.scope.cwd or UNKNOWN)
-
-
-def judge_basename(call: Call) -> Stream | None:
-    """A part of a path."""
-    return Stream("*\n") if call.name == "basename" else None
-
-
-def judge_yes(call: Call) -> Stream | None:
-    """It never ends."""
-    return Stream(endless=True, text=None)
-
-
-def judge_seq(call: Call) -> None:
-    """Numbers; very many fill a disk."""
-    numbers = [word.text for word in call.args if re.fullmatch(r"-?\d+", word.text)]
-    if any(len(number) > 9 for number in numbers) or any(
-        word.text in {"inf", "infinity"} for word in call.args
-    ):
-        call.find("exhaust.large")
 
 
 def judge_mktemp(call: Call) -> Stream | None:
@@ -214,23 +183,16 @@ PROGRAMS: dict[str, Handler] = {
     "printf": judge_printf,
     "print": judge_echo,
     "printenv": judge_environment,
-    "date": judge_date,
-    "gdate": judge_date,
+    "date gdate": judge_date,
     "ps": judge_ps,
-    "history": judge_history,
-    "fc": judge_history,
-    "cd": judge_cd,
-    "chdir": judge_cd,
-    "pushd": judge_cd,
-    "popd": judge_cd,
-    "pwd": judge_pwd,
-    "basename": judge_basename,
-    "yes": judge_yes,
-    "seq": judge_seq,
+    "history fc": row("d", Step("guard.tamper", has="c d w a r n p s"), output=Stream(source="history")),
+    "cd chdir pushd popd": judge_cd,
+    "pwd": lambda call: _stream(call.scope.cwd or UNKNOWN),
+    "basename": row("", output=Stream("*\n")),
+    "yes": row("", output=Stream(endless=True)),
+    "seq": row("", Step("exhaust.large", argument=r"-\d{9,}|\d{10,}|inf|infinity")),
     "mktemp": judge_mktemp,
-    "read": judge_read,
-    "mapfile": judge_read,
-    "readarray": judge_read,
+    "read mapfile readarray": judge_read,
     "set": judge_set,
-    **dict.fromkeys("export declare typeset readonly local".split(), judge_declaration),
+    "export declare typeset readonly local": judge_declaration,
 }

@@ -7,10 +7,11 @@ from shared.policy.checks import judge_script_name, judge_tasks
 from shared.policy.executables import run_written
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place
+from shared.policy.programs.rows import HARMLESS, Step, row
 from shared.policy.scope import NOTHING, Stream
 from shared.policy.words import Word
 
-_SHELLS = "sh bash dash zsh ksh mksh ash csh tcsh fish rbash pwsh powershell elvish nu oksh yash posh".split()
+_SHELLS = "sh bash dash zsh ksh mksh ash csh tcsh fish rbash pwsh powershell elvish nu oksh yash posh"
 
 _SHORT = {"ls", "cd", "rm", "cp", "mv", "sh", "ps", "id", "su", "df", "du", "ln", "vi", "dd", "nc"}
 """Names of two letters that everybody takes for the program, not for an abbreviation."""
@@ -73,7 +74,7 @@ def _run_input(call: Call) -> Stream | None:
         call.find("run.download")
     elif stream.text is None:
         call.find("unclear.input", call.name)
-    elif stream is NOTHING and call.name in _SHELLS:
+    elif stream is NOTHING and call.name in _SHELLS.split():
         # Nothing feeds it: it waits for what somebody types.
         call.find("unclear.command", call.name)
     else:
@@ -129,23 +130,13 @@ def judge_builtin(call: Call) -> Stream | None:
     return call.run(found.operands) if found.operands else None
 
 
-def judge_enable(call: Call) -> None:
-    """enable -f loads foreign code into the shell, -n takes a builtin away."""
-    if call.options("f").has("f n d"):
-        call.find("run.preload")
-
-
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(_SHELLS, judge_shell),
+    _SHELLS: judge_shell,
     "eval": judge_eval,
-    "source": judge_source,
-    ".": judge_source,
+    "source .": judge_source,
     "trap": judge_trap,
     "alias": judge_alias,
-    "unalias": lambda call: None,
-    "command": judge_builtin,
-    "builtin": judge_builtin,
-    "exec": judge_builtin,
-    "coproc": judge_builtin,
-    "enable": judge_enable,
+    "unalias": HARMLESS,
+    "command builtin exec coproc": judge_builtin,
+    "enable": row("f", Step("run.preload", has="f n d")),
 }

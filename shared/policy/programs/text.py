@@ -1,12 +1,129 @@
-"""Programs on texts that do more than read and print: cat, tee, grep, head, sort, split, pagers."""
+"""Programs that read, print and change texts."""
 
 import re
 
 from shared.policy import secrets
 from shared.policy.call import Call, Handler
+from shared.policy.options import Options
 from shared.policy.paths import is_table
-from shared.policy.programs.readers import LS
+from shared.policy.programs.rows import Reads, Step, reader_of, row
 from shared.policy.scope import NOTHING, Stream
+
+LS = Reads(
+    "I w T ignore width tabsize color format hide indicator-style quoting-style sort time time-style "
+    "block-size"
+)
+_TABLE = {
+    "blkid btop duf glances gprof gstat hwinfo lpstat lshw lsmod mdls modinfo pwdx quota sync sw_vers "
+    "system_profiler vm_stat iotop iftop nethogs suspend cmatrix sl primes random clinfo fastfetch inxi nmon "
+    "dstat atop nload vnstat pfetch screenfetch upower tzselect atq sestatus aa-status getenforce test [ [[ "
+    "mountpoint findmnt lsblk locale getconf uname arch nproc tty whoami id groups users logname hostid "
+    "uptime free vmstat lscpu lsusb lspci cal ncal sleep expr factor numfmt units tput "
+    "clear reset stty jot getopt getopts shift return exit break continue wait let "
+    "jobs bg fg logout fzf disown shopt times dirs tabs setterm figlet toilet "
+    "cowsay fortune banner lolcat caller apropos whatis whereis which tldr cheat type help uuidgen": Reads(
+        skip=99
+    ),
+    "meld kdiff3 enscript a2ps recode ispell xattr plutil": Reads("o", writes="o"),
+    "dos2unix unix2dos sponge": Reads(last=0),
+    "rev tac nl expand unexpand paste col colrm iconv bat batcat ccat pv unfmt": Reads(
+        "d s b w v n t f h l i from-code to-code delimiters style language L", writes="o output", passes=True
+    ),
+    "cut": Reads("d f c b delimiter fields characters bytes output-delimiter", passes=True, queries=True),
+    "tr": Reads(skip=9, passes=True),
+    "fold": Reads("w width", passes=True),
+    "fmt": Reads("w p g width", passes=True),
+    "strings": Reads("n t e a bytes radix encoding", passes=True),
+    "od": Reads(
+        "t N j w A S format read-bytes skip-bytes width address-radix", passes=True, bounds="N read-bytes"
+    ),
+    "hexdump": Reads("e f n s", reads="f", passes=True, bounds="n"),
+    "hd": Reads("e f n s", passes=True, bounds="n"),
+    "column": Reads("s t o c N H R W d T E separator output-separator table-columns table-right"),
+    "comm": Reads("output-delimiter", queries=True),
+    "join": Reads("t 1 2 o e a v j i", queries=True),
+    "wc": Reads(reads="files0-from", queries=True),
+    "look xq": Reads(skip=1),
+    "tsort cksum sum csvstat csvlook csvjson in2csv zless zmore bzless bzmore xzless zdiff zcmp bzdiff "
+    "xzdiff zipinfo xxhsum tload ptx spell isutf8 combine dircolors pmap": Reads(),
+    "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum shasum md5 b3sum": Reads("a algorithm l"),
+    "uniq": Reads("f s w skip-fields skip-chars check-chars group all-repeated", last=1, queries=True),
+    "diff": Reads(
+        "x X I U C W F S label exclude exclude-from ignore-matching-lines unified context width "
+        "starting-file to-file from-file color",
+        reads="X exclude-from from-file to-file",
+        queries=True,
+    ),
+    "diff3 sdiff colordiff wdiff icdiff difft delta diffstat": Reads("o w x U", writes="o"),
+    "cmp": Reads("i n ignore-initial bytes"),
+    "tail": Reads("n c s lines bytes pid sleep-interval max-unchanged-stats", passes=True, queries=True),
+    "pr": Reads("h l n o s w W S N D e i columns header length"),
+    "shuf": Reads("n i o e head-count input-range output", writes="o output"),
+    "jq": Reads(
+        "f L arg argjson slurpfile rawfile indent from-file tab argfile", reads="f from-file", skip=1
+    ),
+    "yq": Reads("o p I indent output-format", skip=1, inplace="i inplace"),
+    "gron jid jless htmlq what ident rs vis unvis": Reads("f o t w a"),
+    "dasel": Reads("f s r w p", skip=1, refuse="o"),
+    "xmllint": Reads(
+        "xpath o output schema relaxng dtdvalid format encode", reads="schema relaxng", writes="o output"
+    ),
+    "xmlstarlet": Reads("t m v o n i", skip=3),
+    "csvcut": Reads("c C d"),
+    "csvgrep": Reads("c m r f d"),
+    "csvsort": Reads("c d"),
+    "mlr": Reads("f", skip=1, inplace="I"),
+    "xsv": Reads("s d", skip=1),
+    "tidy": Reads("e", inplace="m modify"),
+    "zcat bzcat xzcat lzcat zstdcat gzcat lz4cat b64": Reads(passes=True),
+    "file": Reads("m f F e P", reads="f m files-from magic-file", refuse="C", names_only=True),
+    "stat": Reads("c f printf format t", names_only=True),
+    "dir vdir exa eza lsd readlink realpath dirname pathchk namei getfacl lsattr": Reads(
+        "s suffix relative-to relative-base z", names_only=True
+    ),
+    "tree": Reads(
+        "L P I H T o charset filelimit timefmt sort matchdirs filesfrom gitfile", writes="o", names_only=True
+    ),
+    "du": Reads(
+        "d t B X max-depth threshold block-size exclude exclude-from time time-style files0-from",
+        reads="X exclude-from files0-from",
+        names_only=True,
+    ),
+    "df": Reads("t x B type exclude-type block-size output", names_only=True),
+    "dust": Reads("d n X", names_only=True),
+    "ncdu": Reads("o f", writes="o", names_only=True),
+    "cloc sloccount scc wordcount pygmentize highlight glow mdcat aspell hunspell pdftotext "
+    "pdfinfo pdfgrep mediainfo soxi sqlformat shellcheck yamllint jsonlint xmlwf "
+    "markdownlint mdl vale write-good proselint codespell actionlint checkbashisms nm readelf size c++filt "
+    "addr2line lsb_release 7z2": Reads("x l o c f s d e", writes="output"),
+    "dot": Reads("T K G N E", writes="o"),
+    "pidstat": Reads(runs="e", skip=99),
+    "dmidecode": Reads("s t", skip=99, refuse="dump-bin from-dump"),
+    "catdoc antiword unrtf html2text xlsx2csv ledger hledger qalc catppt xls2csv docx2txt odt2txt munpack "
+    "ripmime": Reads("f o d", writes="o"),
+    "datamash": Reads("t R", skip=99, passes=True),
+    "xdg-mime": Reads(skip=99, refuse="default install uninstall"),
+    "compgen": Reads("A", skip=99, refuse="C F W v"),
+    "lsof": Reads("p u i c d"),
+    "watchman": Reads(skip=99, refuse="trigger"),
+    "info": Reads("o", writes="o output", skip=99),
+    "patch": Reads(
+        "p d D r F V i strip input directory",
+        reads="i input",
+        writes="o output r d directory",
+        inplace="never",
+    ),
+    "ts": Reads(skip=99, passes=True),
+    "mcookie pwgen ascii unicode pidof pstree w who iostat mpstat sensors acpi neofetch lsns ipcs": Reads(
+        skip=9
+    ),
+    "hash": Reads("p", skip=9, refuse="p"),
+    "pgrep": Reads("u U g G P s t F f l", skip=9),
+    "top": Reads("n d p u o b", skip=9),
+    "htop": Reads("d u p s", skip=9),
+    "sar": Reads("o f", writes="o", skip=9),
+    "nvidia-smi": Reads("i q d l", skip=9, refuse="r gpu-reset pl pm"),
+}
 
 
 def judge_cat(call: Call) -> Stream | None:
@@ -54,22 +171,15 @@ def judge_grep(call: Call) -> Stream | None:
     deep = call.name in {"rgrep", "rg", "ag", "ack"} or found.has("r R recursive dereference-recursive")
     outside = False
     for word in operands:
-        if deep:
-            call.read(word, deep)
-        else:
-            call.query(word)
+        call.read(word, deep) if deep else call.query(word)
         outside |= call.place(word).name in {"HOME", "SYSTEM", "KERNEL", "ELSEWHERE"} and deep
         if call.is_endless(word):
             call.find("exhaust.endless")
     if outside and any(secrets.is_sought(word.text) for word in patterns):
         call.find("secret.search")
     listed = any("l" in flag and "-" not in flag for flag in found.flags) or found.has("files-with-matches")
-    paths = (
-        tuple(f"{word.text.rstrip('/')}/found*" if deep else word.text for word in operands)
-        if listed
-        else None
-    )
-    return Stream(None, paths or None, "computed", call.stdin.endless and not operands)
+    paths = tuple(f"{word.text.rstrip('/')}/found*" if deep else word.text for word in operands)
+    return Stream(None, paths if listed and paths else None, "computed", call.stdin.endless and not operands)
 
 
 def judge_head(call: Call) -> Stream | None:
@@ -82,14 +192,9 @@ def judge_head(call: Call) -> Stream | None:
         call.query(word)
         if call.is_endless(word) and not found.has("c bytes n lines"):
             call.find("exhaust.endless")
-    text = (
-        call.stdin.text
-        if not found.operands and call.stdin.text and "\n" not in call.stdin.text.strip("\n")
-        else None
-    )
-    return Stream(
-        text if not found.has("c bytes") else None, call.stdin.paths, call.stdin.source or "computed"
-    )
+    text = call.stdin.text
+    whole = not found.operands and text and "\n" not in text.strip("\n") and not found.has("c bytes")
+    return Stream(text if whole else None, call.stdin.paths, call.stdin.source or "computed")
 
 
 def is_large(size: str) -> bool:
@@ -101,36 +206,6 @@ def is_large(size: str) -> bool:
         return float(digits[:-1] if factor else digits) * float(1024**factor) > 2 * 1024**3
     except ValueError:
         return False
-
-
-def judge_decoder(call: Call) -> Stream | None:
-    """base64, xxd and the like: what comes out was not readable before."""
-    found = call.options("w wrap i o c l s g cols len seek input output")
-    call.apply(found, "read :1")
-    if call.name in {"xxd", "uuencode", "uudecode"}:
-        call.apply(found, "write 1:")
-    call.apply(found, "write o output")
-    source = "network" if call.stdin.source == "network" else "computed"
-    return Stream(None, None, source, call.stdin.endless and not found.operands)
-
-
-def judge_sort(call: Call) -> Stream | None:
-    """sort reads and writes files, and runs what compresses its temporary ones."""
-    found = call.options(
-        "k t S T o output key field-separator buffer-size temporary-directory compress-program parallel "
-        "batch-size files0-from random-source sort"
-    )
-    if call.stdin.endless and not found.operands:
-        call.find("exhaust.endless")
-    for word in found.of("compress-program"):
-        call.find("unclear.command")
-        call.run([word])
-    call.apply(found, "write o output")
-    for word in [*found.operands, *found.of("files0-from random-source")]:
-        call.query(word)
-        if call.is_endless(word):
-            call.find("exhaust.endless")
-    return Stream(None, None, "computed")
 
 
 def judge_split(call: Call) -> None:
@@ -168,24 +243,46 @@ def judge_ls(call: Call) -> Stream | None:
     return Stream(None, tuple(names) or ("*",))
 
 
-def judge_nothing(call: Call) -> Stream | None:
-    """It does nothing, and prints nothing."""
-    return NOTHING
+def _decode(call: Call, found: Options) -> Stream:
+    source = "network" if call.stdin.source == "network" else "computed"
+    return Stream(None, None, source, call.stdin.endless and not found.operands)
+
+
+_DECODER = row(
+    "w wrap i o c l s g cols len seek input output",
+    Step(does="read :1"),
+    Step(program="xxd uuencode uudecode", does="write 1:"),
+    Step(does="write o output"),
+    output=_decode,
+)
+"""base64, xxd and the like: what comes out was not readable before."""
+
+
+def _judge_endless_input(call: Call, found: Options) -> None:
+    if call.stdin.endless and not found.operands:
+        call.find("exhaust.endless")
+
+
+_SORT = row(
+    "k t S T o output key field-separator buffer-size temporary-directory compress-program parallel "
+    "batch-size files0-from random-source sort",
+    _judge_endless_input,
+    Step("unclear.command", given="compress-program", does="run compress-program"),
+    Step(does="write o output; query+ends 0:; query+ends files0-from random-source"),
+    output=Stream(source="computed"),
+)
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys([":", "true", "false"], judge_nothing),
-    **dict.fromkeys(["ls", "gls"], judge_ls),
+    **{names: reader_of(spec) for names, spec in _TABLE.items()},
+    ": true false": row("", output=NOTHING),
+    "ls gls": judge_ls,
     "cat": judge_cat,
     "tee": judge_tee,
-    **dict.fromkeys(
-        "grep ggrep egrep fgrep rgrep rg ag ack zgrep bzgrep xzgrep zegrep zfgrep pcregrep".split(),
-        judge_grep,
-    ),
+    "grep ggrep egrep fgrep rgrep rg ag ack zgrep bzgrep xzgrep zegrep zfgrep pcregrep": judge_grep,
     "head": judge_head,
-    **dict.fromkeys("base64 base32 basenc xxd uuencode uudecode base58 basez".split(), judge_decoder),
-    **dict.fromkeys(["sort", "gsort"], judge_sort),
-    "split": judge_split,
-    "csplit": judge_split,
-    **dict.fromkeys("less more most pg".split(), judge_pager),
+    "base64 base32 basenc xxd uuencode uudecode base58 basez": _DECODER,
+    "sort gsort": _SORT,
+    "split csplit": judge_split,
+    "less more most pg": judge_pager,
 }

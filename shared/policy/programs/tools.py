@@ -1,6 +1,7 @@
 """Tools of developers that work on the workspace: builds, tests, linters, compilers."""
 
 import re
+from itertools import pairwise
 
 from shared.policy import effects
 from shared.policy.call import Call, Handler
@@ -23,13 +24,12 @@ _TOOLS = (
     "tsc eslint prettier jest vitest mocha nyc c8 webpack vite rollup esbuild parcel next nuxt astro ts-node "
     "tsx nodemon stylelint playwright cypress tailwindcss postcss babel swc typedoc jsdoc turbo nx lerna ng "
     "vue-cli-service react-scripts storybook karma gulp grunt standard biome oxlint depcheck rspec rubocop "
-    "rake rails jekyll phpunit phpstan phpcs php-cs-fixer psalm artisan make gmake cmake ctest cpack ninja "
-    "meson bazel bazelisk buck buck2 scons autoconf automake autoreconf aclocal libtoolize configure gradle "
-    "gradlew mvn mvnw ant sbt mill just task doit invoke inv waf xmake premake5 qmake gcc g++ cc c++ clang "
-    "clang++ cpp ld as ar ranlib strip objcopy objdump gold lld nasm yasm rustc rustfmt clippy-driver gofmt "
-    "goimports golangci-lint staticcheck govulncheck gopls gotestsum javac java jar javadoc kotlinc ktlint "
-    "detekt scalac scalafmt swiftc swiftlint swiftformat csc fsc mcs mono zig nim dmd ldc2 v tcc fpc "
-    "gfortran ocamlfind dune elm purs spago erlc rebar elixirc tectonic bison yacc flex lex protoc buf "
+    "jekyll phpunit phpstan phpcs php-cs-fixer psalm artisan ctest cpack ninja meson bazel bazelisk buck "
+    "buck2 scons autoconf automake autoreconf aclocal libtoolize configure gradle gradlew mvn mvnw ant sbt "
+    "mill just task doit invoke inv waf xmake premake5 qmake as ranlib strip objcopy objdump gold lld nasm "
+    "yasm rustfmt clippy-driver gofmt goimports golangci-lint staticcheck govulncheck gopls gotestsum javac "
+    "jar javadoc kotlinc ktlint detekt scalac scalafmt swiftc swiftlint swiftformat csc fsc mcs mono zig nim "
+    "dmd ldc2 v fpc ocamlfind dune elm purs spago erlc rebar elixirc tectonic bison yacc flex lex protoc buf "
     "thrift flatc swig gperf ragel antlr4 clang-format clang-tidy cppcheck cpplint include-what-you-use gcov "
     "gcovr lcov genhtml pkg-config pkgconf ccache distcc sccache bear ctags etags cscope global gtags "
     "doxygen shfmt shellharden bats shellspec hadolint dockle tflint tfsec checkov kubeval kubeconform "
@@ -51,7 +51,7 @@ _TOOLS = (
     "rescript nimble shards zls odin gleam perlcritic rubyfmt standardrb sorbet srb brakeman reek haml erb "
     "slim phpmd phpcbf pest pint rector infection kotlin kotlinc kotlinc-jvm scala-cli sbtn bloop cljfmt upx "
     "xdelta3 pprof cargo-nextest web-ext procs tokei dive gdu"
-).split()
+)
 
 
 _TESTERS = frozenset("pytest py.test jest vitest mocha rspec phpunit bats behave ctest".split())
@@ -131,6 +131,16 @@ _RECORDERS = frozenset("x11grab gdigrab avfoundation kmsgrab fbdev v4l2 alsa pul
 """Formats that are a screen, a camera or a microphone."""
 
 
+_CONVERTER_RUNS = re.compile(
+    r"--?(shell-escape|enable-write18|lua-filter|filter|F$|pdf-engine-opt|L$|infilter|macro|extract-media|dNOSAFER)"
+    r"|-(e|pdflatex|latex)$|.*(write18|macro:)",
+    re.DOTALL,
+)
+_COMPILER_RUNS = re.compile(
+    r"-wrapper|-fplugin|-B/|-specs|@|-Xclang|-load|--plugin|-plugin|-Clinker|-agentpath|-javaagent"
+)
+
+
 def judge_converter(call: Call) -> None:
     """Pictures, films, documents: from file to file, unless told to fetch or to run."""
     for word in call.args:
@@ -139,15 +149,7 @@ def judge_converter(call: Call) -> None:
             call.find("unknown.use")
         if re.match(r"\||ephemeral:|msl:|vid:|https?:|ftp:|rtmp:|tcp:|udp:|concat:|label:@|@", text):
             call.find("network.fetch" if "://" in text else "unclear.command")
-        elif (
-            re.match(
-                r"--?(shell-escape|enable-write18|lua-filter|filter|F$|pdf-engine-opt|L$|infilter|macro"
-                r"|extract-media|dNOSAFER)|-(e|pdflatex|latex)$",
-                text,
-            )
-            or "write18" in text
-            or "macro:" in text
-        ):
+        elif _CONVERTER_RUNS.match(text):
             call.find("unclear.command")
     judge_program_arguments(call)
 
@@ -155,19 +157,16 @@ def judge_converter(call: Call) -> None:
 def judge_compiler(call: Call) -> None:
     """Compilers read sources and write programs; some options load or run others."""
     for word in call.args:
-        if re.match(
-            r"-wrapper|-fplugin|-B/|-specs|@|-Xclang|-load|--plugin|-plugin|-Clinker|-agentpath|-javaagent",
-            word.text,
-        ):
+        if _COMPILER_RUNS.match(word.text):
             call.find("unclear.command")
     texts = [word.text for word in call.args]
-    for position, text in enumerate(texts[:-1]):
+    for text, value in pairwise(texts):
         if text == "-wrapper":
-            call.script(texts[position + 1].replace(",", " "))
+            call.script(value.replace(",", " "))
     _judge_paths(call)
-    for position, text in enumerate(texts[:-1]):
-        if text == "-o":
-            effects.write(call.shell, call.scope, call.args[position + 1])
+    for word, target in pairwise(call.args):
+        if word.text == "-o":
+            effects.write(call.shell, call.scope, target)
 
 
 def judge_java(call: Call) -> None:
@@ -278,15 +277,15 @@ _CONVERTERS = (
     "dwebp rsvg-convert img2pdf wkhtmltopdf ps2pdf pdfunite pdfseparate pdftoppm pdfcrop epstopdf ps2eps "
     "exiv2 jhead jpegtran gifsicle pngcrush pngcheck advpng flac lame oggenc opusenc mp3info id3v2 mkvmerge "
     "mkvinfo mp4box chafa qrencode tesseract dvips dvipdfm convert-im6 mogrify-im6"
-).split()
+)
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(_TOOLS, judge_tool),
-    **dict.fromkeys("gcc g++ cc c++ clang clang++ cpp ld rustc tcc gfortran".split(), judge_compiler),
-    **dict.fromkeys(_CONVERTERS, judge_converter),
+    _TOOLS: judge_tool,
+    "gcc g++ cc c++ clang clang++ cpp ld rustc tcc gfortran": judge_compiler,
+    _CONVERTERS: judge_converter,
     "java": judge_java,
-    **dict.fromkeys("rake rails".split(), judge_rake),
-    **dict.fromkeys("bc dc".split(), judge_calculator),
+    "rake rails": judge_rake,
+    "bc dc": judge_calculator,
     "asciinema": HARMLESS,
-    **dict.fromkeys("make gmake bmake".split(), judge_make),
+    "make gmake bmake": judge_make,
     "cmake": judge_cmake,
 }

@@ -190,24 +190,16 @@ def judge_parallel(call: Call) -> None:
 
 
 PROGRAMS: dict[str, Handler] = {
-    **dict.fromkeys(
-        "nice ionice nohup setsid stdbuf unbuffer chrt taskset setarch linux64 linux32 catchsegv "
-        "timeout gtimeout time gtime watch then else do caffeinate eatmydata faketime "
-        "dbus-run-session xvfb-run hyperfine strace ltrace valgrind numactl cpulimit softlimit "
-        "rlwrap chronic ifne flock fakeroot !".split(),
-        judge_wrapped,
-    ),
+    "nice ionice nohup setsid stdbuf unbuffer chrt taskset setarch linux64 linux32 catchsegv timeout "
+    "gtimeout time gtime watch then else do caffeinate eatmydata faketime dbus-run-session xvfb-run "
+    "hyperfine strace ltrace valgrind numactl cpulimit softlimit rlwrap chronic ifne "
+    "flock fakeroot !": judge_wrapped,
     "env": judge_env,
     "perf": judge_perf,
-    "busybox": judge_busybox,
-    "toybox": judge_busybox,
-    **dict.fromkeys(
-        "ld.so ld-linux.so ld-linux-x86-64.so.2 ld-linux.so.2 ld-musl-x86_64.so.1 "
-        "ld-linux-aarch64.so.1".split(),
-        judge_loader,
-    ),
+    "busybox toybox": judge_busybox,
+    "ld.so ld-linux.so ld-linux-x86-64.so.2 "
+    "ld-linux.so.2 ld-musl-x86_64.so.1 ld-linux-aarch64.so.1": judge_loader,
     "entr": judge_entr,
-    "xargs": judge_xargs,
-    "gxargs": judge_xargs,
+    "xargs gxargs": judge_xargs,
     "parallel": judge_parallel,
 }

@@ -14,7 +14,7 @@ import msgspec
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
 from shared.sandbox.snapshot.inventory import FileState, Scan, is_same, is_untouched, scan
-from shared.sandbox.snapshot.restore import Restorer, show_lost, shown
+from shared.sandbox.snapshot.restore import Restorer, format_path
 from shared.sandbox.snapshot.storage import ObjectStore, hold_lock
 
 KEEP = 40
@@ -111,7 +111,7 @@ class Snapshots:
             except OSError as error:
                 raise ActionError(
                     f"Who changed the workspace cannot be noted: {error.strerror}",
-                    "Make room on the disk; until then undo may take back more than one's own",
+                    "Free space on the disk; until then undo may take back more than one's own",
                 ) from None
 
     def take(self, label: str, owner: str = "") -> Snapshot:
@@ -125,16 +125,16 @@ class Snapshots:
             try:
                 return self._take(confined, latest, label, owner)
             except OSError as error:
-                self._objects.tidy()
+                self._objects.remove_unfinished()
                 raise ActionError(
                     f"No snapshot of the workspace can be made before it is changed: {error.strerror}",
-                    "Make room on the disk, then try again",
+                    "Free space on the disk, then try again",
                 ) from None
 
     def _take(self, confined: ConfinedFolder, latest: Snapshot | None, label: str, owner: str) -> Snapshot:
         taken, found = time.time_ns(), scan(confined, self.max_files)
-        self._require_room(found)
-        lost = show_lost(found.lost.items())
+        self._require_size(found)
+        lost = {format_path(path): reason for path, reason in found.lost.items()}
         entries = {}
         for path, entry in found.entries.items():
             kept = self._keep_content(confined, path, entry, latest, lost)
@@ -157,7 +157,7 @@ class Snapshots:
         self._prune()
         return snapshot
 
-    def _require_room(self, found: Scan) -> None:
+    def _require_size(self, found: Scan) -> None:
         size = sum(entry.size for entry in found.entries.values() if entry.size <= self.max_file)
         if size > self.max_bytes:
             raise ActionError(
@@ -179,14 +179,14 @@ class Snapshots:
         if before and latest and before.key == entry.key and before.ctime_ns < latest.taken_ns - FRESH_NS:
             return before
         if entry.size > self.max_file:
-            lost[shown(path)] = f"it has more than {self.max_file:,} bytes"
+            lost[format_path(path)] = f"it has more than {self.max_file:,} bytes"
             return entry
         try:
             return msgspec.structs.replace(entry, digest=self._objects.keep(confined, os.fsdecode(path)))
         except FileNotFoundError:
             return None  # gone since it was listed
         except (PermissionError, ActionError) as error:
-            lost[shown(path)] = str(error)
+            lost[format_path(path)] = str(error)
             return entry
 
     def undo(self, owner: str = "") -> Restored:
@@ -224,7 +224,7 @@ class Snapshots:
         except OSError as error:
             raise ActionError(
                 f"The workspace cannot be brought back whole: {error.strerror}",
-                "Make room or correct the rights, then undo again",
+                "Free space on the disk or correct the permissions, then undo again",
             ) from None
         return Restored(
             label=snapshot.label,
@@ -251,7 +251,7 @@ class Snapshots:
     def _locked(self) -> Iterator[None]:
         with hold_lock(self.store / "lock", fcntl.LOCK_EX, PATIENCE, self._in_use()):
             try:
-                self._objects.tidy()
+                self._objects.remove_unfinished()
                 yield
             finally:
                 self._objects.close()
@@ -290,10 +290,10 @@ class Snapshots:
         if crowded:
             for number in numbers[: -self.keep]:
                 self._path(number).unlink()
-        self._objects.sweep(self._digests())
+        self._objects.remove_unneeded(self._digests())
         while self._objects.size() > self.max_bytes and len(numbers := self._numbers()) > 1:
             self._path(numbers[0]).unlink()
-            self._objects.sweep(self._digests())
+            self._objects.remove_unneeded(self._digests())
 
     def _digests(self) -> set[str]:
         found = (self._read(number) for number in self._numbers())

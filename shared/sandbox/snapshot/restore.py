@@ -3,7 +3,6 @@
 import contextlib
 import os
 import stat
-from collections.abc import Iterable
 
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder, split
@@ -72,7 +71,7 @@ class Restorer:
         entry = self._entries.get(path)
         if entry is None or stat.S_IFMT(entry.mode) != stat.S_IFMT(mode):
             remove_at(at, item.name)
-            self.removed.append(shown(path))
+            self.removed.append(format_path(path))
             return b""
         if not stat.S_ISDIR(mode) or (path + b"/").startswith(self._shut):
             return b""  # what was in an unreadable one is not known, so it stays as it is
@@ -85,24 +84,24 @@ class Restorer:
         if stat.S_ISDIR(entry.mode):
             if now is None:
                 with self._folder.open_folder(path, make=True):
-                    self.written.append(shown(os.fsencode(path)))
+                    self.written.append(format_path(os.fsencode(path)))
         elif stat.S_ISLNK(entry.mode):
             if now is None or now.target != entry.target:
                 self._link(path, entry.target)
         elif stat.S_ISREG(entry.mode):
             self._put_back_file(path, entry, now, fresh_ns)
         elif now is None:
-            self.lost[shown(os.fsencode(path))] = "it was neither a file nor a link"
+            self.lost[format_path(os.fsencode(path))] = "it was neither a file nor a link"
 
     def _put_back_file(self, path: str, entry: FileState, now: FileState | None, fresh_ns: int) -> None:
         if now is not None and now.key == entry.key and now.ctime_ns < fresh_ns:
             return
         if not entry.digest:
             if now is None or now.key != entry.key:
-                self.lost[shown(os.fsencode(path))] = "it was not kept"
+                self.lost[format_path(os.fsencode(path))] = "it was not kept"
             return
         mode = stat.S_IMODE(entry.mode) & 0o777
-        name = shown(os.fsencode(path))
+        name = format_path(os.fsencode(path))
         if now is not None and now.size == entry.size and self._has_content(path, entry.digest):
             if stat.S_IMODE(now.mode) == mode:
                 return
@@ -127,7 +126,7 @@ class Restorer:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=at)
             os.symlink(os.fsdecode(target), name, dir_fd=at)
-        self.written.append(shown(os.fsencode(path)))
+        self.written.append(format_path(os.fsencode(path)))
 
     def _restore_modes(self) -> None:
         folders = ((path, entry) for path, entry in self._entries.items() if stat.S_ISDIR(entry.mode))
@@ -141,11 +140,6 @@ class Restorer:
                 chmod_at(at, name, mode)
 
 
-def shown(path: bytes) -> str:
+def format_path(path: bytes) -> str:
     """A path as people can read it: bytes that are no UTF-8 as their numbers."""
     return path.decode("utf-8", "backslashreplace")
-
-
-def show_lost(lost: Iterable[tuple[bytes, str]]) -> dict[str, str]:
-    """Paths with the reason, as people can read them."""
-    return {shown(path): reason for path, reason in lost}

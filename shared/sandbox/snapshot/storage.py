@@ -40,7 +40,7 @@ class ObjectStore:
         if not _has_size(target, len(data)):
             temporary = self._temporary()
             temporary.write_bytes(data)
-            self._settle(temporary, target)
+            self._move_into_place(temporary, target)
         return digest
 
     def _keep_large(self, begin: bytes, rest: BinaryIO) -> str:
@@ -52,7 +52,7 @@ class ObjectStore:
                 copy.write(chunk)
                 chunk = rest.read(CHUNK)
         digest = hashing.hexdigest()
-        self._settle(temporary, self._path(digest))
+        self._move_into_place(temporary, self._path(digest))
         return digest
 
     def digest(self, confined: ConfinedFolder, path: str) -> str:
@@ -94,7 +94,7 @@ class ObjectStore:
                 self._sum.write_text(str(self._size))
         self._size, self._begun = None, False
 
-    def sweep(self, needed: Collection[str]) -> None:
+    def remove_unneeded(self, needed: Collection[str]) -> None:
         """Remove what is not among the digests ``needed``."""
         self._forget_size()
         for path in self.folder.glob("??/*"):
@@ -107,7 +107,7 @@ class ObjectStore:
         with contextlib.suppress(OSError):
             self._sum.unlink()
 
-    def tidy(self) -> None:
+    def remove_unfinished(self) -> None:
         """Remove the unfinished files of a killed process."""
         for path in self.folder.glob("new-*"):
             path.unlink()
@@ -127,7 +127,7 @@ class ObjectStore:
             self._begun = True
         return self.folder / f"new-{secrets.token_hex(8)}"
 
-    def _settle(self, temporary: Path, target: Path) -> None:
+    def _move_into_place(self, temporary: Path, target: Path) -> None:
         size = temporary.stat().st_size
         if _has_size(target, size):
             temporary.unlink()

@@ -27,56 +27,44 @@ _MODULE = (sys.executable, "-m", "services.memory.storage.parquet")
 @contextlib.contextmanager
 def write_parquet(folder: Path) -> Iterator[Callable[[bytes], object]]:
     """Takes JSON lines and writes nodes.parquet and edges.parquet in ``folder``; raises ActionError."""
-    process = subprocess.Popen(
-        (*_MODULE, "to", str(folder.absolute())),
-        cwd=SERVICES.parent,
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    try:
+    with _converter("to", folder, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # the error below says why it ended
             yield process.stdin.write
             process.stdin.close()
-        _require_success(process)
-    finally:
-        _end(process)
 
 
 @contextlib.contextmanager
 def read_parquet(path: Path) -> Iterator[Iterator[bytes]]:
     """The JSON lines of a Parquet file or of a folder of them, nodes first; raises ActionError at the end."""
-    process = subprocess.Popen(
-        (*_MODULE, "from", str(path.absolute())),
-        cwd=SERVICES.parent,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
+    with _converter("from", path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         yield process.stdout
-        _require_success(process)
+
+
+@contextlib.contextmanager
+def _converter(
+    direction: str, path: Path, *, stdin: int, stdout: int | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Only memory imports Arrow (an import rule), so a process of its code converts Parquet."""
+    command = (*_MODULE, direction, str(path.absolute()))
+    process = subprocess.Popen(
+        command, cwd=SERVICES.parent, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE
+    )
+    try:
+        yield process
+        assert process.stderr is not None
+        output = process.stderr.read().decode("utf-8", "replace").strip()
+        if process.wait():
+            raise ActionError(output.splitlines()[-1] if output else "Parquet could not be converted")
     finally:
-        process.stdout.close()
-        _end(process)
-
-
-def _require_success(process: "subprocess.Popen[bytes]") -> None:
-    assert process.stderr is not None
-    output = process.stderr.read().decode("utf-8", "replace").strip()
-    if process.wait():
-        raise ActionError(output.splitlines()[-1] if output else "Parquet could not be converted")
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stderr):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
 
 class Exported(msgspec.Struct, kw_only=True):
@@ -181,7 +169,6 @@ def _file(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _parquet(folder: Path) -> Iterator[Callable[[bytes], object]]:
-    """Only memory imports Arrow (an import rule), so Parquet is written by a process of its code."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as part:

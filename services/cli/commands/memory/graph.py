@@ -7,7 +7,7 @@ import click
 from rich.text import Text
 
 from services.cli.commands.memory.session import at_option, call_memory, changed_since_option, write_memory
-from services.cli.commands.options import SHARE, NumberType, combine, json_option
+from services.cli.commands.options import SHARE, NumberType, build, combine, json_option
 from services.cli.output.console import clean, open_console, print_json, print_line, print_result
 from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
@@ -115,10 +115,7 @@ def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) 
 
     If it exists, its weight is set.
     """
-    try:
-        edge = Edge(from_id=from_id, to_id=to_id, relation=Relation(relation), weight=weight)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    edge = build(Edge, from_id=from_id, to_id=to_id, relation=Relation(relation), weight=weight)
     written = write_memory(lambda memory: memory.link(edge), as_json=as_json)
     text = f"{from_id} {relation} {to_id}, weight {weight:g} (graph version {written.version})"
     print_result(written, text, as_json)
@@ -129,10 +126,7 @@ def link(from_id: str, relation: str, to_id: str, weight: float, as_json: bool) 
 @json_option
 def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
     """Remove the edge from the node FROM to the node TO."""
-    try:
-        key = EdgeKey(from_id=from_id, to_id=to_id, relation=Relation(relation))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    key = build(EdgeKey, from_id=from_id, to_id=to_id, relation=Relation(relation))
     written = call_memory(lambda memory: memory.unlink(key))
     text = f"{from_id} {relation} {to_id} removed (graph version {written.version})"
     print_result(written, text, as_json)
@@ -176,17 +170,15 @@ def graph(node_id: str, to: str, as_json: bool, **options: Any) -> None:
 
     Prints a tree of the nodes around it, or with --to the best paths to one of them.
     """
-    try:
-        if to:
-            _print_paths(_paths_query(node_id, to, **options), as_json)
-        else:
-            _print_walk(_walk_query(node_id, **options), options["changed_since"], as_json)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    if to:
+        _print_paths(_paths_query(node_id, to, **options), as_json)
+    else:
+        _print_walk(_walk_query(node_id, **options), options["changed_since"], as_json)
 
 
 def _walk_query(node_id: str, *, depth: int | None, **options: Any) -> TraverseQuery:
-    return TraverseQuery(
+    return build(
+        TraverseQuery,
         start=(node_id,),
         depth=2 if depth is None else depth,
         **{name: value for name, value in options.items() if name in TraverseQuery.__struct_fields__},
@@ -196,7 +188,8 @@ def _walk_query(node_id: str, *, depth: int | None, **options: Any) -> TraverseQ
 def _paths_query(
     node_id: str, to: str, *, depth: int | None, relations: tuple[str, ...], **options: Any
 ) -> PathsQuery:
-    return PathsQuery(
+    return build(
+        PathsQuery,
         from_id=node_id,
         to_id=to,
         depth=10 if depth is None else max(1, depth),

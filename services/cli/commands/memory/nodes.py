@@ -17,7 +17,15 @@ from services.cli.commands.memory.session import (
     suggest_kind,
     write_memory,
 )
-from services.cli.commands.options import SHARE, NumberType, TextType, json_option, parse_context, read_stdin
+from services.cli.commands.options import (
+    SHARE,
+    NumberType,
+    TextType,
+    build,
+    json_option,
+    parse_context,
+    read_stdin,
+)
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean,
@@ -68,15 +76,9 @@ def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fiel
             f"{fields['kind']!r} is not a known kind; did you mean {meant!r}? --insist makes it a kind of "
             "your own"
         )
-    try:
-        node = Node(
-            title=title.strip(),
-            body=read_stdin() if body == "-" else body,
-            source=Source(agent=subjects.USER, session=session, channel="command line"),
-            **fields,
-        )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    text = read_stdin() if body == "-" else body
+    source = build(Source, agent=subjects.USER, session=session, channel="command line")
+    node = build(Node, title=title.strip(), body=text, source=source, **fields)
 
     async def add_node(memory: Memory) -> MemoryWritten:
         written = await memory.add(node, insist=insist)
@@ -175,10 +177,7 @@ def _print_node(node: Node, console: Console) -> None:
 @json_option
 def list_nodes(as_json: bool, **options: Any) -> None:
     """List memories by id, oldest first."""
-    try:
-        query = ListQuery(**options)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    query = build(ListQuery, **options)
     page = call_memory(lambda memory: memory.nodes(query))
     if as_json:
         print_json(page)
@@ -213,10 +212,7 @@ def retire(ids: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def brief(agent: str, compact: bool, at: int, prompt: bool, as_json: bool) -> None:
     """Print AGENT's briefing from memory."""
-    try:
-        query = BriefQuery(agent=agent, compact=compact, at=at)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    query = build(BriefQuery, agent=agent, compact=compact, at=at)
     briefing, system = run_connected(lambda bus: _read_briefing(bus, query, prompt))
     if as_json:
         print_json({**briefing.to_dict(), "prompt": system} if prompt else briefing)

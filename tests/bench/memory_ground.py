@@ -45,7 +45,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         return self.rows / self.seconds
 
 
-class Shelf:
+class MemoryGround:
     """A server of its own, the memory daemon as a process, and ``corpus``, of which it may hold some."""
 
     def __init__(self, folder: Path, size: int, name: int) -> None:
@@ -188,15 +188,15 @@ class Shelf:
 
 
 @asynccontextmanager
-async def open_shelf(size: int, name: int = 1) -> AsyncIterator[Shelf]:
-    """A Shelf that is up and empty; gone afterwards."""
+async def open_memory(size: int, name: int = 1) -> AsyncIterator[MemoryGround]:
+    """A MemoryGround that is up and empty; gone afterwards."""
     with TemporaryDirectory(prefix="mailroom-bench-") as folder:
-        shelf = Shelf(Path(folder), size, name)
+        ground = MemoryGround(Path(folder), size, name)
         try:
-            await shelf.open()
-            yield shelf
+            await ground.open()
+            yield ground
         finally:
-            await shelf.close()
+            await ground.close()
 
 
 async def time_each(questions: Iterable[Callable[[], Awaitable[object]]]) -> list[float]:
