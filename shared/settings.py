@@ -97,7 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     promptforge_url: str = ""
     """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
     brain: str = ""
-    """The model of the agents, as ``openai:MODEL`` (any OpenAI-compatible server), ``anthropic:MODEL`` or, for
+    """The model of the agents: ``openai:MODEL`` (any OpenAI-compatible server), ``anthropic:MODEL`` or, for
     tests, ``scripted:FILE``; empty: none, and only what needs no model works."""
     brain_url: str = ""
     """The address of its server, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
