@@ -1,11 +1,11 @@
 """Anthropic's messages format."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from shared.llm.clients import open_client
 from shared.llm.config import ModelConfig
-from shared.llm.protocol import Message, Thought, Tool, ToolCall
+from shared.llm.protocol import Message, Thought, Tool
 from shared.llm.provider import (
     ModelRequest,
     arrange,
@@ -65,7 +65,8 @@ class AnthropicProvider:
                 ended = ended or event.type == "message_stop"
         if not ended:
             raise MalformedResponse("its end is missing")
-        yield self._think(question, "".join(text), [], stop, tokens, model)
+        counts = (tokens.get("input"), tokens.get("output"))
+        yield conclude(self._config, question, text="".join(text), stop=stop, tokens=counts, model=model)
 
     def _request(self, question: ModelRequest) -> dict[str, Any]:
         prompt, messages = split_system(question.messages)
@@ -108,25 +109,15 @@ class AnthropicProvider:
         forced = [call.arguments for call in calls if call.name == ANSWER and question.schema is not None]
         if forced:
             text, calls = forced[0], []
-        return self._think(question, text, calls, message.stop_reason, _tokens(message.usage), message.model)
-
-    def _think(
-        self,
-        question: ModelRequest,
-        text: str,
-        calls: Sequence[ToolCall],
-        stop: Any,
-        tokens: Mapping[str, int],
-        model: Any,
-    ) -> Thought:
+        tokens = _tokens(message.usage)
         return conclude(
             self._config,
             question,
             text=text,
             calls=calls,
-            stop=stop,
+            stop=message.stop_reason,
             tokens=(tokens.get("input"), tokens.get("output")),
-            model=model,
+            model=message.model,
         )
 
 

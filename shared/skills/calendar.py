@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.text.phrases import count
 from shared.web.address import parse_address
 from shared.web.fetching import fetch
 from shared.web.quoting import clean
@@ -151,18 +151,14 @@ def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
     events.sort(key=_order)
     problems = []
     if broken:
-        problems.append(f"{_count(broken)} of the calendar cannot be read.")
+        problems.append(f"{count(broken, 'event')} of the calendar cannot be read.")
     if left_out:
-        problems.append(f"{_count(left_out)} of the calendar repeat too often to be worked out.")
+        problems.append(f"{count(left_out, 'event')} of the calendar repeat too often to be worked out.")
     if len(events) > MOST:
         problems.append(f"... and {len(events) - MOST} more events.")
     return Agenda(
         first=first.isoformat(), last=last.isoformat(), events=tuple(events[:MOST]), problems=tuple(problems)
     )
-
-
-def _count(events: int) -> str:
-    return "1 event" if events == 1 else f"{events} events"
 
 
 def _series(data: bytes) -> list[list[Any]]:
@@ -186,12 +182,8 @@ def _series(data: bytes) -> list[list[Any]]:
 
 def _is_too_fine(event: Any) -> bool:
     rules = event.get("RRULE") or ()
-    rules = rules if isinstance(rules, list) else [rules]
-    return any(str(freq).upper() in FINEST for rule in rules for freq in _freq(rule))
-
-
-def _freq(rule: Any) -> Iterable[Any]:
-    return rule.get("FREQ", ()) if hasattr(rule, "get") else ()
+    rules = [rule for rule in (rules if isinstance(rules, list) else [rules]) if hasattr(rule, "get")]
+    return any(str(frequency).upper() in FINEST for rule in rules for frequency in rule.get("FREQ", ()))
 
 
 def _occurrences(series: list[Any], begin: datetime, end: datetime) -> list[Any]:

@@ -3,7 +3,6 @@
 import asyncio
 import fnmatch
 import io
-import os
 import stat
 import tempfile
 from pathlib import Path, PurePosixPath
@@ -14,7 +13,7 @@ from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace
+from shared.skills.workspace import open_workspace, require_existing
 from shared.tasks.actions import Outcome, register_action
 
 MAX_FILE = 10_000_000
@@ -118,7 +117,7 @@ class FilesSkill(Skill):
     ) -> Outcome:
         """Lines as ``path:line:text``, at most MAX_FOUND; no match is an answer too."""
         workspace = open_workspace(self.context)
-        place = await asyncio.to_thread(_existing, workspace, path)
+        place = await asyncio.to_thread(require_existing, workspace, path)
         lines = await _grep(workspace, place, pattern, glob, ignore_case)
         shown = [line[:LONGEST_LINE] for line in lines[:MAX_FOUND]]
         more = f"\n[only the first {MAX_FOUND} lines]" if len(lines) > MAX_FOUND else ""
@@ -177,17 +176,6 @@ def _line_of_only(text: str, search: str, path: str) -> int:
         cause = f"The passage stands in {path} {count} times" if count else f"The passage is not in {path}"
         raise ActionError(cause, "Read the file, and quote a passage that stands there exactly once")
     return text.count("\n", 0, text.index(search)) + 1
-
-
-def _existing(workspace: Path, path: str) -> str:
-    with ConfinedFolder(workspace) as confined:
-        name = confined.relative(path)
-        info = os.fstat(confined.fd) if name == "." else confined.stat(name)
-    if info is None or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
-        raise ActionError(
-            f"There is no file or folder {path!r} in the workspace", "list_files tells what there is"
-        )
-    return name
 
 
 def _folder(workspace: Path, path: str) -> Path:

@@ -1,15 +1,13 @@
 """Linters over files of the workspace: ruff for mistakes, bandit for security."""
 
 import asyncio
-import stat
 import sys
 from pathlib import Path
 
 from shared.errors import ActionError
 from shared.sandbox import run_command
-from shared.sandbox.confined import ConfinedFolder
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace
+from shared.skills.workspace import open_workspace, require_existing
 from shared.tasks.actions import Outcome, register_action
 
 LINT_SECONDS = 120.0
@@ -31,7 +29,8 @@ class LintSkill(Skill):
     async def lint_files(self, path: str = ".") -> Outcome:
         """Findings as ``path:line: ...``; raises ActionError if a linter fails."""
         workspace = open_workspace(self.context)
-        name = await asyncio.to_thread(_require, workspace, path)
+        name = await asyncio.to_thread(require_existing, workspace, path)
+        name = name if name == "." else f"./{name}"
         mistakes = await _run(workspace, *RUFF, "--", name)
         flaws = await _run(workspace, *BANDIT, BANDIT_LINE, name)
         findings = [*mistakes, *flaws]
@@ -56,12 +55,3 @@ async def _run(workspace: Path, *words: str) -> list[str]:
         raise ActionError(f"{words[0]} cannot look at these files: {reason[:300]}")
     lines = [line.removeprefix("./") for line in result.output.splitlines() if line.strip()]
     return lines[:SHOWN]
-
-
-def _require(workspace: Path, path: str) -> str:
-    with ConfinedFolder(workspace) as confined:
-        name = confined.relative(path)
-        info = confined.stat(name) if name != "." else None
-    if name != "." and (info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode))):
-        raise ActionError(f"There is no {path!r} in the workspace", "list_files tells what there is")
-    return name if name == "." else f"./{name}"

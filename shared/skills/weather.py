@@ -172,15 +172,7 @@ def _condition(code: int | None) -> str:
 
 
 def _days(daily: _Daily) -> list[Day]:
-    rows = zip(
-        daily.time,
-        daily.weather_code,
-        daily.temperature_2m_max,
-        daily.temperature_2m_min,
-        daily.precipitation_sum,
-        daily.precipitation_probability_max,
-        strict=False,
-    )
+    rows = zip(*msgspec.structs.astuple(daily), strict=False)
     return [
         Day(
             date=clean(date, 10),

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from shared.contracts import TOKEN, CommandVerdict, Task
 from shared.errors import ActionError, NotApproved
 from shared.files import write_atomically
 from shared.sandbox import remove_tree
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,6 +53,18 @@ def open_workspace(context: AgentContext) -> Path:
     except OSError as error:
         raise ActionError(f"The workspace {path} cannot be made: {error.strerror}") from None
     return path
+
+
+def require_existing(workspace: Path, path: str) -> str:
+    """The name of a file or folder in the workspace, relative to it; raises ActionError for anything else."""
+    with ConfinedFolder(workspace) as confined:
+        name = confined.relative(path)
+        info = os.fstat(confined.fd) if name == "." else confined.stat(name)
+    if info is None or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+        raise ActionError(
+            f"There is no file or folder {path!r} in the workspace", "list_files shows the workspace"
+        )
+    return name
 
 
 def snapshots_path(settings: Settings, name: str) -> Path:
