@@ -67,12 +67,11 @@ class Claim:
             if effect.what == what and not effect.repeatable and not effect.finished_at:
                 raise Reject(
                     f"An earlier attempt was interrupted while it did this: {what}. It may or may not have "
-                    "taken effect, so it is not repeated. Look, then submit the task again if it is still "
-                    "wanted"
+                    "taken effect, so it is not repeated. Check that, then submit the task again if needed"
                 )
             if effect.what == what and not effect.repeatable and effect.step == step:
                 raise Reject(
-                    f"An earlier attempt did this, and was interrupted before it could tell what came of it: "
+                    "An earlier attempt did this, and was interrupted before its outcome was stored: "
                     f"{what}. It is not repeated"
                 )
         begun = Effect(what=what, repeatable=repeatable, step=step, started_at=generate_iso_timestamp())

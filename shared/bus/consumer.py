@@ -58,8 +58,8 @@ class Consumer:
 
     When the handler returns, the message is acknowledged. Retry, Conflict and unexpected exceptions have it
     delivered again after a growing delay, and the last attempt makes it a dead letter; Reject does so at
-    once; NoRoom repeats the handler until the bus has storage. While a handler works, the server is told
-    every third of ``ack_wait``.
+    once; NoRoom repeats the handler until the bus has storage. While a handler works, progress is
+    reported every third of ``ack_wait``.
     """
 
     def __init__(
