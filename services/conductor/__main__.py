@@ -6,20 +6,19 @@ together with the tasks it assigns. Killed at any point, it continues from the l
 
 import msgspec
 
-from services.conductor.goal_runner import BackgroundPlanner, GoalRunner, Transition
-from services.conductor.goal_store import THINKING, GoalStore, StatusBoard, StoredGoal
+from services.conductor.goal_runner import GoalRunner
+from services.conductor.goal_store import THINKING, GoalStore, StatusBoard
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
-from services.conductor.report import Reporter
 from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import PLAN, state_of
-from services.conductor.submission import open_goal, read_submission
+from services.conductor.state_machine import PLAN, needs_plan
+from services.conductor.submission import read_goal
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
-from shared.contracts import CancelGoal, Goal, GoalDue, OfficeState, ReminderDue, TaskResult, TaskStatus
+from shared.contracts import CancelGoal, Goal, GoalDue, ReminderDue, TaskResult, TaskStatus
 from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
 
@@ -40,39 +39,39 @@ class Conductor(Agent):
         self._factory = SpecialistFactory(
             context.settings, context.bus, context.models, self._roster.skills_of
         )
-        reporter = Reporter(context.settings.outputs, context.memory, context.bus.derive_id)
-        self._runner = GoalRunner(
-            self._store, reporter, self.learner, self.playbooks, self._roster, self._model
-        )
         decisions = ModelDecisions(context.models, self._factory, self.learner, self._roster)
-        self._background = BackgroundPlanner(context.bus, self._store, self._runner, decisions, context.spawn)
+        self._runner = GoalRunner(context, self._store, self.playbooks, self._roster, self.learner, decisions)
         await self._board.restore()
         await self.learner.restore()
         for goal_id in self._board.active:
-            self._background.begin(goal_id)
+            self._runner.begin(goal_id)
         context.spawn(self._board.post_changes())
 
     # --- what happens to goals -------------------------------------------------------------------
 
     async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
-        goal = open_goal(read_submission(data), seq, stored_at, self.context.settings.goal_timeout)
-        stored = await self._store.find(goal.goal_id)
-        if stored is None:
-            await self._store.set_deadline(goal)
-            (seq,) = await self.context.bus.commit([self._store.entry(goal, StoredGoal(goal, 0))])
-            stored = StoredGoal(goal, seq)
-        elif state_of(stored.goal) is not OfficeState.PLANNING or stored.goal.thinking:
-            self._background.begin(goal.goal_id)
+        goal = read_goal(data, seq, stored_at, self.context.settings.goal_timeout)
+        stored = await self._store.open(goal)
+        if stored.goal is not goal and not needs_plan(stored.goal):
+            self._runner.begin(goal.goal_id)
             return ()
-        return await self._commit(await self._plan(stored))
+        try:
+            planned = await self._plan(stored.goal)
+        except NoPlaybook as error:
+            if self._model.available:
+                return await self._runner.ask_model(PLAN, stored.goal, stored)
+            return await self._runner.refuse(stored, str(error))
+        except ActionError as error:
+            return await self._runner.refuse(stored, str(error))
+        return await self._runner.advance(planned, stored)
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Record a task's result or the critic's verdict, and continue the goal."""
         stored = await self._store.find(result.goal_id)
         if stored is None or stored.goal.status.final or stored.goal.thinking:
             return ()
-        return await self._commit(await self._runner.apply_result(stored, result))
+        return await self._runner.apply_result(stored, result)
 
     async def on_cancel(self, request: CancelGoal) -> Outbox:
         """End a goal on request."""
@@ -80,7 +79,7 @@ class Conductor(Agent):
         if stored is None:
             raise Reject(f"there is no goal {request.goal_id!r} to cancel")
         reason = f"cancelled by {request.sender}" + (f": {request.reason}" if request.reason else "")
-        return await self._commit(await self._runner.cancel(stored, TaskStatus.CANCELLED, reason))
+        return await self._runner.cancel(stored, TaskStatus.CANCELLED, reason)
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
         """End a goal at its deadline, or ask a model again if the process that asked it is gone."""
@@ -89,36 +88,18 @@ class Conductor(Agent):
             return ()
         if due.what != THINKING:
             late = "its deadline passed before it was done"
-            return await self._commit(await self._runner.cancel(stored, TaskStatus.TIMEOUT, late))
+            return await self._runner.cancel(stored, TaskStatus.TIMEOUT, late)
         if stored.goal.thinking and not stored.goal.status.final:
-            await self._background.resume(due.goal_id)
+            await self._runner.resume(due.goal_id)
         return ()
 
-    async def _plan(self, stored: StoredGoal) -> Transition:
-        goal = stored.goal
-        try:
-            planned = await self.planner.plan(goal)
-            await self._roster.require(task.assignee for task in planned.tasks)
-        except NoPlaybook as error:
-            if self._model.available:
-                return self._runner.ask_model(PLAN, goal, stored)
-            return await self._runner.refuse(goal, stored, str(error))
-        except ActionError as error:
-            return await self._runner.refuse(goal, stored, str(error))
-        return await self._runner.advance(await self._route(planned), stored)
-
-    async def _route(self, planned: Goal) -> Goal:
+    async def _plan(self, goal: Goal) -> Goal:
+        planned = await self.planner.plan(goal)
+        await self._roster.require([task.assignee for task in planned.tasks])
         if not self.context.settings.learned_routing or planned.playbook == NAMED:
             return planned
         tasks = self.learner.route(planned.tasks, await self._roster.pages())
         return msgspec.structs.replace(planned, tasks=tasks)
-
-    async def _commit(self, transition: Transition) -> Outbox:
-        """The entries for the dispatcher to commit; none if a model is asked: they are committed first."""
-        if not transition.asks_model:
-            return transition.entries
-        await self._background.commit(transition)
-        return ()
 
     # --- specialists -----------------------------------------------------------------------------
 

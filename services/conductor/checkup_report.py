@@ -6,6 +6,7 @@ from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
 from services.conductor.markdown import cite, code, count_broken, escape, place, prose, short
+from shared.clock import seconds_between
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -13,7 +14,6 @@ from shared.contracts import (
     HistoryReading,
     Inspection,
     RepositoryReading,
-    Statement,
     TestRun,
     ToolRun,
     Verdict,
@@ -52,18 +52,12 @@ def compose_checkup(
     sections = {
         f"# Check-up of {escape(name)}": summarise(name, reading, tests, inspection, why),
         "## What it is": _what_it_is(reading, why["reading"]),
-        "## How it is built": _statements(
-            reading.build if reading else None, why["reading"], "No document says it."
-        ),
-        "## How it is laid out": _statements(
-            reading.layout if reading else None, why["reading"], "No folders."
-        ),
+        "## How it is built": _statements(reading, "build", why["reading"], "No document says it."),
+        "## How it is laid out": _statements(reading, "layout", why["reading"], "No folders."),
         "## Tests": _tests(tests, why["tests"]),
         "## Lint, security and secrets": _findings(inspection, why["inspection"]),
         "## Drift from its own rules": _drift(inspection, why["inspection"]),
-        "## Open questions": _statements(
-            reading.questions if reading else None, why["reading"], "The documents leave none."
-        ),
+        "## Open questions": _statements(reading, "questions", why["reading"], "The documents leave none."),
         "## History": _history(history, why["history"]),
         "## How this was found": _method(goal, tests, inspection, verdict, failures),
     }
@@ -71,7 +65,7 @@ def compose_checkup(
 
 
 def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
-    rows = _statements(reading.purpose if reading else None, why, "No document says it.")
+    rows = _statements(reading, "purpose", why, "No document says it.")
     if reading and reading.languages:
         lines = ", ".join(
             f"{escape(name)} {number:,}" for name, number in list(reading.languages.items())[:6]
@@ -80,21 +74,16 @@ def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
     return rows
 
 
-def _statements(statements: Iterable[Statement] | None, why: str, none: str) -> list[str]:
-    if statements is None:
+def _statements(reading: RepositoryReading | None, field: str, why: str, none: str) -> list[str]:
+    if reading is None:
         return [f"Not known: {prose(why)}."]
-    return [f"- {cite(statement)}" for statement in statements] or [none]
+    return [f"- {cite(statement)}" for statement in getattr(reading, field)] or [none]
 
 
 def _tests(tests: TestRun | None, why: str) -> list[str]:
     if tests is None:
         return [f"Not run: {prose(why)}."]
-    counts = {
-        "passed": tests.passed,
-        "failed": tests.failed,
-        "errors": tests.errors,
-        "skipped": tests.skipped,
-    }
+    counts = {kind: getattr(tests, kind) for kind in ("passed", "failed", "errors", "skipped")}
     numbers = ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number >= 0)
     rows = []
     if tests.command:
@@ -199,7 +188,7 @@ def _method(
     if tests is not None and not tests.command:
         rows.append(f"- No tests were run: {prose(tests.problem or 'no way to run them was found')}")
     for task in goal.tasks:
-        took = _seconds(task.started_at, task.ended_at)
+        took = seconds_between(task.started_at, task.ended_at)
         rows.append(
             f"- Task {code(task.name)} by {task.assignee}: {task.status}{f' in {took:.1f} s' if took else ''}"
         )
@@ -233,10 +222,3 @@ def _moment(text: str) -> str:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S %Z}"
     except ValueError:
         return escape(text)
-
-
-def _seconds(start: str, end: str) -> float:
-    try:
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except ValueError:
-        return 0.0

@@ -26,38 +26,36 @@ def summarise(
 ) -> list[str]:
     """The lines at the top: tests, findings, drift, and what to do first."""
     state = _state_of_tests(tests, why["tests"])
-    counts = severities(inspection.findings) if inspection else {}
-    found = "the code could not be inspected"
     if inspection:
-        worse = {severity: number for severity, number in counts.items() if severity != "low"}
-        # what was counted but not listed is no worse than the last that was
-        more = inspection.findings[-1].severity if inspection.total > len(inspection.findings) > 0 else ""
-        listed = " and ".join(
-            f"{'at least ' * (kind == more)}{number} {kind}" for kind, number in worse.items()
-        )
-        noun = "finding" if sum(worse.values()) == 1 else "findings"
-        found = f"{listed} {noun}" if worse else "no finding of high or medium severity"
-    broken = [rule for rule in inspection.drift if rule.violations] if inspection else []
-    drift = (
-        f"; {len(broken)} of {count(len(inspection.drift), 'import rule')} broken"
-        if inspection and broken
-        else ""
-    )
-    rows = [
-        f"**{escape(name)}: {state[0].lower()}{state[1:]}; {found}{drift}.**",
+        found, details = _summarise_inspection(inspection)
+    else:
+        found = "the code could not be inspected"
+        details = [f"- Findings: not known, {prose(why['inspection'])}."]
+    return [
+        f"**{escape(name)}: {state[0].lower()}{state[1:]}; {found}.**",
         "",
         f"- Tests: {_first_failure(tests) or _counted(tests) or f'{state}.'}",
+        *details,
+        f"- Do first: {_advice(reading, tests, inspection)}",
     ]
-    if inspection:
-        worst = "; ".join(brief(finding) for finding in inspection.findings[:2] if finding.severity != "low")
-        rows.append(f"- Findings: {inspection.total:,} in all{f', the worst: {worst}' if worst else ''}.")
-    else:
-        rows.append(f"- Findings: not known, {prose(why['inspection'])}.")
-    if inspection:
-        first = next((rule.violations[0] for rule in broken), None)
-        rows.append(f"- Drift: {brief(first) if first else prose(_kept(inspection))}.")
-    rows.append(f"- Do first: {_advice(reading, tests, inspection)}")
-    return rows
+
+
+def _summarise_inspection(inspection: Inspection) -> tuple[str, list[str]]:
+    """The findings and the drift, in the headline and in rows of their own."""
+    worse = {kind: number for kind, number in severities(inspection.findings).items() if kind != "low"}
+    # findings that are counted but not listed are no worse than the last listed one
+    more = inspection.findings[-1].severity if inspection.total > len(inspection.findings) > 0 else ""
+    listed = " and ".join(f"{'at least ' * (kind == more)}{number} {kind}" for kind, number in worse.items())
+    noun = "finding" if sum(worse.values()) == 1 else "findings"
+    found = f"{listed} {noun}" if worse else "no finding of high or medium severity"
+    broken = [rule for rule in inspection.drift if rule.violations]
+    if broken:
+        found += f"; {len(broken)} of {count(len(inspection.drift), 'import rule')} broken"
+    worst = "; ".join(brief(finding) for finding in inspection.findings[:2] if finding.severity != "low")
+    return found, [
+        f"- Findings: {inspection.total:,} in all{f', the worst: {worst}' if worst else ''}.",
+        f"- Drift: {brief(broken[0].violations[0]) if broken else prose(_kept(inspection))}.",
+    ]
 
 
 def _state_of_tests(tests: TestRun | None, why: str) -> str:

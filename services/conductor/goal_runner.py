@@ -1,9 +1,8 @@
-"""Runs goals: works out what follows from each event, as one commit, and asks models in the background."""
+"""Runs goals: works out what follows from each event, and has models asked in the background."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -24,19 +23,18 @@ from services.conductor.state_machine import (
     ask_model_about,
     end,
     format_undone,
-    needs_repair,
     outcome_of,
     record_result,
     review_needs_repair,
     task_for,
 )
 from shared import subjects
-from shared.bus import Bus, Entry
+from shared.agent.context import AgentContext
+from shared.bus import Entry
 from shared.bus.entry import seal
 from shared.bus.records import submission_entries
 from shared.contracts import Goal, GoalTask, Task, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Conflict
-from shared.llm.protocol import LanguageModel
 
 MAX_ASKED = 8
 """Goals about which a model is asked at the same time; the others wait."""
@@ -47,95 +45,85 @@ COMMIT_RETRY = 0.25
 """Seconds until a decision is committed again after it lost a race, or while the server is away."""
 
 
-class Transition(NamedTuple):
-    """A goal after something happened to it, and the entries of the one commit that records this.
-
-    Without entries nothing changed. If a model is to be asked next, the goal's ``thinking`` says what for.
-    """
-
-    goal: Goal
-    entries: Sequence[Entry] = ()
-
-    @property
-    def asks_model(self) -> bool:
-        """Whether a model has to be asked once it is committed."""
-        return bool(self.entries and self.goal.thinking)
-
-
 class GoalRunner:
-    """Works out what follows from an event; ``stored`` is the goal as it was read for that."""
+    """Works out what follows for a goal from an event, and has a model asked about it if that is next.
+
+    The methods return the entries to be committed. Before a model is asked in the background they commit
+    themselves and return none. The goal's record says what the model is asked for, so that another process
+    can continue if this one dies. ``stored`` is the goal as it was read for the event.
+    """
 
     def __init__(
         self,
+        context: AgentContext,
         store: GoalStore,
-        reporter: Reporter,
-        learner: MetaLearner,
         playbooks: Mapping[str, Playbook],
         roster: Roster,
-        model: LanguageModel,
+        learner: MetaLearner,
+        decisions: ModelDecisions,
     ) -> None:
+        self._bus = context.bus
+        self._spawn = context.spawn
+        self._model = context.models.model
+        self._reporter = Reporter(context.settings.outputs, context.memory, context.bus.derive_id)
         self._store = store
-        self._reporter = reporter
-        self._learner = learner
         self._playbooks = playbooks
         self._roster = roster
-        self._model = model
+        self._learner = learner
+        self._decisions = decisions
+        self._asking: set[str] = set()
+        self._asked_again: set[str] = set()
+        self._slots = asyncio.Semaphore(MAX_ASKED)
 
-    def ask_model(
-        self, what: str, goal: Goal, stored: StoredGoal, learned: Sequence[Entry] = ()
-    ) -> Transition:
-        """Have a model asked for ``what``: PLAN, REPAIR or ANSWER."""
-        asked = ask_model_about(goal, what)
-        return Transition(asked, [self._store.entry(asked, stored), *learned])
+    # --- events ----------------------------------------------------------------------------------
 
-    async def advance(self, goal: Goal, stored: StoredGoal, learned: Sequence[Entry] = ()) -> Transition:
+    async def advance(self, goal: Goal, stored: StoredGoal, learned: Sequence[Entry] = ()) -> Sequence[Entry]:
         """Assign the tasks that are ready; if all have ended, plan again, have them reviewed, or finish."""
-        if needs_repair(goal) and self._model.available:
-            return self.ask_model(REPAIR, goal, stored, learned)
-        step = advance(goal)
+        step = advance(goal, repair=self._model.available)
+        if step.repair:
+            return await self.ask_model(REPAIR, goal, stored, learned)
         if step.over:
-            finished = await self.finish(goal, stored)
-            return Transition(finished.goal, [*finished.entries, *learned])
+            return [*await self.finish(goal, stored), *learned]
         tasks = [await self._assign(step.goal, task) for task in step.issued]
         if step.review:
             tasks.append(await self._review(step.goal))
         assigned = [entry for task in tasks for entry in submission_entries(task, subjects.CONDUCTOR)]
-        return Transition(step.goal, [self._store.entry(step.goal, stored), *assigned, *learned])
+        return [self._store.entry(step.goal, stored), *assigned, *learned]
 
-    async def apply_result(self, stored: StoredGoal, result: TaskResult) -> Transition:
+    async def apply_result(self, stored: StoredGoal, result: TaskResult) -> Sequence[Entry]:
         """Record the result of one of the goal's tasks, or of its review, and go on from there."""
         goal = stored.goal
         if (result.task_id, result.sender) == (goal.review_task_id, subjects.CRITIC):
             return await self._apply_review(stored, result)
         advanced = record_result(goal, result)
         if advanced is goal:
-            return Transition(goal)
+            return ()
         return await self.advance(advanced, stored, await self._learn(goal, result))
 
-    async def apply_decision(self, asked: str, goal: Goal, stored: StoredGoal) -> Transition:
+    async def _apply_decision(self, asked: str, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """Go on with ``goal`` as a model's decision left it; ``asked`` is what the model was asked for."""
         if goal.status.final or asked == ANSWER:
             return await self.finish(goal, stored)
         return await self.advance(goal, stored)
 
-    async def finish(self, goal: Goal, stored: StoredGoal) -> Transition:
+    async def finish(self, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """End the goal as its tasks ended, with a report on disk and one by mail to its requester."""
         if not goal.status.final:
             status, reason = outcome_of(goal)
             undone = format_undone(goal) if goal.playbook == BRAIN else ""
             goal = end(goal, status, reason or "; ".join(filter(None, (undone, goal.reason))))
         goal = await self._report(goal)
-        return Transition(goal, [self._store.entry(goal, stored), _mail(goal)])
+        return [self._store.entry(goal, stored), _mail(goal)]
 
-    async def refuse(self, goal: Goal, stored: StoredGoal, reason: str) -> Transition:
+    async def refuse(self, stored: StoredGoal, reason: str) -> Sequence[Entry]:
         """End a goal that cannot be planned."""
-        return await self.finish(end(goal, TaskStatus.FAILED, reason, answer=reason), stored)
+        return await self.finish(end(stored.goal, TaskStatus.FAILED, reason, answer=reason), stored)
 
-    async def cancel(self, stored: StoredGoal, status: TaskStatus, reason: str) -> Transition:
+    async def cancel(self, stored: StoredGoal, status: TaskStatus, reason: str) -> Sequence[Entry]:
         """End a goal early: its running tasks are cancelled, and what was completed is reported."""
         goal = stored.goal
         if goal.status.final:
-            return Transition(goal)
+            return ()
         running = [task for task in goal.tasks if task.issued and not task.status.final]
         if goal.status is TaskStatus.REVIEW and goal.review_task_id:
             running.append(
@@ -146,9 +134,9 @@ class GoalRunner:
         if any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
             path = (await self._report(ended)).report_path
             ended = msgspec.structs.replace(ended, report_path=path)
-        return Transition(ended, [self._store.entry(ended, stored), *filter(None, cancelled), _mail(ended)])
+        return [self._store.entry(ended, stored), *filter(None, cancelled), _mail(ended)]
 
-    async def _apply_review(self, stored: StoredGoal, result: TaskResult) -> Transition:
+    async def _apply_review(self, stored: StoredGoal, result: TaskResult) -> Sequence[Entry]:
         verdict = read_verdict(result)
         if isinstance(verdict, str):
             goal = msgspec.structs.replace(stored.goal, reason=f"not reviewed: {verdict}")
@@ -157,14 +145,14 @@ class GoalRunner:
         if not all_ended(goal):
             return await self.advance(goal, stored)
         if review_needs_repair(goal) and self._model.available:
-            return self.ask_model(REPAIR, goal, stored)
+            return await self.ask_model(REPAIR, goal, stored)
         return await self._conclude(goal, stored)
 
-    async def _conclude(self, goal: Goal, stored: StoredGoal) -> Transition:
+    async def _conclude(self, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """Have a goal that a model planned answered from its results; report any other."""
         completed = any(task.status is TaskStatus.COMPLETED for task in goal.tasks)
         if goal.playbook == BRAIN and completed and self._model.available:
-            return self.ask_model(ANSWER, goal, stored)
+            return await self.ask_model(ANSWER, goal, stored)
         return await self.finish(goal, stored)
 
     async def _assign(self, goal: Goal, task: GoalTask) -> Task:
@@ -185,40 +173,16 @@ class GoalRunner:
         playbook = self._playbooks.get(goal.playbook)
         return await self._reporter.report(goal, playbook, await self._store.results(goal))
 
+    # --- models, asked in the background ---------------------------------------------------------
 
-class BackgroundPlanner:
-    """Asks a model about goals while the mailbox goes on, and commits each decision once.
-
-    The goal's record says that a model is being asked, so that another process can continue if this one dies.
-    ``spawn`` runs a coroutine in the background.
-    """
-
-    def __init__(
-        self,
-        bus: Bus,
-        store: GoalStore,
-        runner: GoalRunner,
-        decisions: ModelDecisions,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
-    ) -> None:
-        self._bus = bus
-        self._store = store
-        self._runner = runner
-        self._decisions = decisions
-        self._spawn = spawn
-        self._asking: set[str] = set()
-        self._asked_again: set[str] = set()
-        self._slots = asyncio.Semaphore(MAX_ASKED)
-
-    async def commit(self, transition: Transition) -> None:
-        """Commit a transition, and have a model asked if it says so."""
-        goal_id = transition.goal.goal_id
-        if transition.asks_model:
-            await self._store.check_later(goal_id, CHECK_AFTER)
-        if transition.entries:
-            await self._bus.commit(transition.entries)
-        if transition.asks_model:
-            self.begin(goal_id)
+    async def ask_model(
+        self, what: str, goal: Goal, stored: StoredGoal, learned: Sequence[Entry] = ()
+    ) -> Sequence[Entry]:
+        """Commit that a model is asked for ``what`` (PLAN, REPAIR or ANSWER), and have it asked."""
+        await self._store.check_later(goal.goal_id, CHECK_AFTER)
+        await self._bus.commit([self._store.entry(ask_model_about(goal, what), stored), *learned])
+        self.begin(goal.goal_id)
+        return ()
 
     async def resume(self, goal_id: str) -> None:
         """Ask the model unless this process is asking it already, and check again later."""
@@ -255,8 +219,9 @@ class BackgroundPlanner:
             if stored is None or stored.goal.status.final or stored.goal.thinking != asked.thinking:
                 return
             with contextlib.suppress(Conflict, BusUnavailable):
-                decided = decision(stored.goal)
-                await self.commit(await self._runner.apply_decision(asked.thinking, decided, stored))
+                entries = await self._apply_decision(asked.thinking, decision(stored.goal), stored)
+                if entries:
+                    await self._bus.commit(entries)
                 return
             await asyncio.sleep(COMMIT_RETRY)
 

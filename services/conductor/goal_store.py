@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.conductor.state_machine import state_of
+from services.conductor.state_machine import state_change
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
@@ -96,13 +96,18 @@ class GoalStore:
         goal = record.value.goal if record else None
         return StoredGoal(goal, record.seq) if record and goal else None
 
+    async def open(self, goal: Goal) -> StoredGoal:
+        """Record a new goal and set its deadline; returns the goal of that id if there is one already."""
+        if stored := await self.find(goal.goal_id):
+            return stored
+        await self._set_timer(goal.goal_id, goal.goal_id, datetime.fromisoformat(goal.deadline), "")
+        (seq,) = await self._bus.commit([self.entry(goal, StoredGoal(goal, 0))])
+        return StoredGoal(goal, seq)
+
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""
-        before = state_of(stored.goal) if stored.seq else OfficeState.IDLE
-        self._board.update(goal.goal_id, state_of(goal))
-        change = StateChanged(
-            sender=subjects.CONDUCTOR, goal_id=goal.goal_id, state=state_of(goal), previous=before, goal=goal
-        )
+        change = state_change(goal, stored.goal if stored.seq else None)
+        self._board.update(goal.goal_id, change.state)
         return seal(subjects.goal(goal.goal_id), change, expect=stored.seq)
 
     async def results(self, goal: Goal) -> dict[str, Any]:
@@ -138,10 +143,6 @@ class GoalStore:
             journal=record.value.journal,
         )
         return seal(_task_subject(task), ended, expect=record.seq)
-
-    async def set_deadline(self, goal: Goal) -> None:
-        """Set the timer that goes off at the goal's deadline."""
-        await self._set_timer(goal.goal_id, goal.goal_id, datetime.fromisoformat(goal.deadline), "")
 
     async def check_later(self, goal_id: str, seconds: float) -> None:
         """Set the timer that goes off ``seconds`` from now to check whether a model is still being asked."""

@@ -1,7 +1,6 @@
 """Statistics on agents and kinds of tasks: recorded with each result, used to choose between agents."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -11,6 +10,7 @@ from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import read_record
+from shared.clock import seconds_between
 from shared.contracts import (
     Experience,
     ExperienceIndex,
@@ -68,7 +68,7 @@ class MetaLearner:
         after = before.plus(
             task.task_id,
             completed=result.status is TaskStatus.COMPLETED,
-            seconds=_seconds(task.started_at, result.completed_at),
+            seconds=seconds_between(task.started_at, result.completed_at),
             attempts=attempts,
             tokens=_number(usage.get("input_tokens")) + _number(usage.get("output_tokens")),
             cost=float(usage["cost"]) if isinstance(usage.get("cost"), int | float) else 0.0,
@@ -141,13 +141,6 @@ def _subject(name: str) -> str:
 
 def _name_in_playbook(goal: Goal, task: GoalTask) -> str:
     return "" if goal.playbook in ("", BRAIN, NAMED) else f"{goal.playbook}.{task.name}"
-
-
-def _seconds(start: str, end: str) -> float:
-    try:
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0
 
 
 def _number(value: object) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shared.contracts import Finding, Statement, TestRun
+from shared.text.shorten import shorten
 
 
 def escape(text: str) -> str:
@@ -33,15 +34,14 @@ def prose(text: str, *, table: bool = False) -> str:
 
 
 def _part(text: str, at: int) -> str:
-    # what stands after a code span does not begin a line
+    # the text after a code span does not begin a line
     words = escape(f"({text}(" if at else f"{text}(")
     return words[1:-1] if at else words[:-1]
 
 
 def short(text: str, limit: int = 120) -> str:
     """``text`` on one line of at most ``limit`` characters."""
-    line = " ".join(text.split()).rstrip(".")
-    return line if len(line) <= limit else f"{line[: limit - 1].rsplit(' ', 1)[0]}…"
+    return shorten(" ".join(text.split()).rstrip("."), limit)
 
 
 def embedded(text: str) -> str:

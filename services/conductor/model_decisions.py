@@ -11,7 +11,7 @@ from services.conductor.markdown import result_text
 from services.conductor.planner import NO_TASKS, Roster
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import (
-    PLAN,
+    ANSWER,
     REPAIR,
     REVIEW,
     apply_answer,
@@ -86,42 +86,30 @@ class ModelDecisions:
 
     async def decide(self, goal: Goal, results: Mapping[str, Any]) -> Decision:
         """What becomes of ``goal``, whose ``thinking`` says what the model is asked for."""
-        if goal.thinking == PLAN:
-            return await self._plan(goal)
-        if goal.thinking == REPAIR:
-            return await self._repair(goal, results)
-        answer = await self._answer(goal, results)
-        return lambda now: apply_answer(now, answer)
-
-    async def _plan(self, goal: Goal) -> Decision:
+        if goal.thinking == ANSWER:
+            answer = await self._answer(goal, results)
+            return lambda now: apply_answer(now, answer)
         try:
-            tasks = await self._ask_for_tasks(goal, lambda agents, free: ask_for_plan(goal, agents, free))
-        except ActionError as error:
-            reason = f"it could not be planned: {error}"
-            log.warning("not_planned", goal_id=goal.goal_id, reason=str(error))
-            return lambda now: end(now, TaskStatus.FAILED, reason, answer=reason, thinking="")
-        return lambda now: apply_plan(now, tasks)
-
-    async def _repair(self, goal: Goal, results: Mapping[str, Any]) -> Decision:
-        try:
-            tasks = await self._ask_for_tasks(
-                goal, lambda agents, free: ask_for_repair(goal, agents, free, results)
-            )
+            tasks = await self._plan(goal, results)
         except ActionError as error:
             reason = str(error)
-            log.warning("not_planned_again", goal_id=goal.goal_id, reason=reason)
-            return lambda now: give_up_repair(now, reason)
+            log.warning("not_planned", goal_id=goal.goal_id, asked=goal.thinking, reason=reason)
+            if goal.thinking == REPAIR:
+                return lambda now: give_up_repair(now, reason)
+            failed = f"it could not be planned: {reason}"
+            return lambda now: end(now, TaskStatus.FAILED, failed, answer=failed, thinking="")
         return lambda now: apply_plan(now, tasks)
 
-    async def _ask_for_tasks(
-        self, goal: Goal, prompt: Callable[[Mapping[str, AgentPage], int], list[Message]]
-    ) -> tuple[GoalTask, ...]:
+    async def _plan(self, goal: Goal, results: Mapping[str, Any]) -> tuple[GoalTask, ...]:
         """The tasks of a plan without faults, once its specialists are at work; raises ActionError."""
         agents = await self._roster.pages()
         free = await self._factory.count_free()
         done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
+        repair = goal.thinking == REPAIR
         plan = await self._models.ask_model_for(
-            prompt(agents, free), ModelPlan, lambda plan: find_plan_fault(plan, agents, done, free)
+            ask_for_repair(goal, agents, free, results) if repair else ask_for_plan(goal, agents, free),
+            ModelPlan,
+            lambda plan: find_plan_fault(plan, agents, done, free),
         )
         for request in missing_specialists(plan, agents).values():
             await self._factory.create(request.domain, request.requirements, goal.requester)

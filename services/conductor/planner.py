@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.conductor.playbook import Playbook, fill_parameters, load_counterexamples, tasks_of, variants
+from services.conductor.playbook import Playbook, apply_playbook, load_counterexamples, variants
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_presence
@@ -64,10 +64,7 @@ class Planner:
         named = goal.context
         if named.get("action") or named.get("assignee"):
             return msgspec.structs.replace(goal, playbook=NAMED, tasks=(_named_task(goal),))
-        playbook = await self._choose(goal)
-        values = fill_parameters(playbook, goal.text, goal.context)
-        tasks = tasks_of(playbook, goal.goal_id, values)
-        return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
+        return apply_playbook(await self._choose(goal), goal)
 
     async def _choose(self, goal: Goal) -> Playbook:
         name = goal.context.get("playbook")

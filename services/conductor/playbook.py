@@ -4,15 +4,17 @@ import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import yaml
 
 from services.conductor.state_machine import REVIEW
-from shared.contracts import GoalTask
+from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
+
+T = TypeVar("T")
 
 FOLDER = Path(__file__).resolve().parent / "playbooks"
 PATH_IN_TEXT = re.compile(
@@ -94,10 +96,7 @@ def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
     """The playbooks of a folder by name; raises ConfigError that names the file and the mistake."""
     playbooks = {}
     for path in sorted(folder.glob("*.yaml")):
-        try:
-            playbook = msgspec.convert(yaml.safe_load(path.read_text("utf-8")), Playbook)
-        except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-            raise ConfigError(f"The playbook {path} is wrong: {' '.join(str(error).split())}") from None
+        playbook = _load(path, Playbook, "The playbook {} is wrong")
         if playbook.name in playbooks:
             raise ConfigError(f"The playbook {path} is wrong: another one is named {playbook.name!r} too")
         playbooks[playbook.name] = playbook
@@ -106,10 +105,14 @@ def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
 
 def load_counterexamples(path: Path = FOLDER.parent / "counterexamples.yaml") -> Counterexamples:
     """The counterexamples in a file; raises ConfigError."""
+    return _load(path, Counterexamples, "The counterexamples in {} are wrong")
+
+
+def _load(path: Path, kind: type[T], fault: str) -> T:
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), Counterexamples)
+        return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), kind)
     except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"The counterexamples in {path} are wrong: {error}") from None
+        raise ConfigError(f"{fault.format(path)}: {' '.join(str(error).split())}") from None
 
 
 def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
@@ -126,6 +129,13 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
                 start, end = found.span("value")
                 asked.append((general[:start] + "TOPIC" + general[end:], playbook))
     return asked
+
+
+def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
+    """``goal`` with the playbook's tasks; raises ActionError if a parameter is missing."""
+    values = fill_parameters(playbook, goal.text, goal.context)
+    tasks = tasks_of(playbook, goal.goal_id, values)
+    return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
 
 
 def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -> dict[str, str]:

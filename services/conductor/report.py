@@ -35,6 +35,7 @@ from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
 from shared.text.phrases import count
+from shared.text.shorten import shorten
 
 PARTS = (
     ("reading", "reading", RepositoryReading),
@@ -163,7 +164,7 @@ def headline(report: str) -> str:
         text = " ".join(block.split())
         if text and not text.startswith("#"):
             plain = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", re.sub(r"\*\*|(?<!\\)`", "", text))
-            return plain if len(plain) <= 300 else f"{plain[:299].rsplit(' ', 1)[0]}…"
+            return shorten(plain, 300)
     return ""
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -96,13 +96,14 @@ class SpecialistFactory:
             there = ", ".join(good) or "none"
             raise ActionError(f"There is no specialist {name[:80]!r}", f"The specialists are: {there}")
         await asyncio.to_thread(retire_profile, self._config, name)
-        await self._await_gone(name)
+        async for presence in self._poll_presence(name):
+            if presence is None:
+                return
 
-    async def _await_gone(self, name: str) -> None:
+    async def _poll_presence(self, name: str) -> AsyncIterator[Presence | None]:
         deadline = time.monotonic() + START_WAIT
         while time.monotonic() < deadline:
-            if await read_presence(self._bus, name) is None:
-                return
+            yield await read_presence(self._bus, name)
             await asyncio.sleep(POLL_EVERY)
 
     async def _find_existing(self, domain: str, requirements: str) -> Profile | None:
@@ -169,15 +170,13 @@ class SpecialistFactory:
         )
 
     async def _await_at_work(self, name: str) -> Presence:
-        deadline = time.monotonic() + START_WAIT
-        while time.monotonic() < deadline:
-            if (presence := await read_presence(self._bus, name)) is not None:
+        async for presence in self._poll_presence(name):
+            if presence is not None:
                 return presence
             if (refusal := refusal_path(self._config, name)).exists():
                 reason = refusal.read_text(errors="replace")[:1_000]
                 shutil.rmtree(refusal.parent, ignore_errors=True)
-                raise ActionError(f"The office does not start {name}: {reason}")
-            await asyncio.sleep(POLL_EVERY)
+                raise ActionError(f"Mailroom does not start {name}: {reason}")
         await asyncio.to_thread(retire_profile, self._config, name)
         log_path = self._config.logs / f"{name}.log"
         raise ActionError(f"{name} was not at work within {START_WAIT:g} s", f"Its log is {log_path}")

@@ -10,6 +10,7 @@ from shared.contracts import (
     Goal,
     GoalTask,
     OfficeState,
+    StateChanged,
     Task,
     TaskResult,
     TaskStatus,
@@ -49,6 +50,22 @@ def state_of(goal: Goal) -> OfficeState:
     if not goal.tasks or goal.thinking == REPAIR:
         return OfficeState.PLANNING
     return OfficeState.REVIEW if goal.status is TaskStatus.REVIEW else OfficeState.EXECUTING
+
+
+def state_change(goal: Goal, before: Goal | None) -> StateChanged:
+    """The record of ``goal``, which was ``before``; None for a new goal."""
+    return StateChanged(
+        sender=subjects.CONDUCTOR,
+        goal_id=goal.goal_id,
+        state=state_of(goal),
+        previous=state_of(before) if before else OfficeState.IDLE,
+        goal=goal,
+    )
+
+
+def needs_plan(goal: Goal) -> bool:
+    """Whether a goal has neither ended nor a plan, and no model is being asked for one."""
+    return not goal.status.final and not goal.tasks and not goal.thinking
 
 
 def record_result(goal: Goal, result: TaskResult) -> Goal:
@@ -117,16 +134,19 @@ def all_ended(goal: Goal) -> bool:
 
 
 class Advance(NamedTuple):
-    """What follows for a goal: issue ``issued``, have it reviewed, end it, or, if none of these, wait."""
+    """What follows for a goal: issue ``issued``, plan again, review, end, or, if none of these, wait."""
 
     goal: Goal
     issued: tuple[GoalTask, ...] = ()
+    repair: bool = False
     review: bool = False
     over: bool = False
 
 
-def advance(goal: Goal) -> Advance:
-    """What is to be done about a planned goal now, and the goal as it is then."""
+def advance(goal: Goal, *, repair: bool = False) -> Advance:
+    """What is to be done about a planned goal now, and the goal as it is then; ``repair`` if a model can."""
+    if repair and needs_repair(goal):
+        return Advance(goal, repair=True)
     if ready := ready_tasks(goal):
         return Advance(mark_issued(goal, ready), issued=tuple(ready))
     if not all_ended(goal):

@@ -1,4 +1,4 @@
-"""What people publish on tasks.submit."""
+"""Submissions: what is published on tasks.submit, and the goal it becomes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,17 +10,17 @@ from shared.contracts.base import require_name, require_text, require_timestamp
 from shared.errors import Reject
 
 MAX_GOAL_ID = 80
-"""Characters of a goal's id: the ids of its tasks begin with it."""
+"""Characters of a goal's id, with which the ids of its tasks begin."""
 MAX_BYTES = 1_000_000
-"""Bytes of a submission: the goal's record and its tasks hold what it says again and again."""
+"""Bytes of a submission, whose content is repeated in the goal's record and its tasks."""
 LONGEST = timedelta(days=89)
-"""How far ahead a deadline may lie: the broker keeps timers for 90 days."""
+"""The latest deadline from now: the server keeps timers for 90 days."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal in words; ``{"text": "..."}`` is enough.
+    """A goal as text; ``{"text": "..."}`` is enough.
 
-    ``goal_id`` may be chosen by the sender, so that sending again starts nothing new.
+    The sender may choose ``goal_id``, so that sending it again starts no second goal.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_submission(data: bytes) -> Submission:
-    """The submission in ``data``; raises Reject with a reason a person understands."""
+    """The submission in ``data``; raises Reject with the reason."""
     try:
         submission = _read(data)
     except msgspec.ValidationError as error:
@@ -76,11 +76,16 @@ def _read(data: bytes) -> Submission:
     )
 
 
-def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
-    """The goal a submission asks for; without an id of its own, where it is stored gives it one.
+def read_goal(data: bytes, seq: int, stored_at: int, timeout: float) -> Goal:
+    """The goal that the submission in ``data`` asks for; see open_goal. Raises Reject."""
+    return open_goal(read_submission(data), seq, stored_at, timeout)
 
-    Its deadline is in UTC, ``timeout`` seconds after ``stored_at`` (nanoseconds since 1970) where the
-    submission names none. Raises Reject for one further ahead than LONGEST.
+
+def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
+    """The goal of a submission; without an id, it gets one from the sequence and time it was stored at.
+
+    Its deadline is in UTC; the default is ``timeout`` seconds after ``stored_at`` (nanoseconds since 1970).
+    Raises Reject for one more than LONGEST ahead.
     """
     moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
     return Goal(

@@ -5,9 +5,9 @@ import asyncio
 import json
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -29,6 +29,15 @@ MAX_CODE = 200_000
 """The most characters of a file."""
 TAIL = 3_000
 """The most characters of a failure that the model is shown."""
+
+PARSERS: Mapping[str, Callable[[str], Any]] = {
+    ".py": ast.parse,
+    ".json": json.loads,
+    ".toml": tomllib.loads,
+    ".yaml": yaml.safe_load,
+    ".yml": yaml.safe_load,
+}
+"""The parsers of the file types whose syntax is checked."""
 
 Execute = Callable[[list[str]], Awaitable[CommandResult]]
 """Runs a command in the workspace, in the jail."""
@@ -109,15 +118,11 @@ def format_question(description: str, path: str, check: Check, failure: str = ""
         "run": " It is run as it stands, without arguments, and must end with exit code 0.",
         "test": " Give a unittest test too, as test_path and test_code; it imports it by its module name.",
     }[check]
-    again = (
-        f"\n\nWhat you wrote before failed:\n<output>\n{failure}\n</output>\nWrite it anew."
-        if failure
-        else ""
-    )
+    again = f"\n\nWhat you wrote before failed:\n<output>\n{failure}\n</output>\nWrite it anew."
     return (
         "Write code, as JSON with path, code (the whole file) and explanation (one sentence). "
         f"{where}{wanted} There is no network, and only the standard library is sure to be there.\n\n"
-        f"<wanted>\n{description}\n</wanted>{again}"
+        f"<wanted>\n{description}\n</wanted>{again if failure else ''}"
     )
 
 
@@ -140,16 +145,9 @@ def find_syntax_fault(path: str, text: str) -> str | None:
         return f"{path} is empty"
     if len(text) > MAX_CODE:
         return f"{path} has {len(text):,} characters; the limit is {MAX_CODE:,}"
+    parse = PARSERS.get(PurePosixPath(path).suffix, str)
     try:
-        match PurePosixPath(path).suffix:
-            case ".py":
-                ast.parse(text, path)
-            case ".json":
-                json.loads(text)
-            case ".toml":
-                tomllib.loads(text)
-            case ".yaml" | ".yml":
-                yaml.safe_load(text)
+        parse(text)
     except SyntaxError as error:
         return f"{path}:{error.lineno}: it does not parse: {error.msg}"
     except (ValueError, yaml.YAMLError, RecursionError, MemoryError) as error:

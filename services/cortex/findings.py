@@ -9,6 +9,8 @@ import msgspec
 
 from shared.agent.context import AgentContext
 from shared.llm.protocol import Message
+from shared.text.excerpt import fence
+from shared.text.phrases import count
 
 MAX_KEPT = 12_000
 """The most characters of a step's output that are kept in a finding."""
@@ -81,13 +83,6 @@ def references(findings: Sequence[Finding]) -> tuple[str, ...]:
 def paths(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Every output path once, in order."""
     return tuple(dict.fromkeys(path for finding in findings for path in finding.output_paths))
-
-
-def fence(text: str) -> str:
-    """``text`` that cannot close the marks it stands between."""
-    return re.sub(
-        r"</?\s*(?:results?|asked|answer|text|memory)\b", lambda found: found[0].replace("<", "‹"), text
-    )
 
 
 class EvaluationResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,10 +188,11 @@ def list_findings(findings: Sequence[Finding], recalled: str = "") -> Answer:
 
 def format_missing(evaluation: EvaluationResult, iterations: int) -> str:
     """The paragraph that says that an answer is not complete, and what is missing."""
-    times = f"{iterations} iteration{'s' * (iterations != 1)}"
     missing = "".join(f"\n- {aspect}" for aspect in evaluation.missing_aspects)
     what = f" Missing:{missing}" if missing else f" {evaluation.reasoning}".rstrip()
-    return f"Not complete after {times} (confidence {evaluation.confidence:.2f}).{what}"
+    return (
+        f"Not complete after {count(iterations, 'iteration')} (confidence {evaluation.confidence:.2f}).{what}"
+    )
 
 
 def _few(texts: Sequence[str]) -> tuple[str, ...]:

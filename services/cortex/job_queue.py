@@ -19,10 +19,10 @@ from services.cortex.jobs import (
     parse_job,
     read_bytes,
     task_id_for,
-    write_file,
 )
 from shared.contracts import TaskResult
 from shared.errors import ActionError
+from shared.files import write_atomically
 
 MAX_ACTIVE = 1_000
 """The most jobs, waiting and claimed, that are read; later files are left until there are fewer."""
@@ -32,21 +32,13 @@ KEEP_DAYS = 30
 """Days for which archived results and refused files are kept."""
 
 
-class WaitingJob(msgspec.Struct, frozen=True):
-    """A job in tonight/ and the id its task will have."""
+class QueuedJob(msgspec.Struct, frozen=True):
+    """A job that waits or is claimed, and the id of its task."""
 
     path: Path
     job: Job
     task_id: str
-    written_at: float
-
-
-class ClaimedJob(msgspec.Struct, frozen=True):
-    """A job in claimed/ and the id of its task."""
-
-    path: Path
-    job: Job
-    task_id: str
+    written_at: float = 0.0
 
 
 class _HalfWritten(Exception):
@@ -63,16 +55,17 @@ class JobQueue:
         self._zone = zone
         self.tonight, self.claimed = folder / "tonight", folder / "claimed"
         self.archive, self.failed = folder / "archive", folder / "failed"
+        self._folders = (self.tonight, self.claimed, self.archive, self.failed)
         self.refused = RefusedFiles(self.failed)
         self._idle_since = 0
-        self._known: dict[Path, tuple[tuple[int, int], WaitingJob]] = {}
+        self._known: dict[Path, tuple[tuple[int, int], QueuedJob]] = {}
 
     def make_folders(self) -> None:
         """Make the folders that are missing; raises OSError."""
-        for folder in (self.tonight, self.claimed, self.archive, self.failed):
+        for folder in self._folders:
             folder.mkdir(parents=True, exist_ok=True)
 
-    def take(self, count: int, now: datetime | None = None) -> list[ClaimedJob]:
+    def take(self, count: int, now: datetime | None = None) -> list[QueuedJob]:
         """Claim up to ``count`` due jobs in their order; files that are not jobs are moved to failed/.
 
         Reads only the folder's time while nothing waits and tonight/ does not change.
@@ -82,7 +75,7 @@ class JobQueue:
         if changed == self._idle_since:
             return []
         waiting, unsettled = self.scan()
-        taken: list[ClaimedJob] = []
+        taken: list[QueuedJob] = []
         for entry in waiting:
             if len(taken) < count and entry.job.is_due(now or datetime.now(UTC), self._zone):
                 taken += self._claim(entry)
@@ -91,14 +84,14 @@ class JobQueue:
         self._idle_since = 0 if fresh or unsettled or len(waiting) > len(taken) else changed
         return taken
 
-    def find(self, job_id: str) -> ClaimedJob | None:
+    def find(self, job_id: str) -> QueuedJob | None:
         """The job of that id, claimed now if it was waiting; None if none is active."""
         for waiting in self.scan()[0]:
             if waiting.job.id == job_id:
                 return next(iter(self._claim(waiting)), None)
         return next((claimed for claimed in self.find_claimed() if claimed.job.id == job_id), None)
 
-    def scan(self) -> tuple[list[WaitingJob], int]:
+    def scan(self) -> tuple[list[QueuedJob], int]:
         """The waiting jobs in the order they are taken, and how many files may still be being written.
 
         Files that are not jobs are moved to failed/. Only the oldest MAX_ACTIVE files are read.
@@ -123,12 +116,12 @@ class JobQueue:
         waiting.sort(key=lambda entry: (entry.job.rank(entry.written_at, self._zone), entry.path))
         return waiting, unsettled
 
-    def find_claimed(self) -> list[ClaimedJob]:
+    def find_claimed(self) -> list[QueuedJob]:
         """The claimed jobs, including those of processes that died."""
         found = []
         for path, _ in json_files(self.claimed):
             try:
-                found.append(ClaimedJob(path, parse_job(read_bytes(path)[0]), path.stem))
+                found.append(_read_claimed(path))
             except FileNotFoundError:
                 continue
             except ValueError as error:
@@ -138,7 +131,7 @@ class JobQueue:
     def find_job(self, task_id: str) -> Job | None:
         """The claimed job with that task; None if there is none."""
         try:
-            return parse_job(read_bytes(self.claimed / f"{task_id}.json")[0])
+            return _read_claimed(self.claimed / f"{task_id}.json").job
         except (FileNotFoundError, ValueError):
             return None
 
@@ -146,7 +139,7 @@ class JobQueue:
         """Move a claimed job back to tonight/ with the content ``job``; safe to repeat after a crash."""
         claim = self.claimed / f"{task_id}.json"
         # The content first, then the move: whoever finds it in between sees that this task was tried.
-        write_file(claim, msgspec.json.encode(job))
+        write_atomically(claim, msgspec.json.encode(job))
         claim.rename(self.tonight / claim.name)
 
     def store_result(self, result: TaskResult) -> Path | None:
@@ -163,7 +156,7 @@ class JobQueue:
         result = msgspec.structs.replace(
             result, metadata={**result.metadata, "job": msgspec.to_builtins(job)}
         )
-        write_file(path, msgspec.json.format(result.to_json(), indent=2))
+        write_atomically(path, msgspec.json.format(result.to_json(), indent=2))
         return path
 
     def end_claim(self, task_id: str) -> None:
@@ -181,13 +174,14 @@ class JobQueue:
             raise ActionError(f"The queue is full: {active:,} jobs are active", "Wait until some are done")
         for number in range(1, 1_000):
             named = msgspec.structs.replace(job, id=f"job-{day}-{number:03}")
-            if not self._is_known(named.id) and self._place(named):
+            files = [folder / f"{named.id}.json" for folder in (self.tonight, self.failed)]
+            if (
+                not any(path.exists() for path in files)
+                and not self._is_used(named.id)
+                and self._place(named)
+            ):
                 return named
         raise ActionError(f"There are 999 jobs of {day} already", "Drop a file with an id of your own")
-
-    def _is_known(self, job_id: str) -> bool:
-        folders = (self.tonight, self.archive, self.failed)
-        return any((folder / f"{job_id}.json").exists() for folder in folders) or self._is_used(job_id)
 
     def _place(self, job: Job) -> bool:
         """Write the job's file; False if another process has used its name meanwhile."""
@@ -212,10 +206,9 @@ class JobQueue:
 
     def count(self) -> dict[str, int]:
         """The number of files in each folder."""
-        folders = (self.tonight, self.claimed, self.archive, self.failed)
-        return {folder.name: sum(1 for _ in json_files(folder)) for folder in folders}
+        return {folder.name: sum(1 for _ in json_files(folder)) for folder in self._folders}
 
-    def _claim(self, entry: WaitingJob) -> list[ClaimedJob]:
+    def _claim(self, entry: QueuedJob) -> list[QueuedJob]:
         if self._is_used(entry.job.id):
             self.refused.add(
                 entry.path, f"a job with the id {entry.job.id!r} is running or in the archive already"
@@ -227,7 +220,7 @@ class JobQueue:
         except FileNotFoundError:
             return []  # another process was quicker
         try:
-            return [ClaimedJob(claim, parse_job(read_bytes(claim)[0]), entry.task_id)]
+            return [_read_claimed(claim)]
         except (ValueError, FileNotFoundError) as error:
             self.refused.add(claim, f"it changed while it was taken: {error}")
             return []
@@ -238,7 +231,11 @@ class JobQueue:
         return any(claimed.job.id == job_id for claimed in self.find_claimed())
 
 
-def _read(path: Path) -> WaitingJob:
+def _read_claimed(path: Path) -> QueuedJob:
+    return QueuedJob(path, parse_job(read_bytes(path)[0]), path.stem)
+
+
+def _read(path: Path) -> QueuedJob:
     text, written = read_bytes(path)
     try:
         job = parse_job(text)
@@ -246,7 +243,7 @@ def _read(path: Path) -> WaitingJob:
         if abs(time.time() - written.st_mtime) < SETTLE:
             raise _HalfWritten from None
         raise
-    return WaitingJob(path, job, task_id_for(job, text, written.st_mtime_ns), written.st_mtime)
+    return QueuedJob(path, job, task_id_for(job, text, written.st_mtime_ns), written.st_mtime)
 
 
 def _task_id_in(path: Path) -> str:

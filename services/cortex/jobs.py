@@ -5,7 +5,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 from shared.clock import localize
 from shared.contracts import MAX_TEXT, Task, TaskPriority
 from shared.errors import ActionError
+from shared.files import write_atomically
 
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 """A job's id names its files and, with a suffix, its task."""
@@ -151,34 +152,23 @@ def json_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def read_bytes(path: Path) -> tuple[bytes, os.stat_result]:
     """The content of a regular file; raises ValueError for anything else under its name."""
-    with ExitStack() as stack:
-        try:
-            # Without NONBLOCK a pipe dropped here would stop the queue.
-            number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            reason = (
-                "it is a link, not a file" if path.is_symlink() else f"it cannot be read: {error.strerror}"
-            )
-            raise ValueError(reason) from None
-        stack.callback(os.close, number)
+    try:
+        # Without NONBLOCK a pipe dropped here would stop the queue.
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        link = "it is a link, not a file"
+        raise ValueError(link if path.is_symlink() else f"it cannot be read: {error.strerror}") from None
+    try:
         written = os.fstat(number)
         if not stat.S_ISREG(written.st_mode):
             raise ValueError("it is not a regular file")
         if written.st_size > LARGEST:
             raise ValueError(f"it has {written.st_size:,} bytes; the limit is {LARGEST:,}")
         return os.read(number, LARGEST), written
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write ``content`` to ``path``, all of it or nothing, and on the disk when this returns."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    finally:
+        os.close(number)
 
 
 class RefusedFiles:
@@ -195,9 +185,9 @@ class RefusedFiles:
             if not os.path.lexists(target):
                 break
             target = self._folder / f"{stem}-{count}{path.suffix}"
-        # The reason first: a crash in between leaves the file where it is found again.
+        # The reason first: after a crash in between the file is found again.
         note = target.with_name(f"{target.name}.reason")
-        write_file(note, f"{path.name}: {reason}\n".encode(errors="replace"))
+        write_atomically(note, f"{path.name}: {reason}\n".encode(errors="replace"))
         try:
             path.rename(target)
         except FileNotFoundError:  # another process was quicker

@@ -1,14 +1,13 @@
 """Memory in a run: what is recalled before planning, and the episode that is stored after it."""
 
 import asyncio
-import operator
-from collections.abc import Sequence
 from typing import Any
 
-from services.cortex.findings import fence
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
+from shared.reasoning.recall import measure_relevance
+from shared.text.excerpt import fence
 
 MAX_RECALLED = 8
 """The most memories a run begins with."""
@@ -33,7 +32,8 @@ async def recall(context: AgentContext, query: str) -> dict[str, Any]:
     try:
         async with asyncio.timeout(TIMEOUT):
             hits = await context.memory.search(query[:LONGEST], limit=MAX_RECALLED)
-            await _record_relevance(context, query, hits)
+            if relevance := await measure_relevance(context.memory, query[:LONGEST], hits):
+                context.current_task.facts["context"] = relevance
     except (BusError, TimeoutError) as error:
         return {**cache, "problem": f"memory was not asked: {str(error) or 'it did not answer in time'}"}
     for hit in hits:
@@ -43,19 +43,12 @@ async def recall(context: AgentContext, query: str) -> dict[str, Any]:
 
 def known_ids(cache: dict[str, Any]) -> tuple[str, ...]:
     """The evidence references of the memories."""
-    return tuple(
-        f"memory:{entry['id']}" for group in cache.values() if isinstance(group, list) for entry in group
-    )
+    return tuple(f"memory:{entry['id']}" for entry in _entries(cache))
 
 
 def format_memories(cache: dict[str, Any]) -> str:
     """The memories for a question to the model, with their evidence references."""
-    lines = [
-        f"- [memory:{entry['id']}] {entry['title']}: {entry['body']}"
-        for group in cache.values()
-        if isinstance(group, list)
-        for entry in group
-    ]
+    lines = [f"- [memory:{entry['id']}] {entry['title']}: {entry['body']}" for entry in _entries(cache)]
     return fence("\n".join(lines)) or "- nothing"
 
 
@@ -86,14 +79,8 @@ async def store_episode(context: AgentContext, state: CognitiveContext, *, compl
     return ""
 
 
-async def _record_relevance(context: AgentContext, query: str, hits: Sequence[Hit]) -> None:
-    """Record the cosine similarity of each memory to the query, from which the hit rate is computed."""
-    if not hits:
-        return
-    texts = [f"{hit.node.title}\n{hit.node.body}"[:LONGEST] for hit in hits]
-    asked, *found = await context.memory.embed(query[:LONGEST], *texts)
-    scores = [round(sum(map(operator.mul, asked, vector)), 4) for vector in found]
-    context.current_task.facts["context"] = {"scores": scores, "best": max(scores)}
+def _entries(cache: dict[str, Any]) -> list[dict[str, Any]]:
+    return [entry for group in cache.values() if isinstance(group, list) for entry in group]
 
 
 def _brief(hit: Hit) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import msgspec
 
 from services.cortex.findings import Answer, Finding, digest_of, evaluate_with_model
 from services.cortex.perception import Complexity, perceive
-from services.cortex.plan_execution import StepRunner, outcome_of
+from services.cortex.plan_execution import StepRunner
 from services.cortex.planner import MAX_SUBTASKS, plan_without_model
 from services.cortex.run import MAX_ITERATIONS, Run
-from services.cortex.run_state import Query, RunRecord, RunState
+from services.cortex.run_state import Query, RunState
 from shared.agent.context import AgentContext
 from shared.contracts import Task
 from shared.errors import ActionError
@@ -112,7 +112,7 @@ async def work_out(
         async with asyncio.timeout(timeout):
             if chosen is Mode.SIMPLE:
                 return await _answer_simply(context, steps, query, may_rest)
-            state = await RunState.open(RunRecord(context), query, chosen)
+            state = await RunState.open(context, query, chosen)
             run = Run(context, state, steps, others, max_parallel)
             return await (_reason(run, complexity) if chosen is Mode.REASONING else run.work_out())
     except TimeoutError:
@@ -164,7 +164,7 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
     state, name = run.state, run.context.profile.name
     await state.enter("execution", "answers directly")
     query = state.workspace.user_query
-    outcome = outcome_of(await run.steps.run_loop(query, state.workspace.conversation_history))
+    conclusion = await run.steps.run_loop(query, state.workspace.conversation_history)
     finding = Finding(
         digest=digest_of(name, level.name, {}),
         iteration=1,
@@ -172,12 +172,12 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
         action="answer directly",
         by=name,
         done=True,
-        output=outcome.output,
-        evidence_refs=outcome.evidence_refs,
-        output_paths=outcome.output_paths,
+        output=conclusion.result,
+        evidence_refs=conclusion.evidence_refs,
+        output_paths=conclusion.output_paths,
     )
     state.add(finding)
     await state.apply_evaluation(await evaluate_with_model(run.context, query, [finding]), 1)
     if not state.is_complete:
         return None
-    return Answer(answer=outcome.output, evidence=outcome.evidence_refs)
+    return Answer(answer=conclusion.result, evidence=conclusion.evidence_refs)

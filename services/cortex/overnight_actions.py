@@ -140,7 +140,7 @@ class OvernightActions:
             "priority": "low, medium, high or critical",
             "run_at": "ISO 8601 date and time before which it is not begun; empty: as soon as there is room",
             "context": "Perhaps an assignee, action and params, a plan, or a mode",
-            "retries": "How often it is tried again where it fails, 0 to 10",
+            "retries": "How often it is tried again if it fails, 0 to 10",
         },
     )
     async def queue_job(
@@ -169,7 +169,7 @@ class OvernightActions:
 
     @register_action(
         "Cancel a job of the overnight queue, whether it waits or runs",
-        {"job_id": "Its id, such as job-20260102-001", "reason": "Why; it stands in the job's result"},
+        {"job_id": "Its id, such as job-20260102-001", "reason": "Why; the job's result has it too"},
     )
     async def cancel_job(self, job_id: str, reason: str = "") -> Outcome:
         """Says that it is cancelled; its TaskResult with status CANCELLED is in the archive."""

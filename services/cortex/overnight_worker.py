@@ -9,7 +9,7 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
-from services.cortex.job_queue import ClaimedJob, JobQueue
+from services.cortex.job_queue import JobQueue, QueuedJob
 from services.cortex.jobs import Job, schedule_retry
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -138,12 +138,12 @@ class OvernightWorker:
         totals = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
         lines = [f"Overnight queue: {totals}."]
         lines += [
-            f"- running: {claimed.job.id}: {_flat(claimed.job.task)}" for claimed in running[:MAX_LISTED]
+            f"- running: {entry.job.id}: {' '.join(entry.job.task.split())[:100]}"
+            for entry in running[:MAX_LISTED]
         ]
-        lines += [
-            f"- waiting: {entry.job.id} ({_terms(entry.job.priority, entry.job.run_at)})"
-            for entry in waiting[:MAX_LISTED]
-        ]
+        for entry in waiting[:MAX_LISTED]:
+            terms = ", from ".join(filter(None, (entry.job.priority, entry.job.run_at)))
+            lines.append(f"- waiting: {entry.job.id} ({terms})")
         if unsettled:
             lines.append(f"- waiting: {unsettled} that cannot be read yet, perhaps half-written")
         lines += [f"- refused: {reason}" for reason in reasons[:MAX_LISTED]]
@@ -169,7 +169,7 @@ class OvernightWorker:
                 await asyncio.to_thread(self.queue.prune)
                 self._pruned_at = time.monotonic()
 
-    async def _submit(self, claimed: ClaimedJob) -> None:
+    async def _submit(self, claimed: QueuedJob) -> None:
         task = self._task(claimed)
         try:
             await self._context.bus.commit(submission_entries(task, self._context.profile.name))
@@ -181,26 +181,16 @@ class OvernightWorker:
                 return
         self._submitted.add(task.task_id)
 
-    def _task(self, claimed: ClaimedJob) -> Task:
+    def _task(self, claimed: QueuedJob) -> Task:
         job, name = claimed.job, self._context.profile.name
+        fields = {field: getattr(job, field) for field in ("id", "task", "priority", "context", "by_agent")}
         return Task(
             task_id=claimed.task_id,
             text=job.task,
             assignee=name,
             requester=name,
             priority=job.task_priority,
-            context={
-                "action": "process_overnight_job",
-                "params": {
-                    "job": {
-                        "id": job.id,
-                        "task": job.task,
-                        "priority": job.priority,
-                        "context": job.context,
-                        "by_agent": job.by_agent,
-                    }
-                },
-            },
+            context={"action": "process_overnight_job", "params": {"job": fields}},
             deadline=(datetime.now(UTC) + timedelta(seconds=self._job_timeout)).isoformat(),
         )
 
@@ -231,11 +221,3 @@ def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_i
             "completed_at": result.completed_at,
         },
     )
-
-
-def _flat(task: str) -> str:
-    return " ".join(task.split())[:100]
-
-
-def _terms(priority: str, run_at: str) -> str:
-    return f"{priority}, from {run_at}" if run_at else priority

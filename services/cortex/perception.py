@@ -88,7 +88,9 @@ async def perceive_with_model(context: AgentContext, text: str) -> Percept:
         f"<text>\n{text}\n</text>"
     )
     understood = await context.models.ask_model_for(
-        [Message(role="user", text=question)], Percept, _require_intent
+        [Message(role="user", text=question)],
+        Percept,
+        lambda percept: None if percept.intent.strip() else "intent must say in one sentence what is wanted",
     )
     return msgspec.structs.replace(
         understood,
@@ -130,7 +132,3 @@ def _first_sentence(text: str) -> str:
 
 def _few(names: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip()[:120] for name in names if name.strip()))[:MAX_NAMED]
-
-
-def _require_intent(percept: Percept) -> str | None:
-    return None if percept.intent.strip() else "intent must say in one sentence what is wanted"

@@ -20,6 +20,7 @@ from shared.plans.order import group_steps
 from shared.plans.references import StepOutput
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
+from shared.text.phrases import count
 
 EXCERPT = 2_000
 """The most characters of a step's output in the report, and in the task's result."""
@@ -158,7 +159,7 @@ class PlanActions:
 def summarise_results(results: Sequence[StepResult]) -> str:
     """One sentence: how many steps were completed, and why the others were not."""
     completed = sum(result.status is StepStatus.COMPLETED for result in results)
-    parts = [f"{completed} of {len(results)} step{'s' * (len(results) != 1)} completed"]
+    parts = [f"{completed} of {count(len(results), 'step')} completed"]
     for result in results:
         if result.status is not StepStatus.COMPLETED:
             reason = result.reason.rstrip(".")

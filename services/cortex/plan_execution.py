@@ -13,7 +13,7 @@ from services.cortex.plan_parser import Call, find_call
 from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan, TaskStatus, TaskStep
 from shared.errors import ActionError, BusError
-from shared.llm.protocol import Message
+from shared.llm.protocol import message_of
 from shared.plans.order import sort_steps
 from shared.plans.references import StepOutput, fill_references
 from shared.reasoning.loop import Conclusion
@@ -153,22 +153,23 @@ class StepRunner:
         with self._context.current_task.scope(key):
             if call.action:
                 return await self._perform(call)
-            conclusion = await self.run_loop(call.text)
-            return outcome_of(conclusion)
+            concluded = await self.run_loop(call.text)
+            return Outcome(
+                output=concluded.result,
+                evidence_refs=concluded.evidence_refs,
+                output_paths=concluded.output_paths,
+            )
 
     async def run_loop(
         self, text: str, history: Sequence[Mapping[str, Any]] = (), *, may_rest: bool = False
     ) -> Conclusion:
         """Have a model work on ``text`` with the actions of steps and other agents; raises ActionError."""
-        messages = [
-            Message(
-                role="assistant" if entry.get("role") == "assistant" else "user",
-                text=str(entry.get("text", "")),
-            )
-            for entry in history
-        ]
-        names = {*self.actions, *PEER_ACTIONS}
-        return await self._context.run_loop(text, actions=names, history=messages, may_rest=may_rest)
+        return await self._context.run_loop(
+            text,
+            actions={*self.actions, *PEER_ACTIONS},
+            history=[message_of(entry) for entry in history],
+            may_rest=may_rest,
+        )
 
     async def _perform(self, call: Call) -> Outcome:
         if call.action not in self.actions:
@@ -196,15 +197,6 @@ class StepRunner:
             evidence_refs=result.evidence_refs,
             output_paths=result.output_paths,
         )
-
-
-def outcome_of(conclusion: Conclusion) -> Outcome:
-    """What a model concluded, as the outcome of a step."""
-    return Outcome(
-        output=conclusion.result,
-        evidence_refs=conclusion.evidence_refs,
-        output_paths=conclusion.output_paths,
-    )
 
 
 def _compose_text(step: TaskStep, inputs: Mapping[int, StepOutput]) -> str:

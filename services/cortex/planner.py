@@ -75,24 +75,19 @@ async def ask_for_plan(context: AgentContext, words: str, task_id: str, scope: P
     plan = await context.models.ask_model_for(
         [Message(role="user", text=question)], ModelPlan, lambda plan: find_plan_fault(plan, scope)
     )
-    return TaskPlan(
-        task_id=task_id,
-        agent=scope.agent,
-        steps=tuple(_task_step(step, scope.agent) for step in plan.steps),
-        overall_complexity=plan.overall_complexity,
-        required_tools=plan.required_tools,
-        estimated_duration=plan.estimated_duration,
-    )
+    return _task_plan(plan, task_id, scope.agent)
 
 
 def find_plan_fault(plan: ModelPlan, scope: PlanScope) -> str | None:
     """What is wrong with a model's plan; None if it can be carried out."""
     limits = PlanLimits(agents=scope.agents, max_steps=scope.max_steps, references=True)
     steps = tuple(_plan_step(step, scope.agent) for step in plan.steps)
-    if low := [step.step_number for step in plan.steps if step.step_number < 1]:
-        return f"step_number must be at least 1, not {low[0]}"
     if fault := find_fault(Plan(steps=steps, naming="step_number"), limits):
         return fault
+    try:
+        _task_plan(plan, "plan", scope.agent)
+    except ValueError as error:
+        return str(error)
     return next(filter(None, (_fault_of_params(step, scope) for step in steps)), None)
 
 
@@ -119,17 +114,26 @@ def _plan_step(step: ModelStep, own_name: str) -> Step:
     )
 
 
-def _task_step(step: ModelStep, own_name: str) -> TaskStep:
-    context: dict[str, Any] = {"assignee": step.assignee.strip().lower() or own_name}
-    if step.action.strip():
-        context |= {"action": step.action.strip(), "params": step.params}
+def _task_plan(plan: ModelPlan, task_id: str, own_name: str) -> TaskPlan:
+    return TaskPlan(
+        task_id=task_id,
+        agent=own_name,
+        steps=tuple(_task_step(step, _plan_step(step, own_name)) for step in plan.steps),
+        overall_complexity=plan.overall_complexity,
+        required_tools=plan.required_tools,
+        estimated_duration=plan.estimated_duration,
+    )
+
+
+def _task_step(written: ModelStep, step: Step) -> TaskStep:
+    call = {"action": step.action, "params": step.params} if step.action else {}
     return TaskStep(
-        step_number=step.step_number,
-        action=step.description,
-        dependencies=step.dependencies,
-        estimated_complexity=step.estimated_complexity,
-        success_criteria=step.success_criteria,
-        context=context,
+        step_number=written.step_number,
+        action=step.text,
+        dependencies=written.dependencies,
+        estimated_complexity=written.estimated_complexity,
+        success_criteria=written.success_criteria,
+        context={"assignee": step.agent, **call},
     )
 
 

@@ -1,5 +1,6 @@
 """A run works out what nobody spelled out: perceive, recall, plan, act, evaluate, synthesise, remember."""
 
+import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,11 +13,9 @@ from services.cortex.findings import (
     Answer,
     EvaluationResult,
     Finding,
-    digest_of,
     evaluate_by_steps,
     evaluate_with_model,
     format_missing,
-    is_changing,
     list_findings,
     paths,
     references,
@@ -24,7 +23,6 @@ from services.cortex.findings import (
 )
 from services.cortex.perception import perceive, perceive_with_model
 from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
-from services.cortex.plan_parser import Call
 from services.cortex.planner import (
     MAX_SUBTASKS,
     PlanScope,
@@ -33,7 +31,7 @@ from services.cortex.planner import (
     plan_run,
     plan_without_model,
 )
-from services.cortex.run_state import RunState
+from services.cortex.run_state import RunState, call_digest
 from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan, TaskStep
 from shared.errors import ActionError, BusError
@@ -42,77 +40,6 @@ from shared.tasks.actions import Outcome
 
 MAX_ITERATIONS = 3
 """How often a run plans and acts before it answers with what it has."""
-
-
-class PlanRunner:
-    """Carries out plans of one run; a call that a finding in ``known`` answers is not made again."""
-
-    def __init__(self, state: RunState, steps: StepRunner, max_parallel: int) -> None:
-        known = state.all_findings
-        self._level = state.level
-        self._steps = steps
-        self._save = state.save_finding
-        self._max_parallel = max_parallel
-        self._done = {finding.digest: finding for finding in known if finding.done}
-        self._known = {(f.level, f.iteration, f.step, f.digest): f for f in known if f.done}
-
-    def is_done(self, call: Call) -> bool:
-        """Whether the same call was made in this run before, and its finding still holds."""
-        return _digest(call) in self._done and not is_changing(call.action or call.text)
-
-    async def execute(self, plan: TaskPlan, iteration: int) -> tuple[Finding, ...]:
-        """The findings of the plan's steps, in its order; findings of equal calls are used again."""
-        made: dict[int, Finding] = {}
-
-        async def carry_out(step: TaskStep, inputs: Mapping[int, StepResult]) -> Outcome:
-            call = self._steps.prepare(step, inputs)
-            digest = _digest(call)
-            place = (self._level, iteration, step.step_number, digest)
-            finding = self._known.get(place)
-            if finding is None:
-                if self.is_done(call):
-                    outcome = _as_outcome(self._done[digest])
-                else:
-                    key = f"{self._level[:1]}i{iteration}-{step.step_number}-{digest}"
-                    outcome = await self._steps.carry_out(call, text=step.action, key=key)
-                finding = self._finding(call, place, step, outcome)
-                self._done[digest] = finding
-                await self._save(finding)
-            made[step.step_number] = finding
-            return _as_outcome(finding)
-
-        results = await execute_plan(plan, carry_out, max_parallel=self._max_parallel)
-        return tuple(made.get(result.step_number) or self._failed(result, iteration) for result in results)
-
-    def _finding(
-        self, call: Call, place: tuple[str, int, int, str], step: TaskStep, outcome: Outcome
-    ) -> Finding:
-        level, iteration, number, digest = place
-        return Finding(
-            digest=digest,
-            iteration=iteration,
-            step=number,
-            level=level,
-            action=" ".join(step.action.split())[:300],
-            by=call.assignee,
-            done=True,
-            output=outcome.output[:MAX_KEPT],
-            evidence_refs=outcome.evidence_refs[:100],
-            output_paths=outcome.output_paths[:100],
-        )
-
-    def _failed(self, result: StepResult, iteration: int) -> Finding:
-        why = result.reason if result.status is StepStatus.FAILED else f"not tried: {result.reason}"
-        return Finding(
-            digest="",
-            iteration=iteration,
-            step=result.step_number,
-            level=self._level,
-            action=" ".join(result.action.split())[:300],
-            by="",
-            done=False,
-            reason=why[:1_000],
-        )
 
 
 class Run:
@@ -239,14 +166,38 @@ class Run:
 
     # --- how they do it --------------------------------------------------------------------------
 
-    def _plan_runner(self) -> PlanRunner:
-        return PlanRunner(self.state, self.steps, self._max_parallel)
-
     async def _act(self, iteration: int) -> None:
         plan = TaskPlan.from_dict(self.state.workspace.current_plan or {})
-        for finding in await self._plan_runner().execute(plan, iteration):
-            if not finding.done:
-                self.state.add(finding)
+        execute = functools.partial(self._execute, iteration)
+        for result in await execute_plan(plan, execute, max_parallel=self._max_parallel):
+            if result.status is not StepStatus.COMPLETED:
+                self.state.add(_failure(result, iteration, self.state.level))
+
+    async def _execute(self, iteration: int, step: TaskStep, inputs: Mapping[int, StepResult]) -> Outcome:
+        """Do a step, unless it, or an equal call whose finding still holds, was done in this run before."""
+        call = self.steps.prepare(step, inputs)
+        digest, level = call_digest(call), self.state.level
+        finding = self.state.find(digest, (level, iteration, step.step_number))
+        if finding is None:
+            if earlier := self.state.find_earlier(call):
+                outcome = _outcome_of(earlier)
+            else:
+                key = f"{level[:1]}i{iteration}-{step.step_number}-{digest}"
+                outcome = await self.steps.carry_out(call, text=step.action, key=key)
+            finding = Finding(
+                digest=digest,
+                iteration=iteration,
+                step=step.step_number,
+                level=level,
+                action=" ".join(step.action.split())[:300],
+                by=call.assignee,
+                done=True,
+                output=outcome.output[:MAX_KEPT],
+                evidence_refs=outcome.evidence_refs[:100],
+                output_paths=outcome.output_paths[:100],
+            )
+            await self.state.save_finding(finding)
+        return _outcome_of(finding)
 
     async def _evaluate(self) -> EvaluationResult:
         if not self._with_model:
@@ -259,15 +210,14 @@ class Run:
         state = self.state
         await state.enter("planning", "adjusts the plan")
         plan = await adjust_plan(self.context, state.workspace, state.findings, evaluation, self._scope)
-        runner = self._plan_runner()
-        if all(not step.dependencies and self._was_done(runner, step) for step in plan.steps):
+        if all(not step.dependencies and self._was_done(step) for step in plan.steps):
             return False
         await state.save(f"planned again: {_format(plan)}", current_plan=plan.to_dict())
         return True
 
-    def _was_done(self, runner: PlanRunner, step: TaskStep) -> bool:
+    def _was_done(self, step: TaskStep) -> bool:
         try:
-            return runner.is_done(self.steps.prepare(step, {}))
+            return self.state.find_earlier(self.steps.prepare(step, {})) is not None
         except ActionError:
             return False
 
@@ -292,11 +242,21 @@ class Run:
         )
 
 
-def _digest(call: Call) -> str:
-    return digest_of(call.assignee, call.action or call.text, call.params)
+def _failure(result: StepResult, iteration: int, level: str) -> Finding:
+    reason = result.reason if result.status is StepStatus.FAILED else f"not tried: {result.reason}"
+    return Finding(
+        digest="",
+        iteration=iteration,
+        step=result.step_number,
+        level=level,
+        action=" ".join(result.action.split())[:300],
+        by="",
+        done=False,
+        reason=reason[:1_000],
+    )
 
 
-def _as_outcome(finding: Finding) -> Outcome:
+def _outcome_of(finding: Finding) -> Outcome:
     return Outcome(
         output=finding.output, evidence_refs=finding.evidence_refs, output_paths=finding.output_paths
     )

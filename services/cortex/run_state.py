@@ -4,10 +4,12 @@ from typing import Any
 
 import msgspec
 
-from services.cortex.findings import CONFIDENT, EvaluationResult, Finding
+from services.cortex.findings import CONFIDENT, EvaluationResult, Finding, digest_of, is_changing
+from services.cortex.plan_parser import Call
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus.entry import Entry, seal
+from shared.bus.records import read_record
 from shared.contracts import CognitiveContext, CognitiveMessage, MessageType
 
 STAGE_CHANGED = "stage_changed"
@@ -35,85 +37,31 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[dict[str, Any], ...] = ()
 
 
-class RunRecord:
-    """Records one task's run on the bus, each time in one commit with a progress note.
+class RunState:
+    """The workspace (CognitiveContext) of the run of one task, recorded and published with each stage.
 
-    The commit is fenced by the task's claim: a process that lost the task cannot record anything here.
+    Each commit has a progress note and is fenced by the task's claim: a process that lost the task cannot
+    record anything here.
     """
 
-    def __init__(self, context: AgentContext) -> None:
-        self._context = context
-        self._task = context.task
-
-    async def read(self) -> CognitiveContext | None:
-        """The workspace as the last attempt left it; None if there was none."""
-        stored = await self._context.bus.last(subjects.OFFICE, self._record_subject)
-        if stored is None:
-            return None
-        return CognitiveContext.from_dict(CognitiveMessage.from_json(stored.data).payload["context"])
-
-    async def enter(self, workspace: CognitiveContext, stage: str, note: str) -> CognitiveContext:
-        """``workspace`` at ``stage``: recorded, and published as ``event.<agent>.stage_changed``."""
-        moved = workspace.update_stage(stage)
-        event = self._message(
-            RECIPIENTS.get(stage, FALLBACK),
-            {
-                "stage": stage,
-                "before": workspace.processing_stage,
-                "note": note[:500],
-                "mode": workspace.mode,
-                "task_id": self._task.task_id,
-                "iteration": workspace.iteration_count,
-                "confidence": workspace.confidence,
-            },
-        )
-        published = seal(subjects.event(self._context.profile.name, STAGE_CHANGED), event)
-        await self._context.current_task.progress(f"{stage}: {note}", [published, self._record(moved)])
-        return moved
-
-    async def save(self, workspace: CognitiveContext, note: str) -> None:
-        """Record ``workspace`` in the middle of a stage."""
-        await self._context.current_task.progress(note, [self._record(workspace)])
-
-    @property
-    def _record_subject(self) -> str:
-        return subjects.record(self._context.profile.name, KIND, self._task.task_id)
-
-    def _record(self, workspace: CognitiveContext) -> Entry:
-        stage = f"{workspace.processing_stage} (kept)"
-        payload = {"stage": stage, "context": workspace.to_dict()}
-        return seal(self._record_subject, self._message(FALLBACK, payload))
-
-    def _message(self, recipient: str, payload: dict[str, Any]) -> CognitiveMessage:
-        return CognitiveMessage(
-            sender=self._context.profile.name,
-            recipient=recipient,
-            message_type=MessageType.NOTIFICATION,
-            payload=payload,
-            correlation_id=self._task.task_id,
-            cause=self._task.id,
-            goal_id=self._task.goal_id,
-        )
-
-
-class RunState:
-    """The workspace (CognitiveContext) of one run; every change of stage is recorded and published."""
-
-    def __init__(self, record: RunRecord, workspace: CognitiveContext) -> None:
+    def __init__(self, context: AgentContext, workspace: CognitiveContext) -> None:
         self.workspace = workspace
         self.enough = CONFIDENT
-        self._record = record
+        self._context = context
 
     @classmethod
-    async def open(cls, record: RunRecord, query: Query, mode: str) -> "RunState":
+    async def open(cls, context: AgentContext, query: Query, mode: str) -> "RunState":
         """The state that an earlier attempt left, or that of a new run."""
-        workspace = await record.read() or CognitiveContext(
+        record = await read_record(context.bus, _record_subject(context), CognitiveMessage)
+        if record is not None:
+            return cls(context, CognitiveContext.from_dict(record.value.payload["context"]))
+        workspace = CognitiveContext(
             user_query=query.whole,
             original_query=query.text,
             conversation_history=query.history,
             mode=mode,
         )
-        return cls(record, workspace)
+        return cls(context, workspace)
 
     @property
     def level(self) -> str:
@@ -129,6 +77,18 @@ class RunState:
     def all_findings(self) -> list[Finding]:
         """The findings of every level."""
         return [msgspec.convert(entry, Finding) for entry in self.workspace.accumulated_results]
+
+    def find(self, digest: str, place: tuple[str, int, int]) -> Finding | None:
+        """What a call brought at its ``place``: level, iteration and step; None if it was not done there."""
+        found = (each for each in self.all_findings if each.done and each.digest == digest)
+        return next((each for each in found if (each.level, each.iteration, each.step) == place), None)
+
+    def find_earlier(self, call: Call) -> Finding | None:
+        """What the same call brought last, anywhere in the run; None if that may have changed since."""
+        if is_changing(call.action or call.text):
+            return None
+        done = [each for each in self.all_findings if each.done and each.digest == call_digest(call)]
+        return done[-1] if done else None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -150,18 +110,33 @@ class RunState:
         return self.evaluation.holds(self.enough)
 
     async def enter(self, stage: str, note: str) -> None:
-        """Enter ``stage``, record the workspace, and publish the change."""
-        self.workspace = await self._record.enter(self.workspace, stage, note)
+        """Enter ``stage``: record the workspace, and publish ``event.<agent>.stage_changed``."""
+        workspace, context = self.workspace, self._context
+        self.workspace = workspace.update_stage(stage)
+        event = self._message(
+            RECIPIENTS.get(stage, FALLBACK),
+            {
+                "stage": stage,
+                "before": workspace.processing_stage,
+                "note": note[:500],
+                "mode": workspace.mode,
+                "task_id": context.task.task_id,
+                "iteration": workspace.iteration_count,
+                "confidence": workspace.confidence,
+            },
+        )
+        published = seal(subjects.event(context.profile.name, STAGE_CHANGED), event)
+        await context.current_task.progress(f"{stage}: {note}", [published, self._record()])
 
     async def save(self, note: str, **changes: Any) -> None:
         """Change the workspace and record it in the middle of a stage."""
         self.change(**changes)
-        await self._record.save(self.workspace, note)
+        await self._context.current_task.progress(note, [self._record()])
 
     async def save_finding(self, finding: Finding) -> None:
         """Add a finding and record it."""
         self.add(finding)
-        await self._record.save(self.workspace, f"done: {finding.action}")
+        await self.save(f"done: {finding.action}")
 
     async def apply_evaluation(self, evaluation: EvaluationResult, iteration: int) -> None:
         """Set the evaluation of ``iteration`` and publish it."""
@@ -195,3 +170,31 @@ class RunState:
     def change(self, **changes: Any) -> None:
         """Change the workspace, which is recorded with the next stage."""
         self.workspace = msgspec.structs.replace(self.workspace, **changes)
+
+    def _record(self) -> Entry:
+        payload = {
+            "stage": f"{self.workspace.processing_stage} (kept)",
+            "context": self.workspace.to_dict(),
+        }
+        return seal(_record_subject(self._context), self._message(FALLBACK, payload))
+
+    def _message(self, recipient: str, payload: dict[str, Any]) -> CognitiveMessage:
+        task = self._context.task
+        return CognitiveMessage(
+            sender=self._context.profile.name,
+            recipient=recipient,
+            message_type=MessageType.NOTIFICATION,
+            payload=payload,
+            correlation_id=task.task_id,
+            cause=task.id,
+            goal_id=task.goal_id,
+        )
+
+
+def _record_subject(context: AgentContext) -> str:
+    return subjects.record(context.profile.name, KIND, context.task.task_id)
+
+
+def call_digest(call: Call) -> str:
+    """The digest of a call, by which equal calls are found."""
+    return digest_of(call.assignee, call.action or call.text, call.params)

@@ -1,6 +1,5 @@
 """Judging what cannot be run: a model reads the results against the goal, and its citations are looked up."""
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from services.critic.review import is_found
 from shared.agent.context import AgentContext
 from shared.contracts import Verdict
 from shared.llm.protocol import Message
+from shared.text.excerpt import fence
 
 QUOTED = 4_000
 """The most characters of a result that the model reads."""
@@ -94,10 +94,10 @@ def combine(verdict: Verdict, judged: Judgement, results: Mapping[str, Any], rep
 
 def _format_question(results: Mapping[str, Any], goal: str, verdict: Verdict) -> str:
     quoted = (
-        f"<result task={name!r}>\n{_fence(_format_result(result))}\n</result>"
+        f"<result task={name!r}>\n{fence(_format_result(result))}\n</result>"
         for name, result in results.items()
     )
-    asked = f"<goal>\n{_fence(goal[:QUOTED]) or '(not stated)'}\n</goal>"
+    asked = f"<goal>\n{fence(goal[:QUOTED]) or '(not stated)'}\n</goal>"
     found = "\n".join([CHECKED, *(f"- {reason}" for reason in verdict.reasons)])
     return "\n\n".join([TASK, asked, "\n".join(quoted), found])
 
@@ -113,8 +113,3 @@ def _format_result(result: Any) -> str:
 
 def _references(result: Any) -> list[str]:
     return as_texts(as_mapping(result).get("evidence_refs"))
-
-
-def _fence(text: str) -> str:
-    """``text`` that cannot close the tags around it."""
-    return re.sub(r"</?\s*(?:result|goal)\b", lambda found: found[0].replace("<", "‹"), text)

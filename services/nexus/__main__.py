@@ -34,7 +34,7 @@ from shared.contracts import (
     TaskResult,
 )
 from shared.errors import ActionError, ConfigError
-from shared.llm.protocol import Message
+from shared.llm.protocol import Message, message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
@@ -233,12 +233,7 @@ def _as_outcome(response: Response, more: dict[str, Any] | None = None) -> Outco
 
 
 def _history(task: Task) -> Sequence[Message]:
-    return [
-        Message(
-            role="assistant" if each.get("role") == "assistant" else "user", text=str(each.get("text", ""))
-        )
-        for each in history_of(task.context)
-    ][-MAX_HISTORY:]
+    return [message_of(entry) for entry in history_of(task.context)][-MAX_HISTORY:]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
 
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -19,7 +18,7 @@ from shared.contracts import (
     TaskResult,
 )
 from shared.errors import ActionError, ConfigError, Reject
-from shared.llm.protocol import Message
+from shared.llm.protocol import message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.reasoning.prompt import conclude, decline, frame_task
 from shared.settings import Settings
@@ -119,15 +118,10 @@ class Agent:
             context.current_task.facts["context"] = scores
         conclusion = await context.run_loop(
             frame_task(task, memories, context.models.context_characters // 3),
-            history=[_message(message) for message in history_of(task.context)],
+            history=[message_of(entry) for entry in history_of(task.context)],
             may_rest=is_email_task(task),
         )
         return conclude(conclusion)
-
-
-def _message(entry: Mapping[str, Any]) -> Message:
-    role: Literal["user", "assistant"] = "assistant" if entry.get("role") == "assistant" else "user"
-    return Message(role=role, text=str(entry.get("text", "")))
 
 
 CURE = "Correct 'skills' in its profile.yaml"

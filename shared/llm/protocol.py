@@ -1,6 +1,6 @@
 """The protocol of language models: messages in, a thought (message, tool calls, usage) out; prices."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
@@ -23,6 +23,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+
+
+def message_of(entry: Mapping[str, Any]) -> Message:
+    """An entry of a recorded conversation, with ``role`` and ``text``, as a message."""
+    role: Literal["user", "assistant"] = "assistant" if entry.get("role") == "assistant" else "user"
+    return Message(role=role, text=str(entry.get("text", "")))
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,12 +8,10 @@ from shared.bus.records import read_presences
 from shared.contracts import Presence
 from shared.errors import BusError
 from shared.log import logger
-from shared.text.excerpt import excerpt
+from shared.plans.agents import format_agents, pages_of
 
 CACHE_SECONDS = 10.0
 """Seconds for which the presences that were read are reused."""
-MAX_ENTRY = 1_000
-"""Characters of an agent's description that appear in the prompts of others."""
 NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
 """Agents that do not answer mail."""
 
@@ -42,12 +40,5 @@ class Directory:
         except BusError as error:
             log.warning("no_directory", reason=str(error))
             return ""
-        return "\n".join(
-            f"- {name}: {_describe(presence)}"
-            for name, presence in sorted(known.items())
-            if name not in (me, *NO_MAIL)
-        )
-
-
-def _describe(presence: Presence) -> str:
-    return excerpt(" ".join(f"{presence.description} {presence.instructions}".split()), MAX_ENTRY)
+        others = {name: presence for name, presence in known.items() if name not in (me, *NO_MAIL)}
+        return format_agents(pages_of(others).values(), actions=False)

@@ -1,76 +1,24 @@
 """How one agent asks its models: with its system prompt, within its budgets, its usage counted."""
 
-import asyncio
 import functools
-import operator
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from shared.bus import Bus
-from shared.errors import BusUnavailable, MailroomError
 from shared.llm import ask_for, make_model, make_small_model
 from shared.llm.protocol import LanguageModel, Message, Thought, Tool, Usage
-from shared.log import logger
 from shared.memory import Memory
 from shared.reasoning.persona import compose_system_prompt
+from shared.reasoning.recall import MemoryRecall
 from shared.reasoning.usage import Budget, DailyUsage
 from shared.settings import Settings
 from shared.tasks.context import current_task
 from shared.tasks.profile import Profile
 
 T = TypeVar("T")
-
-WAIT = 3.0
-"""Seconds until a request to memory times out; it usually takes milliseconds."""
-PAUSE = 30.0
-"""Seconds for which memory is not asked again after a time-out."""
-
-log = logger(__name__)
-
-
-class MemoryRecall:
-    """Memory as an agent loop uses it: if memory does not answer, the loop goes on without it."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._paused_until = 0.0
-
-    async def brief(self, agent: str) -> str:
-        """The compact briefing of ``agent``; raises BusUnavailable or Refused if there is none now."""
-        briefing = await self._ask(lambda: self._memory.brief(agent, compact=True))
-        return briefing.text
-
-    async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
-        """What memory holds about ``text``, formatted for a prompt, and how well it fits.
-
-        The second part has the best and all cosine scores under ``best`` and ``scores``. The text is empty if
-        nothing is found or memory does not answer.
-        """
-        query = text[:2_000]
-        try:
-            hits = await self._ask(lambda: self._memory.search(query, limit=limit))
-            texts = [f"{hit.node.title}\n{hit.node.body}"[:2_000] for hit in hits]
-            target, *vectors = await self._ask(lambda: self._memory.embed(query, *texts)) if hits else [[]]
-        except MailroomError as error:
-            log.warning("nothing_recalled", reason=str(error))
-            return "", {}
-        scores = [round(sum(map(operator.mul, target, vector)), 4) for vector in vectors]
-        lines = [f"- [{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}" for hit in hits]
-        return "\n".join(lines), {"scores": scores, "best": max(scores)} if scores else {}
-
-    async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
-        if time.monotonic() < self._paused_until:
-            raise BusUnavailable("Memory did not answer a moment ago")
-        try:
-            async with asyncio.timeout(WAIT):
-                return await question()
-        except TimeoutError:
-            self._paused_until = time.monotonic() + PAUSE
-            raise BusUnavailable(f"Memory did not answer within {WAIT:g} s") from None
-
 
 PROMPT_AGE = 30.0
 """Seconds until the system prompt is composed again: memory may have a new briefing."""

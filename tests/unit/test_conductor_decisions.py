@@ -26,8 +26,8 @@ from services.conductor.state_machine import (
     review_needs_repair,
 )
 from shared.contracts import Goal, GoalTask, Presence, TaskStatus
-from shared.plans.agents import MAX_TEXT, AgentPage, format_agents, pages_of
-from shared.plans.plan import Step, step_key
+from shared.plans.agents import pages_of
+from shared.plans.plan import Step
 
 AT = "2026-01-02T03:04:05+00:00"
 SCOUT = Presence(
@@ -71,23 +71,13 @@ def plan(*tasks: Step, **fields: object) -> ModelPlan:
     return ModelPlan(tasks=tasks, **fields)  # type: ignore[arg-type]
 
 
-# --- the pages -----------------------------------------------------------------------------------
+# --- prompts of plans ----------------------------------------------------------------------------
 
 
-def test_the_pages_say_who_can_do_what_with_which_parameters() -> None:
-    text = format_agents(PAGES.values())
-    assert "scout: Reads.\n  - read_page(url: string (Its address), depth?: integer): Read a page" in text
-    assert "writer: not at work at present" in text
+def test_people_and_the_conductor_are_not_offered() -> None:
     (asked,) = ask_for_plan(goal(), PAGES, 0)
     assert "- writer: not at work" in asked.text
     assert "- conductor:" not in asked.text
-
-
-def test_long_pages_are_cut_between_lines_and_say_so() -> None:
-    actions = {f"action_{number}": "x" * 200 for number in range(500)}
-    text = format_agents([AgentPage(name="scout", actions=actions, at_work=True)])
-    assert len(text) < MAX_TEXT + 100
-    assert text.endswith("\n(cut off here)")
 
 
 # --- drafts --------------------------------------------------------------------------------------
@@ -125,12 +115,6 @@ def test_what_is_wrong_with_a_draft_is_said(wrong: Step, reason: str) -> None:
     assert reason in (find_plan_fault(plan(wrong), PAGES, done={"old"}) or "")
 
 
-def test_memory_is_known_when_at_work_to_take_named_actions_only() -> None:
-    memory = Presence(agent="memory", instance="i", version="1", description="Remembers.")
-    text = format_agents(pages_of({"memory": memory}).values())
-    assert "It takes named actions only" in text
-
-
 def test_specialists_that_are_there_are_not_made_again() -> None:
     wanted = plan(
         Step(name="a", text="x", assignee="specialist-bees"),
@@ -143,13 +127,6 @@ def test_specialists_that_are_there_are_not_made_again() -> None:
     there = pages_of({"scout": SCOUT}, ["specialist-bees"])
     assert find_plan_fault(wanted, there) is None
     assert missing_specialists(wanted, there) == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "made"), [("Read It!", "read-it"), ("***", "task"), ("x" * 99, "x" * 40), ("a_b-c", "a_b-c")]
-)
-def test_names_stand_in_ids(name: str, made: str) -> None:
-    assert step_key(name) == made
 
 
 # --- prompts -------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from services.cortex.findings import (
     correct_by_facts,
     digest_of,
     evaluate_by_steps,
-    fence,
     is_changing,
     quote,
 )
@@ -23,6 +22,7 @@ from shared.errors import ActionError
 from shared.plans.agents import AgentPage
 from shared.plans.references import StepOutput
 from shared.tasks.actions import Action, collect_actions, register_action
+from shared.text.excerpt import fence
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ from services.cortex.__main__ import read_options
 from services.cortex.plan_parser import Call, find_call, parse_call, parse_plan, plan_of
 from shared.contracts import TaskPlan, TaskPriority, TaskRequest, TaskStep
 from shared.errors import ActionError, ConfigError
-from shared.plans.order import group_steps
-from shared.plans.references import StepOutput, fill_references
 
 OWN = ("run_script", "generate_plan")
 
@@ -134,24 +132,6 @@ def test_a_step_that_names_nothing_is_no_call() -> None:
     wrong = TaskStep(step_number=1, action="x", context={"action": "y", "params": "z"})
     with pytest.raises(ActionError, match=r"The context of step 1 is wrong: .*params"):
         find_call(wrong, "cortex", OWN)
-
-
-def test_params_can_refer_to_earlier_steps() -> None:
-    inputs = {1: StepOutput(output="found", output_paths=("/a", "/b")), 2: StepOutput()}
-    assert fill_references({"a": ["${1} it", 3], "b": "${1.path}", "c": "${x}"}, inputs) == {
-        "a": ["found it", 3],
-        "b": "/a",
-        "c": "${x}",
-    }
-    with pytest.raises(ActionError, match="does not depend on"):
-        fill_references("${3}", inputs)
-    with pytest.raises(ActionError, match="left none"):
-        fill_references("${2.path}", inputs)
-
-
-def test_groups_are_what_can_be_done_at_once() -> None:
-    plan = parse_plan("- a\n- b\n- c (after 1)\n- d (after 1 and 2)\n- e (after 3, 4)")
-    assert group_steps(plan.steps) == ((1, 2), (3, 4), (5,))
 
 
 def test_circles_are_refused_by_name() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from services.cli.output.times import parse_time
 from services.cli.queries.metrics import (
     JournalEntry,
     Metrics,
@@ -22,6 +21,7 @@ from services.cli.queries.metrics import (
 from services.cli.queries.records import LAST_BATCH, count_subjects, read_last, scan
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.clock import seconds_between
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.contracts.cognition import kind_of
 
@@ -90,7 +90,7 @@ class MetricsReader:
 
     def _add_result(self, record: _Record, result: _Result) -> None:
         task, meta = record.task, _mapping(result.metadata)
-        seconds = _seconds(task.created_at, result.completed_at)
+        seconds = max(0.0, seconds_between(task.created_at, result.completed_at))
         done = task.status == TaskStatus.COMPLETED
         if done:
             self._seconds.setdefault(task.assignee, []).append(seconds)
@@ -166,13 +166,6 @@ class MetricsReader:
 def _violations(rule: dict[str, Any]) -> int:
     found = rule.get("violations")
     return len(found) if isinstance(found, list) else 0
-
-
-def _seconds(start: str, end: str) -> float:
-    try:
-        return max(0.0, (parse_time(end) - parse_time(start)).total_seconds())
-    except ValueError:
-        return 0.0
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""What plans share: the agents in a prompt, references to earlier steps, and the order of steps."""
+
+import pytest
+
+from shared.contracts import Presence, TaskStep
+from shared.errors import ActionError
+from shared.plans.agents import MAX_TEXT, AgentPage, format_agents, pages_of
+from shared.plans.order import find_circle, group_steps, sort_steps
+from shared.plans.plan import step_key
+from shared.plans.references import StepOutput, fill_references, referenced_steps
+
+SCOUT = Presence(
+    agent="scout",
+    instance="i",
+    version="1",
+    description="Reads.",
+    actions={"read_page": "Read a page"},
+    schemas={
+        "read_page": {
+            "properties": {
+                "url": {"type": "string", "description": "Its address"},
+                "depth": {"type": "integer"},
+            },
+            "required": ["url"],
+        }
+    },
+)
+PAGES = pages_of({"scout": SCOUT}, ["memory", "writer", "conductor"])
+
+
+def test_the_pages_say_who_can_do_what_with_which_parameters() -> None:
+    text = format_agents(PAGES.values())
+    assert "scout: Reads.\n  - read_page(url: string (Its address), depth?: integer): Read a page" in text
+    assert "writer: not at work at present" in text
+
+
+def test_long_pages_are_cut_between_lines_and_say_so() -> None:
+    actions = {f"action_{number}": "x" * 200 for number in range(500)}
+    text = format_agents([AgentPage(name="scout", actions=actions, at_work=True)])
+    assert len(text) < MAX_TEXT + 100
+    assert text.endswith("\n(cut off here)")
+
+
+def test_memory_is_known_when_at_work_to_take_named_actions_only() -> None:
+    memory = Presence(agent="memory", instance="i", version="1", description="Remembers.")
+    text = format_agents(pages_of({"memory": memory}).values())
+    assert "It takes named actions only" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("Read It!", "read-it"), ("***", "task"), ("x" * 99, "x" * 40), ("a_b-c", "a_b-c")]
+)
+def test_names_stand_in_ids(name: str, made: str) -> None:
+    assert step_key(name) == made
+
+
+def test_params_can_refer_to_earlier_steps() -> None:
+    inputs = {1: StepOutput(output="found", output_paths=("/a", "/b")), 2: StepOutput()}
+    assert fill_references({"a": ["${1} it", 3], "b": "${1.path}", "c": "${x}"}, inputs) == {
+        "a": ["found it", 3],
+        "b": "/a",
+        "c": "${x}",
+    }
+    with pytest.raises(ActionError, match="does not depend on"):
+        fill_references("${3}", inputs)
+    with pytest.raises(ActionError, match="left none"):
+        fill_references("${2.path}", inputs)
+
+
+def test_groups_are_what_can_be_done_at_once() -> None:
+    needs = {1: (), 2: (), 3: (1,), 4: (1, 2), 5: (3, 4)}
+    steps = [TaskStep(step_number=n, action="x", dependencies=after) for n, after in needs.items()]
+    assert group_steps(steps) == ((1, 2), (3, 4), (5,))
+
+
+def test_agents_without_actions_have_a_line_each() -> None:
+    assert format_agents([PAGES["scout"]], actions=False) == "- scout: Reads."
+
+
+def test_references_are_found_anywhere() -> None:
+    assert referenced_steps(["${2}", {"a": ["x ${10.path}"]}]) == {"2", "10"}
+    assert referenced_steps("${x}") == set()
+
+
+def test_a_circle_is_named_in_the_order_of_waiting() -> None:
+    assert find_circle({"a": ("b",), "b": (), "c": ("a",)}) == ()
+    assert find_circle({"a": ("a",)}) == ("a", "a")
+    assert set(find_circle({1: (2,), 2: (3,), 3: (1,), 4: ()})) == {1, 2, 3}
+    steps = [
+        TaskStep(step_number=1, action="dig", dependencies=(2,)),
+        TaskStep(step_number=2, action="fill", dependencies=(1,)),
+    ]
+    with pytest.raises(ActionError, match=r"'dig'\) waits for .*'fill'\)"):
+        sort_steps(steps)
