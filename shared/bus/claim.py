@@ -10,6 +10,7 @@ from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import NO_ROOM_PAUSE
 from shared.bus.entry import Delivery, Entry, seal
+from shared.bus.records import read_task, task_subject
 from shared.contracts import (
     DeadLetter,
     Effect,
@@ -122,8 +123,7 @@ class Claim:
                 await asyncio.sleep(NO_ROOM_PAUSE)
 
     def _state(self, record: TaskChanged) -> Entry:
-        subject = subjects.state(self.task.assignee, self.task.requester, self.task.task_id)
-        return seal(subject, record, expect=self._seq)
+        return seal(task_subject(self.task), record, expect=self._seq)
 
 
 async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
@@ -131,15 +131,12 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
 
     A requester stores the record right before the task, so the first claim needs no read.
     """
-    subject = subjects.state(task.assignee, task.requester, task.task_id)
     expect: int | None = delivery.seq - 1 if delivery.deliveries == 1 else None
     previous = _UNCLAIMED
     for _ in range(CLAIM_TRIES):
         if expect is None:
-            stored = await bus.last(subjects.OFFICE, subject)
-            expect, previous = 0, _UNCLAIMED
-            if stored is not None:
-                expect, previous = stored.seq, TaskChanged.from_json(stored.data)
+            stored = await read_task(bus, task)
+            expect, previous = (stored.seq, stored.value) if stored else (0, _UNCLAIMED)
             if previous.task.status.final:
                 return None
         record = _changed(
@@ -154,7 +151,7 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
             note="",
         )
         try:
-            (seq,) = await bus.commit([seal(subject, record, expect=expect)])
+            (seq,) = await bus.commit([seal(task_subject(task), record, expect=expect)])
         except Conflict:
             expect = None
             continue
