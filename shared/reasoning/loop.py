@@ -31,8 +31,8 @@ T = TypeVar("T")
 class LoopModels(Protocol):
     """The two models of an agent; the system prompt is added and budgets are enforced."""
 
-    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
-        """The model's next message; raises ModelError."""
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str) -> Thought:
+        """The model's next message, with ``persona`` in its system prompt; raises ModelError."""
 
     async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
         """The small model's answer as a ``kind``, and its usage; raises ModelError."""
@@ -103,12 +103,14 @@ class AgentLoop:
         toolbox: Toolbox,
         caps: Caps | None = None,
         checkpoints: CheckpointStore | None = None,
+        persona: str = "",
     ) -> None:
         self._models = models
         self._toolbox = toolbox
         self._caps = caps or Caps()
         self._limits = Limits(self._caps)
         self._checkpoints = checkpoints
+        self._persona = persona
         self._conversation = Conversation("")
         self._steps = 0
         self._usage = Usage()
@@ -162,7 +164,9 @@ class AgentLoop:
 
     async def _ask(self) -> list[Call]:
         self._limits.require_step(self._steps, self._usage.tokens)
-        thought = await self._models.ask_model(self._conversation.shortened(), self._toolbox.offers())
+        thought = await self._models.ask_model(
+            self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
+        )
         self._steps += 1
         self._usage = self._usage.plus(thought.usage)
         calls = self._conversation.add_thought(thought)
@@ -207,9 +211,8 @@ class AgentLoop:
         return proposal
 
     async def _clarify(self, question: str) -> str:
-        thought = await self._models.ask_model(
-            [*self._conversation.shortened(), Message(role="user", text=question)], ()
-        )
+        messages = [*self._conversation.shortened(), Message(role="user", text=question)]
+        thought = await self._models.ask_model(messages, (), persona=self._persona)
         self._usage = self._usage.plus(thought.usage)
         return excerpt(thought.text, MAX_OUTPUT)
 
