@@ -8,7 +8,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.bus.consumer import NO_ROOM_PAUSE
+from shared.bus.consumer import BUS_FULL_PAUSE
 from shared.bus.entry import Delivery, Entry, seal
 from shared.bus.records import read_task, task_subject
 from shared.contracts import (
@@ -22,7 +22,7 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
-from shared.errors import Conflict, NoRoom, Reject
+from shared.errors import BusFull, Conflict, Reject
 from shared.log import logger
 
 CLAIM_TRIES = 3
@@ -118,9 +118,9 @@ class Claim:
         while True:
             try:
                 return await self._bus.commit(entries)
-            except NoRoom as error:
+            except BusFull as error:
                 log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
-                await asyncio.sleep(NO_ROOM_PAUSE)
+                await asyncio.sleep(BUS_FULL_PAUSE)
 
     def _state(self, record: TaskChanged) -> Entry:
         return seal(task_subject(self.task), record, expect=self._seq)
