@@ -97,14 +97,14 @@ class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
 
 
 RECENT = 20
-"""Tasks whose duration is kept, and whose id is, so that none is counted twice."""
+"""Tasks whose durations and ids are kept; the ids prevent counting one twice."""
 
 
 class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
-    """How ``agent`` did at tasks of a ``kind``: an action's name, else what the plan calls it.
+    """How ``agent`` did at tasks of a ``kind``: an action's name, else its name in the plan.
 
-    ``attempts`` counts the times they were begun, ``seconds`` are the durations of the last of them, from
-    handed out to done, ``tokens`` and ``cost`` (US dollars) what thinking took, ``counted`` the last ids.
+    ``attempts`` counts the starts, ``seconds`` are the durations of the last tasks from submission to end,
+    ``tokens`` and ``cost`` (US dollars) are the model usage, ``counted`` the last ids.
     """
 
     agent: AgentName
@@ -150,9 +150,10 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
         """A copy that counts one more ended task, unless it is counted already."""
         if task_id in self.counted:
             return self
-        fields = ("agent", "kind", "sender", "recipient")
-        return Experience(
-            **{name: getattr(self, name) for name in fields},
+        return msgspec.structs.replace(
+            self,
+            id=generate_id(),
+            created_at=generate_iso_timestamp(),
             completed=self.completed + completed,
             failed=self.failed + (not completed),
             attempts=self.attempts + max(1, attempts),

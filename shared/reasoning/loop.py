@@ -141,14 +141,16 @@ class AgentLoop:
     @property
     def so_far(self) -> Conclusion:
         """Everything done until now, without a result."""
-        return Conclusion(
-            result="",
-            steps=self._steps,
-            usage=self._usage,
-            evidence_refs=tuple(self._evidence),
-            output_paths=tuple(self._paths),
-            doubts=tuple(self._doubts),
-        )
+        return Conclusion(result="", **self._totals())
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "steps": self._steps,
+            "usage": self._usage,
+            "evidence_refs": tuple(self._evidence),
+            "output_paths": tuple(self._paths),
+            "doubts": tuple(self._doubts),
+        }
 
     async def _work(self) -> Conclusion:
         pending = await self._resume()
@@ -265,14 +267,7 @@ class AgentLoop:
         new = self._conversation.take_unwritten() if self._checkpoints else ()
         if self._checkpoints is None or not new:
             return
-        checkpoint = Checkpoint(
-            messages=new,
-            steps=self._steps,
-            usage=self._usage,
-            evidence_refs=tuple(self._evidence),
-            output_paths=tuple(self._paths),
-            doubts=tuple(self._doubts),
-        )
+        checkpoint = Checkpoint(messages=new, **self._totals())
         await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:
