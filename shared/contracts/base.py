@@ -1,4 +1,4 @@
-"""What every contract shares: (de)serialisation, the header, identifiers and field checks."""
+"""The base of all contracts: serialisation, the envelope header, identifiers and field checks."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def generate_iso_timestamp() -> str:
 
 
 def generate_task_id(prefix: str = "task") -> str:
-    """``prefix_YYYYMMDD_HHMMSS_micros_tail``; the random tail tells two of one microsecond apart."""
+    """``prefix_YYYYMMDD_HHMMSS_micros_tail``; the random tail makes two of one microsecond differ."""
     return f"{prefix}_{datetime.now(UTC):%Y%m%d_%H%M%S_%f}_{secrets.token_hex(4)}"
 
 
@@ -49,7 +49,7 @@ def require_text(field: str, value: str, limit: int = MAX_TEXT) -> None:
 
 
 def require_token(field: str, value: str) -> None:
-    """Raise ValueError unless ``value`` can stand as one token of a subject."""
+    """Raise ValueError unless ``value`` is valid as one token of a subject."""
     if not TOKEN.fullmatch(value):
         require_text(field, value)
         raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-', not {value[:40]!r}")
