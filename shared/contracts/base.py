@@ -154,9 +154,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             self._fit(shape.fields)
         elif shape.others:
             self._fit(shape.others)
-        for name, default, wire_name, check in shape.checks:
-            if (value := getattr(self, name)) is not default:  # most are defaults, and these are valid
-                check(wire_name, value)
+        for value, (default, name, check) in zip(shape.read_checked(self), shape.checks, strict=False):
+            if value is not default:  # most are defaults, and these are valid
+                check(name, value)
 
     def _fit(self, fields: tuple[Field, ...]) -> None:
         for field in fields:

@@ -44,8 +44,10 @@ class Shape(NamedTuple):
     """Positions of values with members, and the members' class."""
     others: tuple[Field, ...]
     """The fields without a kind."""
-    checks: tuple[tuple[str, Any, str, Check], ...]
-    """Name, default, wire name and check of each field whose hint has a check."""
+    read_checked: Callable[[Any], tuple[Any, ...]]
+    """Reads the class itself twice, then the values of the fields whose hint has a check."""
+    checks: tuple[tuple[Any, str, Check], ...]
+    """Default, wire name and check for each of these values; the default of the class is itself."""
 
 
 @functools.cache
@@ -58,12 +60,14 @@ def shape_of(cls: type[msgspec.Struct]) -> Shape:
     kinds = (type(cls), type(cls), *(kind for _, kind in clear))
     members = tuple((place, field.member) for place, (field, _) in enumerate(clear, start=2) if field.member)
     others = tuple(field for field in fields if field.kind is None)
-    checks = tuple(
-        (info.name, info.default, info.encode_name, check)
-        for info in msgspec.structs.fields(cls)
-        for check in _split_hint(info.type)[1]
-    )
-    return Shape(fields, read, kinds, members, others, checks)
+    checked = [(info, check) for info in msgspec.structs.fields(cls) for check in _split_hint(info.type)[1]]
+    read_checked = operator.attrgetter("__class__", "__class__", *(info.name for info, _ in checked))
+    checks = ((cls, "", _pass), (cls, "", _pass), *((i.default, i.encode_name, c) for i, c in checked))
+    return Shape(fields, read, kinds, members, others, read_checked, checks)
+
+
+def _pass(_: str, __: Any) -> None:
+    """The check of the class itself, which is never made: it equals its default."""
 
 
 def _split_hint(hint: Any) -> tuple[Any, tuple[Check, ...]]:
