@@ -24,9 +24,9 @@ from shared.skills.workspace import (
 from shared.tasks.actions import Outcome
 
 LONGEST_NOTE = 300
-"""Characters of a command in a journal; what is longer is told apart by a digest."""
+"""Characters of a command in the journal; a longer one is cut and gets a digest."""
 OUTPUT_LIMIT = 60_000
-"""Bytes of a command's output that an action gives back: what a model can still read. The log has it all."""
+"""Bytes of a command's output in the outcome, for a model to read; the log has all of it."""
 
 
 class RanCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ def snapshots_of(settings: Settings, task: Task) -> Snapshots:
 
 @contextlib.asynccontextmanager
 async def changing(context: AgentContext, what: str, *, repeatable: bool = False) -> AsyncIterator[Path]:
-    """The workspace, for something that changes it: a snapshot is taken, then it is journalled.
+    """The workspace, for an effect on it: a snapshot is taken, then the effect is recorded.
 
     Raises ActionError if no snapshot can be made (then nothing is done), and Reject if an earlier
     attempt was interrupted while it did the same, unless that is ``repeatable``.
@@ -64,7 +64,7 @@ async def changing(context: AgentContext, what: str, *, repeatable: bool = False
         async with journalled(context, note, repeatable=repeatable):
             yield workspace
     finally:
-        await asyncio.wait({entering})  # who is cancelled meanwhile would hold it for good
+        await asyncio.wait({entering})  # if cancelled meanwhile, it would be held for good
         entering.exception()
         await asyncio.to_thread(held.close)
 
@@ -83,7 +83,7 @@ async def journalled(context: AgentContext, note: str, *, repeatable: bool = Fal
 
 
 def shorten(what: str) -> str:
-    """``what`` in one line that still tells it from others."""
+    """``what`` on one line, with a digest if it was cut, so that different ones stay different."""
     line = " ".join(what.split())
     if len(line) <= LONGEST_NOTE and line == what:
         return line
@@ -93,7 +93,7 @@ def shorten(what: str) -> str:
 async def run_recorded(
     context: AgentContext,
     argv: list[str],
-    said: str,
+    shown: str,
     *,
     cwd: Path,
     timeout: float = 0.0,
@@ -102,13 +102,13 @@ async def run_recorded(
 ) -> Outcome:
     """Run a program in the jail with the workspace as all it can change, and keep a record of it.
 
-    ``said`` is the command as people read it; ``timeout`` is at most, and by default, the setting
-    ``command_timeout``. What fails is told in the outcome, its log is among the outputs.
+    ``shown`` is the command for people; ``timeout`` is at most, and by default, the setting
+    ``command_timeout``. A failure is part of the outcome; the log is among its output paths.
     """
     longest = context.settings.command_timeout
     workspace = open_workspace(context)
     started = generate_iso_timestamp()
-    log = _log_path(context, said, started)
+    log = _log_path(context, shown, started)
     result = await run_command(
         argv,
         cwd=cwd,
@@ -120,7 +120,7 @@ async def run_recorded(
         log_path=log,
     )
     ran = RanCommand(
-        command=said,
+        command=shown,
         exit_code=result.exit_code,
         seconds=round(result.seconds, 3),
         timed_out=result.timed_out,
@@ -128,10 +128,10 @@ async def run_recorded(
         log=str(log) if log else "",
     )
     await asyncio.to_thread(_record, context, ran)
-    return _tell(ran, result, workspace)
+    return _outcome(ran, result, workspace)
 
 
-def _tell(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
+def _outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
     end = f"exit code {ran.exit_code}"
     if ran.timed_out:
         end = f"stopped after {ran.seconds:.0f} seconds, its time was up"
@@ -152,9 +152,9 @@ def _tell(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
     )
 
 
-def _log_path(context: AgentContext, said: str, started: str) -> Path:
+def _log_path(context: AgentContext, shown: str, started: str) -> Path:
     moment = started[11:26].replace(":", "").replace(".", "")
-    digest = sha256(f"{context.task.task_id} {said}".encode(errors="replace")).hexdigest()[:8]
+    digest = sha256(f"{context.task.task_id} {shown}".encode(errors="replace")).hexdigest()[:8]
     return outputs_path(context) / "commands" / f"{moment}-{digest}.log"
 
 
