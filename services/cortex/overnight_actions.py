@@ -179,7 +179,7 @@ class OvernightActions:
             await self._goals.cancel(outcome.data["task_id"], why)
         return outcome
 
-    @register_action("Say what waits in the overnight queue, what runs and what failed")
+    @register_action("List what waits in the overnight queue, what runs and what failed")
     async def queue_status(self) -> Outcome:
         """Counts and jobs in data keys ``counts``, ``waiting``, ``running`` and ``failed``."""
         return await asyncio.to_thread(self._worker.describe)

@@ -120,14 +120,14 @@ class Engineer(Agent):
         patch = await make_patch(open_workspace(self.context), folder)
         return await self._try(require_folder(str(source)), patch)
 
-    @register_action("Tell a git repository's branch and its uncommitted changes", REPO)
+    @register_action("Show a git repository's branch and its uncommitted changes", REPO)
     async def git_status(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``."""
         history = await self._read(repo, 1)
         return report.report_history(history, report.format_changes(history))
 
     @register_action(
-        "Tell a git repository's latest commits", {**REPO, "limit": "How many commits at most, 1 to 1000"}
+        "Show a git repository's latest commits", {**REPO, "limit": "How many commits at most, 1 to 1000"}
     )
     async def git_log(self, repo: str, limit: int = 10) -> Outcome:
         """A HistoryReading in data key ``history``, its commits as evidence."""
@@ -136,7 +136,7 @@ class Engineer(Agent):
         history = await self._read(repo, limit)
         return report.report_history(history, report.format_log(history))
 
-    @register_action("Tell where a git repository stands: branch, changes, latest commits", REPO)
+    @register_action("Show the state of a git repository: branch, changes, latest commits", REPO)
     async def read_history(self, repo: str) -> Outcome:
         """A HistoryReading in data key ``history``; for a folder without git its ``problem`` says so."""
         history = await read_history(require_folder(repo))

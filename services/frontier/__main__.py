@@ -80,7 +80,7 @@ class Frontier(Agent):
         return report_news(new, news.problems, none)
 
     @register_action(
-        "Say how relevant a paper is to the interests, out of 10, by embedding and, if there is one, a model",
+        "Rate a paper's relevance to the interests, out of 10, by embedding and, if there is one, a model",
         {
             "title": "The paper's title",
             "abstract": "Its abstract, or what is known of it",
@@ -103,7 +103,7 @@ class Frontier(Agent):
         )
 
     @register_action(
-        "Look for new papers on every interest and for news, and write them up",
+        "Search for new papers on every interest and for news, and write a brief",
         {"topics": "What to look for; empty takes the interests of the profile and of memory"},
     )
     async def daily_discovery(self, topics: tuple[str, ...] = ()) -> Outcome:

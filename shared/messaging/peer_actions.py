@@ -34,8 +34,8 @@ class PeerActions:
         self._directory = directory
 
     @register_action(
-        "Hand a task to a colleague and wait for the result",
-        {"assignee": "The colleague's name", "task": "What is to be done, with all that is needed to do it"},
+        "Submit a task to another agent and wait for the result",
+        {"assignee": "The agent's name", "task": "What is to be done, with all that is needed to do it"},
     )
     async def delegate_task(self, assignee: str, task: str) -> Outcome:
         """The colleague's result; raises ActionError if it failed or no agent of that name is at work."""
@@ -49,8 +49,8 @@ class PeerActions:
         )
 
     @register_action(
-        "Write to a colleague, or to the user, and wait for the answer",
-        {"recipient": "Whom to write to", "subject": "What it is about", "body": "The letter"},
+        "Write to another agent, or to the user, and wait for the answer",
+        {"recipient": "Whom to write to", "subject": "What it is about", "body": "The text"},
     )
     async def write_to_colleague(self, recipient: str, subject: str, body: str) -> Outcome:
         """The answer to this email."""
@@ -60,7 +60,7 @@ class PeerActions:
         return Outcome(output=answer.body or answer.subject, evidence_refs=(answer.id,))
 
     @register_action(
-        "Ask every colleague at work the same question, and hear their answers", {"question": "The question"}
+        "Ask every running agent the same question, and wait for the answers", {"question": "The question"}
     )
     async def ask_everybody(self, question: str) -> Outcome:
         """The answers by agent; an agent that did not answer in time is listed too."""

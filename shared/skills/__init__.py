@@ -1,1 +1,1 @@
-"""What agents can be taught: one ``*Skill`` a file; a profile's ``mixins`` name those of an agent."""
+"""The skills that agents can be given: one ``*Skill`` a file; a profile lists its own under ``skills``."""

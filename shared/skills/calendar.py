@@ -63,7 +63,7 @@ class CalendarSkill(Skill):
     """Knows the calendar."""
 
     @register_action(
-        "Look into the calendar: appointments of a day and the days after it",
+        "Read the calendar: appointments of a day and the days after it",
         {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
     )
     async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:

@@ -82,7 +82,7 @@ class GitSkill(Skill):
 
     @register_action(
         "Commit everything that is changed in a repository of the workspace, on a branch of its own",
-        {**FOLDER, "message": "The commit's message", "branch": "The branch; made where it is not there"},
+        {**FOLDER, "message": "The commit's message", "branch": "The branch; created if it does not exist"},
     )
     async def commit_changes(self, folder: str, message: str, branch: str = "mailroom") -> Outcome:
         """Hooks do not run. Raises ActionError if nothing is changed."""

@@ -22,7 +22,7 @@ class PythonSkill(Skill):
     @register_action(
         "Run Python in the workspace: a script given in words, or a file that is there",
         {
-            "script": "The script itself; empty where path names a file",
+            "script": "The script itself; empty if path names a file",
             "path": "A script's path, relative to the workspace",
             "args": "Its arguments",
             "timeout": "Seconds it may take; 0 for the most that is allowed",

@@ -43,8 +43,8 @@ class ShellSkill(Skill):
             return await run_recorded(self.context, argv, command, cwd=workspace, timeout=timeout)
 
     @register_action(
-        "Take back the last thing that changed the workspace; again, the one before",
-        {"of_others": "Whether to take it back also where another task of the goal did it"},
+        "Undo the last change of the workspace; called again, the change before it",
+        {"of_others": "Whether to undo it even if another task of the goal did it"},
     )
     async def undo(self, of_others: bool = False) -> Outcome:
         """The paths it touched are in the data; raises ActionError if there is nothing to take back.

@@ -113,7 +113,7 @@ class WeatherSkill(Skill):
     """Tells the weather."""
 
     @register_action(
-        "Tell the weather now and for the next days",
+        "Get the weather now and for the next days",
         {"place": "The name of a town; empty for where the office is", "days": "How many days, 1 to 16"},
     )
     async def tell_weather(self, place: str = "", days: int = 3) -> Outcome:
