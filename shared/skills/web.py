@@ -27,17 +27,9 @@ HARMLESS, HARMLESS_TAGS, LONG_TAG = 1_000_000, 30_000, re.compile(rb"<[^>]{20000
 
 
 READABLE = (
-    "text/html",
-    "application/xhtml+xml",
-    "text/plain",
-    "text/markdown",
-    "application/json",
-    "text/x-rst",
-    "text/csv",
-    "text/xml",
-    "application/xml",
-    "application/yaml",
-)
+    "text/html text/plain text/markdown text/x-rst text/csv text/xml "
+    "application/xhtml+xml application/json application/xml application/yaml"
+).split()
 """Media types that are read as pages; all but HTML are taken as plain text."""
 NO_PAGE = ("idna", "punycode")
 """Codecs for host names, which are far too slow for a page."""
