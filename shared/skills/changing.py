@@ -24,7 +24,7 @@ from shared.skills.workspace import (
 from shared.tasks.actions import Outcome
 
 LONGEST_NOTE = 300
-"""Characters of a command in a journal; what is longer is told apart by a digest."""
+"""Characters of a command in a journal; what is longer ends in a digest of it all."""
 OUTPUT_LIMIT = 60_000
 """Bytes of a command's output that an action gives back: what a model can still read. The log has it all."""
 
@@ -83,7 +83,7 @@ async def journalled(context: AgentContext, note: str, *, repeatable: bool = Fal
 
 
 def shorten(what: str) -> str:
-    """``what`` in one line that still tells it from others."""
+    """``what`` on one line; a digest distinguishes it from others that begin alike."""
     line = " ".join(what.split())
     if len(line) <= LONGEST_NOTE and line == what:
         return line
@@ -93,7 +93,7 @@ def shorten(what: str) -> str:
 async def run_recorded(
     context: AgentContext,
     argv: list[str],
-    said: str,
+    shown: str,
     *,
     cwd: Path,
     timeout: float = 0.0,
@@ -102,14 +102,14 @@ async def run_recorded(
 ) -> Outcome:
     """Run a program in the jail with the workspace as all it can change, and keep a record of it.
 
-    ``said`` is the command as people read it; ``timeout`` is at most, and by default, the setting
+    ``shown`` is the command as people read it; ``timeout`` is at most, and by default, the setting
     ``command_timeout``. What fails is told in the outcome, its log is among the outputs.
     """
     longest = context.settings.command_timeout
     workspace = open_workspace(context)
     started = generate_iso_timestamp()
     moment = started[11:26].replace(":", "").replace(".", "")
-    digest = sha256(f"{context.task.task_id} {said}".encode(errors="replace")).hexdigest()[:8]
+    digest = sha256(f"{context.task.task_id} {shown}".encode(errors="replace")).hexdigest()[:8]
     log = outputs_path(context) / "commands" / f"{moment}-{digest}.log"
     result = await run_command(
         argv,
@@ -122,7 +122,7 @@ async def run_recorded(
         log_path=log,
     )
     ran = RanCommand(
-        command=said,
+        command=shown,
         exit_code=result.exit_code,
         seconds=round(result.seconds, 3),
         timed_out=result.timed_out,
@@ -130,10 +130,10 @@ async def run_recorded(
         log=str(log),
     )
     await asyncio.to_thread(_record, context, ran)
-    return _tell(ran, result, workspace)
+    return _make_outcome(ran, result, workspace)
 
 
-def _tell(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
+def _make_outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
     end = f"exit code {ran.exit_code}"
     if ran.timed_out:
         end = f"stopped after {ran.seconds:.0f} seconds, its time was up"
@@ -154,12 +154,12 @@ def _tell(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
     )
 
 
-def _records(context: AgentContext) -> Path:
+def _commands_path(context: AgentContext) -> Path:
     return outputs_path(context) / "commands" / f"{context.task.task_id}.jsonl"
 
 
 def _record(context: AgentContext, ran: RanCommand) -> None:
-    path = _records(context)
+    path = _commands_path(context)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
@@ -171,7 +171,7 @@ def _record(context: AgentContext, ran: RanCommand) -> None:
 def commands_of(context: AgentContext) -> list[RanCommand]:
     """The commands that were run for the task being worked on, those of earlier attempts included."""
     try:
-        lines = _records(context).read_bytes().splitlines()
+        lines = _commands_path(context).read_bytes().splitlines()
     except OSError:
         return []
     found = []

@@ -80,7 +80,7 @@ def read_docx(path: str) -> dict[str, Any]:
     return {"text": text[:MOST_TEXT], "headings": headings[:500], "cut": len(text) > MOST_TEXT}
 
 
-def take_html(page: bytes) -> dict[str, Any]:
+def extract_html(page: bytes) -> dict[str, Any]:
     """Its title, its main text, else all that is shown, and its links as they stand there."""
     from lxml import html  # type: ignore[import-untyped]
     from trafilatura import extract
@@ -109,7 +109,7 @@ def _shown(tree: Any) -> str:
 READERS: dict[str, Callable[[str], dict[str, Any]]] = {
     "pdf": read_pdf,
     "docx": read_docx,
-    "html": lambda path: take_html(Path(path).read_bytes()),
+    "html": lambda path: extract_html(Path(path).read_bytes()),
 }
 
 

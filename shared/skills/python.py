@@ -43,12 +43,12 @@ class PythonSkill(Skill):
         if path:
             path = await asyncio.to_thread(_require_script, self.context, path)
         program = [path] if path else ["-c", script]
-        said = shlex.join(["python", *([path] if path else ["-c", shorten(script)]), *args])
+        shown = shlex.join(["python", *([path] if path else ["-c", shorten(script)]), *args])
         async with changing(self.context, f"run Python: {path or script} {shlex.join(args)}") as workspace:
             return await run_recorded(
                 self.context,
                 [sys.executable, *program, *args],
-                said,
+                shown,
                 cwd=workspace,
                 timeout=timeout,
                 env=ENVIRONMENT,
