@@ -20,11 +20,11 @@ from shared.contracts import (
 )
 from shared.text.phrases import count
 
-MOST_ROWS = 25
+MAX_ROWS = 25
 """Rows of the table of findings: nobody reads more at once."""
 FEW_ROWS = 8
 """Findings of low severity are listed up to this row, and only counted beyond it."""
-MOST_FAILURES = 20
+MAX_FAILURES = 20
 HABIT = 3
 """More findings than this of one rule, none of them high, share one row: the rule is the finding."""
 
@@ -97,9 +97,9 @@ def _tests(tests: TestRun | None, why: str) -> list[str]:
         rows += ["", "Failing:", ""]
         rows += [
             f"- {code(failure.test)} ({place(failure.source)}): {prose(failure.message)}"
-            for failure in tests.failures[:MOST_FAILURES]
+            for failure in tests.failures[:MAX_FAILURES]
         ]
-        hidden = max(count_broken(tests), len(tests.failures)) - MOST_FAILURES
+        hidden = max(count_broken(tests), len(tests.failures)) - MAX_FAILURES
         rows += [f"- and {hidden:,} more"] if hidden > 0 else []
     return rows or ["Nothing is known of them."]
 
@@ -111,7 +111,7 @@ def _findings(inspection: Inspection | None, why: str) -> list[str]:
         return ["The tools that ran found nothing."]
     groups = _grouped(inspection.findings)
     worse = [group for group in groups if group[0].severity != "low"]
-    shown = [*worse, *groups[len(worse) : max(FEW_ROWS, len(worse))]][:MOST_ROWS]
+    shown = [*worse, *groups[len(worse) : max(FEW_ROWS, len(worse))]][:MAX_ROWS]
     rows = ["| Severity | Where | What | Found by |", "| --- | --- | --- | --- |", *map(_row, shown)]
     hidden = Counter(f"{finding.tool} {finding.rule}" for group in groups[len(shown) :] for finding in group)
     unlisted = inspection.total - len(inspection.findings)

@@ -15,7 +15,7 @@ from services.conductor.report import Reporter, report_mail
 from services.conductor.review import apply_verdict, read_verdict, review_task
 from services.conductor.state_machine import (
     ANSWER,
-    BRAIN,
+    BY_MODEL,
     REPAIR,
     REVIEW,
     advance,
@@ -110,7 +110,7 @@ class GoalRunner:
         """End the goal as its tasks ended, with a report on disk and one by mail to its requester."""
         if not goal.status.final:
             status, reason = outcome_of(goal)
-            undone = format_undone(goal) if goal.playbook == BRAIN else ""
+            undone = format_undone(goal) if goal.playbook == BY_MODEL else ""
             goal = end(goal, status, reason or "; ".join(filter(None, (undone, goal.reason))))
         goal = await self._report(goal)
         return [self._store.entry(goal, stored), _mail(goal)]
@@ -129,7 +129,7 @@ class GoalRunner:
             running.append(
                 GoalTask(name=REVIEW, task_id=goal.review_task_id, text=REVIEW, assignee=subjects.CRITIC)
             )
-        cancelled = [await self._store.cancel_task(goal, task, status, reason) for task in running]
+        cancelled = [await self._store.cancel_task(task, status, reason) for task in running]
         ended = end(goal, status, reason, answer=f"The goal ended: {reason}", thinking="")
         if any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
             path = (await self._report(ended)).report_path
@@ -151,7 +151,7 @@ class GoalRunner:
     async def _conclude(self, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """Have a goal that a model planned answered from its results; report any other."""
         completed = any(task.status is TaskStatus.COMPLETED for task in goal.tasks)
-        if goal.playbook == BRAIN and completed and self._model.available:
+        if goal.playbook == BY_MODEL and completed and self._model.available:
             return await self.ask_model(ANSWER, goal, stored)
         return await self.finish(goal, stored)
 
@@ -160,7 +160,7 @@ class GoalRunner:
         return task_for(goal, task, {other.name: await self._store.result(other) for other in needed})
 
     async def _review(self, goal: Goal) -> Task:
-        critic = (await self._roster.pages()).get(subjects.CRITIC) if goal.playbook == BRAIN else None
+        critic = (await self._roster.pages()).get(subjects.CRITIC) if goal.playbook == BY_MODEL else None
         with_goal = critic is not None and critic.offers(REVIEW, "goal")
         return review_task(goal, await self._store.results(goal), with_goal=with_goal)
 

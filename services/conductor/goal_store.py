@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import msgspec
-
 from services.conductor.state_machine import state_change
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
-from shared.bus.records import Record, read_record
+from shared.bus.records import Record, cancelled_record, read_record
 from shared.contracts import Goal, GoalDue, GoalTask, OfficeState, StateChanged, TaskChanged, TaskStatus
+from shared.contracts.base import amended
 from shared.errors import BusError
 
 THINKING = "thinking"
@@ -127,20 +126,16 @@ class GoalStore:
         """The record of a task; None if it was not assigned yet."""
         return await read_record(self._bus, _task_subject(task), TaskChanged)
 
-    async def cancel_task(self, goal: Goal, task: GoalTask, status: TaskStatus, reason: str) -> Entry | None:
-        """The entry that ends a task of a goal with ``status``; None if it has ended already."""
+    async def cancel_task(self, task: GoalTask, status: TaskStatus, reason: str) -> Entry | None:
+        """The entry that ends a task with ``status``; None if it has ended already, or was never assigned."""
         record = await self.task_record(task)
         if record is None or record.value.task.status.final:
             return None
-        ended = TaskChanged(
-            sender=subjects.CONDUCTOR,
+        ended = amended(
+            cancelled_record(record.value, reason[:500]),
             recipient=task.assignee,
-            goal_id=goal.goal_id,
-            task=msgspec.structs.replace(record.value.task, status=status),
-            attempt=record.value.attempt,
-            worker=record.value.worker,
-            note=reason[:500],
-            journal=record.value.journal,
+            task=amended(record.value.task, status=status),
+            result=None,  # nobody waits for it
         )
         return seal(_task_subject(task), ended, expect=record.seq)
 

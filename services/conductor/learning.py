@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from services.conductor.planner import NAMED, NO_TASKS
-from services.conductor.state_machine import BRAIN
+from services.conductor.state_machine import BY_MODEL
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
@@ -20,13 +20,13 @@ from shared.contracts import (
     TaskStatus,
     generate_id,
 )
-from shared.contracts.cognition import kind_of
+from shared.contracts.cognition import kind_of, spending_of
 from shared.plans.agents import AgentPage
 
 RECORD = "learning"
 INDEX = "all"
 """The record that lists the others: an agent cannot read what it does not know the name of."""
-MOST_KEPT = 1_000
+MAX_RECORDS = 1_000
 """Pairs of an agent and a kind of task that are recorded: a model may name a new kind each time."""
 FIRST = 2
 """The index is stored with a record up to this sample, in case the first commit was refused."""
@@ -57,21 +57,21 @@ class MetaLearner:
         """The entries that record how a task ended; none for a cancelled one."""
         if result.status is TaskStatus.CANCELLED:
             return []
-        kind = kind_of(task.text, task.action, _name_in_playbook(goal, task))
+        planned = "" if goal.playbook in ("", BY_MODEL, NAMED) else f"{goal.playbook}.{task.name}"
+        kind = kind_of(task.text, task.action, planned)
         name = record_name(task.assignee, kind)
         known = self._records.get(name)
-        if known is None and len(self._records) >= MOST_KEPT:
+        if known is None and len(self._records) >= MAX_RECORDS:
             return []
-        usage = result.metadata.get("usage")
-        usage = usage if isinstance(usage, dict) else {}
+        tokens, cost = spending_of(result.metadata)
         before = known or Experience(sender=subjects.CONDUCTOR, agent=task.assignee, kind=kind)
         after = before.plus(
             task.task_id,
             completed=result.status is TaskStatus.COMPLETED,
             seconds=seconds_between(task.started_at, result.completed_at),
             attempts=attempts,
-            tokens=_number(usage.get("input_tokens")) + _number(usage.get("output_tokens")),
-            cost=float(usage["cost"]) if isinstance(usage.get("cost"), int | float) else 0.0,
+            tokens=tokens,
+            cost=cost,
         )
         if after is before:
             # Counted already, but the commit may have lost a race; it needs an id of its own to be stored.
@@ -137,11 +137,3 @@ def record_name(agent: str, kind: str) -> str:
 
 def _subject(name: str) -> str:
     return subjects.record(subjects.CONDUCTOR, RECORD, name)
-
-
-def _name_in_playbook(goal: Goal, task: GoalTask) -> str:
-    return "" if goal.playbook in ("", BRAIN, NAMED) else f"{goal.playbook}.{task.name}"
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -45,6 +45,10 @@ Rules of a plan:
 - Take names and paths from the goal as they stand. Invent none.
 - Nobody may be given what only a person can do or decide. Do not plan a review: there is one in any case.
 """
+SPECIALISTS = """\
+Where nobody there fits, up to {} specialists can be made: list them with domain and requirements, and assign
+  to 'specialist-' and the domain in lower case with dashes.\
+"""
 
 Decision = Callable[[Goal], Goal]
 """Turns the goal, as it is by the time the model has answered, into the goal after the decision."""
@@ -260,17 +264,8 @@ def _setting(goal: Goal, agents: Mapping[str, AgentPage], free: int) -> str:
         [
             f"The goal:\n{goal.text}{context if goal.context else ''}",
             f"Who is there:\n{format_agents(page for page in agents.values() if page.name not in NO_TASKS)}",
-            RULES + _format_specialists(free),
+            f"{RULES}- {SPECIALISTS.format(free) if free else 'No specialists can be made.'}\n",
         ]
-    )
-
-
-def _format_specialists(free: int) -> str:
-    if not free:
-        return "- No specialists can be made.\n"
-    return (
-        f"- Where nobody there fits, up to {free} specialists can be made: list them with domain and "
-        "requirements, and assign to 'specialist-' and the domain in lower case with dashes.\n"
     )
 
 

@@ -23,8 +23,8 @@ PATH_IN_TEXT = re.compile(
 )
 """An absolute path: in quotes, or up to a space; not a slash alone, nor one inside a word or an address."""
 URL_IN_TEXT = re.compile(r"(?i:https?)://[^\s\"'<>`“”„«»‘’]+")
-MOST_PATH = 1_000
-MOST_WORDS = 20
+MAX_PATH_CHARACTERS = 1_000
+MAX_PATH_WORDS = 20
 """How much of a text may be one path with spaces in it, in characters and in words."""
 TRAILING = ".,;:!?*…。，、！？；："
 BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
@@ -170,7 +170,7 @@ def _find(parameter: Parameter, text: str) -> str:
 
 def _longest_folder(text: str) -> str:
     """The longest path of a folder that ``text`` begins with, spaces included; empty for none."""
-    words = re.split(r"(\s+)", text[:MOST_PATH], maxsplit=2 * MOST_WORDS)
+    words = re.split(r"(\s+)", text[:MAX_PATH_CHARACTERS], maxsplit=2 * MAX_PATH_WORDS)
     for count in range(len(words), 0, -2):
         path = _trim("".join(words[:count]))
         with contextlib.suppress(OSError, RuntimeError, ValueError):

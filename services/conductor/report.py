@@ -11,14 +11,13 @@ import msgspec
 from services.conductor.checkup_report import compose_checkup, format_goal
 from services.conductor.markdown import embedded, escape, place, prose, result_text
 from services.conductor.playbook import Playbook
-from services.conductor.state_machine import BRAIN
+from services.conductor.state_machine import BY_MODEL
 from shared import subjects
 from shared.contracts import (
     AgentReport,
     Edge,
     Finding,
     Goal,
-    GoalTask,
     HistoryReading,
     Inspection,
     Node,
@@ -30,6 +29,7 @@ from shared.contracts import (
     TestRun,
     Verdict,
 )
+from shared.contracts.base import Contract
 from shared.errors import BusError
 from shared.files import write_atomically
 from shared.log import logger
@@ -37,13 +37,13 @@ from shared.memory import Memory
 from shared.text.phrases import count
 from shared.text.shorten import shorten
 
-PARTS = (
-    ("reading", "reading", RepositoryReading),
-    ("tests", "tests", TestRun),
-    ("history", "history", HistoryReading),
-    ("inspection", "inspection", Inspection),
-)
-"""The tasks of a check-up, the key of their data, and what it is."""
+PARTS: Mapping[str, type[Contract]] = {
+    "reading": RepositoryReading,
+    "tests": TestRun,
+    "history": HistoryReading,
+    "inspection": Inspection,
+}
+"""The tasks of a check-up, and the data that each has under its own name."""
 MAX_OBSERVATIONS = 40
 """Findings of one goal that become memories of their own; the report has all of them."""
 WORST = 3
@@ -100,9 +100,9 @@ def checkup_parts(results: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     """The parts of a check-up that were done, and why the others were not."""
     parts: dict[str, Any] = {}
     failures: dict[str, str] = {}
-    for name, key, contract in PARTS:
+    for name, contract in PARTS.items():
         result = results.get(name, {})
-        data = result.get("metadata", {}).get(key)
+        data = result.get("metadata", {}).get(name)
         try:
             parts[name] = contract.from_dict(data) if data else None
         except ValueError as error:
@@ -117,11 +117,10 @@ def report_mail(goal: Goal) -> AgentReport:
     return AgentReport(
         sender=subjects.CONDUCTOR,
         recipient=goal.requester,
-        cause="",
         goal_id=goal.goal_id,
         report_id=goal.goal_id,
         agent=subjects.CONDUCTOR,
-        report_type="goal" if goal.playbook in ("", BRAIN) else goal.playbook,
+        report_type="goal" if goal.playbook in ("", BY_MODEL) else goal.playbook,
         summary=goal.answer or goal.reason or f"The goal ended: {goal.status}",
         output_paths=(goal.report_path,) if goal.report_path else (),
         metadata={"status": str(goal.status), "text": goal.text[:500]},
@@ -146,16 +145,16 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
             refs = [str(ref) for ref in result.get(key) or ()]
             parts += [f"{title}:\n\n" + "\n".join(f"- {place(ref)}" for ref in refs)] if refs else []
     if goal.earlier:
-        parts += ["## Given up", "\n".join(_given_up(task) for task in goal.earlier)]
+        rows = [
+            f"- {escape(task.name)} by {task.assignee}: {task.status}, {prose(task.summary or 'no reason')}"
+            for task in goal.earlier
+        ]
+        parts += ["## Given up", "\n".join(rows)]
     return "\n\n".join([*parts, "\n".join(format_goal(goal))]) + "\n"
 
 
 def _status(result: Mapping[str, Any]) -> str:
     return str(result.get("status") or "")
-
-
-def _given_up(task: GoalTask) -> str:
-    return f"- {escape(task.name)} by {task.assignee}: {task.status}, {prose(task.summary or 'no reason')}"
 
 
 def headline(report: str) -> str:

@@ -21,23 +21,15 @@ MAX_REPAIRS = 2
 """How often another plan is asked for after the first; a failure after that is reported."""
 
 ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
+    **dict.fromkeys(OfficeState, frozenset(OfficeState)),
     OfficeState.IDLE: frozenset({OfficeState.PLANNING, OfficeState.EXECUTING}),
-    OfficeState.PLANNING: frozenset(
-        {OfficeState.PLANNING, OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.IDLE}
-    ),
-    OfficeState.EXECUTING: frozenset(
-        {OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.PLANNING, OfficeState.IDLE}
-    ),
-    OfficeState.REVIEW: frozenset(
-        {OfficeState.REVIEW, OfficeState.IDLE, OfficeState.PLANNING, OfficeState.EXECUTING}
-    ),
 }
 """Which state may follow which; a goal may end (IDLE) at any time. A state is recorded again while a model is
 asked."""
 
 REVIEW = "review"
 """The name of the review among a goal's results."""
-BRAIN = "brain"
+BY_MODEL = "brain"
 """The ``playbook`` of a goal that a model planned."""
 PLAN, REPAIR, ANSWER = "plan", "repair", "answer"
 """What a model can be asked for about a goal, its ``thinking``: a plan, another plan, an answer."""
@@ -73,18 +65,13 @@ def record_result(goal: Goal, result: TaskResult) -> Goal:
 
     Only the assignee's result counts, since any agent may send one to the conductor.
     """
-    if not result.status.final:
+    key = (result.task_id, result.sender)
+    ours = [task for task in goal.tasks if (task.task_id, task.assignee) == key and not task.status.final]
+    if not ours or not result.status.final:
         return goal
-    now = generate_iso_timestamp()
-    changed = False
-    tasks = []
-    for task in goal.tasks:
-        if (task.task_id, task.assignee) == (result.task_id, result.sender) and not task.status.final:
-            summary = (result.error_message or result.output).strip().partition("\n")[0][:200]
-            task = msgspec.structs.replace(task, status=result.status, ended_at=now, summary=summary)
-            changed = True
-        tasks.append(task)
-    return msgspec.structs.replace(goal, tasks=skip_blocked(tasks)) if changed else goal
+    summary = (result.error_message or result.output).strip().partition("\n")[0]
+    tasks = [_end(task, result.status, summary) if task in ours else task for task in goal.tasks]
+    return msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
 
 
 def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
@@ -94,12 +81,7 @@ def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
     for task in tasks:
         blocker = next((name for name in task.depends_on if name in lost), None)
         if blocker is not None and not task.status.final:
-            task = msgspec.structs.replace(
-                task,
-                status=TaskStatus.CANCELLED,
-                ended_at=generate_iso_timestamp(),
-                summary=f"skipped: it needs {blocker!r}, which {lost[blocker]}",
-            )
+            task = _end(task, TaskStatus.CANCELLED, f"skipped: it needs {blocker!r}, which {lost[blocker]}")
         if task.status.final and task.status is not TaskStatus.COMPLETED:
             lost[task.name] = f"ended as {task.status}"
         result.append(task)
@@ -168,12 +150,14 @@ def end(goal: Goal, status: TaskStatus, reason: str = "", **changes: Any) -> Goa
     """``goal`` ended; its open tasks are cancelled."""
     now = generate_iso_timestamp()
     tasks = tuple(
-        task
-        if task.status.final
-        else msgspec.structs.replace(task, status=TaskStatus.CANCELLED, ended_at=now, summary=reason[:200])
-        for task in goal.tasks
+        task if task.status.final else _end(task, TaskStatus.CANCELLED, reason) for task in goal.tasks
     )
     return msgspec.structs.replace(goal, status=status, reason=reason, ended_at=now, tasks=tasks, **changes)
+
+
+def _end(task: GoalTask, status: TaskStatus, summary: str) -> GoalTask:
+    now = generate_iso_timestamp()
+    return msgspec.structs.replace(task, status=status, ended_at=now, summary=summary[:200])
 
 
 def outcome_of(goal: Goal) -> tuple[TaskStatus, str]:
@@ -212,12 +196,12 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
 
 def ask_model_about(goal: Goal, what: str) -> Goal:
     """``goal`` while a model is asked for ``what``: PLAN, REPAIR or ANSWER."""
-    return msgspec.structs.replace(goal, thinking=what, playbook=goal.playbook or BRAIN)
+    return msgspec.structs.replace(goal, thinking=what, playbook=goal.playbook or BY_MODEL)
 
 
 def may_repair(goal: Goal) -> bool:
     """Whether another plan may be asked for: a model made the last one, and the limit is not reached."""
-    return goal.playbook == BRAIN and 0 < goal.plans <= MAX_REPAIRS and not goal.status.final
+    return goal.playbook == BY_MODEL and 0 < goal.plans <= MAX_REPAIRS and not goal.status.final
 
 
 def needs_repair(goal: Goal) -> bool:

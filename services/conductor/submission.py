@@ -13,7 +13,7 @@ MAX_GOAL_ID = 80
 """Characters of a goal's id, with which the ids of its tasks begin."""
 MAX_BYTES = 1_000_000
 """Bytes of a submission, whose content is repeated in the goal's record and its tasks."""
-LONGEST = timedelta(days=89)
+MAX_AHEAD = timedelta(days=89)
 """The latest deadline from now: the server keeps timers for 90 days."""
 
 
@@ -85,7 +85,7 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
     """The goal of a submission; without an id, it gets one from the sequence and time it was stored at.
 
     Its deadline is in UTC; the default is ``timeout`` seconds after ``stored_at`` (nanoseconds since 1970).
-    Raises Reject for one more than LONGEST ahead.
+    Raises Reject for one more than MAX_AHEAD ahead.
     """
     moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
     return Goal(
@@ -101,7 +101,7 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
 
 def _deadline(text: str, begin: datetime, timeout: float) -> datetime:
     if not text:
-        return begin + min(LONGEST, timedelta(seconds=timeout))
+        return begin + min(MAX_AHEAD, timedelta(seconds=timeout))
     try:
         named = datetime.fromisoformat(text)
         deadline = (named if named.tzinfo else named.replace(tzinfo=UTC)).astimezone(UTC)
@@ -109,6 +109,6 @@ def _deadline(text: str, begin: datetime, timeout: float) -> datetime:
         raise Reject(
             f"the submission is wrong: deadline {text[:40]!r} lies outside of the calendar"
         ) from None
-    if deadline > begin + LONGEST:
-        raise Reject(f"the submission is wrong: deadline lies more than {LONGEST.days} days ahead")
+    if deadline > begin + MAX_AHEAD:
+        raise Reject(f"the submission is wrong: deadline lies more than {MAX_AHEAD.days} days ahead")
     return deadline

@@ -30,9 +30,9 @@ PRIORITIES = {
 MAX_RETRIES = 10
 RETRY_DELAYS = (60.0, 3_600.0)
 """Seconds until a failed job is tried again: the first delay, and the most to which it doubles."""
-LARGEST = 1_000_000
+MAX_JOB_BYTES = 1_000_000
 """The most bytes a job file may have."""
-LONGEST_NAME = 200
+MAX_NAME_BYTES = 200
 """Bytes of a refused file's name that are kept: the note beside it has a longer one, and 255 are the most."""
 
 
@@ -164,9 +164,9 @@ def read_bytes(path: Path) -> tuple[bytes, os.stat_result]:
         written = os.fstat(number)
         if not stat.S_ISREG(written.st_mode):
             raise ValueError("it is not a regular file")
-        if written.st_size > LARGEST:
-            raise ValueError(f"it has {written.st_size:,} bytes; the limit is {LARGEST:,}")
-        return os.read(number, LARGEST), written
+        if written.st_size > MAX_JOB_BYTES:
+            raise ValueError(f"it has {written.st_size:,} bytes; the limit is {MAX_JOB_BYTES:,}")
+        return os.read(number, MAX_JOB_BYTES), written
     finally:
         os.close(number)
 
@@ -179,7 +179,7 @@ class RefusedFiles:
 
     def add(self, path: Path, reason: str) -> None:
         """Move the file at ``path`` here, under a name of its own, and write down the reason."""
-        stem = os.fsdecode(os.fsencode(path.stem)[:LONGEST_NAME])
+        stem = os.fsdecode(os.fsencode(path.stem)[:MAX_NAME_BYTES])
         target = self._folder / f"{stem}{path.suffix}"
         for count in range(1, 1_000):
             if not os.path.lexists(target):

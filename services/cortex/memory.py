@@ -13,7 +13,7 @@ MAX_RECALLED = 8
 """The most memories a run begins with."""
 TIMEOUT = 10.0
 """Seconds that memory has to answer; a run continues without it."""
-LONGEST = 2_000
+MAX_QUERY = 2_000
 """The most characters of a query to memory."""
 EXCERPT = 600
 """The most characters of a memory that are kept."""
@@ -31,8 +31,8 @@ async def recall(context: AgentContext, query: str) -> dict[str, Any]:
     cache: dict[str, Any] = {"episodic": [], "semantic": [], "procedural": []}
     try:
         async with asyncio.timeout(TIMEOUT):
-            hits = await context.memory.search(query[:LONGEST], limit=MAX_RECALLED)
-            if relevance := await measure_relevance(context.memory, query[:LONGEST], hits):
+            hits = await context.memory.search(query[:MAX_QUERY], limit=MAX_RECALLED)
+            if relevance := await measure_relevance(context.memory, query[:MAX_QUERY], hits):
                 context.current_task.facts["context"] = relevance
     except (BusError, TimeoutError) as error:
         return {**cache, "problem": f"memory was not asked: {str(error) or 'it did not answer in time'}"}

@@ -1,6 +1,5 @@
 """Modes: how much a model reasons about a task, from one agent loop to all stages of a run."""
 
-import asyncio
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -8,16 +7,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.cortex.findings import Answer, Finding, digest_of, evaluate_with_model
-from services.cortex.perception import Complexity, perceive
+from services.cortex.perception import Complexity
 from services.cortex.plan_execution import StepRunner
-from services.cortex.planner import MAX_SUBTASKS, plan_without_model
+from services.cortex.planner import MAX_SUBTASKS
 from services.cortex.run import MAX_ITERATIONS, Run
-from services.cortex.run_state import Query, RunState
+from services.cortex.run_state import Query
 from shared.agent.context import AgentContext
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.messaging.threads import history_of
-from shared.plans.agents import AgentPage
 from shared.reasoning.prompt import conclude, frame_task
 from shared.tasks.actions import Outcome
 
@@ -86,43 +84,8 @@ def query_of(task: Task, limit: int) -> Query:
     return Query(text=task.text, whole=whole[:MAX_QUERY], history=tuple(history_of(task.context)))
 
 
-async def work_out(
-    context: AgentContext,
-    steps: StepRunner,
-    query: Query,
-    mode: Mode | None,
-    others: Mapping[str, AgentPage],
-    *,
-    max_parallel: int,
-    timeout: float,
-    may_rest: bool = False,
-) -> Outcome:
-    """Work out ``query`` in ``mode``, None for the one that fits its complexity, within ``timeout`` seconds.
-
-    Without a model the mode is cognitive, over the steps that the query spells out. Raises ActionError if
-    nothing can be done, or not in time.
-    """
-    complexity = perceive(query.text).complexity
-    chosen = mode or MODE_FOR[complexity]
-    if not context.models.model.available:
-        # Fails here, before memory is asked and stages are published, if no step can be executed.
-        plan_without_model(query.text, context.profile.name, steps.actions)
-        chosen = Mode.COGNITIVE
-    try:
-        async with asyncio.timeout(timeout):
-            if chosen is Mode.SIMPLE:
-                return await _answer_simply(context, steps, query, may_rest)
-            state = await RunState.open(context, query, chosen)
-            run = Run(context, state, steps, others, max_parallel)
-            return await (_reason(run, complexity) if chosen is Mode.REASONING else run.work_out())
-    except TimeoutError:
-        raise ActionError(
-            f"It was not worked out within {timeout:g} s",
-            "Ask for less, or raise its work_timeout",
-        ) from None
-
-
-async def _answer_simply(context: AgentContext, steps: StepRunner, query: Query, may_rest: bool) -> Outcome:
+async def answer_simply(context: AgentContext, steps: StepRunner, query: Query, *, may_rest: bool) -> Outcome:
+    """Answer ``query`` by one agent loop, given what memory holds about it."""
     known, scores = await context.models.recall(query.text)
     if scores:
         context.current_task.facts["context"] = scores
@@ -134,7 +97,7 @@ async def _answer_simply(context: AgentContext, steps: StepRunner, query: Query,
 # --- levels of reasoning -------------------------------------------------------------------------
 
 
-async def _reason(run: Run, complexity: Complexity) -> Outcome:
+async def reason(run: Run, complexity: Complexity) -> Outcome:
     """Work out ``run`` from the level that fits its complexity upwards, until one is confident enough.
 
     The next level gets the findings of the one before, so that nothing is done twice, and what it was

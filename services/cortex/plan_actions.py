@@ -5,11 +5,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from services.cortex.modes import MAX_QUERY, Mode, find_mode, parse_mode, query_of, work_out
+from services.cortex.modes import (
+    MAX_QUERY,
+    MODE_FOR,
+    Mode,
+    answer_simply,
+    find_mode,
+    parse_mode,
+    query_of,
+    reason,
+)
+from services.cortex.perception import perceive
 from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
 from services.cortex.plan_parser import parse_plan, plan_of, request_of, step_of
-from services.cortex.planner import PlanScope, ask_for_plan, find_spelled_out
-from services.cortex.run_state import Query
+from services.cortex.planner import PlanScope, ask_for_plan, find_spelled_out, plan_without_model
+from services.cortex.run import Run
+from services.cortex.run_state import Query, RunState
 from shared.agent.context import AgentContext
 from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_iso_timestamp
 from shared.errors import ActionError
@@ -113,20 +124,29 @@ class PlanActions:
         return plan_outcome(results, path)
 
     async def _work_out(self, mode: Mode | None, query: Query, *, may_rest: bool = False) -> Outcome:
-        if mode is None:
-            plan = find_spelled_out(query.text, self._context.profile.name, self.steps.actions)
-            if plan is not None:
-                return await self.carry_out(plan)
-        return await work_out(
-            self._context,
-            self.steps,
-            query,
-            mode,
-            await self._others(),
-            max_parallel=self._max_parallel,
-            timeout=self._work_timeout,
-            may_rest=may_rest,
-        )
+        """Work out ``query``; without a model always in the cognitive mode, over the steps it spells out."""
+        context, name, actions = self._context, self._context.profile.name, self.steps.actions
+        if mode is None and (plan := find_spelled_out(query.text, name, actions)):
+            return await self.carry_out(plan)
+        complexity = perceive(query.text).complexity
+        mode = mode or MODE_FOR[complexity]
+        if not context.models.model.available:
+            # Fails here, before memory is asked and stages are published, if no step can be executed.
+            plan_without_model(query.text, name, actions)
+            mode = Mode.COGNITIVE
+        others = await self._others()
+        try:
+            async with asyncio.timeout(self._work_timeout):
+                if mode is Mode.SIMPLE:
+                    return await answer_simply(context, self.steps, query, may_rest=may_rest)
+                state = await RunState.open(context, query, mode)
+                run = Run(context, state, self.steps, others, self._max_parallel)
+                return await (reason(run, complexity) if mode is Mode.REASONING else run.work_out())
+        except TimeoutError:
+            raise ActionError(
+                f"It was not worked out within {self._work_timeout:g} s",
+                "Ask for less, or raise its work_timeout",
+            ) from None
 
     async def _others(self) -> Mapping[str, AgentPage]:
         """The agents at work; none without a model, which alone can choose between them."""

@@ -59,7 +59,8 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
     """Read the imports of Python, JavaScript, TypeScript and Go files, for at most ``seconds``."""
-    files = [path for path in tree.files if _is_read(path)]
+    read = (path for path in tree.files if path.endswith((".py", ".go", *SCRIPTS)))
+    files = [path for path in read if not is_test(path) and not is_vendored(path)]
     index = _index(files)
     module_path = read_text(tree.root, "go.mod", 20_000) if "go.mod" in tree.files else ""
     found: list[Import] = []
@@ -88,10 +89,6 @@ def module_name(path: str) -> str:
     if len(parts) > 1 and parts[-1] in ("__init__", "index"):
         parts = parts[:-1]
     return ".".join(parts)
-
-
-def _is_read(path: str) -> bool:
-    return path.endswith((".py", ".go", *SCRIPTS)) and not is_test(path) and not is_vendored(path)
 
 
 def _folders(modules: dict[str, str]) -> frozenset[str]:

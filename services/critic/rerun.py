@@ -1,9 +1,6 @@
 """Running again what results claim: in the jail, on a copy of the project, so that no claim is believed."""
 
 import asyncio
-import os
-import shutil
-import stat
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -190,7 +187,7 @@ def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
             source = tree.root / name
             if any(map(source.is_relative_to, own)):
                 continue
-            total += _copy_file(confined, str(source), target / name)
+            total += confined.copy_out(str(source), target / name, MAX_BYTES - total)
             if total > MAX_BYTES:
                 raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
 
@@ -200,20 +197,3 @@ def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
     if any(map(root.is_relative_to, own)):
         raise ActionError(f"{root} is the office's own and not copied", "Name the folder of a project")
     return own
-
-
-def _copy_file(confined: ConfinedFolder, name: str, place: Path) -> int:
-    """Copy a file with its mode and times; returns its size. Raises ActionError."""
-    with confined.open_file(name) as source:
-        info = os.fstat(source.fileno())
-        if info.st_size > MAX_BYTES:
-            return info.st_size
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("xb") as file:
-                shutil.copyfileobj(source, file, 1 << 20)
-            place.chmod(stat.S_IMODE(info.st_mode) & 0o777)
-            os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns))
-        except OSError as error:
-            raise ActionError(f"{name} cannot be copied: {error.strerror}") from None
-    return info.st_size

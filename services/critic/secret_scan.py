@@ -106,7 +106,8 @@ def _scan(
                 found.setdefault(value, detector.secret_type)
         for value, kind in found.items():
             if not INVENTED.search(value) and _entropy(value) > 2.5:
-                yield [path, number, kind, 2, _mask(value)]
+                # The first four characters name the kind of token and nothing else.
+                yield [path, number, kind, 2, f"{value[:4]}… ({len(value)} characters)"]
         if not found:
             yield from _guess(path, number, row, guessing)
 
@@ -162,11 +163,6 @@ def _looks_random(value: str) -> bool:
     if not mixed or not 12 <= len(value) <= 200 or sum(map(len, words)) > len(value) / 2:
         return False
     return _entropy(value) >= (3.0 if re.fullmatch(r"[0-9a-f]+", value) else 3.3)
-
-
-def _mask(value: str) -> str:
-    """The first four characters, which name the kind of token and nothing else, and the length."""
-    return f"{value[:4]}… ({len(value)} characters)"
 
 
 if __name__ == "__main__":

@@ -24,23 +24,19 @@ READABLE = 500_000
 class Runner(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of test runner.
 
-    ``programs`` are the first words of the commands that start it, ``module`` is what ``python -m`` runs.
-    ``parsers`` read what it prints; the first that finds results counts. One that ``writes_junit`` is asked
-    for a JUnit report, which is read first.
+    ``programs`` are the programs and Python modules that start it. ``parsers`` read what it prints; the first
+    that finds results counts. One that ``writes_junit`` is asked for a JUnit report, which is read first.
     """
 
     parsers: tuple[Callable[[str, Path], Results | None], ...]
     programs: tuple[str, ...] = ()
-    module: str = ""
     writes_junit: bool = False
 
 
 JAVASCRIPT = (console.parse_jest, console.parse_vitest, console.parse_tap, console.parse_mocha)
 RUNNERS = {
-    "pytest": Runner(
-        parsers=(console.parse_pytest,), programs=("pytest", "py.test"), module="pytest", writes_junit=True
-    ),
-    "unittest": Runner(parsers=(console.parse_unittest,), module="unittest"),
+    "pytest": Runner(parsers=(console.parse_pytest,), programs=("pytest", "py.test"), writes_junit=True),
+    "unittest": Runner(parsers=(console.parse_unittest,), programs=("unittest",)),
     "node": Runner(parsers=JAVASCRIPT, programs=("npm", "pnpm", "yarn", "node")),
     "cargo": Runner(parsers=(console.parse_cargo,), programs=("cargo",)),
     "go": Runner(parsers=(console.parse_go,), programs=("go",)),
@@ -142,21 +138,22 @@ def _find_line(text: str, pattern: str) -> int:
     return text.count("\n", 0, match.start()) + 1 if match else 0
 
 
-def _parse_mapping(text: str, parse: Callable[[str], Any]) -> dict[str, Any]:
-    """The mapping in ``text``, empty if it is something else or malformed."""
+def _parse_mapping(text: str, parse: Callable[[str], Any], *keys: str) -> dict[str, Any]:
+    """The mapping at ``keys`` within ``text``, empty if it is something else or malformed."""
     try:
         values = parse(text)
     except (ValueError, yaml.YAMLError, RecursionError):
         return {}
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
     return values if isinstance(values, dict) else {}
 
 
 def _find_stated(folder: Path) -> TestCommand | None:
     """The command in ``[tool.mailroom] test`` of pyproject.toml, or in ``.mailroom.yaml``."""
     text = _read(folder / "pyproject.toml")
-    table = _parse_mapping(text, tomllib.loads).get("tool", {})
-    mailroom = table.get("mailroom", {}) if isinstance(table, dict) else {}
-    if isinstance(mailroom, dict) and "test" in mailroom:
+    mailroom = _parse_mapping(text, tomllib.loads, "tool", "mailroom")
+    if "test" in mailroom:
         header = _find_line(text, r"^\[tool\.mailroom\]")
         within = "\n" * header + "\n".join(text.splitlines()[header:])
         line = _find_line(within, r"^ *test *=") or header or _find_line(text, r"mailroom")
@@ -176,13 +173,9 @@ def _parse_stated(value: Any, source: str, name: str) -> TestCommand:
         words = ["sh", "-c", value] if re.search(r"[|&;<>()$`*\n]", value) else _split(value, source)
     else:
         raise ActionError(f"{source}: {name} must be a command, as text or as a list of words")
-    runner = next((name for name, runner in RUNNERS.items() if _starts(runner, words)), "any")
+    started = {words[0], *(words[2:3] if words[1:2] == ["-m"] else [])}
+    runner = next((name for name, each in RUNNERS.items() if started & set(each.programs)), "any")
     return TestCommand(runner=runner, argv=_as_module(words), found=f"{source} ({name})")
-
-
-def _starts(runner: Runner, words: list[str]) -> bool:
-    """Whether the command ``words`` starts ``runner``."""
-    return words[0] in runner.programs or (bool(runner.module) and words[1:3] == ["-m", runner.module])
 
 
 def _split(text: str, source: str) -> list[str]:
@@ -254,8 +247,7 @@ def _unittest(folder: Path, path: Path, found: str) -> TestCommand:
 def _find_node(folder: Path) -> TestCommand | None:
     """The test script of package.json, run by the package manager whose lock file is there."""
     text = _read(folder / "package.json")
-    scripts = _parse_mapping(text, msgspec.json.decode).get("scripts")
-    script = scripts.get("test") if isinstance(scripts, dict) else None
+    script = _parse_mapping(text, msgspec.json.decode, "scripts").get("test")
     if not isinstance(script, str) or not script.strip() or "no test specified" in script:
         return None
     line = _find_line(text, r'^[ \t]*"test" *:') or _find_line(text, r'"scripts"')

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import stat
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path, PurePath
@@ -180,7 +179,7 @@ class _Copier:
         if stat.S_ISLNK(info.st_mode):
             return self._copy_link(confined, name)
         if stat.S_ISREG(info.st_mode):
-            self._copy_file(confined, name)
+            self._count(confined.copy_out(str(name), self.target / name, self.max_bytes - self.size))
             return ""
         return "" if stat.S_ISDIR(info.st_mode) else "neither a file nor a link"
 
@@ -188,17 +187,6 @@ class _Copier:
         """Whether ``name`` reads as a path below the source: an index can hold any name."""
         proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
         return proper and not (self.source / name).is_relative_to(self.exclude)
-
-    def _copy_file(self, confined: ConfinedFolder, name: PurePath) -> None:
-        target = self.target / name
-        with confined.open_file(str(name)) as file:
-            info = os.fstat(file.fileno())
-            self._count(info.st_size)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as copy:
-                shutil.copyfileobj(file, copy, 1 << 20)
-        target.chmod(stat.S_IMODE(info.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
-        os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
 
     def _copy_link(self, confined: ConfinedFolder, name: PurePath) -> str:
         source, target = self.source / name, self.target / name

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,7 +16,10 @@ from shared.errors import ActionError, StartError
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.local_embedder import Vectors
+    from services.memory.local_embedder import LocalEmbedder, Vectors
+
+    Embedder: TypeAlias = "LocalEmbedder | HostedEmbedder"
+    """Both have a ``model_name`` for their vectors, a ``slug`` for file names, and ``dimensions``."""
 
 ATTEMPTS = 3
 """How often a request is tried: few enough that a server that is down is reported soon, not after minutes."""
@@ -129,28 +132,6 @@ def _is_passing(error: Exception) -> bool:
     return not isinstance(status, int) or status in (408, 409, 425, 429) or not 400 <= status < 500
 
 
-class Embedder(Protocol):
-    """What the memory needs of an embedder."""
-
-    @property
-    def model_name(self) -> str:
-        """What the vectors are marked with; vectors of two models are never compared."""
-
-    @property
-    def slug(self) -> str:
-        """The name as part of a file name: lower-case letters, digits and ``_``."""
-
-    @property
-    def dimensions(self) -> int:
-        """The length of a vector."""
-
-    def embed(self, texts: Sequence[str]) -> "Vectors":
-        """Unit vectors of the texts as float32, one row each, in their order; for use by several threads."""
-
-    def close(self) -> None:
-        """Stop the threads."""
-
-
 class ModelChoice(msgspec.Struct, frozen=True):
     """A model of a family, as ``settings.embedding`` names it."""
 
@@ -169,7 +150,7 @@ def parse_choice(embedding: str) -> ModelChoice:
     return ModelChoice(family, name.strip())
 
 
-def open_embedder(settings: Settings) -> Embedder:
+def open_embedder(settings: Settings) -> "Embedder":
     """The embedder ``settings.embedding`` names, asked once so that its dimensions are known.
 
     Raises StartError with cause and cure: an unknown family, a package that is not installed, no key, a

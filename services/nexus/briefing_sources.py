@@ -47,6 +47,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     evidence: tuple[str, ...] = ()
 
+    def data(self) -> dict[str, Any]:
+        """Title, lines and problem, as the data of an outcome."""
+        return {"title": self.title, "lines": list(self.lines), "problem": self.problem}
+
 
 class OvernightReports:
     """The record of cortex's overnight jobs: one report whose metadata holds the reports, oldest first."""
@@ -74,17 +78,14 @@ class OvernightReports:
     async def since(self, start: datetime) -> list[AgentReport]:
         """The reports of jobs that ended after ``start``, oldest first."""
         reports, _ = await self._read()
-        return [each for each in reports if _ended_at(each) > start]
+        ended = ((each, str(each.metadata.get("completed_at") or each.created_at)) for each in reports)
+        return [each for each, moment in ended if parse_timestamp(moment) > start]
 
     async def _read(self) -> tuple[list[AgentReport], int]:
         record = await read_record(self._bus, self._subject, AgentReport)
         if record is None:
             return [], 0
         return msgspec.convert(record.value.metadata.get("reports", []), list[AgentReport]), record.seq
-
-
-def _ended_at(report: AgentReport) -> datetime:
-    return parse_timestamp(str(report.metadata.get("completed_at") or report.created_at))
 
 
 class BriefingSources:

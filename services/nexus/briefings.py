@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, tzinfo
-from typing import Any
 
 from services.nexus.briefing_sources import BriefingOptions, BriefingSources, Section
 from services.nexus.recurrence import EVERY_DAY, Recurrence, next_occurrence
@@ -55,11 +54,7 @@ class BriefingSchedule:
         await write_output(self._context, path, page, "the briefing")
         return Outcome(
             output=page,
-            data={
-                "kind": kind,
-                "day": day.isoformat(),
-                "sections": [_section_data(each) for each in sections],
-            },
+            data={"kind": kind, "day": day.isoformat(), "sections": [each.data() for each in sections]},
             evidence_refs=tuple(dict.fromkeys(ref for each in sections for ref in each.evidence)),
             output_paths=(str(path),),
         )
@@ -167,7 +162,3 @@ def parse_clock(text: str, option: str) -> time | None:
             "Write it as in 07:00",
         )
     return clock
-
-
-def _section_data(section: Section) -> dict[str, Any]:
-    return {"title": section.title, "lines": list(section.lines), "problem": section.problem}

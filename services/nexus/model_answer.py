@@ -50,8 +50,11 @@ class Answerer:
         try:
             packet, _ = await self.search("\n".join([*before, text]))
             reminders, _ = await self._store.read()
+            messages = [*history, question_prompt(text, packet)]
             answer = await models.ask_model_for(
-                [*history, question_prompt(text, packet)], ModelAnswer, check_answer
+                messages,
+                ModelAnswer,
+                lambda answer: None if answer.text.strip() else "text must not be empty",
             )
         except ModelError as error:
             return await self.quote(text, str(error))
@@ -137,11 +140,6 @@ def to_decision(chosen: RouteChoice) -> RoutingDecision:
     """The routing decision a model's choice makes."""
     why = " ".join(chosen.rationale.split())[:300] or "the model gives no reason"
     return make_decision(chosen.route, f"the model chose it: {why}")
-
-
-def check_answer(answer: ModelAnswer) -> str | None:
-    """What is wrong with an answer; None if it is valid."""
-    return None if answer.text.strip() else "text must not be empty"
 
 
 def checked_response(answer: ModelAnswer, packet: ContextPacket, reminders: Sequence[Reminder]) -> Response:

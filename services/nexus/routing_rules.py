@@ -70,13 +70,14 @@ def route_request(
     wanted = [sentence for kind, sentence in sentences if kind is SentenceType.REQUEST]
     asked = [sentence for kind, sentence in sentences if kind is SentenceType.QUESTION]
     own = {name: tools[name] for name in personal if name in tools}
+    recalls = any(kind is SentenceType.RECALL for kind, _ in sentences)
     return (
         _find_tool([*wanted, *asked], tools)
         or _find_tool([sentence for _, sentence in sentences if not is_statement(sentence)], own)
         or _find_work("cortex", _first(wanted, _CORTEX))
         or _find_work("conductor", _first(wanted, _CONDUCTOR))
         or _find_work("frontier", _first(wanted, _FRONTIER) or _first(asked, _FRONTIER_TOPIC))
-        or _stay([kind for kind, _ in sentences])
+        or make_decision("nexus", "it is about what is known here" if recalls else UNDECIDED)
     )
 
 
@@ -104,11 +105,6 @@ def _find_tool(sentences: Sequence[str], tools: Mapping[str, Sequence[str]]) -> 
 
 def _find_work(agent: str, words: str) -> RoutingDecision | None:
     return make_decision(agent, f"{words!r} is work for {agent}") if words else None
-
-
-def _stay(types: Sequence[SentenceType]) -> RoutingDecision:
-    known = "it is about what is known here" if SentenceType.RECALL in types else UNDECIDED
-    return RoutingDecision(route="nexus", rationale=known)
 
 
 FILE = Path(__file__).parent / "examples.yaml"
@@ -167,7 +163,9 @@ class RouteExamples:
         await self.prepare()
         (vector,) = await self._memory.embed(normalise(text))
         near = (each for each in self._examples if each.route in routes or each.route == self._home)
-        return max(((each, _dot(vector, each.vector)) for each in near), key=lambda pair: pair[1])
+        return max(
+            ((each, sum(map(operator.mul, vector, each.vector))) for each in near), key=lambda pair: pair[1]
+        )
 
     async def decide(self, text: str, routes: Collection[str]) -> RoutingDecision | None:
         """The route of the nearest example; None if it is too far, or is ``home``."""
@@ -203,7 +201,3 @@ def candidate_routes(text: str, routes: Collection[str], personal: Collection[st
 def normalise(text: str) -> str:
     """``text`` with paths and addresses as PATH and URL, as in the examples."""
     return _PATH.sub("PATH", _URL.sub("URL", text[:MAX_LENGTH]))
-
-
-def _dot(left: Sequence[float], right: Sequence[float]) -> float:
-    return float(sum(map(operator.mul, left, right)))

@@ -97,7 +97,7 @@ def _remove(text: str, is_false: Callable[[str], bool]) -> tuple[str, list[str]]
 def _is_false(sentence: str, known: str, cited: Collection[str]) -> bool:
     if any(number not in known for number in _RUN.findall(sentence)):
         return True
-    backed = _has_citation(sentence, cited)
+    backed = any(f"[{node_id}]" in sentence for node_id in cited)
     return any(_is_claim(clause, backed=backed) for clause in _CLAUSE.split(sentence))
 
 
@@ -113,7 +113,3 @@ def _is_claim(clause: str, *, backed: bool) -> bool:
     if _DID.search(clause):
         return True
     return not backed and not is_advice and any(each.search(clause) for each in (_DONE, _IT_IS, _AT_WORK))
-
-
-def _has_citation(sentence: str, cited: Collection[str]) -> bool:
-    return any(f"[{node_id}]" in sentence for node_id in cited)

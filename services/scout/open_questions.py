@@ -75,7 +75,7 @@ def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
     ]
     # a manifest that names no version reads it from the package, and there is nothing to compare
     declared += _package_versions(tree, manifests) if declared else []
-    if len({_normalise(version.text) for version in declared}) < 2:
+    if len({re.sub(r"^v|[^0-9a-z.]", "", version.text.lower()) for version in declared}) < 2:
         return []
     shown = format_list([f"{version.text} ({version.source})" for version in declared], 6)
     question = clean(f"Which version is this? The files disagree: {shown}")
@@ -95,10 +95,6 @@ def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[State
             if match:
                 versions.append(cite(match[1], path, text.count("\n", 0, match.start()) + 1))
     return versions
-
-
-def _normalise(version: str) -> str:
-    return re.sub(r"^v|[^0-9a-z.]", "", version.lower())
 
 
 def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -139,7 +135,10 @@ def _broken_references(tree: Tree, readme: Document) -> list[Statement]:
     places = {*tree.files, *(str(parent) for path in tree.files for parent in PurePosixPath(path).parents)}
     tops = {path.split("/")[0] for path in tree.files if "/" in path}
     for reference in readme.references:
-        path = _local_path(reference.target) if reference.link else _named_path(reference.target, tops)
+        path = _local_path(reference.target) if reference.link else reference.target
+        is_named = NAMED_FILE.fullmatch(path) and path.split("/")[0] in tops and ".." not in path
+        if not (reference.link or is_named):
+            continue
         # what the reading left out (ignored, a link, beyond a cut) may still be there
         if path and path not in places and not (tree.root / path).exists():
             missing.setdefault(path, reference.line)
@@ -162,11 +161,6 @@ def _local_path(target: str) -> str:
     path = str(PurePosixPath(path)) if path else ""
     # an extension or a folder: anything else is an anchor or a page of a wiki
     return path if "." in path or target.endswith("/") else ""
-
-
-def _named_path(target: str, tops: set[str]) -> str:
-    is_path = NAMED_FILE.fullmatch(target) and target.split("/", maxsplit=1)[0] in tops
-    return target if is_path and ".." not in target else ""
 
 
 def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:

@@ -1,5 +1,6 @@
 """The workspace and the messages of one cognitive run."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from statistics import median
 from typing import Annotated, Any
@@ -174,3 +175,12 @@ def kind_of(text: str, action: str = "", name: str = "") -> str:
     word = next(iter(text.split()), "task")
     plain = "".join(letter for letter in word.lower() if letter.isalnum())
     return (action or name or plain or "task")[:60]
+
+
+def spending_of(metadata: Mapping[str, Any]) -> tuple[int, float]:
+    """The tokens and US dollars in the metadata of a result; 0 for what is missing or no number."""
+    usage = metadata.get("usage")
+    values = usage if isinstance(usage, Mapping) else {}
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    tokens = numbers.get("input_tokens", 0) + numbers.get("output_tokens", 0)
+    return int(tokens), float(numbers.get("cost", 0.0))

@@ -71,12 +71,8 @@ def _supervise(
     status, their_status = os.pipe()
     gate, our_gate = os.pipe()
     # bubblewrap holds both ends of the gate: if this process dies, the gate stays closed.
-    files = {
-        "--json-status-fd": their_status,
-        "--block-fd": gate,
-        "--sync-fd": our_gate,
-        "--seccomp": seccomp,
-    }
+    files = {"--json-status-fd": their_status, "--block-fd": gate, "--sync-fd": our_gate}
+    files["--seccomp"] = seccomp
     bwrap = _start(spec, output, errors, files)
     for fd in (their_status, gate, output, errors, seccomp):
         os.close(fd)
@@ -89,9 +85,8 @@ def _supervise(
         # Only from here on do processes of the same user outside the jail not count towards the limits.
         for kind, bound in spec.limits:
             _limit(command.first, kind, bound)
-        if select.select([control], [], [], 0)[
-            0
-        ]:  # the caller gave up, perhaps while this process was frozen
+        # It is readable if the caller gave up, perhaps while this process was frozen.
+        if select.select([control], [], [], 0)[0]:
             return {"stopped": True}
         os.write(our_gate, b".")
         os.close(our_gate)

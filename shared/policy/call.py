@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shared.policy.interpreter import Interpreter
 
 Handler = Callable[["Call"], Stream | None]
-"""Judges a call of one program; what it prints, or None where that is not known."""
+"""Judges a call of one program; what it prints, or None if that is not known."""
 
 _VERSION = re.compile(r"-?\d[\d.]*$")
 _BUILDERS = frozenset(
@@ -36,7 +36,7 @@ _BUILDERS = frozenset(
     "perl php bash sh zsh dash source . cargo go mvn gradle ant rake bundle composer docker docker-compose "
     "tox nox pytest just task scons meson bazel dotnet mix".split()
 )
-"""Programs that run what they find in the folder where they are."""
+"""Programs that run what they find in the current folder."""
 _EVALUATES = frozenset(
     "let test [ printf read mapfile readarray declare typeset local export readonly getopts wait".split()
 )
@@ -46,12 +46,12 @@ _UNKNOWN_VALUE = "${_}"
 
 
 def _show(text: str) -> str:
-    """``text`` as it would be typed: in quotes where it has gaps."""
+    """``text`` as it would be typed: in quotes if it has spaces or operators."""
     return text if text and not _GAP.search(text) else f"'{text}'"
 
 
 class Call:
-    """A program's name, its arguments, what it is fed, and whom to tell what is found."""
+    """A program's name, arguments and input, and the interpreter that collects the findings."""
 
     __slots__ = ("args", "assigned", "name", "scope", "shell", "words")
 
@@ -93,7 +93,7 @@ class Call:
         return programs.get(self.name) or programs.get(_VERSION.sub("", self.name))
 
     def judge(self) -> Stream:
-        """Judge it; what it prints, as far as that is known."""
+        """Judge it; what it prints, if that is known."""
         for name, value in self.assigned.items():
             judge_variable(self, name, value)
         word = self.words[0]

@@ -119,7 +119,7 @@ _OUTPUT = re.compile(
     r"--?(?!no[-_])(?:[a-z0-9]+[-_])*(?:out(?:put)?|dest(?:ination)?|target|save|write|dump|report|log)"
     r"(?:[-_]?(?:to|as|dir|directory|folder|file|path|name|root))?"
 )
-"""The long names of options that say where a program writes."""
+"""Long options that name an output."""
 _OUTSIDE = ("/", "~", "..")
 _CHOOSES = frozenset("df findmnt lsblk ps systemctl journalctl".split())
 """Programs whose --output names columns or a form."""
@@ -202,7 +202,7 @@ _EFFECTS = frozenset(
     "overwrite sqlflush flushdb dropdb dropall promote evict revoke provision deprovision".split()
 )
 _CHECKS = frozenset("test tests check lint spec help list show status dry plan preview".split())
-"""What a task is called that only tries or tells."""
+"""Words in the names of tasks that only check or show."""
 _VALUED = frozenset("-k -m -t -g -n -p -c -o -f --grep --filter --name --match --tag --message".split())
 """Options whose value only names something."""
 _FILE = re.compile(r"[^:]*(/[^:]*|\.[a-z]{1,6})$")
@@ -218,14 +218,14 @@ def names_effect(text: str) -> bool:
 
 
 def judge_script_name(call: "Call", path: str) -> None:
-    """Ask where a script is called as such a task is (``deploy.sh``); what tests one is called so too."""
+    """Ask if the name of a script is that of such a task (``deploy.sh``); a test of one is named so too."""
     stem = path.rsplit("/", 1)[-1].split(".", 1)[0]
     if names_effect(stem) and "test" not in stem:
         call.find("task.effect")
 
 
 def judge_tasks(call: "Call", words: Sequence[Word]) -> None:
-    """Ask where one of ``words`` names such a task."""
+    """Ask if one of ``words`` names such a task."""
     previous = ""
     for word in words:
         if previous not in _VALUED and names_effect(word.text):

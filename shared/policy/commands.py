@@ -28,7 +28,7 @@ _BACKQUOTED = re.compile(r"(?<!\\)`((?:\\.|[^`\\])*)`", re.DOTALL)
 
 
 class Redirects:
-    """The redirections of one command; ``stdin`` is None where none feeds it."""
+    """The redirections of one command; ``stdin`` is None if it has no input."""
 
     def __init__(self, shell: "Interpreter", scope: Scope) -> None:
         self.shell, self.scope = shell, scope

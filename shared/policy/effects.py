@@ -1,4 +1,4 @@
-"""What reading, writing and deleting a path means, by where the path leads."""
+"""The effects of reading, writing and deleting a path, by the place of the path."""
 
 import re
 from typing import TYPE_CHECKING
@@ -194,7 +194,7 @@ def _judge_deleted(shell: "Interpreter", path: str, deep: bool, force: bool) -> 
 
 
 def empty(shell: "Interpreter", path: str) -> None:
-    """It is left with nothing in it: a loss where it is a source of the workspace."""
+    """Its content is removed: a loss if it is a source of the workspace."""
     inner = _within(path, shell.workspace)
     if inner != path and (_SOURCES.search(inner) or inner.endswith("*")) and not is_derived(inner):
         shell.find("destroy.workspace", path)

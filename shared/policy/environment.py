@@ -41,7 +41,7 @@ _SKIPS = re.compile(
     r"(SKIP|HUSKY\w*|LEFTHOOK\w*|OVERCOMMIT_\w+|PRE_COMMIT\w*|SKIP_\w*(HOOKS?|CHECKS?|LINT))$"
 )
 _CHECKED = {"git", "pre-commit", "npm", "yarn", "pnpm", "gh", "hub"}
-"""What runs checks before it does what it is told; such a variable leaves them out."""
+"""Programs that run checks before they act; such a variable skips the checks."""
 _PLAIN_LOADS = {
     "ENV": re.compile(r"\w*"),
     "HISTCONTROL": re.compile(r"ignore(dups|both)|erasedups"),
@@ -65,7 +65,7 @@ _PLAIN_LOADS = {
 
 
 _SEARCHED = {"PATH", "PYTHONPATH", "PERL5LIB", "PERLLIB", "RUBYLIB", "NODE_PATH", "CLASSPATH"}
-"""Folders where programs, or parts of them, are looked for."""
+"""Search paths for programs, or parts of them."""
 
 
 def _is_own_program(call: "Call") -> bool:

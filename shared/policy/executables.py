@@ -17,7 +17,7 @@ _NOT_OURS = {Place.SYSTEM, Place.HOME, Place.DEVICE, Place.KERNEL}
 
 
 def judge_path_call(call: "Call") -> Stream:
-    """Judge a program by where it lies: the system's by its name, the workspace's by its arguments."""
+    """Judge a program by its place: the system's by its name, the workspace's by its arguments."""
     path = resolve(call.name, call.scope.cwd)
     if path is None:
         call.find("unclear.name", call.name)
@@ -36,7 +36,7 @@ def judge_path_call(call: "Call") -> Stream:
 
 
 def _judge_own_program(call: "Call", path: str) -> Stream:
-    """A program of the workspace: as it is called where that is known, else by its arguments."""
+    """A program of the workspace: by its name if that is known, else by its arguments."""
     if call.scope.is_fetched(path):
         call.find("run.download")
     call.name = path.rsplit("/", 1)[-1]
@@ -63,7 +63,7 @@ def judge_program_arguments(call: "Call") -> None:
 
 
 def run_written(call: "Call", path: str) -> Stream:
-    """Judge that a file is run which the script itself wrote: by its text where that is known."""
+    """Judge that a file is run which the script itself wrote: by its text if that is known."""
     stream = call.scope.files[path]
     shown = path if not path.startswith("/dev/fd/") else "What a substitution gives"
     if stream.source == "network":

@@ -9,7 +9,7 @@ from fnmatch import translate
 from itertools import pairwise
 
 UNKNOWN = "\0"
-"""Stands in a text for what only running it would tell."""
+"""Represents, within a text, what is known only at run time."""
 
 _DEFAULTS = {":-", "-", ":=", "="}
 _REPLACES = {"/", "//", "/#", "/%"}
@@ -124,7 +124,7 @@ def unescape_bare(text: str) -> tuple[str, bool]:
 
 
 def unescape_ansi(text: str, unknown: str) -> tuple[str, bool]:
-    """What stands in ``$'...'``; whether a sign is given by its number. ``unknown`` for what is no sign."""
+    """The text of ``$'...'``; whether it has character codes. ``unknown`` replaces invalid ones."""
     if "\\" not in text:
         return text, False
 
@@ -142,12 +142,12 @@ def unescape_ansi(text: str, unknown: str) -> tuple[str, bool]:
 
 
 def unescape_string(text: str) -> str:
-    """What stands in double quotes."""
+    """The text within double quotes."""
     return _IN_STRING.sub(lambda match: match[1] or "", text) if "\\" in text else text
 
 
 def unescape_document(text: str) -> str:
-    """What stands in a here-document whose variables count."""
+    """The text of a here-document in which variables are expanded."""
     return _IN_DOCUMENT.sub(lambda match: match[1] or "", text) if "\\" in text else text
 
 
@@ -160,20 +160,20 @@ LONGEST_TEXT = 1_024
 _BRACE_RANGE = re.compile(r"\{(-?\w+)\.\.(-?\w+)(\.\.-?\d+)?\}")
 
 
-def expand_braces(raw: str, room: int = MOST_WORDS) -> Iterator[str]:
-    """At most ``room`` of the words that ``raw`` stands for; of a long range its ends."""
+def expand_braces(raw: str, limit: int = MOST_WORDS) -> Iterator[str]:
+    """At most ``limit`` of the words that ``raw`` expands to; of a long range its ends."""
     found = _outer(raw) if len(raw) <= LONGEST_TEXT else None
-    if found is None or room <= 0:
+    if found is None or limit <= 0:
         yield raw
         return
     start, end, commas = found
     choices = _choices(raw, start, end, commas)
     if choices is None:
-        for rest in expand_braces(raw[start + 1 :], room):
+        for rest in expand_braces(raw[start + 1 :], limit):
             yield raw[: start + 1] + rest
         return
-    for choice in choices[:room]:
-        yield from expand_braces(raw[:start] + choice + raw[end + 1 :], room // len(choices))
+    for choice in choices[:limit]:
+        yield from expand_braces(raw[:start] + choice + raw[end + 1 :], limit // len(choices))
 
 
 def _choices(raw: str, start: int, end: int, commas: list[int]) -> list[str] | None:
@@ -184,7 +184,7 @@ def _choices(raw: str, start: int, end: int, commas: list[int]) -> list[str] | N
 
 
 def _range(first: str, last: str) -> list[str]:
-    """All letters of a range, or as many numbers as there is room for, its ends among them."""
+    """All letters of a range, or as many numbers as the limit allows, its ends among them."""
     if len(first) == len(last) == 1 and not (first + last).isdigit():
         low, high = sorted((ord(first), ord(last)))
         return [chr(code) for code in range(low, high + 1)]
@@ -251,7 +251,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def evaluate(text: str, value: Callable[[str], str]) -> str | None:
-    """The number that ``text`` between the parentheses is, None where only running it would tell.
+    """The number that ``text`` between the parentheses is, None if it is known only at run time.
 
     ``value`` gives a variable's text.
     """

@@ -45,11 +45,11 @@ class Interpreter:
             self.rule, self.what = rule, what
 
     def drop(self, path: str) -> None:
-        """Note that something is deleted which a later command of the script may make anew."""
+        """Note that a path is deleted which a later command of the script may create again."""
         self.dropped = self.dropped or path
 
     def rebuild(self) -> None:
-        """What was deleted before is made anew."""
+        """What was deleted before is created again."""
         self.dropped = ""
 
     def is_guarded(self, path: str) -> bool:
@@ -57,7 +57,7 @@ class Interpreter:
         return secrets.guards(path[len(self.workspace) :])
 
     def script(self, text: str, scope: Scope) -> Stream:
-        """Judge a script given as text; its output where that is known."""
+        """Judge a script given as text; its output if that is known."""
         try:
             root = parse(text)
         except Unreadable as error:
@@ -69,7 +69,7 @@ class Interpreter:
         return self.walk(root, scope)
 
     def walk(self, node: "Node", scope: Scope) -> Stream:
-        """Judge what ``node`` holds; raises Unreadable where it is nested too deeply."""
+        """Judge what ``node`` holds; raises Unreadable if it is nested too deeply."""
         kind = node.type
         if kind in _SKIPPED:
             return NOTHING
@@ -95,7 +95,7 @@ class Interpreter:
         return concatenate(outputs)
 
     def judge_printed(self, output: Stream) -> None:
-        """What no other program takes is seen by whoever asked: the environment, a file of the system."""
+        """Judge output that is shown, since no other program reads it: the environment, a system file."""
         if output.source == "environment":
             self.find("secret.environment", "It")
         elif output.source.startswith("/"):
@@ -135,7 +135,7 @@ class Interpreter:
         return output
 
     def visit(self, node: "Node", scope: Scope) -> None:
-        """Judge the commands that stand within words, tests and arithmetic."""
+        """Judge the commands within words, tests and arithmetic."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise Unreadable("unclear.size", "expressions within expressions")
@@ -174,7 +174,7 @@ class Interpreter:
         return output.text.rstrip("\n") if output.text is not None else UNKNOWN
 
     def process(self, node: "Node", scope: Scope) -> str:
-        """Judge a process substitution; the path of its pipe, which stands for its output."""
+        """Judge a process substitution; the path of its pipe, which represents its output."""
         inner = scope.branch()
         output = self.sequence(node.children, inner)
         path = f"/dev/fd/{60 + len(scope.files)}"

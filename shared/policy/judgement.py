@@ -15,7 +15,7 @@ from shared.policy.words import Word
 _MISLEADING = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ue000-\ue0ff\ufeff]"
 )
-"""Signs that are not seen, reorder what is seen, or stand for something within the policy."""
+"""Characters that are invisible, reorder text, or have a meaning of their own within the policy."""
 _MISLED = ("unclear.spelling", "A sign that cannot be seen")
 _SHOWN = 160
 

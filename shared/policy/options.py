@@ -1,4 +1,4 @@
-"""Options and operands of a command, told apart as the programs themselves do."""
+"""Options and operands of a command, separated as the programs themselves do."""
 
 from collections.abc import Collection, Sequence
 from functools import cache
@@ -23,7 +23,8 @@ class Options(msgspec.Struct, gc=False):
 
     def has(self, names: str) -> bool:
         """Whether one of the options is given; ``names`` are separated by spaces."""
-        return any(name in self.flags or name in self.values for name in _split(names))
+        given = _split(names)
+        return not given.keys().isdisjoint(self.flags) or not given.keys().isdisjoint(self.values)
 
     def of(self, names: str) -> list[Word]:
         """The values of the options ``names``, which are separated by spaces."""

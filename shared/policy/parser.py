@@ -18,7 +18,7 @@ MOST_COMMANDS = 1_500
 
 _WIDE = re.compile(r"[^\x00-\xff]")
 _NO_COMMENT = re.compile(rb"(?<!\\)(?:\\\\)*\\[ \t]#|[^\s;&|()\\](?:\\\\)*\\\n#")
-"""Where the grammar takes for a comment what belongs to a word, since an escaped sign stands before it."""
+"""What the grammar takes for a comment although it belongs to a word, since an escaped sign precedes it."""
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)/[\w.:/-]+")
 _SUSPECT = re.compile(rb"`|\$\{[^}]*[#%^,][^}]*\$\(|\n[ \t]*\\")
 _HIDES = re.compile(rb"^\s|(?<!\\)(?:\\\\)*(?:`|\$\()")

@@ -7,9 +7,9 @@ from posixpath import normpath
 from shared.policy.expansion import UNKNOWN
 
 WORKSPACE = "/workspace"
-"""Stands for the workspace where none is named."""
+"""Represents the workspace if none is named."""
 HOME = "/home/~"
-"""Stands for the home of whoever runs the command."""
+"""Represents the home of the user who runs the command."""
 LONGEST = 4096
 """Bytes of a path; Linux takes no longer one (PATH_MAX)."""
 
@@ -61,7 +61,7 @@ _TABLE = re.compile(
 
 
 def resolve(text: str, cwd: str | None) -> str | None:
-    """The absolute path of ``text``, without ``..``; None where only running it would tell."""
+    """The absolute path of ``text``, without ``..``; None if it is known only at run time."""
     if text.startswith(UNKNOWN) or len(text) > LONGEST:
         return None
     if not text.startswith("/"):
@@ -109,7 +109,7 @@ def is_table(path: str) -> bool:
 
 
 def is_hidden_home(path: str) -> bool:
-    """Whether it is a dotfile, or in a dotted folder, of somebody's home, or all of a home of root's."""
+    """Whether it is a dotfile, or in a dotted folder, of a user's home, or anything in root's."""
     if path.startswith("/root"):
         return True
     return "/." in path or ("/*" in path and path.count("/") <= 2)

@@ -8,7 +8,7 @@ _ALLOW, _ASK, _DENY = CommandVerdict.ALLOW, CommandVerdict.ASK, CommandVerdict.D
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """``verdict`` where the rule applies; ``why`` is its sentence, ``{}`` stands for what it found."""
+    """``verdict`` if the rule applies; ``why`` is its sentence, with ``{}`` for what it found."""
 
     verdict: CommandVerdict
     why: str

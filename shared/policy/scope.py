@@ -99,7 +99,7 @@ class Scope:
         self.several.pop(name, None)
 
     def adopt(self, other: "Scope") -> None:
-        """Go on after a branch that was taken for certain."""
+        """Go on after a branch that is always taken."""
         self.cwd, self.variables, self.several = other.cwd, other.variables, other.several
 
     def join(self, other: "Scope") -> None:

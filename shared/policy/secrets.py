@@ -1,4 +1,4 @@
-"""What paths and names say about content: credentials, what runs by itself later, what guards the agents."""
+"""What paths and names say about content: credentials, startup files, what guards the agents."""
 
 import re
 
@@ -80,7 +80,7 @@ _LOGS = re.compile(r"^/var/(log|run/utmp|spool)(/|$)|(^|/)(wtmp|btmp|utmp|lastlo
 
 
 def is_private(path: str) -> bool:
-    """Whether it names credentials or private records for certain, wherever it lies."""
+    """Whether it certainly names credentials or private records, in any folder."""
     return bool(_PRIVATE.search(path)) and not path.endswith((".pub", "/known_hosts"))
 
 
@@ -95,12 +95,12 @@ def is_sought(text: str) -> bool:
 
 
 def is_secret_variable(name: str) -> bool:
-    """Whether a variable of this name is where credentials are kept."""
+    """Whether a variable of this name usually holds credentials."""
     return bool(_VARIABLE.search(name.upper()))
 
 
 def runs_later(path: str, inside: bool) -> bool:
-    """Whether what is written there runs by itself later; ``inside`` the workspace: what tools pick up."""
+    """Whether what is written there runs later by itself; ``inside`` the workspace: if tools load it."""
     if _HOOK.search(path):
         return True
     if inside:
@@ -109,7 +109,7 @@ def runs_later(path: str, inside: bool) -> bool:
 
 
 def is_repository(path: str) -> bool:
-    """Whether it is in the folder where git keeps what it knows."""
+    """Whether it is in git's own folder."""
     return bool(_REPOSITORY.search(path))
 
 

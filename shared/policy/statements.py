@@ -175,7 +175,7 @@ def _pipeline(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence[
 
 
 def _extended(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence["Node"]) -> Stream:
-    """Judge ``node``; ``extra`` are words of its last command that stand behind a redirection."""
+    """Judge ``node``; ``extra`` are words of its last command that follow a redirection."""
     if node.type == "command":
         return judge_command(shell, node, scope, extra)
     if not extra:

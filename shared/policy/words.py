@@ -1,4 +1,4 @@
-"""Words of a command as the shell would hand them over, as far as that can be known beforehand."""
+"""Words of a command as the shell would pass them, if that is known before it runs."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -68,14 +68,14 @@ class Runner(Protocol):
         """Judge a command substitution; its output, or UNKNOWN."""
 
     def process(self, node: "Node", scope: "Scope") -> str:
-        """Judge a process substitution; the path that stands for it."""
+        """Judge a process substitution; the path that represents it."""
 
     def visit(self, node: "Node", scope: "Scope") -> None:
         """Judge whatever commands are found beneath ``node``."""
 
 
 class Expander:
-    """Puts words together from their nodes; ``run`` judges what a substitution holds and tells its output."""
+    """Builds words from their nodes; ``run`` judges a substitution and returns its output."""
 
     def __init__(self, scope: "Scope", run: Runner) -> None:
         self.scope, self.run = scope, run
@@ -114,7 +114,7 @@ class Expander:
         return [self._finish(part) for part in self._split(raw)] if kept else []
 
     def text(self, node: "Node") -> str:
-        """The one text that ``node`` becomes where nothing is split: an assigned value, a here-string."""
+        """The one text that ``node`` becomes if nothing is split: an assigned value, a here-string."""
         self.obfuscated = self.hidden = self.spliced = self.computed = False
         return self._finish(self._raw(node, quoted=False)).text
 
@@ -213,7 +213,7 @@ class Expander:
         return number or "0"  # in the place of another one it changes no path and no name
 
     def _inside(self, node: "Node", unescape: Callable[[str], str], trim: str = "") -> str:
-        """What stands between quotes: texts as they are, and what expands among them."""
+        """The text between quotes: literal parts, and expansions among them."""
         source, start = node.text or b"", node.start_byte
         parts, end = [], len(trim)
         for child in node.children:
@@ -275,7 +275,7 @@ class Expander:
         arguments = [reveal(self._raw(child, quoted=False)) for child in rest if child.is_named]
         result, odd = expand(value, operator, arguments, self.scope.is_set(name))
         if operator == ":" and self.guessed and result != UNKNOWN:
-            result, odd = UNKNOWN, True  # where a value is cut it does
+            result, odd = UNKNOWN, True  # it decides where a value is cut
         self.obfuscated |= odd
         if operator == "@" and rest and text_of(rest[0]) in {"P", "E"}:
             self.run.find("unclear.eval", f"${{{name}@{text_of(rest[0])}}}")

@@ -90,6 +90,9 @@ def compose_spec(
     """What the jailer needs to run ``command``; raises ActionError if there is no bubblewrap."""
     bwrap = find_bubblewrap()
     covered = [word for mount in mounts if not mount.source for word in ("--remount-ro", mount.target)]
+    # The wheel's program finds its library relative to its own place, two folders up.
+    folder = Path(bwrap).parent
+    home = folder.parents[1] if folder.name == "_bin" else folder
     bounds = {
         resource.RLIMIT_CPU: limits.cpu_seconds,
         resource.RLIMIT_FSIZE: limits.file_bytes,
@@ -106,10 +109,5 @@ def compose_spec(
         memory=limits.memory_bytes,
         stop_signal=int(stop_signal),
         grace=GRACE,
-        program_folder="" if bwrap.startswith("/usr/") else str(_find_home(Path(bwrap))),
+        program_folder="" if bwrap.startswith("/usr/") else str(home),
     )
-
-
-def _find_home(bwrap: Path) -> Path:
-    # The wheel's program finds its library relative to its own place, two folders up.
-    return bwrap.parents[2] if bwrap.parent.name == "_bin" else bwrap.parent

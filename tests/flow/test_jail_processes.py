@@ -178,7 +178,7 @@ async def test_the_starter_of_commands_may_be_killed(workspace):
 
 
 async def start_two(workspace: Path) -> "tuple[asyncio.Task[CommandResult], list[psutil.Process]]":
-    """A command that heeds no signal and leaves its session, and those above it: bubblewrap, its minder."""
+    """A command that ignores signals and leaves its session, and its parents: bubblewrap, its supervisor."""
     mark = str(9_000_000 + uuid.uuid4().int % 1_000_000)
     script = f"trap '' TERM; (setsid sleep {mark} &); sleep {mark}"
     running = asyncio.create_task(shell(script, workspace, seconds=1.0))

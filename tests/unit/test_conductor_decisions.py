@@ -16,7 +16,7 @@ from services.conductor.model_decisions import (
     tasks_of,
 )
 from services.conductor.state_machine import (
-    BRAIN,
+    BY_MODEL,
     MAX_REPAIRS,
     apply_plan,
     format_undone,
@@ -51,7 +51,7 @@ PAGES = pages_of({"scout": SCOUT}, ["memory", "writer", "conductor"])
 
 
 def goal(*tasks: GoalTask, **fields: object) -> Goal:
-    values: dict[str, object] = {"playbook": BRAIN, "plans": 1, **fields}
+    values: dict[str, object] = {"playbook": BY_MODEL, "plans": 1, **fields}
     return Goal(goal_id="g", text="Find it", requester="user", submitted_at=AT, tasks=tasks, **values)  # type: ignore[arg-type]
 
 

@@ -23,7 +23,7 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.clock import seconds_between
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
-from shared.contracts.cognition import kind_of
+from shared.contracts.cognition import kind_of, spending_of
 
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 
@@ -94,7 +94,7 @@ class MetricsReader:
         done = task.status == TaskStatus.COMPLETED
         if done:
             self._seconds.setdefault(task.assignee, []).append(seconds)
-        usage = _mapping(meta.get("usage"))
+        tokens, cost = spending_of(meta)
         try:
             action = msgspec.json.decode(task.context, type=_Named).action
         except msgspec.MsgspecError:
@@ -103,8 +103,8 @@ class MetricsReader:
             "completed": done,
             "seconds": seconds,
             "attempts": record.attempt,
-            "tokens": int(_number(usage.get("input_tokens")) + _number(usage.get("output_tokens"))),
-            "cost": _number(usage.get("cost")),
+            "tokens": tokens,
+            "cost": cost,
         }
         kind = kind_of(task.text, action)
         self._samples.append(Sample(result.completed_at, task.assignee, kind, task.task_id, facts))
@@ -179,10 +179,6 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _mappings(values: Any) -> list[dict[str, Any]]:
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:

@@ -49,7 +49,9 @@ def effective(edge: Edge, importance: float, moment: float) -> float:
     touched = edge.touched_at or edge.created_at
     if not touched or is_exempt(edge.provenance):
         return edge.weight
-    return edge.weight * math.exp(-_rate(importance) * max(0.0, moment - parse_time(touched)) / DAY)
+    return edge.weight * math.exp(
+        -RATE * (1.0 - SHELTER * importance) * max(0.0, moment - parse_time(touched)) / DAY
+    )
 
 
 def effective_weights(
@@ -84,7 +86,3 @@ def parse_time(text: str) -> float:
     """Seconds since the epoch of an ISO 8601 time; one without a zone is UTC."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _rate(importance: float) -> float:
-    return RATE * (1.0 - SHELTER * importance)

@@ -122,9 +122,10 @@ class Graph:
 
     def locate(self, ids: Iterable[str]) -> list[int]:
         """The places of live nodes, each once; raises ValueError naming the ids that are not in memory."""
-        wanted = list(dict.fromkeys(ids))
+        wanted = dict.fromkeys(ids)
         places = self.find_places(wanted)
-        if missing := [node_id for node_id in wanted if node_id not in places]:
+        if len(places) < len(wanted):
+            missing = [node_id for node_id in wanted if node_id not in places]
             more = f" and {len(missing) - 10:,} more" if len(missing) > 10 else ""
             raise ValueError(f"not in memory: {', '.join(missing[:10])}{more}")
         return list(places.values())

@@ -130,7 +130,7 @@ class PathSearch:
         cost = sum(self.hop(place, target).cost for place, target in pairwise(root))
         frontier = [(self._guess(root, cost), cost)]
         for _ in range(MAX_DETOUR):
-            if not frontier or self._is_over():
+            if not frontier or self._steps >= MAX_VISITED or time.monotonic() > self._deadline:
                 return None
             way, cost = heapq.heappop(frontier)
             place = way.places[-1]
@@ -170,9 +170,6 @@ class PathSearch:
             if target < known  # others came into memory meanwhile
         }
         return self._hops.setdefault(place, hops)
-
-    def _is_over(self) -> bool:
-        return self._steps >= MAX_VISITED or time.monotonic() > self._deadline
 
 
 def _read(view: GraphView, search: PathSearch, way: Route) -> Path | None:

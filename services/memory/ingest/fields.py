@@ -112,9 +112,10 @@ def parse_front_matter(text: str) -> FrontMatter:
     if not isinstance(values, dict):
         return FrontMatter()
     fields = {str(name).strip().lower(): value for name, value in values.items()}
+    kind = fields.get("kind")
     return FrontMatter(
         title=_line(fields.get("title")),
-        kind=_kind(fields.get("kind")) or parse_kind(fields.get("type")),
+        kind=parse_kind(kind) or parse_agent_name(kind) or parse_kind(fields.get("type")),
         tags=parse_tags(fields.get("tags", fields.get("tag", fields.get("keywords")))),
         date=next(
             (
@@ -167,10 +168,6 @@ def parse_agent_name(value: Any) -> str:
     """The name of an agent, or "" if it is not one."""
     text = value.strip().lower() if isinstance(value, str) else ""
     return text if NAME.fullmatch(text) else ""
-
-
-def _kind(value: Any) -> str:
-    return parse_kind(value) or parse_agent_name(value)
 
 
 def _line(value: Any) -> str:

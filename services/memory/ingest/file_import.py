@@ -122,17 +122,11 @@ def mark_open(node: Node, ends: Ends) -> Node:
 
 
 def _choose(link: NoteLink, nodes: Iterable[Node | None]) -> Node | None:
-    return next(
-        (
-            node
-            for node in nodes
-            if node is not None
-            and not node.retired_version
-            and "note" in node.metadata
-            and drafting.matches_path(link, str(node.metadata.get("file", "")))
-        ),
-        None,
-    )
+    for node in filter(None, nodes):
+        is_note = not node.retired_version and "note" in node.metadata
+        if is_note and drafting.matches_path(link, str(node.metadata.get("file", ""))):
+            return node
+    return None
 
 
 def _section_of(note: Node, link: NoteLink) -> str:

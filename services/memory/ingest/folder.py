@@ -9,9 +9,9 @@ from typing import Any
 
 from services.memory.ingest import files
 from services.memory.ingest.client import Find, MemoryClient, Pages, Write, WriteFailed
-from services.memory.ingest.drafting import FileDrafts, draft_nodes
+from services.memory.ingest.drafting import draft_nodes
 from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks
-from services.memory.ingest.pieces import Document, IngestError
+from services.memory.ingest.pieces import IngestError
 from shared.errors import MailroomError
 from shared.log import logger
 
@@ -169,7 +169,7 @@ class IngestFolder:
             )
         document = await asyncio.to_thread(files.read_document, self._path, path)
         note_id = await self._links.identify(path) if document.note else ""
-        drafts = await asyncio.to_thread(_draft, document, path, state.modified_ns / 1e9, note_id)
+        drafts = await asyncio.to_thread(draft_nodes, document, path, state.modified_ns / 1e9, note_id)
         return await FileImport(self._client, self._links, drafts, _progress_logger(path)).run()
 
     async def _file_away(self, path: str, outcome: ImportResult, seconds: float) -> None:
@@ -191,8 +191,8 @@ class IngestFolder:
         try:
             await asyncio.to_thread(move)
             self._counts[count] += 1
-        except FileNotFoundError:  # it was moved by someone else
-            return
+        except FileNotFoundError:
+            return  # it was moved by someone else
         except OSError as error:
             # not imported again and again: until it changes, it is left alone
             self._unmovable[path] = self._scanner.state(path)
@@ -206,25 +206,16 @@ class IngestFolder:
             try:
                 await asyncio.to_thread(files.prepare_folder, self._path)
                 root = self._path.resolve()
-                async for _ in awatch(root, watch_filter=_ImportFilter(root), debounce=200, step=20):
+                async for _ in awatch(root, watch_filter=_filter_changes(root), debounce=200, step=20):
                     self._changed.set()
             except OSError as error:  # no more watches to be had, or the folder is gone
                 log.warning("changes_not_told", folder=str(self._path), reason=str(error))
             await asyncio.sleep(RESCAN)
 
 
-class _ImportFilter:
-    """Filters notifications: only changes of files that are to be imported."""
-
-    def __init__(self, root: Path) -> None:
-        self._base = f"{root}/"
-
-    def __call__(self, _: object, path: str) -> bool:
-        return not files.is_ignored(path.removeprefix(self._base))
-
-
-def _draft(document: Document, path: str, modified: float, note_id: str) -> FileDrafts:
-    return draft_nodes(document, path, modified, note_id)
+def _filter_changes(root: Path) -> Callable[[object, str], bool]:
+    """Passes changes of files that are to be imported."""
+    return lambda _, path: not files.is_ignored(path.removeprefix(f"{root}/"))
 
 
 def _progress_logger(path: str) -> Callable[[int, int], None]:

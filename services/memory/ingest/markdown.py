@@ -59,7 +59,8 @@ def parse_note(path: str, text: str) -> Document:
     dated = matter.date or fields.find_named_date(path)
     default = "event" if fields.find_named_date(path) else "fact"
     place = NoteContext(name=name, title=title, date=dated, default_kind=default, matter=matter)
-    rest = [_without(section, lead.path) for section in rest]
+    outer = len(lead.path)
+    rest = [msgspec.structs.replace(section, path=section.path[outer:]) for section in rest]
     pieces = (*_lead_pieces(place, lead, rest), *_section_pieces(place, rest))
     prose = "\n".join([matter.text, *(section.prose for section in sections)])
     return Document(pieces=pieces, note=name, links=find_links(prose), properties=matter.properties)
@@ -105,10 +106,6 @@ def _split_lead(sections: list[NoteSection]) -> tuple[NoteSection, list[NoteSect
     if not first.text.strip() and len(tops) == 1 and tops[0] is rest[0] and tops[0].level == 1:
         return rest[0], rest[1:]
     return first, rest
-
-
-def _without(section: NoteSection, outer: tuple[str, ...]) -> NoteSection:
-    return msgspec.structs.replace(section, path=section.path[len(outer) :])
 
 
 def _lead_pieces(place: NoteContext, lead: NoteSection, rest: Sequence[NoteSection]) -> Iterator[Piece]:

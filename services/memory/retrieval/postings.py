@@ -1,6 +1,5 @@
 """Which terms occur in which slots, and how often: compact arrays, and short lists for what came since."""
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,7 +149,7 @@ class Postings:
         codes = [np.repeat(np.arange(len(stored.starts) - 1), np.diff(stored.starts))]
         later = [packed[:used] for packed, used in self._later.values()]
         codes.append(np.repeat(np.fromiter(self._later, np.int64), [len(packed) for packed in later]))
-        packed = _join(later)
+        packed = np.concatenate((np.empty(0, np.uint64), *later))
         slots = (packed >> np.uint64(8)).astype(np.uint32)
         counts = (packed & np.uint64(MOST)).astype(np.uint8)
         return (
@@ -164,10 +163,6 @@ def _find_fresh(fresh: RecentPairs, code: int, before: int) -> tuple[Slots, Coun
     found = fresh.slots[: fresh.used][fresh.codes[: fresh.used] == code]
     slots, counts = np.unique(found[found < before], return_counts=True)
     return slots, np.minimum(counts, MOST).astype(np.uint8)
-
-
-def _join(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    return np.concatenate((np.empty(0, np.uint64), *parts))
 
 
 def _count(codes: Numbers, slots: NDArray[np.int64]) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:

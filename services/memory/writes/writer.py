@@ -54,6 +54,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     recorded: bool = False
 
 
+_APPLIED = Refusal(error="")
+
+
 class Writer:
     """Applies batches of writes to the store and to the live view; for one thread.
 
@@ -96,12 +99,13 @@ class Writer:
                 log.warning("not_stored", reason=self.problem, writes=len(change.writes))
                 unwritten = Refusal(error=self.problem, recorded=True)
                 refusals = {name: refusals.get(name, unwritten) for name in fresh}
-        versions = {name: entry.version for name, entry in fresh.items()}
+        versions = earlier | {name: entry.version for name, entry in fresh.items()}
+        answers = []
+        for write in (entry.write for entry in entries):
+            refusal = refusals.get(write.id, _APPLIED)
+            answers.append(answer(write, refusal.error, versions[write.id], refusal.rejection))
         return BatchResult(
-            answers=[
-                self._answer(entry.write, refusals, earlier.get(entry.write.id) or versions[entry.write.id])
-                for entry in entries
-            ],
+            answers=answers,
             event=event,
             refused=[
                 MemoryRefused(
@@ -132,26 +136,20 @@ class Writer:
 
     def _fold(self, entries: list[LoggedWrite]) -> tuple[Change, dict[str, Refusal]]:
         """The change that the good ones among ``entries`` make, and why the others are refused, by id."""
-        change, errors = fold(entries, self._known(), self._embedder.dimensions)
-        refusals = {
-            entry.write.id: Refusal(error=error)
-            for entry, error in zip(entries, errors, strict=True)
-            if error
-        }
-        rejected = self._find_rejections(
-            [entry for entry in entries if entry.write.id not in refusals], change
-        )
-        if not rejected:
-            return change, refusals
-        refusals |= rejected
-        kept = [entry for entry in entries if entry.write.id not in refusals]
-        change, errors = fold(kept, self._known(), self._embedder.dimensions)
-        refusals |= {
-            entry.write.id: Refusal(error=error, recorded=True)
-            for entry, error in zip(kept, errors, strict=True)
-            if error
-        }
+        change, refusals = self._fold_once(entries, recorded=False)
+        folded = [entry for entry in entries if entry.write.id not in refusals]
+        if rejected := self._find_rejections(folded, change):
+            kept = [entry for entry in folded if entry.write.id not in rejected]
+            change, failed = self._fold_once(kept, recorded=True)
+            refusals |= rejected | failed
         return change, refusals
+
+    def _fold_once(self, entries: list[LoggedWrite], *, recorded: bool) -> tuple[Change, dict[str, Refusal]]:
+        change, errors = fold(entries, self._known(), self._embedder.dimensions)
+        pairs = zip(entries, errors, strict=True)
+        return change, {
+            entry.write.id: Refusal(error=error, recorded=recorded) for entry, error in pairs if error
+        }
 
     def _find_rejections(self, entries: list[LoggedWrite], change: Change) -> dict[str, Refusal]:
         """What the write gate keeps out: only new nodes, and none of who insists."""
@@ -245,12 +243,6 @@ class Writer:
             agents=tuple(sorted({node.source.agent for node in touched if node.source.agent})),
             ids=(*change.nodes, *others)[:MAX_EVENT_IDS],
         )
-
-    def _answer(self, write: MemoryWrite, refusals: dict[str, Refusal], version: int) -> MemoryWritten:
-        refusal = refusals.get(write.id)
-        if refusal is None:
-            return answer(write, "", version)
-        return answer(write, refusal.error, version, refusal.rejection)
 
 
 def answer(write: MemoryWrite, error: str, version: int, rejection: Rejection | None = None) -> MemoryWritten:

@@ -156,7 +156,7 @@ _NODE_READS = re.compile(
     r"(?:\bfs|\brequire\(\s*['\"](?:node:)?fs['\"]\s*\))\.(?:readFileSync|readdirSync|existsSync|statSync)"
     r"\(\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")\s*(?=[,)])"
 )
-"""Files that are read by the name that stands there."""
+"""Files that are read by a literal name."""
 _NODE_FS = re.compile(r"\b(?:const|let|var)\s+fs\s*=\s*require\(\s*['\"](?:node:)?fs['\"]\s*\)")
 
 

@@ -37,11 +37,11 @@ _ASKS = re.compile(
     r"[^;()]*;?\s*",
     re.IGNORECASE,
 ).fullmatch
-"""One statement that tells of another, or of a table, and does nothing."""
+"""One statement that describes another, or a table, and changes nothing."""
 
 
 def judge_sql_text(call: Call, text: str, local: bool) -> None:
-    """Judge what a database is told; ``local``: it is a file of the workspace."""
+    """Judge statements for a database; ``local``: it is a file of the workspace."""
     if UNKNOWN in text:
         call.find("database.change")
     plain = re.sub(r"'(?:''|[^'])*'", "''", text)
@@ -109,7 +109,7 @@ _VALUED = (
 
 
 def judge_sql(call: Call) -> None:
-    """Clients of servers: what they are told to do decides."""
+    """Clients of servers: their statements decide."""
     found = call.options(_POSTGRES if call.name in {"psql", "pgcli"} else _VALUED)
     for word in found.of("f file i"):
         call.read(word)

@@ -49,7 +49,7 @@ _SPECIAL = (
     "engine unix-socket abstract-unix-socket proxy x preproxy connect-to resolve doh-url n netrc u user "
     "oauth2-bearer"
 )
-"""Options that change whom it talks to, or as whom."""
+"""Options that change the peer, or the identity it is shown."""
 
 
 def judge_curl(call: Call) -> Stream | None:
@@ -108,7 +108,7 @@ def _judge_given(call: Call, found: Options) -> None:
 
 
 def _judge_told(call: Call, found: Options, addresses: list[Word]) -> None:
-    """What a server of this very machine is told: data stays here, but it may be told to destroy some."""
+    """Requests to a server on this machine: data stays here, but a request may delete some."""
     _judge_given(call, found)
     acts = bool(found.has(_SENDS) or _methods(found))
     paths = [part for word in addresses for part in word.text.split("?")[0].split("/")]

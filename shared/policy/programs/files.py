@@ -105,12 +105,8 @@ def judge_mv(call: Call) -> None:
             if away and (word.glob or "." not in path.rsplit("/", 1)[-1]):
                 call.delete(word, deep=True, force=True)
             inner = path[len(call.shell.workspace) :]
-            if (
-                path == call.shell.workspace
-                or secrets.is_repository(path)
-                or call.shell.is_guarded(path)
-                or secrets.may_guard(inner)
-            ):
+            kept = secrets.is_repository(path) or call.shell.is_guarded(path) or secrets.may_guard(inner)
+            if kept or path == call.shell.workspace:
                 call.delete(word, deep=True, force=True)
         elif call.place(word) is Place.UNKNOWN:
             continue
@@ -154,11 +150,9 @@ def judge_dd(call: Call) -> Stream | None:
     """It copies raw data, if need be onto a disk or without an end."""
     words = dict(word.text.partition("=")[::2] for word in call.args)
     source, target = words.get("if"), words.get("of")
-    if source and not effects.is_endless(call.scope, Word(source), call.shell.workspace):
+    if source and not call.is_endless(Word(source)):
         call.read(Word(source))
-    endless = (
-        bool(source) and effects.is_endless(call.scope, Word(source or ""), call.shell.workspace)
-    ) or call.stdin.endless
+    endless = call.stdin.endless or bool(source and call.is_endless(Word(source)))
     if endless and "count" not in words:
         if target:
             call.find("exhaust.endless")
@@ -201,20 +195,18 @@ def judge_chmod(call: Call) -> None:
 
 
 def _judge_changed(call: Call, word: Word, deep: bool) -> None:
-    where = call.place(word)
-    if where in {Place.SYSTEM, Place.HOME, Place.ELSEWHERE, Place.DEVICE, Place.KERNEL}:
-        call.find(
-            "write.system" if where is not Place.ELSEWHERE else "write.outside-workspace",
-            call.path(word) or "",
-        )
+    where, path = call.place(word), call.path(word) or ""
+    if where is Place.ELSEWHERE:
+        call.find("write.outside-workspace", path)
+    elif where in {Place.SYSTEM, Place.HOME, Place.DEVICE, Place.KERNEL}:
+        call.find("write.system", path)
     elif where is Place.UNKNOWN and deep:
         call.find("write.unknown", word.text)
-    elif where is Place.WORKSPACE and (
-        secrets.is_repository(call.path(word) or "") or call.shell.is_guarded(call.path(word) or "")
-    ):
-        call.find("guard.tamper", call.path(word) or "")
-    elif where is Place.WORKSPACE and secrets.may_guard(call.path(word) or ""):
-        call.find("guard.file", call.path(word) or "")
+    elif where is Place.WORKSPACE:
+        if secrets.is_repository(path) or call.shell.is_guarded(path):
+            call.find("guard.tamper", path)
+        elif secrets.may_guard(path):
+            call.find("guard.file", path)
 
 
 def judge_chown(call: Call) -> None:

@@ -120,7 +120,7 @@ def _judge_loaded(call: Call, language: Language, word: Word) -> None:
 
 
 def judge_fed(call: Call, judge: Callable[[str], None]) -> Stream | None:
-    """Code from the input: judged where it is known."""
+    """Code from the input: judged if it is known."""
     stream = call.stdin
     if stream.source == "network":
         call.find("run.download")

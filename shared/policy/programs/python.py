@@ -14,35 +14,24 @@ from shared.policy.programs.shells import run_file
 from shared.policy.scope import Stream
 from shared.policy.words import Word
 
-_MODULE_RULES = {
-    "http.server": "network.listen",
-    "SimpleHTTPServer": "network.listen",
-    "http": "network.listen",
-    "smtpd": "network.listen",
-    "aiosmtpd": "network.listen",
-    "ftplib": "network.fetch",
-    "telnetlib": "network.shell",
-    "pty": "unclear.code",
-    "code": "unclear.code",
-    "webbrowser": "network.fetch",
-    "twine": "package.publish",
-    "pyftpdlib": "network.listen",
-    "updog": "network.listen",
-    "ensurepip": "package.install",
-    "idlelib": "unclear.code",
-    "pdb": "unclear.code",
-    "runpy": "unclear.code",
-    "uploadserver": "network.listen",
-    "sqlite3": "database.change",
-    "tarfile": "write.unpack",
+_RULES = {
+    "network.listen": "http.server SimpleHTTPServer http smtpd aiosmtpd pyftpdlib updog uploadserver",
+    "network.fetch": "ftplib webbrowser",
+    "network.shell": "telnetlib",
+    "unclear.code": "pty code idlelib pdb runpy",
+    "package.publish": "twine",
+    "package.install": "ensurepip",
+    "database.change": "sqlite3",
+    "write.unpack": "tarfile",
 }
+_MODULE_RULES = {module: rule for rule, modules in _RULES.items() for module in modules.split()}
 """Modules that do more than work on files of the workspace."""
 _MODULE_LOOKS = {"twine": {"check"}, "tarfile": {"-l", "--list", "-t", "--test"}}
 """What they do with these as their first word is nothing but looking."""
 _VALUED = {"-W", "-X", "--check-hash-based-pycs"}
 _SETUP_INSTALLS = {"install", "develop", "upload", "register", "easy_install"}
 _STEPS = {"continue", "c", "next", "n", "step", "s", "quit", "q", "where", "w", "bt", "list", "l"}
-"""What pdb is told that only goes through a program."""
+"""Commands of pdb that only step through a program."""
 _RUNNERS = {"timeit", "cProfile", "trace", "pdb", "profile"}
 
 

@@ -32,7 +32,7 @@ _NAMES_ONLY = frozenset(
     "print exists isfile isdir islink basename dirname join split splitext startswith endswith relpath "
     "format PurePath match fullmatch search sub quote".split()
 )
-"""Functions that do nothing with a path but look at its name."""
+"""Functions that use only the name of a path."""
 _ACTS = {"antigravity", "pty", "ctypes", "pip", "ensurepip", "webbrowser", "pyautogui"}
 """Modules that do something when they are imported, or nothing but what is asked after."""
 _QUERIES = {"execute", "executemany", "executescript"}
@@ -51,7 +51,7 @@ def judge_python(call: "Call", code: str) -> None:
         return
     try:
         with warnings.catch_warnings():
-            # What Python thinks of the style of foreign code is nobody's concern here.
+            # Warnings about the style of the judged code do not matter here.
             warnings.simplefilter("ignore")
             tree = ast.parse(code)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -61,7 +61,7 @@ def judge_python(call: "Call", code: str) -> None:
 
 
 class _Code:
-    """One piece of Python, and the modules its names stand for."""
+    """One piece of Python, and the modules its names refer to."""
 
     def __init__(self, call: "Call") -> None:
         self.call = call
@@ -97,7 +97,7 @@ class _Code:
             self.call.find("secret.file", text)
 
     def _plain_variable(self, node: ast.AST) -> ast.AST | None:
-        """``os.environ`` where one variable is asked for by a name that is no credential's."""
+        """``os.environ`` if one variable is read by a name that is no credential's."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             source, key = node.func.value, node.args[0] if node.args else None
         elif isinstance(node, ast.Subscript):
@@ -191,7 +191,7 @@ class _Code:
                     self.call.read(Word(str(word.value)))
 
     def _judge_strings(self, node: ast.AST) -> None:
-        """Whatever paths and commands stand among the arguments count."""
+        """Judge all paths and commands among the arguments."""
         for text in self.names.all_texts(node):
             if text.startswith(("/", "~", "..")):
                 self.call.read(Word(text))

@@ -1,4 +1,4 @@
-"""What Python's modules and functions do, and what the names in a piece of Python stand for."""
+"""What Python's modules and functions do, and what the names in a piece of Python refer to."""
 
 import ast
 from collections import Counter
@@ -38,52 +38,28 @@ MODULES = frozenset(
     "cgi wsgiref site sysconfig imp operator functools types weakref timeit cProfile profile pdb bdb "
     "trace pydoc test idlelib lib2to3 dbm faulthandler logging.handlers".split()
 )
-FINE_OF = {
-    "os": frozenset(
-        "getcwd path sep linesep name environ cpu_count listdir walk scandir stat getpid getppid uname "
-        "pathsep curdir get_terminal_size times getenv access sched_getaffinity fspath "
-        "urandom getloadavg".split()
-    ),
-    "pathlib": frozenset("Path PurePath PurePosixPath".split()),
-    "shutil": frozenset("which disk_usage get_terminal_size".split()),
-    "sqlite3": frozenset("sqlite_version version connect Row".split()),
-    "ssl": frozenset(["OPENSSL_VERSION", "HAS_TLSv1_3", "OPENSSL_VERSION_INFO"]),
-    "socket": frozenset(["gethostname", "AF_INET", "SOCK_STREAM"]),
-    "urllib": frozenset(
-        "parse quote unquote urlencode urlparse urlsplit quote_plus unquote_plus parse_qs urljoin".split()
-    ),
-    "http": frozenset(["HTTPStatus"]),
-    "base64": frozenset(
-        "b64encode b64decode urlsafe_b64encode urlsafe_b64decode b32encode b16encode".split()
-    ),
-    "binascii": frozenset("hexlify crc32 b2a_hex".split()),
-    "zlib": frozenset(["crc32", "adler32"]),
-    "io": frozenset(["StringIO", "BytesIO"]),
-    "glob": frozenset(["glob", "iglob"]),
-    "inspect": frozenset("signature getdoc getmembers isclass isfunction".split()),
-    "functools": frozenset("reduce lru_cache partial cache wraps cmp_to_key".split()),
-    "operator": frozenset("add mul sub itemgetter xor".split()),
-    "types": frozenset(["SimpleNamespace"]),
-    "asyncio": frozenset("run sleep gather".split()),
-    "multiprocessing": frozenset(["cpu_count"]),
-    "importlib": frozenset("metadata version resources distributions".split()),
-    "getpass": frozenset(["getuser"]),
-    "site": frozenset("getsitepackages getusersitepackages".split()),
-    "sysconfig": frozenset("get_paths get_path get_config_var get_platform get_python_version".split()),
-    "timeit": frozenset(["default_timer"]),
-    "codecs": frozenset(["encode"]),
-    "pkgutil": frozenset(["iter_modules"]),
-    "threading": frozenset(["active_count"]),
-    "gc": frozenset(["collect", "get_count"]),
-    "tempfile": frozenset(["gettempdir"]),
-    "resource": frozenset(["getrusage", "RUSAGE_SELF"]),
-    "signal": frozenset(["Signals"]),
-    "psutil": frozenset("cpu_count virtual_memory cpu_percent disk_usage".split()),
-    "zipfile": frozenset(["is_zipfile"]),
-    "tarfile": frozenset(["is_tarfile"]),
-    "ctypes": frozenset(["sizeof"]),
-    "http.client": frozenset(["responses"]),
-}
+_FINE = {
+    "os": "getcwd path sep linesep name environ cpu_count listdir walk scandir stat getpid getppid uname "
+    "pathsep curdir get_terminal_size times getenv access sched_getaffinity fspath urandom getloadavg",
+    "pathlib": "Path PurePath PurePosixPath", "shutil": "which disk_usage get_terminal_size",
+    "sqlite3": "sqlite_version version connect Row",
+    "ssl": "OPENSSL_VERSION HAS_TLSv1_3 OPENSSL_VERSION_INFO", "socket": "gethostname AF_INET SOCK_STREAM",
+    "urllib": "parse quote unquote urlencode urlparse urlsplit quote_plus unquote_plus parse_qs urljoin",
+    "http": "HTTPStatus",
+    "base64": "b64encode b64decode urlsafe_b64encode urlsafe_b64decode b32encode b16encode",
+    "binascii": "hexlify crc32 b2a_hex", "zlib": "crc32 adler32", "io": "StringIO BytesIO",
+    "glob": "glob iglob", "inspect": "signature getdoc getmembers isclass isfunction",
+    "functools": "reduce lru_cache partial cache wraps cmp_to_key", "operator": "add mul sub itemgetter xor",
+    "types": "SimpleNamespace", "asyncio": "run sleep gather", "multiprocessing": "cpu_count",
+    "importlib": "metadata version resources distributions", "getpass": "getuser",
+    "site": "getsitepackages getusersitepackages",
+    "sysconfig": "get_paths get_path get_config_var get_platform get_python_version",
+    "timeit": "default_timer", "codecs": "encode", "pkgutil": "iter_modules", "threading": "active_count",
+    "gc": "collect get_count", "tempfile": "gettempdir", "resource": "getrusage RUSAGE_SELF",
+    "signal": "Signals", "psutil": "cpu_count virtual_memory cpu_percent disk_usage", "zipfile": "is_zipfile",
+    "tarfile": "is_tarfile", "ctypes": "sizeof", "http.client": "responses",
+}  # fmt: skip
+FINE_OF = {module: frozenset(names.split()) for module, names in _FINE.items()}
 
 
 _JOINS = {"os.path.join", "posixpath.join", "pathlib.Path", "pathlib.PurePath", "Path"}
@@ -92,7 +68,7 @@ _HOMES = {"pathlib.Path.home", "Path.home"}
 
 
 class Names:
-    """``modules``: the dotted names that names stand for; ``texts``: those that are one known text."""
+    """``modules``: the dotted names that names refer to; ``texts``: those that are one known text."""
 
     def __init__(self, nodes: Iterable[ast.AST]) -> None:
         self.modules: dict[str, str] = {}
@@ -123,7 +99,7 @@ class Names:
                 self.modules[name] = full
 
     def full(self, node: ast.AST) -> str:
-        """The dotted name of what is called, its modules spelled out; with a dot first where it is made."""
+        """The dotted name of what is called, with full module names; a dot is first after an expression."""
         parts = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -172,7 +148,7 @@ class Names:
         return self.first(target) if text is None and isinstance(target, ast.Call) else text
 
     def receiver(self, node: ast.Call) -> str | None:
-        """The path of ``Path("x").unlink()``, or of ``p.unlink()`` where it is known what ``p`` is."""
+        """The path of ``Path("x").unlink()``, or of ``p.unlink()`` if ``p`` is known."""
         if not isinstance(node.func, ast.Attribute):
             return None
         own = node.func.value

@@ -79,19 +79,17 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     def judge(self, call: Call, words: Sequence[Word]) -> Stream | None:
         """Judge ``words``: the arguments of the program, or of one of its commands."""
         found = parse_options(words, self.valued, self.permute)
+        joined: dict[str, str] = {}
         for part in self.parts:
-            if isinstance(part, Step):
-                steps: Iterable[Step] = (part,)
-            elif isinstance(part, First):
-                steps = part.steps
-            else:
+            if not isinstance(part, Step | First):
                 part(call, found)
                 continue
-            step = next((one for one in steps if _holds(one, call, found, words)), None)
-            if step is not None:
-                _apply(step, call, found)
-                if step.stop:
-                    return None
+            for step in (part,) if isinstance(part, Step) else part.steps:
+                if _holds(step, call, found, words, joined):
+                    _apply(step, call, found)
+                    if step.stop:
+                        return None
+                    break
         return self.output(call, found) if callable(self.output) else self.output
 
 
@@ -122,7 +120,8 @@ def by_name(tables: Iterable[Mapping[str, Handler]]) -> dict[str, Handler]:
     return {name: handler for table in tables for names, handler in table.items() for name in names.split()}
 
 
-def _holds(step: Step, call: Call, found: Options, arguments: Sequence[Word]) -> bool:
+def _holds(step: Step, call: Call, found: Options, arguments: Sequence[Word], joined: dict[str, str]) -> bool:
+    """Whether all conditions of a step hold; ``joined`` keeps texts that several steps are matched with."""
     if step.has and not found.has(step.has):
         return False
     if step.also and not found.has(step.also):
@@ -133,13 +132,21 @@ def _holds(step: Step, call: Call, found: Options, arguments: Sequence[Word]) ->
         return False
     if step.program and call.name not in step.program.split():
         return False
-    if step.words is not None and not _starts(step.words)(_joined(found.operands)):
+    if step.words is not None:
+        if "words" not in joined:
+            joined["words"] = _joined(found.operands)
+        if not _starts(step.words)(joined["words"]):
+            return False
+    if step.operand is not None and not _any_matches(step.operand, found.operands):
         return False
-    if step.operand is not None and not any(map(_whole(step.operand), (w.text for w in found.operands))):
-        return False
-    if step.argument is not None and not any(map(_whole(step.argument), (w.text for w in arguments))):
+    if step.argument is not None and not _any_matches(step.argument, arguments):
         return False
     return step.line is None or bool(_starts(step.line)(_joined(arguments)))
+
+
+def _any_matches(pattern: str, words: Sequence[Word]) -> bool:
+    matches = _whole(pattern)
+    return any(matches(word.text) for word in words)
 
 
 def _apply(step: Step, call: Call, found: Options) -> None:

@@ -26,7 +26,7 @@ _SET_ID = re.compile(r"[2467]000|[ug][=+]s")
 
 
 def judge_find(call: Call) -> Stream | None:
-    """It looks at names; -delete, -exec and -fprint do more with what is found."""
+    """It lists names; -delete, -exec and -fprint do more with what is found."""
     args, position = list(call.args), 0
     while position < len(args) and args[position].text in {"-H", "-L", "-P"}:
         position += 1

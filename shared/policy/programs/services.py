@@ -18,7 +18,7 @@ _GROUPS = frozenset(
     "container image volume network system builder compose buildx stack swarm node service secret context "
     "plugin config manifest".split()
 )
-"""Words that stand before docker's actions: what the action is about."""
+"""Words before docker's actions: the kind of object."""
 _LOOKS = frozenset(
     "ps images ls list logs inspect info version stats top port history search df config events diff build "
     "bake help --version -v show context wait".split()

@@ -10,18 +10,9 @@ from shared.policy.scope import Stream
 
 _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)")
 _CODES = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "a": "",
-    "b": "",
-    "f": "\n",
-    "v": "\n",
-    "\\": "\\",
-    "e": "\x1b",
-    '"': '"',
-    "'": "'",
-}
+    "n": "\n", "t": "\t", "r": "\r", "a": "", "b": "", "f": "\n", "v": "\n", "\\": "\\", "e": "\x1b",
+    '"': '"', "'": "'",
+}  # fmt: skip
 _HEAVY = re.compile(r"%[-+ #0]*\d{7,}")
 
 
@@ -94,7 +85,7 @@ def _stream(text: str) -> Stream:
 
 
 def judge_environment(call: Call) -> Stream | None:
-    """printenv, and env, set, export and declare where they list: credentials are kept in the environment."""
+    """printenv, and env, set, export and declare if they list: the environment holds credentials."""
     found = call.options("u S C unset chdir split-string")
     names = [word.text for word in found.operands if "=" not in word.text]
     if call.name == "printenv" and names:
@@ -105,7 +96,7 @@ def judge_environment(call: Call) -> Stream | None:
 
 
 def judge_date(call: Call) -> Stream | None:
-    """It tells the time, or sets the clock."""
+    """It prints the time, or sets the clock."""
     found = call.options("d f r s date file reference set I iso-8601 rfc-3339 v j")
     call.apply(found, "read f file")
     if found.has("s set") or any(re.fullmatch(r"\d{8,12}(\.\d\d)?", word.text) for word in found.operands):
@@ -138,7 +129,7 @@ def judge_cd(call: Call) -> Stream | None:
 
 
 def judge_mktemp(call: Call) -> Stream | None:
-    """A new file or folder beneath /tmp, or where it is told."""
+    """A new file or folder beneath /tmp, or at the path given."""
     found = call.options("p t tmpdir suffix")
     for word in [*found.of("p tmpdir"), *found.operands]:
         call.write(word, create=True)

@@ -75,7 +75,7 @@ def _run_input(call: Call) -> Stream | None:
     elif stream.text is None:
         call.find("unclear.input", call.name)
     elif stream is NOTHING and call.name in _SHELLS.split():
-        # Nothing feeds it: it waits for what somebody types.
+        # It has no input: it is interactive.
         call.find("unclear.command", call.name)
     else:
         return call.script(stream.text)

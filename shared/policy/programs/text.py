@@ -223,7 +223,7 @@ def judge_split(call: Call) -> None:
 
 
 def judge_pager(call: Call) -> Stream | None:
-    """A pager: it runs other programs when it is told to."""
+    """A pager: its options can run other programs."""
     found = call.options("o O k T p x y z P t b h j log-file LOG-FILE tag pattern prompt")
     for word in [*found.of("o O log-file LOG-FILE")]:
         call.write(word)

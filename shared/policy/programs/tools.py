@@ -65,7 +65,7 @@ _ELSEWHERE = re.compile(
 
 
 def judge_tool(call: Call) -> Stream | None:
-    """It works in the workspace; what it is told to write must lie there too."""
+    """It works in the workspace; its output files must lie there too."""
     if call.name in {"ccache", "sccache", "distcc"} and call.args and not call.args[0].text.startswith("-"):
         return call.run(call.args)
     if call.name in {"pytest", "py.test"} and any(
@@ -142,7 +142,7 @@ _COMPILER_RUNS = re.compile(
 
 
 def judge_converter(call: Call) -> None:
-    """Pictures, films, documents: from file to file, unless told to fetch or to run."""
+    """Pictures, films, documents: from file to file, unless an argument makes it fetch or run something."""
     for word in call.args:
         text = word.text
         if text in _RECORDERS:

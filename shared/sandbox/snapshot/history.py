@@ -242,9 +242,8 @@ class Snapshots:
         with contextlib.suppress(OSError):
             mode = self.root.lstat().st_mode
             if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
-                self.root.chmod(
-                    stat.S_IRWXU
-                )  # a command took the rights away, which undo could not take back
+                # A command took the rights away, and undo could not give them back without them.
+                self.root.chmod(stat.S_IRWXU)
         return ConfinedFolder(self.root)
 
     @contextlib.contextmanager
