@@ -56,7 +56,7 @@ class SearchSkill(Skill):
 
 
 async def search(query: str, max_results: int, settings: Settings) -> list[SearchResult]:
-    """The pages found for ``query``, best first, each once; raises ActionError if none can be reached."""
+    """The pages found for ``query``, best first, each once; raises ActionError if no engine answers."""
     if not query.strip():
         raise ActionError("There is nothing to search for", "Give a few words")
     if not 1 <= max_results <= MOST:
