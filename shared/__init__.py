@@ -1,1 +1,1 @@
-"""The library the services stand on: contracts, bus, runtime, skills."""
+"""The packages that all services are built on: contracts, bus, agent runtime, skills."""

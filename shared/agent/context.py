@@ -22,7 +22,7 @@ from shared.messaging.threads import Threads
 from shared.reasoning.checkpoint import Checkpoints
 from shared.reasoning.limits import Caps
 from shared.reasoning.loop import AgentLoop, Conclusion
-from shared.reasoning.model import ModelSession, PersonaSession
+from shared.reasoning.model import ModelSession
 from shared.reasoning.tools import FINISH, REST, Toolbox
 from shared.settings import Settings
 from shared.tasks.actions import ActionRegistry
@@ -148,7 +148,7 @@ class AgentContext:
             tokens=self.settings.task_tokens,
             window=await self.models.conversation_limit(toolbox.offers(), persona),
         )
-        loop = AgentLoop(PersonaSession(self.models, persona), toolbox, caps, checkpoints)
+        loop = AgentLoop(self.models, toolbox, caps, checkpoints, persona)
         try:
             return await loop.run(task, history)
         except BaseException:

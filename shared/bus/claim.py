@@ -8,8 +8,9 @@ import msgspec
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.bus.consumer import NO_ROOM_PAUSE
+from shared.bus.consumer import BUS_FULL_PAUSE
 from shared.bus.entry import Delivery, Entry, seal
+from shared.bus.records import read_task, task_subject
 from shared.contracts import (
     DeadLetter,
     Effect,
@@ -21,7 +22,7 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
-from shared.errors import Conflict, NoRoom, Reject
+from shared.errors import BusFull, Conflict, Reject
 from shared.log import logger
 
 CLAIM_TRIES = 3
@@ -67,12 +68,11 @@ class Claim:
             if effect.what == what and not effect.repeatable and not effect.finished_at:
                 raise Reject(
                     f"An earlier attempt was interrupted while it did this: {what}. It may or may not have "
-                    "taken effect, so it is not repeated. Look, then submit the task again if it is still "
-                    "wanted"
+                    "taken effect, so it is not repeated. Check that, then submit the task again if needed"
                 )
             if effect.what == what and not effect.repeatable and effect.step == step:
                 raise Reject(
-                    f"An earlier attempt did this, and was interrupted before it could tell what came of it: "
+                    "An earlier attempt did this, and was interrupted before its outcome was stored: "
                     f"{what}. It is not repeated"
                 )
         begun = Effect(what=what, repeatable=repeatable, step=step, started_at=generate_iso_timestamp())
@@ -118,13 +118,12 @@ class Claim:
         while True:
             try:
                 return await self._bus.commit(entries)
-            except NoRoom as error:
+            except BusFull as error:
                 log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
-                await asyncio.sleep(NO_ROOM_PAUSE)
+                await asyncio.sleep(BUS_FULL_PAUSE)
 
     def _state(self, record: TaskChanged) -> Entry:
-        subject = subjects.state(self.task.assignee, self.task.requester, self.task.task_id)
-        return seal(subject, record, expect=self._seq)
+        return seal(task_subject(self.task), record, expect=self._seq)
 
 
 async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
@@ -132,15 +131,12 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
 
     A requester stores the record right before the task, so the first claim needs no read.
     """
-    subject = subjects.state(task.assignee, task.requester, task.task_id)
     expect: int | None = delivery.seq - 1 if delivery.deliveries == 1 else None
     previous = _UNCLAIMED
     for _ in range(CLAIM_TRIES):
         if expect is None:
-            stored = await bus.last(subjects.OFFICE, subject)
-            expect, previous = 0, _UNCLAIMED
-            if stored is not None:
-                expect, previous = stored.seq, TaskChanged.from_json(stored.data)
+            stored = await read_task(bus, task)
+            expect, previous = (stored.seq, stored.value) if stored else (0, _UNCLAIMED)
             if previous.task.status.final:
                 return None
         record = _changed(
@@ -155,7 +151,7 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
             note="",
         )
         try:
-            (seq,) = await bus.commit([seal(subject, record, expect=expect)])
+            (seq,) = await bus.commit([seal(task_subject(task), record, expect=expect)])
         except Conflict:
             expect = None
             continue

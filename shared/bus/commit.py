@@ -10,13 +10,13 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared.bus.entry import Entry
-from shared.errors import BusError, BusUnavailable, Conflict, Denied, NoRoom
+from shared.errors import BusError, BusFull, BusUnavailable, Conflict, Denied
 from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
 
 WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
-NO_ROOM = (10023, 10047, 10077)
+BUS_FULL = (10023, 10047, 10077)
 BATCH_INCOMPLETE = 10176
 """A batch lost a part: because the connection broke, or because the disk is full."""
 INCOMPLETE_TRIES = 3
@@ -89,7 +89,7 @@ class Committer:
     async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Store all entries or none, and return their sequences (0 if it was stored before).
 
-        Waits for as long as the server is away. Raises Conflict, Denied, NoRoom or BusError.
+        Waits for as long as the server is away. Raises Conflict, Denied, BusFull or BusError.
         """
         if not entries:
             return ()
@@ -303,6 +303,6 @@ def _error(error: dict[str, Any]) -> BusError:
     code, description = error.get("err_code"), error.get("description", "unknown error")
     if code in WRONG_LAST_SEQUENCE:
         return Conflict(f"The commit was refused: {description}")
-    if code in (*NO_ROOM, BATCH_INCOMPLETE):
-        return NoRoom(f"The bus has no room left ({description})", "Free disk space, or raise nats_max_store")
+    if code in (*BUS_FULL, BATCH_INCOMPLETE):
+        return BusFull(f"The bus is full ({description})", "Free disk space, or raise nats_max_store")
     return BusError(f"The bus refused a commit: {description} ({code})")

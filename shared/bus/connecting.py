@@ -1,8 +1,8 @@
 """Opening a connection: the key, one attempt, and whether another makes sense."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
@@ -40,22 +40,13 @@ async def connect_once(
     client: Client,
     url: str,
     seed: bytes,
-    *,
-    name: str,
-    error_cb: Callable[[Exception], Awaitable[None]],
-    disconnected_cb: Callable[[], Awaitable[None]],
-    reconnected_cb: Callable[[], Awaitable[None]],
-    closed_cb: Callable[[], Awaitable[None]],
+    **options: Any,
 ) -> None:
-    """Connect; once connected, the client reconnects for ever."""
+    """Connect; once connected, the client reconnects for ever. ``options`` are others of Client.connect."""
     await client.connect(
         url,
-        name=name,
         nkeys_seed_str=seed.decode(),
-        error_cb=error_cb,
-        disconnected_cb=disconnected_cb,
-        reconnected_cb=reconnected_cb,
-        closed_cb=closed_cb,
+        **options,
         connect_timeout=CONNECT_TIMEOUT,
         reconnect_time_wait=0.25,  # type: ignore[arg-type]  # it sleeps, so it takes a float
         allow_reconnect=False,

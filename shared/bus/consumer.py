@@ -15,7 +15,7 @@ from nats.aio.subscription import Subscription
 
 from shared import subjects
 from shared.bus.entry import Delivery, backoff
-from shared.errors import BusError, Conflict, MailroomError, NoRoom, Reject, Retry
+from shared.errors import BusError, BusFull, Conflict, MailroomError, Reject, Retry
 from shared.log import logger
 
 PULL_EXPIRES = 30.0
@@ -25,7 +25,7 @@ HEARTBEAT = 5.0
 RENEW_INBOX_AFTER = 200
 """Pull requests for one inbox: the server keeps state for each until the inbox is dropped."""
 
-NO_ROOM_PAUSE = 1.0
+BUS_FULL_PAUSE = 1.0
 """Seconds until a write is retried that the bus had no storage for."""
 MAX_YIELDED = 256
 """Handlers of one consumer that may yield their slot; beyond that, a waiting handler keeps it."""
@@ -58,8 +58,8 @@ class Consumer:
 
     When the handler returns, the message is acknowledged. Retry, Conflict and unexpected exceptions have it
     delivered again after a growing delay, and the last attempt makes it a dead letter; Reject does so at
-    once; NoRoom repeats the handler until the bus has storage. While a handler works, the server is told
-    every third of ``ack_wait``.
+    once; BusFull repeats the handler until the bus has storage. While a handler works, progress is
+    reported every third of ``ack_wait``.
     """
 
     def __init__(
@@ -250,9 +250,9 @@ class Consumer:
         while True:
             try:
                 await self._handler(delivery)
-            except NoRoom as error:
+            except BusFull as error:
                 log.warning("bus_full", subject=delivery.subject, seq=delivery.seq, reason=str(error))
-                await asyncio.sleep(NO_ROOM_PAUSE)
+                await asyncio.sleep(BUS_FULL_PAUSE)
             else:
                 return
 

@@ -9,9 +9,9 @@ from shared.settings import Settings
 
 
 class RunningInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``mailroom up`` says of the office it keeps running, in ``<state_dir>/run/office.json``.
+    """The record of ``mailroom up`` about the office it keeps running, in ``<state_dir>/run/office.json``.
 
-    ``brain`` is the model its agents think with, as the setting names it; empty without one.
+    ``brain`` is the setting of this name: the model of its agents, or empty.
     """
 
     pid: int

@@ -23,15 +23,15 @@ OFFICE_ACCOUNT = "OFFICE"
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
     """The permissions of one identity.
 
-    It may publish to ``send`` and subscribe to ``hear`` in the office, send requests to ``ask`` of memory and
-    to ``sign`` (its name is appended on the way), and serve ``answer``.
+    It may publish and subscribe to these subjects of the office, and send requests to those of memory, of
+    which ``signed_request`` get its name appended; ``serve`` are the requests it answers.
     """
 
-    send: tuple[str, ...]
-    hear: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    sign: tuple[str, ...] = ()
-    answer: tuple[str, ...] = ()
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...] = ()
+    request: tuple[str, ...] = ()
+    signed_request: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
 
 
 def rights_of(name: str, agents: Sequence[str]) -> Rights:
@@ -73,8 +73,13 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
         ]
         signed = (f"{subject}.*" for subject in _signed_verbs())
-        return Rights(send=tuple(send), answer=(*_memory_verbs(), *signed))
-    return Rights(send=tuple(send), hear=(subjects.GRAPH_VERSION,), ask=_memory_verbs(), sign=_signed_verbs())
+        return Rights(publish=tuple(send), serve=(*_memory_verbs(), *signed))
+    return Rights(
+        publish=tuple(send),
+        subscribe=(subjects.GRAPH_VERSION,),
+        request=_memory_verbs(),
+        signed_request=_signed_verbs(),
+    )
 
 
 def _user_rights(agents: Sequence[str]) -> Rights:
@@ -83,7 +88,7 @@ def _user_rights(agents: Sequence[str]) -> Rights:
     streams = (subjects.OFFICE, subjects.MEMORY, subjects.AUDIT, subjects.AUDIT_MEMORY)
     reads = [f"$JS.API.{verb}.{stream}" for stream in streams for verb in ("STREAM.INFO", "DIRECT.GET")]
     return Rights(
-        send=(
+        publish=(
             subjects.SUBMIT,
             *_own_subjects(name, agents),
             subjects.approval_answered("*", "*"),
@@ -95,9 +100,9 @@ def _user_rights(agents: Sequence[str]) -> Rights:
             "$JS.API.INFO",
             *_pulls(subjects.OFFICE, name),
         ),
-        hear=(subjects.AUDIT_ALL, subjects.event("*", ">")),
-        ask=_memory_verbs(),
-        sign=_signed_verbs(),
+        subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
+        request=_memory_verbs(),
+        signed_request=_signed_verbs(),
     )
 
 
@@ -243,25 +248,27 @@ def _office_account(key: str) -> str:
 
 def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     memory = _account_name(subjects.MEMORY_DAEMON)
-    imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.send]
+    imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.publish]
     if subjects.MEMORY_DAEMON in agents:
-        imports += [_import("service", memory, subject) for subject in rights.ask]
-        imports += [_import("service", memory, f"{subject}.{name}", to=subject) for subject in rights.sign]
-    imports += [_subscription(subject) for subject in rights.hear]
-    exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.answer]
+        imports += [_import("service", memory, subject) for subject in rights.request]
+        imports += [
+            _import("service", memory, f"{subject}.{name}", to=subject) for subject in rights.signed_request
+        ]
+    imports += [_subscription(subject) for subject in rights.subscribe]
+    exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.serve]
     if name == subjects.USER:
         exports.append('{ stream: "$SRV.>" }')
         imports += [_import("stream", _account_name(agent), "_INBOX.>") for agent in agents]
     else:
         exports.append(f'{{ stream: "_INBOX.>", accounts: [ {_account_name(subjects.USER)} ] }}')
         imports.append(_import("stream", _account_name(subjects.USER), "$SRV.>"))
-    publish = [*rights.send, *rights.ask, *rights.sign, "_INBOX.>"]
+    publish = [*rights.publish, *rights.request, *rights.signed_request, "_INBOX.>"]
     if name == subjects.USER:
         publish.append("$SRV.>")
-    if rights.answer:
+    if rights.serve:
         # The subjects the server makes up for answers to requests from other accounts.
         publish.append("_R_.>")
-    subscribe = ["_INBOX.>", "$SRV.>", *rights.hear, *rights.answer]
+    subscribe = ["_INBOX.>", "$SRV.>", *rights.subscribe, *rights.serve]
     permissions = (
         f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
     )

@@ -111,7 +111,7 @@ def submission_entries(task: Task, sender: str) -> list[Entry]:
 
 
 def cancelled_record(record: TaskChanged, reason: str) -> TaskChanged:
-    """The record of a task that its requester cancels, with the result that says so."""
+    """The final record, with its result, of a task that its requester cancels."""
     task = record.task
     result = task.result(
         task.assignee, TaskStatus.CANCELLED, sender=task.requester, output="", error_message=reason

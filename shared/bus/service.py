@@ -31,16 +31,16 @@ async def start_service(
     signed: Mapping[str, SignedEndpoint],
     metadata: dict[str, str],
 ) -> Any:
-    """Start a service: endpoints answer on ``<name>.<endpoint>``, signed ones with ``.<asker>`` behind."""
+    """Start a service: endpoints answer on ``<name>.<endpoint>``, signed ones with ``.<requester>``."""
     config = ServiceConfig(name=name, version=version, description=description, metadata=metadata)
     service = await nats.micro.add_service(client, config=config)
     answering = [(endpoint, "", _unsigned(answer)) for endpoint, answer in endpoints.items()]
     answering += [(endpoint, ".*", answer) for endpoint, answer in signed.items()]
-    for endpoint, asker, answer in answering:
+    for endpoint, requester, answer in answering:
         await service.add_endpoint(
             EndpointConfig(
                 name=endpoint,
-                subject=f"{name}.{endpoint}{asker}",
+                subject=f"{name}.{endpoint}{requester}",
                 queue_group=name,
                 handler=_responder(answer),
             )

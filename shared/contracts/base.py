@@ -1,4 +1,4 @@
-"""What every contract shares: (de)serialisation, the header, identifiers and field checks."""
+"""The base of all contracts: serialisation, the envelope header, identifiers and field checks."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def generate_iso_timestamp() -> str:
 
 
 def generate_task_id(prefix: str = "task") -> str:
-    """``prefix_YYYYMMDD_HHMMSS_micros_tail``; the random tail tells two of one microsecond apart."""
+    """``prefix_YYYYMMDD_HHMMSS_micros_tail``; the random tail makes two of one microsecond differ."""
     return f"{prefix}_{datetime.now(UTC):%Y%m%d_%H%M%S_%f}_{secrets.token_hex(4)}"
 
 
@@ -49,7 +49,7 @@ def require_text(field: str, value: str, limit: int = MAX_TEXT) -> None:
 
 
 def require_token(field: str, value: str) -> None:
-    """Raise ValueError unless ``value`` can stand as one token of a subject."""
+    """Raise ValueError unless ``value`` is valid as one token of a subject."""
     if not TOKEN.fullmatch(value):
         require_text(field, value)
         raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-', not {value[:40]!r}")
@@ -154,9 +154,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             self._fit(shape.fields)
         elif shape.others:
             self._fit(shape.others)
-        for name, default, wire_name, check in shape.checks:
-            if (value := getattr(self, name)) is not default:  # most are defaults, and these are valid
-                check(wire_name, value)
+        for value, (default, name, check) in zip(shape.read_checked(self), shape.checks, strict=False):
+            if value is not default:  # most are defaults, and these are valid
+                check(name, value)
 
     def _fit(self, fields: tuple[Field, ...]) -> None:
         for field in fields:

@@ -1,4 +1,4 @@
-"""What the agents find out about a repository: every statement and finding with its source."""
+"""Findings about a repository: every statement and finding with its source."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ Severity = Literal["high", "medium", "low"]
 
 
 class Statement(Contract, frozen=True, kw_only=True):
-    """Something said about a repository, and where that can be looked up (``README.md:3``)."""
+    """A statement about a repository, and its source (``README.md:3``)."""
 
     text: Text
     source: Annotated[str, text_up_to(2_000)]
@@ -46,7 +46,7 @@ class RepositoryReading(Contract, frozen=True, kw_only=True):
 
 
 class HistoryReading(Contract, frozen=True, kw_only=True):
-    """What git says: branch, number of commits, uncommitted changes, the latest commits."""
+    """A git repository's branch, number of commits, uncommitted changes and latest commits."""
 
     branch: str = ""
     commits: int = 0
@@ -66,10 +66,10 @@ class TestFailure(Contract, frozen=True, kw_only=True):
 
 
 class TestRun(Contract, frozen=True, kw_only=True):
-    """How a project's tests went.
+    """A run of a project's tests.
 
-    ``found`` says how the command was found (with its source), ``problem`` why nothing could be run
-    or counted; counts are -1 if the runner's output does not tell. ``log_path`` is the whole output.
+    ``found`` is the source of the command, ``problem`` the reason if nothing could be run or counted; counts
+    are -1 if the runner's output does not have them. ``log_path`` is the whole output.
     """
 
     __test__ = False
@@ -106,7 +106,7 @@ class DriftRule(Contract, frozen=True, kw_only=True):
 
 
 class Inspection(Contract, frozen=True, kw_only=True):
-    """What the critic's tools found, worst first, and how the code stands to its own stated rules.
+    """The findings of the critic's tools, worst first, and violations of the repository's own rules.
 
     ``findings`` holds the worst; ``total`` counts all.
     """

@@ -1,4 +1,4 @@
-"""The workspace and the messages of one cognitive run."""
+"""Cognitive runs, checkpoints of agent loops, daily usage, and experience with agents."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -71,10 +71,10 @@ class CognitiveContext(Contract, frozen=True, kw_only=True):
 
 
 class LoopCheckpoint(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
-    """A train of thought about a task as far as it went; another attempt goes on from there.
+    """A checkpoint of an agent loop on a task, from which another attempt resumes.
 
-    ``usage`` is what it took, ``spent`` all thinking about the task until then. ``doubts`` name what may or
-    may not have taken effect.
+    ``usage`` is that of the loop, ``spent`` that of the whole task until then. ``doubts`` are effects that
+    may or may not have happened.
     """
 
     task_id: Token
@@ -88,7 +88,7 @@ class LoopCheckpoint(Envelope, frozen=True, kw_only=True, tag="thinking.v1"):
 
 
 class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
-    """What an agent's thinking took on one ``day`` (UTC, as 2026-01-02); ``cost`` in US dollars."""
+    """An agent's model usage on one ``day`` (UTC, as 2026-01-02); ``cost`` in US dollars."""
 
     day: Annotated[str, text_up_to(10)]
     input_tokens: int = 0
@@ -98,14 +98,14 @@ class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
 
 
 RECENT = 20
-"""Tasks whose duration is kept, and whose id is, so that none is counted twice."""
+"""Tasks whose durations and ids are kept; the ids prevent counting one twice."""
 
 
 class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
-    """How ``agent`` did at tasks of a ``kind``: an action's name, else what the plan calls it.
+    """How ``agent`` did at tasks of a ``kind``: an action's name, else its name in the plan.
 
-    ``attempts`` counts the times they were begun, ``seconds`` are the durations of the last of them, from
-    handed out to done, ``tokens`` and ``cost`` (US dollars) what thinking took, ``counted`` the last ids.
+    ``attempts`` counts the starts, ``seconds`` are the durations of the last tasks from submission to end,
+    ``tokens`` and ``cost`` (US dollars) are the model usage, ``counted`` the last ids.
     """
 
     agent: AgentName
@@ -148,12 +148,13 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
         tokens: int = 0,
         cost: float = 0.0,
     ) -> "Experience":
-        """With one more task that ended; the same if that one is counted already."""
+        """A copy that counts one more ended task, unless it is counted already."""
         if task_id in self.counted:
             return self
-        fields = ("agent", "kind", "sender", "recipient")
-        return Experience(
-            **{name: getattr(self, name) for name in fields},
+        return msgspec.structs.replace(
+            self,
+            id=generate_id(),
+            created_at=generate_iso_timestamp(),
             completed=self.completed + completed,
             failed=self.failed + (not completed),
             attempts=self.attempts + max(1, attempts),

@@ -70,7 +70,7 @@ class SessionStatus(StrEnum):
 
 
 class TaskSession(Envelope, frozen=True, kw_only=True, tag="task_session.v1"):
-    """A thread of letters as one agent knows it; ``session_id`` is the id of its first letter.
+    """A thread of emails as one agent knows it; ``session_id`` is the id of its first email.
 
     ``history`` are the messages of the conversation: role and text.
     """
@@ -83,9 +83,9 @@ class TaskSession(Envelope, frozen=True, kw_only=True, tag="task_session.v1"):
 
 
 class SentEmail(Envelope, frozen=True, kw_only=True, tag="correspondence.v1"):
-    """A letter an agent sent: the thread it belongs to, and the answer once there is one.
+    """An email that an agent sent: its thread, and the answer once there is one.
 
-    ``awaited``: something waits for that answer, so that it opens no thread of its own.
+    ``awaited``: a handler waits for the answer, so it opens no thread of its own.
     """
 
     email: Email = msgspec.field(name="letter")
@@ -95,7 +95,7 @@ class SentEmail(Envelope, frozen=True, kw_only=True, tag="correspondence.v1"):
 
 
 class RoutingDecision(Contract, frozen=True, kw_only=True):
-    """Where a message goes: ``route`` is an agent, ``nexus`` itself, or ``tool:<name>``."""
+    """The route of a message: an agent, ``nexus`` itself, or ``tool:<name>``."""
 
     route: Annotated[str, text_up_to(100)]
     rationale: str
@@ -103,7 +103,7 @@ class RoutingDecision(Contract, frozen=True, kw_only=True):
 
 
 class ContextItem(Contract, frozen=True, kw_only=True):
-    """One remembered thing in a context packet, with the memory node that says so."""
+    """One statement in a context packet, with the memory node it comes from."""
 
     text: str
     evidence_id: str
@@ -111,7 +111,7 @@ class ContextItem(Contract, frozen=True, kw_only=True):
 
 
 class ContextPacket(Contract, frozen=True, kw_only=True):
-    """What memory knows about a message, what it does not, and what is taken for granted."""
+    """What memory knows about a message, open questions, and assumptions."""
 
     query: Text
     bullets: tuple[ContextItem, ...] = ()
@@ -120,7 +120,7 @@ class ContextPacket(Contract, frozen=True, kw_only=True):
 
 
 class Question(Envelope, frozen=True, kw_only=True, tag="question.v1"):
-    """Something a person asks the front desk; the Response comes back by mail."""
+    """A person's question to nexus; the Response comes by mail."""
 
     text: Text
     user_session_id: str = ""

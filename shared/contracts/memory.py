@@ -1,4 +1,4 @@
-"""Memory: nodes, edges, briefings, and what is asked of the daemon."""
+"""Memory: nodes, edges, writes, versions and briefings."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ from shared.contracts.base import (
 
 
 class Relation(StrEnum):
-    """How one node bears on another."""
+    """The relation of one node to another."""
 
     INFORMED_BY = "informed_by"
     LED_TO = "led_to"
@@ -115,7 +115,7 @@ class Edge(Contract, frozen=True, kw_only=True):
 
 
 class EdgeKey(Contract, frozen=True, kw_only=True):
-    """What tells an edge from all others."""
+    """The key of an edge."""
 
     from_id: Token = msgspec.field(name="from")
     to_id: Token = msgspec.field(name="to")
@@ -130,8 +130,8 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
     """Nodes and edges to store, nodes to retire, edges to remove; applied whole, once, however often sent.
 
     ``vectors``, if given, holds the nodes' embeddings in their order as little-endian float32, base64 in
-    JSON: a quarter of the size of ``Node.embedding``. ``accessed`` counts how often nodes were shown to
-    somebody. ``insist`` stores what the write gate would refuse.
+    JSON: a quarter of the size of ``Node.embedding``. ``accessed`` counts how often nodes were read.
+    ``insist`` skips the write gate.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -162,9 +162,9 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
 
 
 class Rejection(Contract, frozen=True, kw_only=True):
-    """Why the write gate keeps something out: the ``check`` that failed, and what to do about it.
+    """Why the write gate refused a node: the ``check`` that failed, and a suggestion.
 
-    ``existing`` is the node that says it already, if that is the reason.
+    ``existing`` is the node with the same content, if that is the reason.
     """
 
     check: AgentName
@@ -174,9 +174,9 @@ class Rejection(Contract, frozen=True, kw_only=True):
 
 
 class MemoryWritten(Envelope, frozen=True, kw_only=True, tag="memory_written.v1"):
-    """The answer to a MemoryWrite, given once it is on disk; ``error`` says why nothing was stored.
+    """The answer to a MemoryWrite once it is on disk; ``error`` is the reason if nothing was stored.
 
-    ``rejection`` tells more if it was the write gate that refused it.
+    ``rejection`` has the details if the write gate refused it.
     """
 
     ids: tuple[str, ...] = ()
@@ -199,7 +199,7 @@ class MemoryRefused(Envelope, frozen=True, kw_only=True, tag="memory_refused.v1"
 class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):
     """Memory changed: its new version, and the kinds, agents and ids that the change touched.
 
-    Without any of them it is not known what was touched: memory was killed before it could say.
+    If all are empty, the changes are unknown: memory was killed before it published them.
     """
 
     version: Count

@@ -1,4 +1,4 @@
-"""Asking memory: the questions, and what is answered to them."""
+"""Queries to memory, and their answers."""
 
 from typing import Annotated, Literal
 
@@ -26,9 +26,9 @@ MAX_LIMIT = 100
 MAX_PAGE = 1_000
 """The most entries of one page of a list."""
 MAX_DEPTH = 20
-"""The deepest walk: further away everything is connected with everything."""
+"""The most hops of a walk: further away everything is connected with everything."""
 MAX_VISITED = 10_000
-"""The most nodes one walk looks at."""
+"""The most nodes one walk visits."""
 
 
 def require_version(field: str, value: int) -> None:
@@ -45,8 +45,8 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
 
     ``agent`` and ``session`` admit what came from there, ``since`` and ``until`` what last changed in
     between; ``anchors`` are ids of nodes whose neighbourhood in the graph counts as nearer; ``at`` searches
-    memory as it was at that graph version (0: as it is); ``deep`` has the best read again by the
-    cross-encoder, which is better and slower; ``vector`` is the embedded text if the asker has it already.
+    memory as it was at that graph version (0: as it is); ``deep`` reranks the top hits with a
+    cross-encoder (slower, more accurate); ``vector`` is the embedding of the text, if known already.
     """
 
     text: Text
@@ -64,7 +64,7 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
 
 
 class Hit(Contract, frozen=True, kw_only=True):
-    """A found node with its score in 0..1 and the parts that made it."""
+    """A found node with its score in 0..1 and the parts of the score."""
 
     node: Node
     score: float
@@ -109,7 +109,7 @@ class NodePage(Contract, frozen=True, kw_only=True):
 class EdgesQuery(Contract, frozen=True, kw_only=True):
     """Edges in the order of (from, to, relation), a page at a time; of one ``node`` if it is given.
 
-    ``after`` is what ``next`` of the page before said; ``limit`` is 1 to 1000.
+    ``after`` is ``next`` of the page before; ``limit`` is 1 to 1000.
     """
 
     node: OptionalToken = ""
@@ -154,7 +154,7 @@ class TraverseQuery(Contract, frozen=True, kw_only=True):
 
 
 class Visit(Contract, frozen=True, kw_only=True):
-    """A node a walk came to: ``depth`` hops from the start, by an edge with ``parent``, empty at the start.
+    """A node a walk reached: ``depth`` hops from the start, by an edge with ``parent``, empty at the start.
 
     ``weight`` is the product of the edges' weights on the way there.
     """
@@ -167,10 +167,10 @@ class Visit(Contract, frozen=True, kw_only=True):
 
 
 class Traversal(Contract, frozen=True, kw_only=True):
-    """Where a walk came to, in the order of arrival; ``edges`` join the nodes shown.
+    """The nodes a walk reached, in order; ``edges`` join the nodes shown.
 
-    ``visited`` counts every node looked at. ``truncated`` is empty, or says which bound ended the walk
-    before its end: the nodes, the time or the answer's limit.
+    ``visited`` counts all visited nodes. ``truncated`` names the limit that ended the walk early (nodes, time
+    or the answer's limit), or is empty.
     """
 
     visits: tuple[Visit, ...] = ()
@@ -181,7 +181,7 @@ class Traversal(Contract, frozen=True, kw_only=True):
 
 
 class PathsQuery(Contract, frozen=True, kw_only=True):
-    """The best ``k`` (1 to 20) ways from one node to another, of at most ``depth`` hops (1 to 20)."""
+    """The best ``k`` (1 to 20) paths from one node to another, of at most ``depth`` hops (1 to 20)."""
 
     from_id: Token = msgspec.field(name="from")
     to_id: Token = msgspec.field(name="to")
@@ -194,7 +194,7 @@ class PathsQuery(Contract, frozen=True, kw_only=True):
 
 
 class Path(Contract, frozen=True, kw_only=True):
-    """A way through the graph; ``weight`` is the product of its edges' weights."""
+    """A path through the graph; ``weight`` is the product of its edges' weights."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
@@ -202,7 +202,7 @@ class Path(Contract, frozen=True, kw_only=True):
 
 
 class BriefQuery(Contract, frozen=True, kw_only=True):
-    """What ``agent`` needs to know, as it is or as it was told at graph version ``at``.
+    """The briefing of ``agent``, as it is or as it was at graph version ``at``.
 
     ``compact`` asks for titles alone.
     """

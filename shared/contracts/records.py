@@ -1,4 +1,4 @@
-"""The life of the office: task records, goals, dead letters, presence."""
+"""Records of the office: tasks, goals, dead letters, presence, approvals, reminders."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -22,10 +22,10 @@ from shared.contracts.task import Task, TaskPriority, TaskResult, TaskStatus
 
 
 class Effect(Contract, frozen=True, kw_only=True):
-    """Something with an effect outside the office, noted before it is done.
+    """An effect outside the office, recorded before it happens.
 
-    One without ``finished_at`` after a crash may or may not have happened. Only a ``repeatable``
-    one is done again. ``step`` is the part of the task that did it, if it has parts.
+    If ``finished_at`` is empty after a crash, it may or may not have happened. Only a ``repeatable`` effect
+    is repeated. ``step`` is the step of the task that caused it, if it has steps.
     """
 
     what: Annotated[str, text_up_to(2_000)]
@@ -36,7 +36,7 @@ class Effect(Contract, frozen=True, kw_only=True):
 
 
 class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
-    """The record of a task: the last one on its state subject is how it stands now.
+    """The record of a task: the last one on its state subject is the present state.
 
     ``attempt`` counts claims from 1, ``worker`` is the process that holds the claim, ``task`` the
     task with its present status, ``result`` is there once it ended.
@@ -77,11 +77,11 @@ class GoalTask(Contract, frozen=True, kw_only=True):
 
 
 class Goal(Contract, frozen=True, kw_only=True):
-    """Everything the conductor knows of one goal; enough to go on after a crash.
+    """Everything the conductor knows about one goal, so that it can resume after a crash.
 
-    ``status`` is the goal's own, ``reviews`` how often the critic was asked, ``verdict`` what it
-    said last, ``report_path`` where the report lies once there is one. ``thinking`` is what a model is
-    being asked (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, and
+    ``status`` is the goal's own, ``reviews`` how often the critic was asked, ``verdict`` its last
+    one, ``report_path`` the path of the report once there is one. ``thinking`` is what a model is being asked
+    for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, and
     ``earlier`` the tasks that a later plan replaced.
     """
 
@@ -109,7 +109,7 @@ class Goal(Contract, frozen=True, kw_only=True):
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
-    """The conductor moved: one goal (``goal``), or the office as a whole (``active`` goals by state)."""
+    """The conductor's state changed: for one ``goal``, or for all (``active`` goals by state)."""
 
     state: OfficeState
     previous: OfficeState = OfficeState.IDLE
@@ -118,7 +118,7 @@ class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
 
 
 class GoalDue(Envelope, frozen=True, kw_only=True, tag="goal_due.v1"):
-    """The deadline of a goal has come; with ``what`` it is time to look whether that is done."""
+    """The deadline of a goal has passed; with ``what`` it is time to check whether that is done."""
 
     what: str = ""
 
@@ -128,7 +128,7 @@ class GoalDue(Envelope, frozen=True, kw_only=True, tag="goal_due.v1"):
 
 
 class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
-    """What could not be handled, why, and where the original lies.
+    """A message that could not be handled: the reason, and where the original is stored.
 
     ``original`` is the payload as text, cut to its first 16,000 characters (``original_size`` is its
     length in bytes); ``stream`` and ``stream_seq`` say where the whole of it is stored.
@@ -146,7 +146,7 @@ class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
 
 
 class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
-    """A process of an agent as the yellow pages list it; it vanishes when not renewed.
+    """The directory entry of one process of an agent; it expires unless renewed.
 
     ``schemas`` are the JSON schemas of the actions' parameters, ``load`` counts the messages being
     handled, ``concurrency`` how many may be at once.
@@ -170,7 +170,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
 
 
 class CommandVerdict(StrEnum):
-    """What the policy says of a command."""
+    """The policy's verdict on a command."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -178,7 +178,7 @@ class CommandVerdict(StrEnum):
 
 
 class CommandJudged(Envelope, frozen=True, kw_only=True, tag="command_judged.v1"):
-    """A command the policy did not simply allow: denied, or left to a person."""
+    """A command that the policy denied or left to a person."""
 
     command: Text
     verdict: CommandVerdict
@@ -188,10 +188,10 @@ class CommandJudged(Envelope, frozen=True, kw_only=True, tag="command_judged.v1"
 
 
 class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request.v1"):
-    """An agent asks whether it may do something; without an answer by ``expires_at`` it may not.
+    """An agent's request for permission; without an answer by ``expires_at`` it is refused.
 
     ``approval_id`` follows from the agent, ``what`` and the goal (the task, if another agent handed it
-    out), so that the same is asked once for a goal and a grant reaches no further.
+    out), so that one thing is asked once for a goal and a grant is valid for that alone.
     """
 
     approval_id: Token
@@ -203,7 +203,7 @@ class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request
 
 
 class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v1"):
-    """What a person said; ``note`` is for the agent."""
+    """A person's answer; ``note`` is for the agent."""
 
     approval_id: Token
     granted: bool
@@ -211,7 +211,7 @@ class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v
 
 
 class ReminderStatus(StrEnum):
-    """Where a reminder stands; the last two are final."""
+    """The status of a reminder; the last two are final."""
 
     SCHEDULED = "scheduled"
     FIRED = "fired"
@@ -223,8 +223,8 @@ class ReminderStatus(StrEnum):
 class Reminder(Contract, frozen=True, kw_only=True):
     """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again).
 
-    ``repeats`` says on which days of the week it is set again when it goes off: ``mon,thu 14:00``, with the
-    name of a time zone behind it if it is not the office's; empty if it goes off once.
+    ``repeats`` are the days of the week and the time at which it is due again, such as ``mon,thu 14:00``,
+    followed by a time zone if it is not the office's; empty for a single reminder.
     """
 
     reminder_id: Token
@@ -245,7 +245,7 @@ class Reminders(Envelope, frozen=True, kw_only=True, tag="reminders.v1"):
 
 
 class ReminderDue(Envelope, frozen=True, kw_only=True, tag="reminder_due.v1"):
-    """The time of a reminder has come; ``count`` says for which of its settings."""
+    """A reminder is due; ``count`` is that of the reminder at the time it was set."""
 
     reminder_id: Token
     count: int = 1

@@ -1,7 +1,7 @@
-"""What the fields of a contract hold, and how a value is made to fit.
+"""The types of a contract's fields, and the conversion of values to them.
 
-msgspec checks what it decodes, but not what a constructor is given. Contracts check both alike, so
-that whatever can be made can also be read by those who receive it.
+msgspec checks types when it decodes, but not in constructors. Contracts check both, so that every instance
+can be decoded by its receivers.
 """
 
 import functools
@@ -27,30 +27,32 @@ class Field(NamedTuple):
     hint: Any
     required: bool
     kind: type | None
-    """The class a value must be of; None if a class cannot say it."""
+    """The exact class of its values; None if one class is not enough."""
     member: type | None
-    """The class of a tuple's entries, or of a free field's keys."""
+    """The class of a tuple's entries, or of a dict's keys."""
 
 
 class Shape(NamedTuple):
-    """The fields of a class, so arranged that one look tells whether its values fit."""
+    """The fields of a class, arranged for a fast check of its values."""
 
     fields: tuple[Field, ...]
     read: Callable[[Any], tuple[Any, ...]]
-    """The values of the fields that have a kind, behind the class itself."""
+    """Reads the class itself twice, then the values of the fields that have a kind."""
     kinds: tuple[type, ...]
-    """What the values that were read must be, in the same order."""
+    """The classes of these values, in the same order."""
     members: tuple[tuple[int, type], ...]
-    """Where among these values one has members, and of which class."""
+    """Positions of values with members, and the members' class."""
     others: tuple[Field, ...]
     """The fields without a kind."""
-    checks: tuple[tuple[str, Any, str, Check], ...]
-    """Name, default, wire name and check of each field whose hint has a check."""
+    read_checked: Callable[[Any], tuple[Any, ...]]
+    """Reads the class itself twice, then the values of the fields whose hint has a check."""
+    checks: tuple[tuple[Any, str, Check], ...]
+    """Default, wire name and check for each of these values; the default of the class is itself."""
 
 
 @functools.cache
 def shape_of(cls: type[msgspec.Struct]) -> Shape:
-    """The shape of a class, worked out once from its type hints."""
+    """The shape of a class, computed once from its type hints."""
     fields = tuple(_field(info) for info in msgspec.structs.fields(cls))
     clear = [(field, field.kind) for field in fields if field.kind is not None]
     # The class is read first so that there are always two to read: of one, attrgetter makes no tuple.
@@ -58,12 +60,14 @@ def shape_of(cls: type[msgspec.Struct]) -> Shape:
     kinds = (type(cls), type(cls), *(kind for _, kind in clear))
     members = tuple((place, field.member) for place, (field, _) in enumerate(clear, start=2) if field.member)
     others = tuple(field for field in fields if field.kind is None)
-    checks = tuple(
-        (info.name, info.default, info.encode_name, check)
-        for info in msgspec.structs.fields(cls)
-        for check in _split_hint(info.type)[1]
-    )
-    return Shape(fields, read, kinds, members, others, checks)
+    checked = [(info, check) for info in msgspec.structs.fields(cls) for check in _split_hint(info.type)[1]]
+    read_checked = operator.attrgetter("__class__", "__class__", *(info.name for info, _ in checked))
+    checks = ((cls, "", _pass), (cls, "", _pass), *((i.default, i.encode_name, c) for i, c in checked))
+    return Shape(fields, read, kinds, members, others, read_checked, checks)
+
+
+def _pass(_: str, __: Any) -> None:
+    """The check of the class itself, which is never made: it equals its default."""
 
 
 def _split_hint(hint: Any) -> tuple[Any, tuple[Check, ...]]:
@@ -95,7 +99,7 @@ def _field(info: msgspec.structs.FieldInfo) -> Field:
 
 
 def agree(shape: Shape, values: tuple[Any, ...]) -> bool:
-    """Whether the ``values`` that were read fit as they are; every message that comes in is asked this."""
+    """Whether the ``values`` that were read have the right types; called for every message."""
     if tuple(map(type, values)) != shape.kinds:
         return False
     for place, member in shape.members:
@@ -106,14 +110,14 @@ def agree(shape: Shape, values: tuple[Any, ...]) -> bool:
 
 
 def is_plain(field: Field, value: Any) -> bool:
-    """Whether ``value`` fits as it is, told at a glance: a finite float, or no numbers at all."""
+    """Whether ``value`` needs no conversion: a finite float, or an empty tuple of numbers."""
     if type(value) is float:
         return field.hint is float and math.isfinite(value)
     return value == () and type(value) is tuple and field.hint == _NUMBERS
 
 
 def fit(field: Field, value: Any) -> Any:
-    """``value`` as the field's hint has it; raises ValueError that names the field."""
+    """``value`` converted to the field's type; raises ValueError that names the field."""
     if field.hint is str and not isinstance(value, str):
         raise ValueError(f"{field.wire_name} must be a {'non-empty ' if field.required else ''}string")
     try:
@@ -126,7 +130,7 @@ def fit(field: Field, value: Any) -> Any:
 
 
 def _exact(hint: Any, value: Any) -> Any:
-    """The plain value if it is of a subclass, such as an enumeration's member or a numpy number."""
+    """The plain value of a subclass's instance, such as an enumeration's member or a numpy number."""
     if hint is str:
         return str.__str__(value)
     if hint in (int, float) and isinstance(value, hint) and not isinstance(value, bool):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -69,6 +69,8 @@ SLOW_TIMEOUT = 300.0
 """The same for answers that are read from the tables (an older version) or from the whole store."""
 
 Answer = TypeVar("Answer")
+Query = TypeVar("Query", ListQuery, EdgesQuery)
+Page = TypeVar("Page", NodePage, EdgePage)
 
 
 class WriteRefused(Refused):
@@ -149,14 +151,9 @@ class Memory:
 
         What is written meanwhile may be among them or not; with ``at`` all are of that version.
         """
-        query = query or ListQuery(limit=MAX_PAGE)
-        while True:
-            page = await self.nodes(query)
+        async for page in _pages(self.nodes, query or ListQuery(limit=MAX_PAGE)):
             for node in page.nodes:
                 yield node
-            if not page.next:
-                return
-            query = amended(query, after=page.next)
 
     async def edges(self, query: EdgesQuery | None = None) -> EdgePage:
         """One page of edges in the order of (from, to, relation); by default the first of all."""
@@ -164,14 +161,9 @@ class Memory:
 
     async def iterate_edges(self, query: EdgesQuery | None = None) -> AsyncIterator[Edge]:
         """All edges that a query admits, page by page, as ``iterate_nodes`` does it."""
-        query = query or EdgesQuery()
-        while True:
-            page = await self.edges(query)
+        async for page in _pages(self.edges, query or EdgesQuery()):
             for edge in page.edges:
                 yield edge
-            if not page.next:
-                return
-            query = amended(query, after=page.next)
 
     async def traverse(self, query: TraverseQuery) -> Traversal:
         """Walk the graph from the query's start."""
@@ -255,3 +247,13 @@ class Memory:
                 f"The memory daemon does not answer ({error})", "See whether it runs with 'mailroom status'"
             ) from None
         return msgspec.json.decode(data, type=kind)
+
+
+async def _pages(read: Callable[[Query], Awaitable[Page]], query: Query) -> AsyncIterator[Page]:
+    """The pages of ``query``, one after another."""
+    while True:
+        page = await read(query)
+        yield page
+        if not page.next:
+            return
+        query = amended(query, after=page.next)

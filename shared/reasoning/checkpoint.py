@@ -11,7 +11,7 @@ from shared.bus.entry import seal
 from shared.bus.records import read_record
 from shared.contracts import LoopCheckpoint
 from shared.errors import Reject
-from shared.llm.protocol import Message, Usage
+from shared.llm.protocol import Usage
 from shared.reasoning.loop import Checkpoint
 from shared.tasks.context import TaskContext
 
@@ -31,13 +31,8 @@ class Checkpoints:
             sender=self._bus.name,
             goal_id=self._task.task.goal_id,
             task_id=self._task.task.task_id,
-            steps=checkpoint.steps,
-            messages=tuple(msgspec.to_builtins(message) for message in checkpoint.messages),
-            usage=msgspec.to_builtins(checkpoint.usage),
             spent=msgspec.to_builtins(self._task.usage),
-            evidence_refs=checkpoint.evidence_refs,
-            output_paths=checkpoint.output_paths,
-            doubts=checkpoint.doubts,
+            **msgspec.to_builtins(checkpoint),
         )
         await self._task.progress(note, [seal(self._subject(self._count), stored, expect=0)])
         self._count += 1
@@ -52,14 +47,7 @@ class Checkpoints:
             checkpoint = record.value
             self._task.restore_usage(msgspec.convert(checkpoint.spent, Usage))
             self._task.add_uncertain(*checkpoint.doubts)
-            yield Checkpoint(
-                messages=tuple(msgspec.convert(message, Message) for message in checkpoint.messages),
-                steps=checkpoint.steps,
-                usage=msgspec.convert(checkpoint.usage, Usage),
-                evidence_refs=checkpoint.evidence_refs,
-                output_paths=checkpoint.output_paths,
-                doubts=checkpoint.doubts,
-            )
+            yield msgspec.convert(checkpoint.to_dict(), Checkpoint)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:

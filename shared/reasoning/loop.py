@@ -31,8 +31,8 @@ T = TypeVar("T")
 class LoopModels(Protocol):
     """The two models of an agent; the system prompt is added and budgets are enforced."""
 
-    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
-        """The model's next message; raises ModelError."""
+    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str) -> Thought:
+        """The model's next message, with ``persona`` in its system prompt; raises ModelError."""
 
     async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
         """The small model's answer as a ``kind``, and its usage; raises ModelError."""
@@ -103,12 +103,14 @@ class AgentLoop:
         toolbox: Toolbox,
         caps: Caps | None = None,
         checkpoints: CheckpointStore | None = None,
+        persona: str = "",
     ) -> None:
         self._models = models
         self._toolbox = toolbox
         self._caps = caps or Caps()
         self._limits = Limits(self._caps)
         self._checkpoints = checkpoints
+        self._persona = persona
         self._conversation = Conversation("")
         self._steps = 0
         self._usage = Usage()
@@ -139,14 +141,16 @@ class AgentLoop:
     @property
     def so_far(self) -> Conclusion:
         """Everything done until now, without a result."""
-        return Conclusion(
-            result="",
-            steps=self._steps,
-            usage=self._usage,
-            evidence_refs=tuple(self._evidence),
-            output_paths=tuple(self._paths),
-            doubts=tuple(self._doubts),
-        )
+        return Conclusion(result="", **self._totals())
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "steps": self._steps,
+            "usage": self._usage,
+            "evidence_refs": tuple(self._evidence),
+            "output_paths": tuple(self._paths),
+            "doubts": tuple(self._doubts),
+        }
 
     async def _work(self) -> Conclusion:
         pending = await self._resume()
@@ -162,7 +166,9 @@ class AgentLoop:
 
     async def _ask(self) -> list[Call]:
         self._limits.require_step(self._steps, self._usage.tokens)
-        thought = await self._models.ask_model(self._conversation.shortened(), self._toolbox.offers())
+        thought = await self._models.ask_model(
+            self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
+        )
         self._steps += 1
         self._usage = self._usage.plus(thought.usage)
         calls = self._conversation.add_thought(thought)
@@ -207,9 +213,8 @@ class AgentLoop:
         return proposal
 
     async def _clarify(self, question: str) -> str:
-        thought = await self._models.ask_model(
-            [*self._conversation.shortened(), Message(role="user", text=question)], ()
-        )
+        messages = [*self._conversation.shortened(), Message(role="user", text=question)]
+        thought = await self._models.ask_model(messages, (), persona=self._persona)
         self._usage = self._usage.plus(thought.usage)
         return excerpt(thought.text, MAX_OUTPUT)
 
@@ -262,14 +267,7 @@ class AgentLoop:
         new = self._conversation.take_unwritten() if self._checkpoints else ()
         if self._checkpoints is None or not new:
             return
-        checkpoint = Checkpoint(
-            messages=new,
-            steps=self._steps,
-            usage=self._usage,
-            evidence_refs=tuple(self._evidence),
-            output_paths=tuple(self._paths),
-            doubts=tuple(self._doubts),
-        )
+        checkpoint = Checkpoint(messages=new, **self._totals())
         await self._checkpoints.write(f"step {self._steps}: {doing}", checkpoint)
 
     async def _resume(self) -> list[Call] | None:

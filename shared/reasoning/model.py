@@ -141,19 +141,3 @@ class ModelSession:
         if (task := current_task.get()) is not None:
             task.count_usage(usage)
         await self._usage.add(usage)
-
-
-class PersonaSession:
-    """The models as one AgentLoop asks them, with a ``persona`` added to the system prompt."""
-
-    def __init__(self, models: ModelSession, persona: str) -> None:
-        self._models = models
-        self._persona = persona
-
-    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
-        """See ModelSession.ask_model."""
-        return await self._models.ask_model(messages, tools, persona=self._persona)
-
-    async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
-        """See ModelSession.ask_small_model_for."""
-        return await self._models.ask_small_model_for(messages, kind)

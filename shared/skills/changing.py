@@ -24,9 +24,9 @@ from shared.skills.workspace import (
 from shared.tasks.actions import Outcome
 
 LONGEST_NOTE = 300
-"""Characters of a command in a journal; what is longer ends in a digest of it all."""
+"""Characters of a command in the journal; a longer one is cut and gets a digest."""
 OUTPUT_LIMIT = 60_000
-"""Bytes of a command's output that an action gives back: what a model can still read. The log has it all."""
+"""Bytes of a command's output in the outcome, for a model to read; the log has all of it."""
 
 
 class RanCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ def snapshots_of(settings: Settings, task: Task) -> Snapshots:
 
 @contextlib.asynccontextmanager
 async def changing(context: AgentContext, what: str, *, repeatable: bool = False) -> AsyncIterator[Path]:
-    """The workspace, for something that changes it: a snapshot is taken, then it is journalled.
+    """The workspace, for an effect on it: a snapshot is taken, then the effect is recorded.
 
     Raises ActionError if no snapshot can be made (then nothing is done), and Reject if an earlier
     attempt was interrupted while it did the same, unless that is ``repeatable``.
@@ -64,7 +64,7 @@ async def changing(context: AgentContext, what: str, *, repeatable: bool = False
         async with journalled(context, note, repeatable=repeatable):
             yield workspace
     finally:
-        await asyncio.wait({entering})  # who is cancelled meanwhile would hold it for good
+        await asyncio.wait({entering})  # if cancelled meanwhile, it would be held for good
         entering.exception()
         await asyncio.to_thread(held.close)
 
@@ -83,7 +83,7 @@ async def journalled(context: AgentContext, note: str, *, repeatable: bool = Fal
 
 
 def shorten(what: str) -> str:
-    """``what`` on one line; a digest distinguishes it from others that begin alike."""
+    """``what`` on one line, with a digest if it was cut, so that different ones stay different."""
     line = " ".join(what.split())
     if len(line) <= LONGEST_NOTE and line == what:
         return line
@@ -102,8 +102,8 @@ async def run_recorded(
 ) -> Outcome:
     """Run a program in the jail with the workspace as all it can change, and keep a record of it.
 
-    ``shown`` is the command as people read it; ``timeout`` is at most, and by default, the setting
-    ``command_timeout``. What fails is told in the outcome, its log is among the outputs.
+    ``shown`` is the command for people; ``timeout`` is at most, and by default, the setting
+    ``command_timeout``. A failure is part of the outcome; the log is among its output paths.
     """
     longest = context.settings.command_timeout
     workspace = open_workspace(context)
@@ -130,10 +130,10 @@ async def run_recorded(
         log=str(log),
     )
     await asyncio.to_thread(_record, context, ran)
-    return _make_outcome(ran, result, workspace)
+    return _outcome(ran, result, workspace)
 
 
-def _make_outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
+def _outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
     end = f"exit code {ran.exit_code}"
     if ran.timed_out:
         end = f"stopped after {ran.seconds:.0f} seconds, its time was up"
@@ -154,12 +154,12 @@ def _make_outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Ou
     )
 
 
-def _commands_path(context: AgentContext) -> Path:
+def _records(context: AgentContext) -> Path:
     return outputs_path(context) / "commands" / f"{context.task.task_id}.jsonl"
 
 
 def _record(context: AgentContext, ran: RanCommand) -> None:
-    path = _commands_path(context)
+    path = _records(context)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
@@ -171,7 +171,7 @@ def _record(context: AgentContext, ran: RanCommand) -> None:
 def commands_of(context: AgentContext) -> list[RanCommand]:
     """The commands that were run for the task being worked on, those of earlier attempts included."""
     try:
-        lines = _commands_path(context).read_bytes().splitlines()
+        lines = _records(context).read_bytes().splitlines()
     except OSError:
         return []
     found = []

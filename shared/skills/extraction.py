@@ -20,7 +20,7 @@ MEMORY = 1 << 30
 SECONDS = 60
 """Of processor time."""
 UNPACKED = 200_000_000
-"""Bytes a Word file may have unpacked, by what it says of itself; zlib gives no more than that."""
+"""Bytes a Word file may have unpacked, by its own directory; zlib unpacks no more than that."""
 MOST_LINKS = 500
 LONGEST_LINK = 1_000
 
@@ -68,20 +68,20 @@ def read_docx(path: str) -> dict[str, Any]:
     count = 0
     for block in docx.Document(path).iter_inner_content():
         if isinstance(block, Table):
-            told = ["\t".join(cell.text for cell in row.cells) for row in block.rows]
+            added = ["\t".join(cell.text for cell in row.cells) for row in block.rows]
         else:
-            told = [block.text]
+            added = [block.text]
             style = (block.style and block.style.name) or ""
             if style.startswith(("Heading", "Title")) and block.text.strip():
                 headings.append({"title": block.text.strip(), "line": count + 1})
-        lines += told
-        count += sum(line.count("\n") + 1 for line in told)
+        lines += added
+        count += sum(line.count("\n") + 1 for line in added)
     text = "\n".join(lines)
     return {"text": text[:MOST_TEXT], "headings": headings[:500], "cut": len(text) > MOST_TEXT}
 
 
 def extract_html(page: bytes) -> dict[str, Any]:
-    """Its title, its main text, else all that is shown, and its links as they stand there."""
+    """The title, the main text (else all visible text) and the link targets of an HTML page."""
     from lxml import html  # type: ignore[import-untyped]
     from trafilatura import extract
     from trafilatura.utils import load_html
@@ -120,14 +120,14 @@ def main(path: str, kind: str) -> None:
     seconds = SECONDS if allowed == resource.RLIM_INFINITY else min(SECONDS, allowed)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     try:
-        told = READERS[kind](path)
+        result = READERS[kind](path)
     except Refused as error:
-        told = {"error": str(error)}
+        result = {"error": str(error)}
     except MemoryError:
-        told = {"error": f"reading it takes more than {MEMORY:,} bytes of memory"}
+        result = {"error": f"reading it takes more than {MEMORY:,} bytes of memory"}
     except Exception as error:  # whatever two parsers of hostile files may raise
-        told = {"error": f"it is damaged or not a {kind} file ({type(error).__name__})"}
-    sys.stdout.buffer.write(json.dumps(told).encode())
+        result = {"error": f"it is damaged or not a {kind} file ({type(error).__name__})"}
+    sys.stdout.buffer.write(json.dumps(result).encode())
 
 
 if __name__ == "__main__":

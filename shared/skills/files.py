@@ -3,7 +3,6 @@
 import asyncio
 import fnmatch
 import io
-import os
 import stat
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import changing
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace
+from shared.skills.workspace import open_workspace, require_existing
 from shared.tasks.actions import Outcome, register_action
 
 MAX_FILE = 10_000_000
@@ -182,18 +181,6 @@ def _line_of_only(text: str, search: str, path: str) -> int:
 def cite_lines(lines: Sequence[str]) -> tuple[str, ...]:
     """``path:line`` of the first 50 lines such as ``path:line: text``, each once."""
     return tuple(dict.fromkeys(":".join(line.split(":", 2)[:2]) for line in lines[:50]))
-
-
-def require_existing(workspace: Path, path: str) -> str:
-    """The name of a file or folder of the workspace, ``.`` for itself; raises ActionError if absent."""
-    with ConfinedFolder(workspace) as confined:
-        name = confined.relative(path)
-        info = os.fstat(confined.fd) if name == "." else confined.stat(name)
-    if info is None or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
-        raise ActionError(
-            f"There is no file or folder {path!r} in the workspace", "list_files tells what there is"
-        )
-    return name
 
 
 def _folder(workspace: Path, path: str) -> Path:

@@ -1,4 +1,4 @@
-"""Git in the workspace: clone what lies on this machine, look, and commit."""
+"""Git in the workspace: clone repositories of this machine, show them, and commit."""
 
 import asyncio
 import os

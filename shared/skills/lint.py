@@ -6,9 +6,9 @@ from pathlib import Path
 
 from shared.errors import ActionError
 from shared.sandbox import run_command
-from shared.skills.files import cite_lines, require_existing
+from shared.skills.files import cite_lines
 from shared.skills.skill import Skill
-from shared.skills.workspace import open_workspace
+from shared.skills.workspace import open_workspace, require_existing
 from shared.tasks.actions import Outcome, register_action
 
 LINT_SECONDS = 120.0

@@ -1,4 +1,4 @@
-"""Memory as a skill: to remember something on purpose, and to recall what bears on a question."""
+"""Memory as a skill: remember something, and recall what is relevant to a question."""
 
 from shared.contracts import Hit, Node, Source
 from shared.errors import ActionError, BusError
@@ -11,7 +11,7 @@ from shared.web.quoting import clean
 MOST = 50
 """The most memories of one answer."""
 EXCERPT = 600
-"""Characters that are told of one memory."""
+"""Characters of one memory in the output."""
 
 
 class MemorySkill(Skill):

@@ -1,4 +1,4 @@
-"""Where a git repository lies, found without asking git: its own configuration could run programs."""
+"""Finds git repositories without running git: a repository's own configuration could run programs."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ ENVIRONMENT = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_PAGER": "cat",
     "GIT_EDITOR": "true",
-    # In the jail the files of others look like another's; there is nobody else there to be protected from.
+    # In the jail all files seem to have a foreign owner; there is no other user to be protected from.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
 }
-"""Git as it is run here: without the settings of this machine and of its people, without asking anybody."""
+"""Runs git without the settings of this machine and its users, and without prompts."""
 
 AUTHOR = {
     "GIT_AUTHOR_NAME": "Mailroom",

@@ -18,7 +18,7 @@ MOST = 30
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that a search found: its address, its title, and what the search shows of it."""
+    """A page found by a search: its address, its title and an excerpt."""
 
     url: str
     title: str
@@ -46,17 +46,17 @@ class SearchSkill(Skill):
         """The results, quoted, in the output and in data key ``results``; none is an answer, not an error."""
         await self.context.progress(f"searches the web for {clean(query, 100)!r}")
         results = await search(query, max_results, self.context.settings)
-        lines = [f"{result.title}\n{result.url}\n{result.excerpt}\n" for result in results]
+        entries = [f"{result.title}\n{result.url}\n{result.excerpt}\n" for result in results]
         output = (
-            quote(f"a search for {query!r}", "\n".join(lines))
-            if lines
+            quote(f"a search for {query!r}", "\n".join(entries))
+            if entries
             else f"The search gave no results for {query!r}."
         )
         return Outcome(output=output, data={"results": [msgspec.to_builtins(result) for result in results]})
 
 
 async def search(query: str, max_results: int, settings: Settings) -> list[SearchResult]:
-    """The pages found for ``query``, best first, each once; raises ActionError if no engine answers."""
+    """The pages found for ``query``, best first, each once; ActionError if no search engine answers."""
     if not query.strip():
         raise ActionError("There is nothing to search for", "Give a few words")
     if not 1 <= max_results <= MOST:

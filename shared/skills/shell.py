@@ -1,4 +1,4 @@
-"""Commands in the workspace: judged, approved if that is needed, run in the jail, and taken back."""
+"""Commands in the workspace: judged by the policy, approved if needed, run in the jail, undone."""
 
 import asyncio
 import shutil
@@ -49,7 +49,7 @@ class ShellSkill(Skill):
     async def undo(self, of_others: bool = False) -> Outcome:
         """The paths it touched are in the data; raises ActionError if there is nothing to take back.
 
-        Also if another task changed the workspace last: then it says what that did.
+        Also if another task changed the workspace last; the error names that change.
         """
         open_workspace(self.context)
         snapshots = snapshots_of(self.context.settings, self.context.task)

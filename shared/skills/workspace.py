@@ -1,9 +1,10 @@
-"""The folder a task works in: one for each goal, shared by its tasks, with nothing of anybody else in it."""
+"""Workspaces: one folder for each goal, shared by its tasks; and the outside files a task may use."""
 
 import asyncio
 import contextlib
 import os
 import re
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from shared.contracts import TOKEN, CommandVerdict, Task
 from shared.errors import ActionError, NotApproved
 from shared.files import write_atomically
 from shared.sandbox import remove_tree
+from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 FORGOTTEN = 7 * 86_400.0
-"""Seconds without use after which a workspace is removed: time to look into it, or to go on with the goal."""
+"""Seconds without use until a workspace is removed: time to inspect it, or to continue the goal."""
 
 
 def workspace_name(task: Task) -> str:
@@ -31,15 +33,15 @@ def workspace_name(task: Task) -> str:
 
 
 def workspace_path(settings: Settings, task: Task) -> Path:
-    """Where the workspace of a task is, or would be."""
+    """The path of a task's workspace, which may not exist."""
     return settings.workspaces.absolute() / workspace_name(task)
 
 
 def open_workspace(context: AgentContext) -> Path:
-    """The workspace of the task being worked on, made if there is none yet: an absolute path.
+    """The workspace of the current task as an absolute path; it is created if needed.
 
-    Its times are touched, so that it is not cleared away as forgotten. Raises ActionError if it cannot be
-    made, or is not a folder.
+    Its times are updated, so that it counts as used. Raises ActionError if it cannot be created, or is not a
+    folder.
     """
     path = workspace_path(context.settings, context.task)
     try:
@@ -53,8 +55,20 @@ def open_workspace(context: AgentContext) -> Path:
     return path
 
 
+def require_existing(workspace: Path, path: str) -> str:
+    """The name of a file or folder in the workspace, relative to it; raises ActionError for anything else."""
+    with ConfinedFolder(workspace) as confined:
+        name = confined.relative(path)
+        info = os.fstat(confined.fd) if name == "." else confined.stat(name)
+    if info is None or not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+        raise ActionError(
+            f"There is no file or folder {path!r} in the workspace", "list_files shows the workspace"
+        )
+    return name
+
+
 def snapshots_path(settings: Settings, name: str) -> Path:
-    """Where the snapshots of the workspace ``name`` are: beside all workspaces, where no command reaches."""
+    """The folder of the snapshots of the workspace ``name``: outside of it, where no command can write."""
     return settings.state_dir.absolute() / "snapshots" / name
 
 
@@ -100,7 +114,7 @@ def goal_folder(settings: Settings, path: Path) -> Path | None:
 
 
 def note_origin(context: AgentContext, folder: str, source: Path) -> None:
-    """Remember what the workspace's ``folder`` is a copy of, where no command can change it."""
+    """Record the origin of the workspace's ``folder``, a copy, where no command can change it."""
     path = _origins(context)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -110,7 +124,7 @@ def note_origin(context: AgentContext, folder: str, source: Path) -> None:
 
 
 def origin_of(context: AgentContext, folder: str) -> Path | None:
-    """What the workspace's ``folder`` is a copy of; None if it is none."""
+    """The origin of the workspace's ``folder``; None if it is not a copy."""
     source = _read_origins(_origins(context)).get(folder)
     return Path(source) if source else None
 
@@ -134,9 +148,9 @@ def slug(text: str, limit: int = 40) -> str:
 async def require_source(context: AgentContext, path: str) -> Path:
     """The folder ``path`` of this machine, if it may be copied into the workspace.
 
-    What a task copies, whoever thinks for it reads. So the policy judges it as it would judge ``cp``: it
-    denies credentials, and has a person asked for what is not a project's. The office's own folder, with its
-    keys and the other workspaces, is none. Raises ActionError, NotApproved.
+    The task's model can read everything that is copied, so the policy judges it like ``cp``: it denies
+    credentials, and requires approval for folders outside of projects. The office's own folder, with keys and
+    other workspaces, is never copied. Raises ActionError, NotApproved.
     """
     folder = Path(path)
     if "\0" in path or not folder.is_absolute():
@@ -156,9 +170,9 @@ async def require_source(context: AgentContext, path: str) -> Path:
 
 
 async def require_readable(context: AgentContext, folder: str, path: str) -> None:
-    """Let the file ``path`` beneath ``folder`` be read: the policy judges it as it would judge ``cat``.
+    """Check that the file ``path`` beneath ``folder`` may be read: the policy judges it like ``cat``.
 
-    Of the office's own folder there are only the workspaces and the outputs. Raises ActionError, NotApproved.
+    In the office's own folder only workspaces and outputs may be. Raises ActionError, NotApproved.
     """
     if "\0" in folder + path:
         raise ActionError(f"{path[:200]!r} is not the path of a file")

@@ -100,10 +100,9 @@ def check_profile(profile: Profile) -> str:
 
 
 def read_specialists(config: Settings) -> tuple[dict[str, Profile], dict[str, str]]:
-    """The specialists there are by name, and why the other folders hold none.
+    """The valid specialists by name, and why other folders are refused.
 
-    No more than ``max_specialists`` of them, the oldest first. What the folder says beside the profile is
-    never run.
+    At most ``max_specialists``, the oldest first. Other files in the folder are never run.
     """
     good: dict[str, Profile] = {}
     refused: dict[str, str] = {}

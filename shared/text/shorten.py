@@ -40,9 +40,9 @@ def shorten(line: str, limit: int) -> str:
     """A line cut to ``limit`` characters, the ellipsis included, as described at ``flatten``."""
     if len(line) <= limit:
         return line
-    room = limit - len(ELLIPSIS)
-    blank = line.rfind(" ", limit // 2, room + 1)
-    end = blank if blank > 0 else _boundary(line, room)
+    space = limit - len(ELLIPSIS)
+    blank = line.rfind(" ", limit // 2, space + 1)
+    end = blank if blank > 0 else _boundary(line, space)
     return line[:end].rstrip(f" {_JOINERS}") + ELLIPSIS
 
 

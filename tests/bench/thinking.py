@@ -64,7 +64,9 @@ class Scripted:
     def __init__(self, steps: int, words: bool) -> None:
         self.steps, self.words, self.said = steps, words, 0
 
-    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+    async def ask_model(
+        self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str = ""
+    ) -> Thought:
         """The next call."""
         self.said += 1
         if self.said > self.steps:

@@ -12,7 +12,7 @@ from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import Entry, seal
 from shared.bus.records import submission_entries
 from shared.contracts import Email, Task
-from shared.errors import BusError, Conflict, NoRoom
+from shared.errors import BusError, BusFull, Conflict
 from tests.bus.conftest import server_in
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -171,7 +171,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         await conductor.commit(submission_entries(task, "conductor"))
         await claimed.wait()
         await conductor.commit([Entry("mail.engineer.conductor", b"hello", "question")])
-        with pytest.raises(NoRoom, match="no room"):
+        with pytest.raises(BusFull, match="is full"):
             await fill(bus)
         full.set()
         await eventually(lambda: bool(tried))

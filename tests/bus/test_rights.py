@@ -201,7 +201,7 @@ async def test_people_read_everything_and_write_only_as_themselves(server: Serve
 
 def test_goals_are_submitted_by_people_and_by_those_who_take_their_wishes() -> None:
     names = ("user", "conductor", "cortex", "critic", "engineer", "frontier", "memory", "nexus", "scout")
-    may = {name for name in names if subjects.SUBMIT in rights_of(name, names[1:]).send}
+    may = {name for name in names if subjects.SUBMIT in rights_of(name, names[1:]).publish}
     assert may == {"user", "nexus", "cortex"}
 
 

@@ -64,7 +64,9 @@ class Script:
         self.proposals = list(proposals)
         self.seen: list[list[Message]] = []
 
-    async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+    async def ask_model(
+        self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str = ""
+    ) -> Thought:
         self.seen.append(list(messages))
         said = self.thoughts.pop(0) if len(self.thoughts) > 1 else self.thoughts[0]
         if isinstance(said, Exception):
@@ -425,7 +427,9 @@ async def test_calls_of_one_id_or_none_or_a_name_no_provider_takes_are_told_apar
     desk = Desk()
 
     class Same(Script):
-        async def ask_model(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Thought:
+        async def ask_model(
+            self, messages: Sequence[Message], tools: Sequence[Tool], *, persona: str = ""
+        ) -> Thought:
             thought = await super().ask_model(messages, tools)
             ids = ["same", "same", ""]
             return Thought(
