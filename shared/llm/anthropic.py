@@ -27,7 +27,6 @@ class AnthropicProvider:
     """Asks a messages server; structured answers are asked for as the input of a tool."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """``config`` names the model, its server and its key."""
         self._config = config
         self._takes_choice = True
 

@@ -33,7 +33,6 @@ class OpenAIProvider:
     """Asks a chat-completions server; features that it refuses are omitted from then on."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """``config`` names the model, its server and its key."""
         self._config = config
         self._takes_tools = True
         self._takes_schema = True

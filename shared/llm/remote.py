@@ -87,12 +87,7 @@ class CircuitBreaker:
 
 
 _breakers: dict[str, CircuitBreaker] = {}
-
-
-def find_circuit_breaker(url: str, place: str) -> CircuitBreaker:
-    """The breaker of a server, shared by all models of this process that use it."""
-    return _breakers.setdefault(url, CircuitBreaker(place))
-
+"""The breaker of each server by its address, shared by all models of this process that use it."""
 
 T = TypeVar("T")
 
@@ -120,7 +115,7 @@ class RemoteModel:
         self._config = config
         self._provider = provider
         self._policy = policy or RetryPolicy()
-        self._breaker = find_circuit_breaker(config.url, config.place)
+        self._breaker = _breakers.setdefault(config.url, CircuitBreaker(config.place))
 
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """One answer within ``timeout`` seconds, all attempts together (0: ``brain_timeout``).

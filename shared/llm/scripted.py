@@ -21,6 +21,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: str
     arguments: dict[str, Any] | str = {}
 
+    @property
+    def text(self) -> str:
+        """The arguments as a model writes them."""
+        given = self.arguments
+        return given if isinstance(given, str) else msgspec.json.encode(given).decode()
+
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One answer: a text, JSON, calls (with a text or without), or an error; ``delay`` in seconds."""
@@ -107,7 +113,10 @@ class ScriptedModel:
             await asyncio.sleep(reply.delay)
         if reply.error:
             raise ModelUnavailable("The script says that the model is out of reach")
-        calls = tuple(_call(turn, number, call) for number, call in enumerate(reply.all_calls))
+        calls = tuple(
+            ToolCall(id=f"call_{turn}_{number}", name=call.name, arguments=call.text)
+            for number, call in enumerate(reply.all_calls)
+        )
         return Thought(
             text=reply.words,
             tool_calls=calls,
@@ -140,10 +149,3 @@ class ScriptedModel:
         if not entry.agent or self._agent:
             return entry.agent in ("", self._agent)
         return re.search(rf"\b{re.escape(entry.agent)}\b", prompt, re.IGNORECASE) is not None
-
-
-def _call(turn: int, number: int, call: Call) -> ToolCall:
-    arguments = call.arguments
-    if not isinstance(arguments, str):
-        arguments = msgspec.json.encode(arguments).decode()
-    return ToolCall(id=f"call_{turn}_{number}", name=call.name, arguments=arguments)

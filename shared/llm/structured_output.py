@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared.errors import ModelError
-from shared.llm.protocol import LanguageModel, Message, Thought, Usage
+from shared.llm.protocol import LanguageModel, Message, Usage
 from shared.llm.provider import strip_thinking
 
 T = TypeVar("T")
@@ -56,7 +56,12 @@ async def ask_for(
             reason = (check(answer) if check else None) or ""
             if not reason:
                 return answer, usage
-        conversation += _correct(thought, reason)
+        request = (
+            f"That answer cannot be used: {reason}. Answer again, with the corrected JSON alone: "
+            "no other words, no fences."
+        )
+        conversation.append(Message(role="assistant", text=thought.text[:QUOTED] or "(nothing)"))
+        conversation.append(Message(role="user", text=request))
     raise ModelError(f"The model {model.name} gave no usable answer in {tries} tries: {reason}")
 
 
@@ -105,14 +110,3 @@ def _candidates(text: str) -> Iterator[Any]:
             yield value
         except (ValueError, RecursionError):
             start = found.end()
-
-
-def _correct(thought: Thought, reason: str) -> tuple[Message, Message]:
-    return (
-        Message(role="assistant", text=thought.text[:QUOTED] or "(nothing)"),
-        Message(
-            role="user",
-            text=f"That answer cannot be used: {reason}. Answer again, with the corrected JSON alone: "
-            "no other words, no fences.",
-        ),
-    )

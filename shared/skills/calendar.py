@@ -1,4 +1,4 @@
-"""The calendar: what an ICS file or address has for a day or the days after it."""
+"""The calendar: the events of an ICS file or address on a day and the days after it."""
 
 import asyncio
 import re
@@ -23,9 +23,9 @@ from shared.web.service import fetch_configured
 SIZE = 5_000_000
 """Bytes of a calendar that are read at most: some ten thousand events."""
 LONGEST = 366
-"""The most days that are looked at together."""
+"""The most days of one query."""
 MOST = 200
-"""The most events that are told."""
+"""The most events of one answer."""
 PATIENCE = 5.0
 """Seconds that working out repeated events may take; those left over are counted. A year's calendar takes a
 tenth of a second, and a rule made to be expensive can take minutes."""
@@ -67,7 +67,7 @@ class CalendarSkill(Skill):
         {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
     )
     async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:
-        """The events in words, and in data key ``agenda``; ActionError if the calendar cannot be read."""
+        """The events as text, and in data key ``agenda``; ActionError if the calendar cannot be read."""
         agenda = await read_agenda(self.context.settings, days, start)
         span = agenda.first if agenda.first == agenda.last else f"{agenda.first} to {agenda.last}"
         head = f"Calendar for {span}:" if agenda.events else f"The calendar has nothing for {span}."
@@ -102,7 +102,7 @@ async def _load(settings: Settings) -> bytes:
     source = settings.calendar
     if not re.match(r"https?://", source, re.IGNORECASE):
         return await asyncio.to_thread(_load_file, Path(source).expanduser())
-    # Of the address only the host is told: the rest often is what gives access.
+    # Errors name only the host: the rest of the address is often what gives access.
     host = parse_address(source).netloc
     try:
         answer = await fetch_configured(
@@ -201,7 +201,7 @@ def _event(component: Any, begin: datetime, end: datetime, zone: tzinfo | None) 
     start, stop, first, last = component.start, component.end, begin.date(), end.date()
     all_day = not isinstance(start, datetime)
     if not all_day:
-        start, stop, first, last = _here(start, zone), _here(stop, zone), begin, end
+        start, stop, first, last = _to_zone(start, zone), _to_zone(stop, zone), begin, end
     if not (start < last and (stop > first or start >= first)):
         return None
     return Event(
@@ -213,8 +213,8 @@ def _event(component: Any, begin: datetime, end: datetime, zone: tzinfo | None) 
     )
 
 
-def _here(moment: Any, zone: tzinfo | None) -> datetime:
-    """A calendar's moment in the people's zone; one without a zone is meant where they are."""
+def _to_zone(moment: Any, zone: tzinfo | None) -> datetime:
+    """A calendar's moment in the people's zone; one without a zone is in that zone already."""
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, datetime.min.time())
     return localize(moment, zone) if moment.tzinfo is None else moment.astimezone(zone)

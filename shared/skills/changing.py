@@ -108,7 +108,9 @@ async def run_recorded(
     longest = context.settings.command_timeout
     workspace = open_workspace(context)
     started = generate_iso_timestamp()
-    log = _log_path(context, shown, started)
+    moment = started[11:26].replace(":", "").replace(".", "")
+    digest = sha256(f"{context.task.task_id} {shown}".encode(errors="replace")).hexdigest()[:8]
+    log = outputs_path(context) / "commands" / f"{moment}-{digest}.log"
     result = await run_command(
         argv,
         cwd=cwd,
@@ -125,7 +127,7 @@ async def run_recorded(
         seconds=round(result.seconds, 3),
         timed_out=result.timed_out,
         started_at=started,
-        log=str(log) if log else "",
+        log=str(log),
     )
     await asyncio.to_thread(_record, context, ran)
     return _outcome(ran, result, workspace)
@@ -147,15 +149,9 @@ def _outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome
             "exit_code": ran.exit_code,
             "workspace": str(workspace),
         },
-        evidence_refs=(ran.log,) if ran.log else (),
-        output_paths=(ran.log,) if ran.log else (),
+        evidence_refs=(ran.log,),
+        output_paths=(ran.log,),
     )
-
-
-def _log_path(context: AgentContext, shown: str, started: str) -> Path:
-    moment = started[11:26].replace(":", "").replace(".", "")
-    digest = sha256(f"{context.task.task_id} {shown}".encode(errors="replace")).hexdigest()[:8]
-    return outputs_path(context) / "commands" / f"{moment}-{digest}.log"
 
 
 def _records(context: AgentContext) -> Path:

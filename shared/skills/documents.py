@@ -1,4 +1,4 @@
-"""Documents: the text of Markdown, plain text, PDF and Word files, read if a person allows it."""
+"""Documents: the text of Markdown, plain text, PDF and Word files that a person allows to be read."""
 
 import asyncio
 import re
@@ -23,13 +23,13 @@ from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean, quote
 
 PLAIN = frozenset(("", ".md", ".markdown", ".rst", ".txt", ".text"))
-"""What is read as it stands; a file without a suffix is plain text."""
+"""Suffixes of files that are read as they are; a file without a suffix is plain text."""
 PACKED = {".pdf": "pdf", ".docx": "docx"}
-"""What is taken apart in the jail: parsers of such files are large, and the files may be hostile."""
+"""Files parsed in the jail: their parsers are large, and the files may be hostile."""
 SIZE = 50_000_000
-"""Bytes of a file that is read at all."""
+"""The most bytes of a file that is read."""
 SECONDS = 90.0
-"""How long taking one apart may last: well beyond the processor time it may use."""
+"""Seconds that parsing one may take: well beyond the processor time it may use."""
 SPEAKERS = frozenset((subjects.USER, subjects.CONDUCTOR, subjects.NEXUS))
 """Whose words in a task are those of a person."""
 
@@ -159,12 +159,12 @@ def _read(root: Path, name: str) -> bytes:
 
 async def extract_text(content: bytes, kind: str, path: str) -> Extract:
     """The text of a ``pdf`` or ``docx`` file; ``path`` is what sentences call it; raises ActionError."""
-    told = await take_apart(content, kind, path)
-    text = told.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
-    return msgspec.structs.replace(told, path=path, text=text)
+    extract = await extract_in_jail(content, kind, path)
+    text = extract.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
+    return msgspec.structs.replace(extract, path=path, text=text)
 
 
-async def take_apart(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:
+async def extract_in_jail(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:
     """What a ``pdf``, ``docx`` or ``html`` file holds, taken apart in the jail within ``seconds``.
 
     Raises ActionError if it is encrypted or damaged, takes too long, or the jail does not work here.
@@ -180,10 +180,10 @@ async def take_apart(content: bytes, kind: str, path: str, seconds: float = SECO
     if result.timed_out or result.exit_code < 0 or result.exit_code >= 128:
         raise ActionError(f"{path} cannot be read: it takes too long", "It may be damaged or made to do harm")
     try:
-        told = msgspec.json.decode(result.output, type=Extract)
+        extract = msgspec.json.decode(result.output, type=Extract)
     except msgspec.MsgspecError:
         why = clean(result.errors or result.output, 200) or f"exit code {result.exit_code}"
         raise ActionError(f"{path} cannot be read: taking it apart failed ({why})") from None
-    if told.error:
-        raise ActionError(f"{path} cannot be read: {told.error}")
-    return told
+    if extract.error:
+        raise ActionError(f"{path} cannot be read: {extract.error}")
+    return extract

@@ -8,6 +8,8 @@ import json
 import resource
 import sys
 import zipfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 MOST_TEXT = 400_000
@@ -78,13 +80,7 @@ def read_docx(path: str) -> dict[str, Any]:
     return {"text": text[:MOST_TEXT], "headings": headings[:500], "cut": len(text) > MOST_TEXT}
 
 
-def read_html(path: str) -> dict[str, Any]:
-    """As ``take_html`` of a file."""
-    with open(path, "rb") as file:  # noqa: PTH123 - a program of its own, without more than it needs
-        return take_html(file.read())
-
-
-def take_html(page: bytes) -> dict[str, Any]:
+def extract_html(page: bytes) -> dict[str, Any]:
     """The title, the main text (else all visible text) and the link targets of an HTML page."""
     from lxml import html  # type: ignore[import-untyped]
     from trafilatura import extract
@@ -100,12 +96,8 @@ def take_html(page: bytes) -> dict[str, Any]:
     links = [target for target in targets if len(target) <= LONGEST_LINK]
     title = (tree.findtext(".//title") or "")[:LONGEST_LINK]
     text = extract(body, include_comments=False) or _shown(tree)
-    return {
-        "text": text[:MOST_TEXT],
-        "title": title,
-        "links": links[:MOST_LINKS],
-        "cut": len(text) > MOST_TEXT,
-    }
+    cut = len(text) > MOST_TEXT
+    return {"text": text[:MOST_TEXT], "title": title, "links": links[:MOST_LINKS], "cut": cut}
 
 
 def _shown(tree: Any) -> str:
@@ -114,7 +106,11 @@ def _shown(tree: Any) -> str:
     return "\n".join(line for row in tree.text_content().splitlines() if (line := " ".join(row.split())))
 
 
-READERS = {"pdf": read_pdf, "docx": read_docx, "html": read_html}
+READERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "pdf": read_pdf,
+    "docx": read_docx,
+    "html": lambda path: extract_html(Path(path).read_bytes()),
+}
 
 
 def main(path: str, kind: str) -> None:

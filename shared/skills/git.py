@@ -4,6 +4,8 @@ import asyncio
 import os
 import re
 import stat
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from shared.agent.context import AgentContext
@@ -91,20 +93,14 @@ class GitSkill(Skill):
         if not re.fullmatch(r"[A-Za-z0-9][\w./-]{0,100}", branch):
             raise ActionError(f"{branch[:80]!r} cannot name a branch", "Use letters, digits, '-' and '/'")
         async with changing(self.context, f"commit in {folder} on {branch}: {message}") as workspace:
-            place = await asyncio.to_thread(_require_clone, workspace, folder)
-            there = await git(
-                workspace, place, "rev-parse", "--quiet", "--verify", f"refs/heads/{branch}", required=False
-            )
-            await git(
-                workspace, place, "checkout", "--quiet", *([] if there.exit_code == 0 else ["-b"]), branch
-            )
-            await git(workspace, place, "add", "--all")
-            if (await git(workspace, place, "diff", "--cached", "--quiet", required=False)).exit_code == 0:
+            run = partial(git, workspace, await asyncio.to_thread(_require_clone, workspace, folder))
+            known = await run("rev-parse", "--quiet", "--verify", f"refs/heads/{branch}", required=False)
+            await run("checkout", "--quiet", *(["-b"] if known.exit_code else []), branch)
+            await run("add", "--all")
+            if (await run("diff", "--cached", "--quiet", required=False)).exit_code == 0:
                 raise ActionError(f"Nothing is changed in {folder}", "show_status tells what is")
-            await git(
-                workspace, place, "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message
-            )
-            commit = (await git(workspace, place, "rev-parse", "--short", "HEAD")).output.strip()
+            await run("commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message)
+            commit = (await run("rev-parse", "--short", "HEAD")).output.strip()
         return Outcome(
             output=f"Committed {commit} on {branch} in {folder}",
             data={"commit": commit, "branch": branch},
@@ -116,8 +112,7 @@ async def git(
     workspace: Path,
     folder: Path,
     *arguments: str,
-    readable: list[Path] | None = None,
-    writable: list[Path] | None = None,
+    readable: Sequence[Path] = (),
     required: bool = True,
 ) -> CommandResult:
     """Run git in the jail; raises ActionError with git's own words if it fails and is ``required``."""
@@ -126,8 +121,8 @@ async def git(
         ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", *arguments],
         cwd=workspace,
         timeout=GIT_SECONDS,
-        writable=[workspace, *(writable or [])],
-        readable=readable or [],
+        writable=[workspace],
+        readable=readable,
         env={**ENVIRONMENT, **AUTHOR, "GIT_CEILING_DIRECTORIES": str(workspace)},
         output_limit=2_000_000,
         separate_errors=True,

@@ -21,7 +21,7 @@ BANDIT_LINE = "{relpath}:{line}: {test_id} {msg} ({severity})"
 
 
 class LintSkill(Skill):
-    """Has the linters look at Python files."""
+    """Checks Python files with linters."""
 
     @register_action(
         "Lint Python files of the workspace with ruff, and look for security flaws with bandit",

@@ -19,17 +19,17 @@ from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean
 
 LONGEST = 90_000
-"""Characters of a letter: far more than anybody reads."""
+"""The most characters of a body: far more than anyone reads."""
 PLAIN = SMTP.clone(cte_type="7bit")
 """Every server takes seven bits."""
 PORTS = {"smtp": 587, "smtps": 465}
 LOCAL = ("localhost", "127.0.0.1", "::1")
 UNSAFE = re.compile(r"[\r\n\0\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""What some program or other takes for the end of a line: it would begin a header of its own."""
+"""Characters that some programs treat as the end of a line: they would begin another header."""
 
 
 class MailServer(msgspec.Struct, frozen=True, kw_only=True):
-    """Where mail is handed in; ``smtps`` speaks TLS from the start, ``smtp`` as soon as it is offered."""
+    """A mail server; ``smtps`` uses TLS from the start, ``smtp`` as soon as it is offered."""
 
     scheme: str
     host: str
@@ -64,7 +64,7 @@ class MailSkill(Skill):
         if stored is not None:
             return Outcome(output=f"This letter to {address} was sent before, so it is not sent again.")
         async with self.context.effect(f"send mail to {address}: {clean(subject, 100)} ({mail_id[:8]})"):
-            refused = await hand_in(server, message, settings.http_timeout)
+            refused = await submit_message(server, message, settings.http_timeout)
         if refused is not None:
             raise refused
         letter = Email(
@@ -135,7 +135,7 @@ def write_message(settings: Settings, recipient: str, subject: str, body: str, m
     return message
 
 
-async def hand_in(server: MailServer, message: EmailMessage, timeout: float) -> ActionError | None:
+async def submit_message(server: MailServer, message: EmailMessage, timeout: float) -> ActionError | None:
     """Give ``message`` to the server, within ``timeout`` seconds for each step.
 
     What is returned says why it was certainly not sent; an ActionError is raised if nobody can know. A

@@ -55,11 +55,11 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
 
 def report_news(items: Sequence[dict[str, Any]], problems: Sequence[str], none: str = "") -> Outcome:
     """The items as a list with their addresses as evidence; ``none`` is what is said if there are none."""
-    told = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
+    lines = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
     head = f"{count(len(items), 'news item')}:" if items else none or "The feeds hold no news."
     broken = [f"Not looked up: {problem}" for problem in problems]
     return Outcome(
-        output="\n".join([head, *told, *broken]),
+        output="\n".join([head, *lines, *broken]),
         data={"news_items": list(items), "problems": list(problems)},
         evidence_refs=tuple(item["link"] for item in items),
     )
@@ -83,8 +83,8 @@ async def _read_feed(
         answer = await fetch_configured(url, ACCEPT, timeout=timeout, private_hosts=private_hosts)
         return await asyncio.to_thread(parse_feed, answer.body, answer.url, answer.kind)
     except ActionError as error:
-        told = error.cause if url in error.cause else f"{url}: {error.cause}"
-        return [], told if told.startswith("The feed") else f"The feed {told}"
+        cause = error.cause if url in error.cause else f"{url}: {error.cause}"
+        return [], cause if cause.startswith("The feed") else f"The feed {cause}"
 
 
 def parse_feed(body: bytes, url: str, media_type: str = "") -> tuple[list[dict[str, Any]], str]:

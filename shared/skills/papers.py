@@ -1,4 +1,4 @@
-"""Papers from arXiv, found through its query interface; what cannot be read is said, never invented."""
+"""Papers from arXiv, found through its query interface; an answer that cannot be read is an error."""
 
 import asyncio
 import calendar
@@ -60,20 +60,20 @@ class PapersSkill(Skill):
 
 
 def report_papers(topic: str, papers: Sequence[dict[str, Any]]) -> Outcome:
-    """The papers as a list, their arXiv ids as evidence, and how far they carry."""
-    told = [
+    """The papers as a list, with their arXiv ids as evidence, and the confidence they give."""
+    lines = [
         f"- {paper['title']} ({', '.join(paper['authors'][:3])}) {abstract_url(paper)}" for paper in papers
     ]
     head = f"{count(len(papers), 'paper')} on {topic!r}:" if papers else f"arXiv has no paper on {topic!r}."
     return Outcome(
-        output="\n".join([head, *told]),
+        output="\n".join([head, *lines]),
         data={"papers": list(papers), "confidence": judge_confidence(len(papers))},
         evidence_refs=cite_papers(papers),
     )
 
 
 def judge_confidence(papers: int) -> str:
-    """How far ``papers`` found carry: low without any, medium below three, else high."""
+    """The confidence that a number of papers gives: low without any, medium below three, else high."""
     return "low" if not papers else "medium" if papers < FEW_PAPERS else "high"
 
 
@@ -128,7 +128,7 @@ def build_query(topic: str) -> str:
 
 
 def abstract_url(paper: Mapping[str, Any]) -> str:
-    """Where the paper's abstract can be read."""
+    """The address of the paper's abstract."""
     return f"https://arxiv.org/abs/{paper['arxiv_id']}"
 
 

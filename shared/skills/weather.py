@@ -69,7 +69,7 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """It in a few words, after its date."""
+        """The forecast on one line, after its date."""
         wet = f", {self.precipitation:g} mm" if self.precipitation else ""
         chance = f" ({self.probability} % chance of rain)" if self.probability is not None else ""
         return f"{self.date}: {self.condition}, {self.low:.0f} to {self.high:.0f} °C{wet}{chance}"
@@ -110,14 +110,14 @@ class _Weather(msgspec.Struct):
 
 
 class WeatherSkill(Skill):
-    """Tells the weather."""
+    """Forecasts the weather."""
 
     @register_action(
         "Get the weather now and for the next days",
         {"place": "The name of a town; empty for where the office is", "days": "How many days, 1 to 16"},
     )
     async def tell_weather(self, place: str = "", days: int = 3) -> Outcome:
-        """The forecast in words, and in data key ``forecast``."""
+        """The forecast as text, and in data key ``forecast``."""
         forecast = await read_forecast(self.context.settings, place, days)
         lines = [f"{forecast.place}: {forecast.now}", *(f"- {day.sentence}" for day in forecast.days)]
         return Outcome(

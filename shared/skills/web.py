@@ -10,8 +10,8 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox import check_jail
-from shared.skills.documents import Extract, extract_text, take_apart
-from shared.skills.extraction import take_html
+from shared.skills.documents import Extract, extract_in_jail, extract_text
+from shared.skills.extraction import extract_html
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.web.address import parse_address, printable_url
@@ -27,17 +27,9 @@ HARMLESS, HARMLESS_TAGS, LONG_TAG = 1_000_000, 30_000, re.compile(rb"<[^>]{20000
 
 
 READABLE = (
-    "text/html",
-    "application/xhtml+xml",
-    "text/plain",
-    "text/markdown",
-    "application/json",
-    "text/x-rst",
-    "text/csv",
-    "text/xml",
-    "application/xml",
-    "application/yaml",
-)
+    "text/html text/plain text/markdown text/x-rst text/csv text/xml "
+    "application/xhtml+xml application/json application/xml application/yaml"
+).split()
 """Media types that are read as pages; all but HTML are taken as plain text."""
 NO_PAGE = ("idna", "punycode")
 """Codecs for host names, which are far too slow for a page."""
@@ -83,9 +75,9 @@ async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ())
         url, timeout=timeout, allowed=allowed, kinds=(*READABLE, PDF), headers=ACCEPT, size=SIZE
     )
     if answer.kind.lower().startswith(("text/html", "application/xhtml")):
-        told = await _read_html(answer, timeout)
-        links = _follow_links(answer.url, told.links)
-        return Page(url=answer.url, title=clean(told.title, 300), text=told.text, links=links)
+        extract = await _read_html(answer, timeout)
+        links = _follow_links(answer.url, extract.links)
+        return Page(url=answer.url, title=clean(extract.title, 300), text=extract.text, links=links)
     if answer.kind.partition(";")[0].strip().lower() == PDF:
         return Page(url=answer.url, text=(await extract_text(answer.body, "pdf", answer.url)).text)
     return Page(url=answer.url, text=_decode_text(answer.kind, answer.body))
@@ -94,13 +86,13 @@ async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ())
 async def _read_html(answer: WebResponse, timeout: float) -> Extract:
     body = _recode_html(answer.kind, answer.body)
     if not await check_jail():
-        return await take_apart(body, "html", answer.url, timeout)
+        return await extract_in_jail(body, "html", answer.url, timeout)
     if len(body) > HARMLESS or body.count(b"<") > HARMLESS_TAGS or LONG_TAG.search(body):
         raise ActionError(
             f"{answer.url} could keep its reader busy, and there is no jail to read it in",
             "'mailroom doctor' says why the jail does not work here",
         )
-    return msgspec.convert(await asyncio.to_thread(take_html, body), Extract)
+    return msgspec.convert(await asyncio.to_thread(extract_html, body), Extract)
 
 
 def _recode_html(kind: str, body: bytes) -> bytes:

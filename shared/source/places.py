@@ -1,4 +1,4 @@
-"""What a path is by its name: a test, documentation or an example, vendored code."""
+"""The kind of a file by its path: a test, documentation or an example, vendored code."""
 
 import re
 

@@ -21,7 +21,7 @@ SKIPPED = frozenset(
 """Folders with a tool's state or third-party code, which nobody maintains here."""
 
 NO_BREAKS = {ord(sign): " " for sign in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
-"""Line ends for Python that editors do not know: line numbers have to be those of editors."""
+"""Line ends that Python knows and editors do not: line numbers have to be those of editors."""
 
 Rules = tuple[tuple[str, Any], ...]
 """The .gitignore files above a place, outermost first: the folder of each, and its patterns."""
