@@ -198,7 +198,7 @@ class Nexus(Agent):
     async def _handle(self, request: Request) -> Outbox:
         """The reply to a request, or the task or goal that leads to one."""
         if not request.text.strip():
-            text = "The letter is empty. Ask a question, or say what is to be done."
+            text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
         tools = {name: tool.description for name, tool in self.router.tools.items()}
         if greeting := greeting_reply(request.text, tools):

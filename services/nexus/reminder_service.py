@@ -186,7 +186,7 @@ class ReminderService:
     def _email(self, reminder: Reminder, fired: Reminder) -> Entry:
         context, due = self._context, self._format_due(reminder)
         delay = datetime.fromisoformat(fired.fired_at) - due_time(reminder)
-        late = f"\nIt comes late: it was due on {due}, when this office was not at work."
+        late = f"\nIt comes late: it was due on {due}, when Mailroom was not running."
         if fired.repeats:
             follow_up = (
                 f"It goes off again on {self._format_due(fired)}.\n"

@@ -54,7 +54,7 @@ class Threads:
             task_id=f"{MAIL_TASK}{self._bus.derive_id('letter task', email.sender, email.id)}",
             cause=email.id,
             goal_id=email.goal_id,
-            text=text or "(an empty letter)",
+            text=text or "(an empty email)",
             assignee=self._bus.name,
             requester=self._bus.name,
             context={

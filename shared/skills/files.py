@@ -256,7 +256,7 @@ async def apply_patch(workspace: Path, folder: Path, diff: bytes) -> list[str]:
         words = done.output.strip().splitlines() or [f"exit code {done.exit_code}"]
         raise ActionError(
             f"The diff does not apply: {words[0].removeprefix('error: ')[:300]}",
-            "Read the files as they are, and make the diff anew",
+            "Read the files as they are, and make a new diff",
         )
     finally:
         await asyncio.to_thread(remove_tree, aside)

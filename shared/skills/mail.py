@@ -46,7 +46,7 @@ class MailSkill(Skill):
         {
             "recipient": "The person's mail address",
             "subject": "One line",
-            "body": "The text of the letter",
+            "body": "The text of the mail",
         },
     )
     async def send_mail(self, recipient: str, subject: str, body: str) -> Outcome:
@@ -62,7 +62,7 @@ class MailSkill(Skill):
         record = subjects.record(self.context.profile.name, "mail", mail_id)
         stored = await self.context.bus.last(subjects.OFFICE, record)
         if stored is not None:
-            return Outcome(output=f"This letter to {address} was sent before, so it is not sent again.")
+            return Outcome(output=f"This mail to {address} was sent before, so it is not sent again.")
         async with self.context.effect(f"send mail to {address}: {clean(subject, 100)} ({mail_id[:8]})"):
             refused = await submit_message(server, message, settings.http_timeout)
         if refused is not None:
@@ -123,9 +123,7 @@ def write_message(settings: Settings, recipient: str, subject: str, body: str, m
     if UNSAFE.search(subject) or UNSAFE.search(recipient):
         raise ActionError("A subject is one line", "Leave line breaks to the body")
     if not subject.strip() or len(subject) > 500 or len(body) > LONGEST:
-        raise ActionError(
-            f"A letter has a subject of 1 to 500 characters and at most {LONGEST:,} in its body"
-        )
+        raise ActionError(f"Mail has a subject of 1 to 500 characters and at most {LONGEST:,} in its body")
     message = EmailMessage(policy=PLAIN)
     message["From"], message["To"], message["Subject"] = sender, recipient, subject
     message["Date"] = formatdate(usegmt=True)
@@ -166,7 +164,7 @@ async def submit_message(server: MailServer, message: EmailMessage, timeout: flo
         slow = isinstance(error, TimeoutError)
         reason = f"no answer within {timeout:g} s" if slow else clean(str(error), 200) or type(error).__name__
         if begun and not isinstance(error, aiosmtplib.SMTPResponseException | ValueError):
-            cause = f"{where} broke off while it took the letter ({reason}), which may have been sent or not"
+            cause = f"{where} broke off while receiving the mail ({reason}), which may have been sent or not"
             raise ActionError(cause, "Ask the person before it is sent again") from None
-        return ActionError(f"{where} did not take the letter ({reason})", "See the setting smtp_url")
+        return ActionError(f"{where} did not accept the mail ({reason})", "See the setting smtp_url")
     return None

@@ -39,7 +39,7 @@ CONDITIONS: dict[int | None, str] = {
     **dict.fromkeys((96, 99), "a thunderstorm with hail"),
 }
 """What the codes of WMO table 4677 mean, as far as Open-Meteo uses them."""
-UNKNOWN = "of a kind not told"
+UNKNOWN = "unknown conditions"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

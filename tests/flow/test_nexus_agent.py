@@ -146,7 +146,7 @@ async def test_a_letter_with_only_a_subject_and_an_empty_one(team: Team) -> None
     await team.write(letter("", subject="Where is the key?"), "nexus")
     assert "memory node n2" in (await team.receive("nexus"))["body"]
     await team.write(letter(" \n"), "nexus")
-    while not (reply := await team.receive("nexus"))["body"].startswith("The letter is empty"):
+    while not (reply := await team.receive("nexus"))["body"].startswith("The email is empty"):
         await asyncio.sleep(0.02)
     assert reply["subject"] == "Re:"
 

@@ -169,7 +169,7 @@ async def test_what_the_server_refuses_is_told_and_may_be_tried_again(team: Team
     inbox.refuse_recipient = "550 No such person"
     result = await team.perform("clerk", "send_mail", **LETTER)
     assert result.status is TaskStatus.FAILED
-    assert "did not take the letter" in result.error_message
+    assert "did not accept the mail" in result.error_message
     assert "No such person" in result.error_message
     inbox.refuse_recipient, inbox.answer = "", "554 Looks like spam"
     result = await team.perform("clerk", "send_mail", **LETTER)
@@ -193,7 +193,7 @@ async def test_a_server_that_is_away_or_hangs_is_told(tmp_path: Path, smtp: str,
             await team.join(Clerk, PROFILE)
             result = await team.perform("clerk", "send_mail", **LETTER)
     assert result.status is TaskStatus.FAILED
-    assert "did not take the letter" in result.error_message
+    assert "did not accept the mail" in result.error_message
     assert "\n" not in result.error_message
 
 

@@ -95,7 +95,7 @@ async def _reset_task(bus: Bus, original: Stored) -> list[Entry]:
 def _require_failed(task: Task) -> None:
     if task.status is TaskStatus.COMPLETED:
         raise MailroomError(
-            f"the task {task.task_id} is completed, and would be done twice", "Drop the letter"
+            f"the task {task.task_id} is completed, and would be done twice", "Drop the dead letter"
         )
     if not task.status.final:
         raise MailroomError(f"the task {task.task_id} goes on: it is {task.status}", "Wait for its end")

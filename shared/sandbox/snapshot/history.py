@@ -202,7 +202,7 @@ class Snapshots:
                 if owner and set(latest.owners) - {owner} and self._is_touched(confined, latest):
                     raise ActionError(
                         f"What changed the workspace last was not this task's alone: {latest.label}",
-                        "Leave it, or take it back all the same (of_others)",
+                        "Leave it, or undo it anyway (of_others)",
                     )
                 restored = self._restore(confined, latest)
                 # Only now: killed before, the next undo finishes the work.
