@@ -138,7 +138,7 @@ class JobQueue:
     def put_back(self, job: Job, task_id: str) -> None:
         """Move a claimed job back to tonight/ with the content ``job``; safe to repeat after a crash."""
         claim = self.claimed / f"{task_id}.json"
-        # The content first, then the move: whoever finds it in between sees that this task was tried.
+        # The content first, then the move: a reader in between sees that this task was tried.
         write_atomically(claim, msgspec.json.encode(job))
         claim.rename(self.tonight / claim.name)
 

@@ -191,7 +191,7 @@ def _folder(workspace: Path, path: str) -> Path:
 async def _grep(workspace: Path, place: str, pattern: str, glob: str, ignore_case: bool) -> list[str]:
     options = ["-rnIE", *(["-i"] if ignore_case else []), *([f"--include={glob}"] if glob else [])]
     options += [f"--exclude-dir={name}" for name in sorted(UNLISTED)]
-    # A pattern of somebody else's can take for ever, so it is not Python that matches it.
+    # A foreign pattern can take for ever to match, so grep matches it and not Python.
     result = await run_command(
         ["grep", *options, "-e", pattern, "--", place],
         cwd=workspace,
@@ -256,7 +256,7 @@ async def apply_patch(workspace: Path, folder: Path, diff: bytes) -> list[str]:
         words = done.output.strip().splitlines() or [f"exit code {done.exit_code}"]
         raise ActionError(
             f"The diff does not apply: {words[0].removeprefix('error: ')[:300]}",
-            "Read the files as they are, and make a new diff",
+            "Read the files as they are, and make the diff again",
         )
     finally:
         await asyncio.to_thread(remove_tree, aside)

@@ -32,7 +32,7 @@ class AnswerRegistry:
         return self._expected[seq]
 
     def is_expected(self, seq: int) -> bool:
-        """Whether somebody waits for the write at ``seq`` in the log."""
+        """Whether a caller waits for the write at ``seq`` in the log."""
         return seq in self._expected
 
     async def wait(self, write_id: str) -> MemoryWritten:

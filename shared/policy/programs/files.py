@@ -171,7 +171,7 @@ def _amount(text: str) -> int:
 
 
 _OWN = re.compile(r"(?!root\b|0\b)[a-z_][\w-]*(:(?!root\b|0\b)[\w-]*)?$|:[a-z_][\w-]*$")
-"""Another user than root: whoever is not root can give a file to nobody but himself."""
+"""A user other than root: a user who is not root can give a file only to himself."""
 
 
 def judge_chmod(call: Call) -> None:
