@@ -75,7 +75,7 @@ def _parse_mail(stored: Stored) -> Mail | None:
         return None
     match envelope:
         case Email():
-            kind, subject, body, session = "email", envelope.subject, envelope.body, envelope.in_reply_to
+            kind, subject, body, session = "letter", envelope.subject, envelope.body, envelope.in_reply_to
         case Response():
             kind, subject, body, session = "answer", "", envelope.text, envelope.cause
         case AgentReport():
@@ -150,7 +150,8 @@ def _print_list(items: list[Mail], console: "Console") -> None:
     for item in items:
         age = format_span(seconds_between(item.created_at))
         text = shorten(f"{item.subject}: {item.body}" if item.subject else item.body, 200)
-        line = f"  {item.parties:<{parties}}  {item.kind:<8}  {age:>6} ago  {text}"
+        kind = "email" if item.kind == "letter" else item.kind  # the JSON keeps its value
+        line = f"  {item.parties:<{parties}}  {kind:<8}  {age:>6} ago  {text}"
         print_line(Text.assemble((f"{item.number:>{digits}}", "bold"), line), console)
     click.echo("\nmailroom mail show|reply NUMBER")
 

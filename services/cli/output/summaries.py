@@ -247,7 +247,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.ApprovalRequest: ("approval", lambda e: f"may I? {e.what} ({e.approval_id[:8]})"),
     contracts.ApprovalAnswer: ("approval", _answered),
     contracts.TaskSession: ("thread", _session),
-    contracts.SentEmail: ("sent email", _thread),
+    contracts.SentEmail: ("letter", _thread),
     contracts.LoopCheckpoint: ("thought", _checkpoint),
     contracts.DailySpending: ("spending", _spending),
     contracts.Experience: (
