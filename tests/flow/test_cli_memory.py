@@ -208,7 +208,7 @@ def test_it_tells_how_it_is(desk: Desk) -> None:
     desk.add("The harbour office is on the second floor of the tower")
     health = desk.run("memory", "health").splitlines()
     assert health[0].split() == ["status", "ok"]
-    assert all(len(line) <= 80 or "path" in line for line in health)
+    assert all(len(line) <= 80 or "path" in line or "folder" in line for line in health)
     stats = desk.read("memory", "stats")
     assert stats["nodes"] > 0
     assert f"{stats['model']}" in desk.run("memory", "stats")
