@@ -239,8 +239,8 @@ def test_on_a_terminal_no_word_is_torn(office_server: Server) -> None:
     assert code == 1
     assert strip(shown).splitlines() == [
         "Error: There is no goal or task",
-        "goal_that_nobody_ever_gave_to_this_office_of_ours. 'mailroom tasks --all' lists",
-        "the goals",
+        "'goal_that_nobody_ever_gave_to_this_office_of_ours'. 'mailroom tasks --all'",
+        "lists the goals",
     ]
     _, shown = run_on_terminal(office_server, "doctor")
     lines = strip(shown).splitlines()
@@ -518,7 +518,7 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> 
         )
         missing = await run(office, "memory", "get", node_id, "nothing-here")
         assert missing.returncode == 1
-        assert "nothing under nothing-here" in missing.stderr
+        assert "There is no memory 'nothing-here'" in missing.stderr
         stored = json.loads((await run(office, "memory", "get", node_id, "--json")).stdout)
         assert stored[0]["source"]["agent"] == "user"
         healthy = json.loads((await run(office, "doctor", "--json")).stdout)
