@@ -19,9 +19,10 @@ AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
 
 OFFICE_SUBJECTS = (
     "tasks.submit",
-    "task.*.*",
+    "task.*.*.*.*",
     "mail.*.*",
-    "state.>",
+    "state.goal.*",
+    "state.office",
     "event.>",
     "dead.*",
     "approval.*.*.*",
@@ -55,6 +56,21 @@ ADMIN = "admin"
 """The operator's identity: provisions streams, and nothing runs under it."""
 RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
+
+# --- steps of a task ---------------------------------------------------------------------------------
+NEW = {"URGENT": "new_urgent", "HIGH": "new_high", "MEDIUM": "new", "LOW": "new_low"}
+"""The step that submits a task, by its priority: the assignee has a durable for each."""
+CLAIMED = "claimed"
+"""A process of the assignee began an attempt."""
+NOTED = "noted"
+"""That process noted its progress."""
+ENDED = "ended"
+"""The assignee's result."""
+CANCELLED = "cancelled"
+"""The requester ended the task."""
+FINAL_STEPS = (ENDED, CANCELLED)
+BY_REQUESTER = (*NEW.values(), CANCELLED)
+BY_ASSIGNEE = (CLAIMED, NOTED, ENDED)
 
 # --- limits --------------------------------------------------------------------------------------
 MAX_PAYLOAD = 8 * 1024 * 1024
@@ -101,19 +117,18 @@ MEMORY_SIGNED_VERBS = ("add", "link")
 ``memory.<verb>.<requester>``, appended by the broker."""
 
 
-def task(assignee: str, requester: str) -> str:
-    """Tasks of ``requester`` for ``assignee``."""
-    return f"task.{assignee}.{requester}"
+def task(assignee: str, requester: str, task_id: str, step: str) -> str:
+    """One step of a task: submitted (one of NEW), ``claimed``, ``noted``, ``ended`` or ``cancelled``.
+
+    The last step of a task is its present state; each is refused unless it follows the one that its writer
+    read.
+    """
+    return f"task.{assignee}.{requester}.{task_id}.{step}"
 
 
 def mail(recipient: str, sender: str) -> str:
-    """Mail and results of ``sender`` for ``recipient``."""
+    """Mail of ``sender`` for ``recipient``."""
     return f"mail.{recipient}.{sender}"
-
-
-def state(assignee: str, requester: str, task_id: str) -> str:
-    """The record of a task; its last message is the present state."""
-    return f"state.{assignee}.{requester}.{task_id}"
 
 
 def goal(goal_id: str) -> str:
@@ -193,7 +208,12 @@ def max_deliveries(stream: str, durable: str) -> str:
 
 def mailbox(agent: str) -> list[str]:
     """The subjects of an agent's mailbox."""
-    subjects = [task(agent, "*"), mail(agent, "*"), max_deliveries(OFFICE, agent)]
+    subjects = [
+        mail(agent, "*"),
+        task("*", agent, "*", ENDED),
+        *(task(agent, "*", "*", step) for step in NEW.values()),
+        max_deliveries(OFFICE, agent),
+    ]
     return [SUBMIT, *subjects] if agent == CONDUCTOR else subjects
 
 
@@ -206,7 +226,9 @@ def sender_of(subject: str) -> str:
     match tokens:
         case ["tasks", "submit"] | ["$JS", *_]:
             return ""
-        case ["task" | "mail", _, sender] | ["memory", "write", sender]:
+        case ["task", assignee, requester, _, step]:
+            return assignee if step in BY_ASSIGNEE else requester
+        case ["mail", _, sender] | ["memory", "write", sender]:
             return sender
         case (
             ["event", sender, *_]

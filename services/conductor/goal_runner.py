@@ -32,7 +32,7 @@ from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Goal, GoalTask, Task, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Conflict
 
@@ -87,7 +87,7 @@ class GoalRunner:
         tasks = [await self._assign(step.goal, task) for task in step.issued]
         if step.review:
             tasks.append(await self._review(step.goal))
-        assigned = [entry for task in tasks for entry in submission_entries(task, subjects.CONDUCTOR)]
+        assigned = [submission_entry(task) for task in tasks]
         return [self._store.entry(step.goal, stored), *assigned, *learned]
 
     async def apply_result(self, stored: StoredGoal, result: TaskResult) -> Sequence[Entry]:
@@ -98,7 +98,7 @@ class GoalRunner:
         advanced = record_result(goal, result)
         if advanced is goal:
             return ()
-        return await self.advance(advanced, stored, await self._learn(goal, result))
+        return await self.advance(advanced, stored, self._learn(goal, result))
 
     async def _apply_decision(self, asked: str, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """Go on with ``goal`` as a model's decision left it; ``asked`` is what the model was asked for."""
@@ -164,10 +164,9 @@ class GoalRunner:
         with_goal = critic is not None and critic.offers(REVIEW, "goal")
         return review_task(goal, await self._store.results(goal), with_goal=with_goal)
 
-    async def _learn(self, goal: Goal, result: TaskResult) -> list[Entry]:
+    def _learn(self, goal: Goal, result: TaskResult) -> list[Entry]:
         task = next(task for task in goal.tasks if task.task_id == result.task_id)
-        record = await self._store.task_record(task)
-        return self._learner.learn(goal, task, result, record.value.attempt if record else 1)
+        return self._learner.learn(goal, task, result, max(1, result.attempt))
 
     async def _report(self, goal: Goal) -> Goal:
         playbook = self._playbooks.get(goal.playbook)

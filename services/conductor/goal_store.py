@@ -9,9 +9,8 @@ from services.conductor.state_machine import state_change
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
-from shared.bus.records import Record, cancelled_record, read_record
-from shared.contracts import Goal, GoalDue, GoalTask, OfficeState, StateChanged, TaskChanged, TaskStatus
-from shared.contracts.base import amended
+from shared.bus.records import cancelling_entry, read_record, read_submitted, read_task_state
+from shared.contracts import Goal, GoalDue, GoalTask, OfficeState, StateChanged, TaskStatus
 from shared.errors import BusError
 
 THINKING = "thinking"
@@ -116,28 +115,20 @@ class GoalStore:
 
     async def result(self, task: GoalTask) -> Mapping[str, Any]:
         """The result of a task as the critic, the report and later tasks read it."""
-        record = await self.task_record(task) if task.issued else None
-        if record is None or record.value.result is None:
+        parties = (task.assignee, subjects.CONDUCTOR, task.task_id)
+        state = await read_task_state(self._bus, *parties) if task.issued else None
+        if state is None or state.step != subjects.ENDED or state.result is None:
             return {"status": str(task.status), "output": "", "error_message": task.summary}
-        values = record.value.result.to_dict()
+        values = state.result.to_dict()
         return {"agent": task.assignee, **{name: values[name] for name in RESULT_FIELDS}}
-
-    async def task_record(self, task: GoalTask) -> Record[TaskChanged] | None:
-        """The record of a task; None if it was not assigned yet."""
-        return await read_record(self._bus, _task_subject(task), TaskChanged)
 
     async def cancel_task(self, task: GoalTask, status: TaskStatus, reason: str) -> Entry | None:
         """The entry that ends a task with ``status``; None if it has ended already, or was never assigned."""
-        record = await self.task_record(task)
-        if record is None or record.value.task.status.final:
+        submitted = await read_submitted(self._bus, task.assignee, subjects.CONDUCTOR, task.task_id)
+        if submitted is None:
             return None
-        ended = amended(
-            cancelled_record(record.value, reason[:500]),
-            recipient=task.assignee,
-            task=amended(record.value.task, status=status),
-            result=None,  # nobody waits for it
-        )
-        return seal(_task_subject(task), ended, expect=record.seq)
+        entry, _ = await cancelling_entry(self._bus, submitted, reason[:500], status=status)
+        return entry
 
     async def check_later(self, goal_id: str, seconds: float) -> None:
         """Set the timer that goes off ``seconds`` from now to check whether a model is still being asked."""
@@ -151,7 +142,3 @@ class GoalStore:
             "Nats-Schedule-Target": subjects.timer_due(subjects.CONDUCTOR),
         }
         await self._bus.store(subjects.timer(subjects.CONDUCTOR, name), due.to_json(), headers=headers)
-
-
-def _task_subject(task: GoalTask) -> str:
-    return subjects.state(task.assignee, subjects.CONDUCTOR, task.task_id)

@@ -14,7 +14,7 @@ from services.cortex.jobs import Job, schedule_retry
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus.entry import seal
-from shared.bus.records import cancel_task, read_task, submission_entries
+from shared.bus.records import cancel_task, read_task, submission_entry
 from shared.clock import read_zone
 from shared.contracts import AgentReport, Task, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
@@ -172,12 +172,12 @@ class OvernightWorker:
     async def _submit(self, claimed: QueuedJob) -> None:
         task = self._task(claimed)
         try:
-            await self._context.bus.commit(submission_entries(task, self._context.profile.name))
+            await self._context.bus.commit([submission_entry(task)])
             self._context.log.info("job_submitted", job=claimed.job.id, task_id=task.task_id)
         except Conflict:  # it was submitted before, and may have ended
-            record = await read_task(self._context.bus, task)
-            if record and record.value.result:
-                await self.end(record.value.result)
+            state = await read_task(self._context.bus, task)
+            if state and state.result:
+                await self.end(state.result)
                 return
         self._submitted.add(task.task_id)
 

@@ -19,7 +19,7 @@ from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus import Bus
-from shared.bus.records import read_record
+from shared.bus.records import read_submitted
 from shared.clock import read_zone
 from shared.contracts import (
     AgentReport,
@@ -30,7 +30,6 @@ from shared.contracts import (
     Response,
     RoutingDecision,
     Task,
-    TaskChanged,
     TaskResult,
 )
 from shared.errors import ActionError, ConfigError
@@ -164,12 +163,11 @@ class Nexus(Agent):
         me = self.context.profile.name
         if result.agent == me and result.task_id.startswith(PREFIX):
             return self.briefings.report(result)
-        subject = subjects.state(result.agent, me, result.task_id)
-        record = await read_record(self.context.bus, subject, TaskChanged)
-        request = Request.of_task(record.value.task) if record else None
-        if record is None or request is None:
+        task = await read_submitted(self.context.bus, result.agent, me, result.task_id)
+        request = Request.of_task(task) if task else None
+        if task is None or request is None:
             return ()
-        context = record.value.task.context
+        context = task.context
         if "decision" not in result.metadata or context.get("action") != "think_about":
             return [request.reply(tool_response(result, context["route"]))]
         if "response" in result.metadata:

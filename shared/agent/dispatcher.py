@@ -12,7 +12,7 @@ from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
 from shared.bus.claim import claim, dead_letter_for
 from shared.bus.entry import seal
-from shared.bus.records import retry_on_conflict, submission_entries
+from shared.bus.records import retry_on_conflict, submission_entry
 from shared.contracts import (
     AgentReport,
     CancelGoal,
@@ -29,7 +29,7 @@ from shared.contracts import (
 from shared.errors import BusError, Conflict, Reject
 from shared.log import logger
 
-MAIL = (Email, TaskResult, Question, Response, CancelGoal, AgentReport)
+MAIL = (Email, Question, Response, CancelGoal, AgentReport)
 """Envelopes that go to the recipient's mailbox; others are events of their sender."""
 
 Handler = Callable[[Any], Awaitable[Outbox | None]]
@@ -73,7 +73,7 @@ class Dispatcher:
         task = _task_in(delivery)
         entry = seal(subjects.dead(self._name), dead_letter_for(self._bus, delivery, reason, task))
         log.error("dead_lettered", subject=delivery.subject, seq=delivery.seq, reason=reason)
-        if task is None or delivery.subject != subjects.task(task.assignee, task.requester):
+        if task is None or not _is_submission(delivery.subject, task):
             await self._bus.commit([entry])
             return
         held = await claim(self._bus, delivery, task)
@@ -98,6 +98,10 @@ class Dispatcher:
         addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
         if addressee and addressee != self._name:
             raise Reject(f"it is addressed to {addressee!r}, but was left for {self._name!r}")
+        if isinstance(envelope, Task) and not _is_submission(delivery.subject, envelope):
+            raise Reject(f"it is the task {envelope.task_id!r}, but was published on {delivery.subject!r}")
+        if isinstance(envelope, TaskResult) and not _is_end(delivery.subject, envelope):
+            raise Reject(f"it is a result of {envelope.task_id!r}, but was published on {delivery.subject!r}")
         return envelope
 
     async def _commit_outbox(self, delivery: Delivery, handler: Callable[[], Awaitable[Outbox]]) -> None:
@@ -118,7 +122,7 @@ class Dispatcher:
                 envelope = msgspec.structs.replace(
                     message, id=self._bus.derive_id(delivery.stream, str(delivery.seq), str(position))
                 )
-            entries += address(envelope, self._name)
+            entries.append(address(envelope, self._name))
         return entries
 
     async def _work(self, delivery: Delivery, task: Task) -> None:
@@ -182,15 +186,26 @@ async def _keep_on_record(_: Response) -> Outbox:
     return ()
 
 
-def address(envelope: Envelope, sender: str) -> list[Entry]:
-    """The entries that send ``envelope`` as ``sender``: as a task, as mail, or as an event."""
+def address(envelope: Envelope, sender: str) -> Entry:
+    """The entry that sends ``envelope`` as ``sender``: as a task, as mail, or as an event."""
     if isinstance(envelope, Task):
-        return submission_entries(envelope, sender)
+        return submission_entry(envelope)
     signed = msgspec.structs.replace(envelope, sender=sender)
     if isinstance(envelope, MAIL):
-        return [seal(subjects.mail(envelope.recipient, sender), signed)]
+        return seal(subjects.mail(envelope.recipient, sender), signed)
     what = str(type(envelope).__struct_config__.tag).partition(".")[0]
-    return [seal(subjects.event(sender, what), signed)]
+    return seal(subjects.event(sender, what), signed)
+
+
+def _is_submission(subject: str, task: Task) -> bool:
+    parties = (task.assignee, task.requester, task.task_id)
+    return any(subject == subjects.task(*parties, step) for step in subjects.NEW.values())
+
+
+def _is_end(subject: str, result: TaskResult) -> bool:
+    """Whether ``result`` came as the end of its task, or as mail, as versions before 0.2 sent it."""
+    end = subjects.task(result.agent, result.recipient, result.task_id, subjects.ENDED)
+    return subject in (end, subjects.mail(result.recipient, result.agent))
 
 
 def _task_in(delivery: Delivery) -> Task | None:

@@ -121,8 +121,8 @@ class TaskExecutor:
 
     async def is_lost(self, held: Claim) -> bool:
         """Whether the task has ended, or another process has claimed it."""
-        record = await read_task(self._bus, held.task)
-        return record is None or record.value.task.status.final or record.value.attempt != held.attempt
+        state = await read_task(self._bus, held.task)
+        return state is None or state.status.final or state.attempt != held.attempt
 
 
 def _is_being_cancelled() -> bool:

@@ -75,7 +75,13 @@ async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -
 async def _work(agent_class: type[Agent], profile: Profile, config: Settings) -> None:
     """Connect, start the agent, and run until cancelled, which is possible at any point."""
     seed = config.keys / f"{profile.name}.nk"
-    bus = await Bus.connect(profile.name, config.nats_url or DEFAULT_URL, seed, wait=CONNECT_WAIT)
+    bus = await Bus.connect(
+        profile.name,
+        config.nats_url or DEFAULT_URL,
+        seed,
+        wait=CONNECT_WAIT,
+        synced=config.nats_sync == "always",
+    )
     process = AgentProcess(agent_class(profile, config, bus), config)
     try:
         await process.open()

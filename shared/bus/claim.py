@@ -1,4 +1,4 @@
-"""Claims on tasks: taken, updated and finished by compare-and-set on the task's record."""
+"""Claims on tasks: taken, updated and finished by compare-and-set on the task's last step."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,8 +9,8 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import BUS_FULL_PAUSE
-from shared.bus.entry import Delivery, Entry, seal
-from shared.bus.records import read_task, task_subject
+from shared.bus.entry import EXPECTED, EXPECTED_ON, Delivery, Entry
+from shared.bus.records import TaskState, read_task, refreshed, step_entry, task_steps
 from shared.contracts import (
     DeadLetter,
     Effect,
@@ -18,7 +18,6 @@ from shared.contracts import (
     TaskChanged,
     TaskResult,
     TaskStatus,
-    generate_id,
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
@@ -34,9 +33,8 @@ log = logger(__name__)
 class Claim:
     """The claim of one process on a task; ``attempt`` counts the claims so far, this one included.
 
-    The next claim on the task takes it over: every later write of this one is refused whole with Conflict,
-    the result mail together with the record. A write waits while the bus is full, because nothing else knows
-    what was done.
+    The next claim on the task takes it over: every later write of this one is refused whole with Conflict.
+    A write waits while the bus is full, because nothing else knows what was done.
     """
 
     def __init__(self, bus: Bus, task: Task, record: TaskChanged, seq: int) -> None:
@@ -53,7 +51,7 @@ class Claim:
         return self.record.attempt
 
     async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
-        """Store a progress note and ``others`` in the record; raises Conflict if the claim is lost."""
+        """Store a progress note, and ``others`` with it; raises Conflict if the claim is lost."""
         await self._advance(note=text[:500], others=others)
 
     @asynccontextmanager
@@ -84,15 +82,13 @@ class Claim:
         self.record = amended(self.record, journal=journal)
 
     async def finish(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
-        """Store the final record, the result in the requester's mailbox and ``others``, all or none.
+        """Store the result, which its requester gets, and ``others``, all or none.
 
         Raises Conflict if another process has claimed the task.
         """
-        task = amended(self.task, status=result.status)
-        mail = subjects.mail(self.task.requester, self._bus.name)
+        result = amended(result, attempt=self.attempt)
         async with self._writing:
-            record = _changed(self.record, task=task, note="", result=result)
-            await self._commit([self._state(record), seal(mail, result), *others])
+            await self._commit([step_entry(self.task, subjects.ENDED, result, self._seq), *others])
 
     def failure(self, reason: str) -> TaskResult:
         """The result of the failed task."""
@@ -109,8 +105,9 @@ class Claim:
             if begun is not None:
                 same = (begun.what, begun.step)
                 journal = (*(effect for effect in journal if (effect.what, effect.step) != same), begun)
-            record = _changed(self.record, note=note, journal=journal)
-            self._seq = (await self._commit([self._state(record), *others]))[0]
+            record = refreshed(self.record, note=note, journal=journal)
+            entry = step_entry(self.task, subjects.NOTED, record, self._seq)
+            self._seq = (await self._commit([entry, *others]))[0]
             # An effect may have ended while this was on its way.
             self.record = amended(record, journal=_merge(self.record.journal, journal))
 
@@ -122,41 +119,58 @@ class Claim:
                 log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
                 await asyncio.sleep(BUS_FULL_PAUSE)
 
-    def _state(self, record: TaskChanged) -> Entry:
-        return seal(task_subject(self.task), record, expect=self._seq)
-
 
 async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
-    """Claim the task for this process; None if it ended, or another process was quicker.
+    """Claim the task for this process.
 
-    A requester stores the record right before the task, so the first claim needs no read.
+    None if the task ended, another process was quicker, or the delivered message is not the one by which it
+    was submitted, but a second one of the same id.
     """
-    expect: int | None = delivery.seq - 1 if delivery.deliveries == 1 else None
-    previous = _UNCLAIMED
+    # If the server checked that it was the first of its id, the first claim needs no read.
+    first = delivery.deliveries == 1 and _is_guarded(delivery, task) and delivery.headers[EXPECTED] == "0"
+    after, earlier = (
+        delivery.seq,
+        TaskChanged(task_id=task.task_id, origin=delivery.seq, attempt=0, worker=""),
+    )
     for _ in range(CLAIM_TRIES):
-        if expect is None:
-            stored = await read_task(bus, task)
-            expect, previous = (stored.seq, stored.value) if stored else (0, _UNCLAIMED)
-            if previous.task.status.final:
+        if not first:
+            state = await read_task(bus, task)
+            if state is None or not await _is_open(bus, state, delivery, task):
                 return None
-        record = _changed(
-            previous,
+            after, earlier = state.seq, amended(earlier, attempt=state.attempt, journal=state.journal)
+        first = False
+        record = refreshed(
+            earlier,
             sender=bus.name,
             recipient=task.requester,
             cause=task.id,
             goal_id=task.goal_id,
-            task=amended(task, status=TaskStatus.IN_PROGRESS),
-            attempt=previous.attempt + 1,
+            attempt=earlier.attempt + 1,
             worker=bus.instance,
-            note="",
         )
         try:
-            (seq,) = await bus.commit([seal(task_subject(task), record, expect=expect)])
+            (seq,) = await bus.commit([step_entry(task, subjects.CLAIMED, record, after)])
         except Conflict:
-            expect = None
             continue
         return Claim(bus, task, record, seq)
     return None
+
+
+async def _is_open(bus: Bus, state: TaskState, delivery: Delivery, task: Task) -> bool:
+    """Whether the task that ``delivery`` submitted has not ended, and its id was not in use before."""
+    if state.status.final or state.origin != delivery.seq:
+        return False
+    if state.status is not TaskStatus.PENDING or _is_guarded(delivery, task):
+        return True
+    # Published without a condition, as any NATS client can: an earlier task of this id may have been begun.
+    parties = (task.assignee, task.requester, task.task_id)
+    steps = (subjects.CLAIMED, *subjects.FINAL_STEPS)
+    return not any([await bus.last(subjects.OFFICE, subjects.task(*parties, step)) for step in steps])
+
+
+def _is_guarded(delivery: Delivery, task: Task) -> bool:
+    """Whether the server compared the steps of the task before it stored this one."""
+    return EXPECTED in delivery.headers and delivery.headers.get(EXPECTED_ON) == task_steps(task)
 
 
 def dead_letter_for(bus: Bus, delivery: Delivery, reason: str, task: Task | None = None) -> DeadLetter:
@@ -180,11 +194,3 @@ def dead_letter_for(bus: Bus, delivery: Delivery, reason: str, task: Task | None
 def _merge(ended: tuple[Effect, ...], written: tuple[Effect, ...]) -> tuple[Effect, ...]:
     done = {effect.started_at + effect.what: effect for effect in ended if effect.finished_at}
     return tuple(done.get(effect.started_at + effect.what, effect) for effect in written)
-
-
-_UNCLAIMED = TaskChanged(task=Task(task_id="none", text="none", assignee="none", requester="none"))
-"""The template of every first record: all its fields are replaced."""
-
-
-def _changed(record: TaskChanged, **changes: object) -> TaskChanged:
-    return amended(record, id=generate_id(), created_at=generate_iso_timestamp(), **changes)

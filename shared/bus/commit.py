@@ -1,15 +1,16 @@
-"""Atomic commits, grouped: those of concurrent handlers share one write to disk."""
+"""Commits: one message plainly, several in an atomic batch, which concurrent handlers share."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
+import msgspec
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from shared.bus.entry import Entry
+from shared.bus.entry import EXPECTED, EXPECTED_ON, Entry
 from shared.errors import BusError, BusFull, BusUnavailable, Conflict, Denied
 from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
@@ -30,6 +31,12 @@ UNROUTED_PAUSE = 0.1
 its configuration. Nothing is stored then."""
 GROUPS_IN_FLIGHT = 2
 """A second group is sent while the first waits for the disk; a third was no faster."""
+WINDOW = 1_000
+"""How many single messages are on their way at once."""
+SYNCED_WINDOW = 8
+"""The same if the server writes each to disk before it answers."""
+GROUP = 16
+"""The least single messages that wait for a batch to be faster than sending each plainly."""
 SECOND_GROUP = 250
 """The least messages for a second group: an atomic batch costs the server about 3.5 ms, however small."""
 
@@ -39,55 +46,85 @@ LARGEST = MAX_PAYLOAD - 64 * 1024
 log = logger(__name__)
 
 
-class _Commit:
-    """The entries of one caller that wait for an answer."""
+class _Answer(msgspec.Struct):
+    """What the server answers to a publish."""
 
-    __slots__ = ("entries", "future", "size")
+    seq: int = 0
+    duplicate: bool = False
+    error: dict[str, Any] | None = None
+
+
+_read_answer = msgspec.json.Decoder(_Answer).decode
+
+
+class _Commit:
+    """The entries of one caller that wait for an answer; ``sent`` is when, if they were sent plainly."""
+
+    __slots__ = ("entries", "future", "sent", "size")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = entries
         self.size = sum(len(entry.payload) for entry in entries)
         self.future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
+        self.sent = 0.0
+
+
+class _Exchange(NamedTuple):
+    """Entries on their way, and the future of the server's answer to them."""
+
+    future: asyncio.Future[Msg]
+    entries: Sequence[Entry]
 
 
 class Committer:
-    """Sends the commits of one connection to one stream, several callers' in one atomic batch.
+    """Sends the commits of one connection to one stream.
 
-    If a batch is refused, each caller's part is sent alone, so that one caller's conflict fails no other. A
-    part that was stored without an answer (the server died in between) is recognised by its message ids and
-    by the last message on its subject.
+    A commit of one message is sent plainly, without waiting for those before it. A commit of several is an
+    atomic batch, which those of other callers that wait meanwhile share. If the server writes every message
+    to disk before it answers (``synced``), many single messages that wait share a batch too: it is written
+    once. If a batch is refused, each caller's part is sent alone, so that one caller's conflict fails no
+    other. A part that was stored without an answer (the server died in between) is recognised by its message
+    ids and by the last message on its subject.
     """
 
     def __init__(
-        self, client: Client, stored_last: Callable[[str], Awaitable[tuple[int, bytes] | None]]
+        self,
+        client: Client,
+        stored_last: Callable[[str], Awaitable[tuple[int, bytes] | None]],
+        *,
+        synced: bool = True,
     ) -> None:
         self._client = client
         self._stored_last = stored_last
-        self._waiting: list[_Commit] = []
-        self._waiting_messages = 0
+        self._window = SYNCED_WINDOW if synced else WINDOW
+        self._singles: list[_Commit] = []
+        self._several: list[_Commit] = []
         self._wake = asyncio.Event()
-        self._answers: dict[str, tuple[asyncio.Future[Msg], Sequence[Entry]]] = {}
+        self._answers: dict[str, _Exchange | _Commit] = {}
+        self._plain = 0
+        self._synced = synced
         self._inbox = ""
         self._serial = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pump: asyncio.Task[None] | None = None
+        self._batches: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Subscribe to the answers and begin to send."""
         self._inbox = self._client.new_inbox()
         await self._client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
-        self._pump = asyncio.create_task(self._run(), name="committer")
+        self._loops = [asyncio.create_task(self._run()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
         """Stop sending; callers still waiting get BusUnavailable."""
-        for task in (self._pump, *self._tasks):
-            if task is not None:
-                task.cancel()
-        for commit in self._waiting:
+        for task in (*self._loops, *self._tasks):
+            task.cancel()
+        plain = [each for each in self._answers.values() if isinstance(each, _Commit)]
+        for commit in (*self._singles, *self._several, *plain):
             _fail(commit, BusUnavailable("The connection to the bus was closed"))
 
     async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """Store all entries or none, and return their sequences (0 if it was stored before).
+        """Store all entries or none, and return their sequences (0 if all of several were stored before).
 
         Waits for as long as the server is away. Raises Conflict, Denied, BusFull or BusError.
         """
@@ -101,56 +138,128 @@ class Committer:
                     f"A message on {entry.subject!r} has {len(entry.payload):,} of {LARGEST:,} bytes"
                 )
         commit = _Commit(entries)
-        self._waiting.append(commit)
-        self._waiting_messages += len(entries)
-        self._wake.set()
+        if len(entries) == 1 and not self._singles and self._may_send_plainly():
+            await self._send_plainly(commit)
+        else:
+            (self._singles if len(entries) == 1 else self._several).append(commit)
+            self._wake.set()
         return await commit.future
 
     def on_reconnected(self) -> None:
         """Send everything unanswered again at once: answers to the old connection never arrive."""
-        for future, _ in list(self._answers.values()):
-            if not future.done():
-                future.set_exception(TimeoutError())
+        for waiting in list(self._answers.values()):
+            if isinstance(waiting, _Exchange) and not waiting.future.done():
+                waiting.future.set_exception(TimeoutError())
+        self._send_again(time.monotonic())
+        self._wake.set()
 
     def on_denied(self, subject: str) -> None:
         """Fail the commits that wait on ``subject`` (in lower case), which the server refused."""
-        for future, entries in list(self._answers.values()):
-            refused = next((entry.subject for entry in entries if entry.subject.lower() == subject), None)
-            if refused is not None and not future.done():
-                future.set_exception(Denied(f"The broker does not allow publishing on {refused!r}"))
+        for token, waiting in list(self._answers.items()):
+            refused = next(
+                (each.subject for each in waiting.entries if each.subject.lower() == subject), None
+            )
+            if refused is None or waiting.future.done():
+                continue
+            denied = Denied(f"The broker does not allow publishing on {refused!r}")
+            if isinstance(waiting, _Commit):
+                self._forget(token)
+            waiting.future.set_exception(denied)
 
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._waiting and self._may_send():
-                if group := self._take_group():
-                    task = asyncio.create_task(self._send_group(group))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._on_sent)
+            while self._may_send_batch():
+                group = self._take_group()
+                if group:
+                    self._batches.add(self._spawn(self._send_group(group)))
+            while self._singles and self._may_send_plainly():
+                commit = self._singles.pop(0)
+                if not commit.future.done():
+                    await self._send_plainly(commit)
 
-    def _may_send(self) -> bool:
-        if not self._tasks:
-            return True
-        return len(self._tasks) < GROUPS_IN_FLIGHT and self._waiting_messages >= SECOND_GROUP
+    # --- one message, sent plainly -------------------------------------------------------------------
+
+    def _may_send_plainly(self) -> bool:
+        return self._plain < self._window and self._client.is_connected
+
+    async def _send_plainly(self, commit: _Commit) -> None:
+        self._serial += 1
+        token = f"{self._serial:x}"
+        self._answers[token] = commit
+        self._plain += 1
+        commit.sent = time.monotonic()
+        await self._client._send_command(_message(commit.entries[0], "", 1, f"{self._inbox}.{token}"))
+        queue = self._client._flush_queue
+        if queue is not None and queue.empty():
+            await self._client._flush_pending()
+
+    def _on_plain_answer(self, commit: _Commit, data: bytes) -> None:
+        answer = _read_answer(data) if data else None
+        if answer is not None and answer.error is None:
+            _succeed(commit, (answer.seq,))
+        elif not commit.future.done():
+            self._spawn(self._send_one(commit, data))
+
+    def _forget(self, token: str) -> None:
+        del self._answers[token]
+        self._plain -= 1
+        if self._singles:
+            self._wake.set()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._send_again(time.monotonic() - ANSWER_TIMEOUT)
+
+    def _send_again(self, sent_before: float) -> None:
+        """Send again what was sent plainly before a moment and is not answered."""
+        for token, commit in list(self._answers.items()):
+            if isinstance(commit, _Commit) and commit.sent <= sent_before:
+                self._forget(token)
+                if not commit.future.done():
+                    self._spawn(self._send_one(commit))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_sent)
+        return task
+
+    # --- several messages, as an atomic batch --------------------------------------------------------
+
+    def _may_send_batch(self) -> bool:
+        """Whether to send a batch now: for commits of several messages, or because many single ones wait."""
+        waiting = sum(len(commit.entries) for commit in self._several)
+        if self._synced:
+            waiting += len(self._singles)
+        if not self._several and (not self._synced or waiting < GROUP):
+            return False
+        return not self._batches or (len(self._batches) < GROUPS_IN_FLIGHT and waiting >= SECOND_GROUP)
 
     def _on_sent(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._batches.discard(task)
         self._wake.set()
         if not task.cancelled() and (error := task.exception()):
             log.error("commit_failed", error=str(error))
 
     def _take_group(self) -> list[_Commit]:
-        count = size = taken = 0
-        for commit in self._waiting:
-            count += len(commit.entries)
-            size += commit.size
-            if taken and (count > MAX_BATCH or size > MAX_BATCH_BYTES):
-                break
-            taken += 1
-        group, self._waiting = self._waiting[:taken], self._waiting[taken:]
-        self._waiting_messages -= sum(len(commit.entries) for commit in group)
-        return [commit for commit in group if not commit.future.done()]
+        """Commits of several messages, and single ones if a batch is faster for them, up to the limits."""
+        count = size = 0
+        group: list[_Commit] = []
+        for queue in (self._several, self._singles) if self._synced else (self._several,):
+            while queue and (
+                not group
+                or (count + len(queue[0].entries) <= MAX_BATCH and size + queue[0].size <= MAX_BATCH_BYTES)
+            ):
+                commit = queue.pop(0)
+                if not commit.future.done():
+                    group.append(commit)
+                    count += len(commit.entries)
+                    size += commit.size
+        return group
 
     async def _send_group(self, group: list[_Commit]) -> None:
         if len(group) == 1:
@@ -167,9 +276,10 @@ class Committer:
             _succeed(commit, tuple(range(first, first + len(commit.entries))))
             first += len(commit.entries)
 
-    async def _send_one(self, commit: _Commit) -> None:
+    async def _send_one(self, commit: _Commit, answered: bytes | None = None) -> None:
+        """Have one caller's entries stored; ``answered`` is the answer to a first attempt."""
         try:
-            last = await self._store(commit.entries)
+            last = await self._store(commit.entries, answered)
             count = len(commit.entries)
             _succeed(commit, tuple(range(last - count + 1, last + 1)) if last else (0,) * count)
         except Conflict as conflict:
@@ -190,14 +300,14 @@ class Committer:
                 return tuple(range(first, first + len(entries)))
         return None
 
-    async def _store(self, entries: Sequence[Entry]) -> int:
-        """Send until answered; returns the sequence of the last entry, 0 when all were stored before."""
+    async def _store(self, entries: Sequence[Entry], answered: bytes | None = None) -> int:
+        """Send until answered; returns the sequence of the last entry, 0 when several were stored before."""
         unrouted = incomplete = 0
         while True:
-            answer = await self._send(entries)
-            if answer is None:
+            data, answered = answered, None
+            if data is None and (data := await self._send(entries)) is None:
                 continue
-            if not answer:
+            if not data:
                 unrouted += 1
                 if unrouted > UNROUTED_TRIES:
                     raise BusUnavailable(
@@ -205,9 +315,10 @@ class Committer:
                     )
                 await asyncio.sleep(UNROUTED_PAUSE)
                 continue
-            error = answer.get("error")
+            answer = _read_answer(data)
+            error = answer.error
             if error is None:
-                return 0 if answer.get("duplicate") else int(answer["seq"])
+                return 0 if answer.duplicate and len(entries) > 1 else answer.seq
             if error.get("err_code") == DUPLICATE_IN_BATCH and len(entries) > 1:
                 return await self._store_rest(entries)
             if error.get("err_code") == DUPLICATE_IN_BATCH:
@@ -226,12 +337,12 @@ class Committer:
             await self._store([entry])
         return 0
 
-    async def _send(self, entries: Sequence[Entry]) -> dict[str, Any] | None:
+    async def _send(self, entries: Sequence[Entry]) -> bytes | None:
         """One attempt: the server's answer, empty if no stream took it, None if none came."""
         self._serial += 1
         token = f"{self._serial:x}"
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
-        self._answers[token] = (future, entries)
+        self._answers[token] = _Exchange(future, entries)
         try:
             await self._publish(entries, f"{self._inbox}.{token}", token)
             message = await asyncio.wait_for(future, ANSWER_TIMEOUT)
@@ -243,10 +354,7 @@ class Committer:
             raise BusUnavailable("The connection to the bus was closed") from None
         finally:
             del self._answers[token]
-        if not message.data:
-            return {}
-        answer: dict[str, Any] = json.loads(message.data)
-        return answer
+        return message.data
 
     async def _publish(self, entries: Sequence[Entry], inbox: str, token: str) -> None:
         """Write the batch in one piece: publish() for each message took half of a worker's time."""
@@ -268,16 +376,22 @@ class Committer:
             await asyncio.sleep(0.05)
 
     async def _on_answer(self, message: Msg) -> None:
-        waiting = self._answers.get(message.subject.rpartition(".")[2])
-        if waiting is not None and not waiting[0].done():
-            waiting[0].set_result(message)
+        token = message.subject.rpartition(".")[2]
+        waiting = self._answers.get(token)
+        if isinstance(waiting, _Commit):
+            self._forget(token)
+            self._on_plain_answer(waiting, message.data)
+        elif waiting is not None and not waiting.future.done():
+            waiting.future.set_result(message)
 
 
 def _message(entry: Entry, batch: str, number: int, reply: str) -> bytes:
     """An entry as the client protocol's HPUB; ids and batch names are tokens, so nothing needs escaping."""
     headers = f"NATS/1.0\r\nNats-Msg-Id: {entry.id}\r\n"
     if entry.expect is not None:
-        headers += f"Nats-Expected-Last-Subject-Sequence: {entry.expect}\r\n"
+        headers += f"{EXPECTED}: {entry.expect}\r\n"
+        if entry.guard:
+            headers += f"{EXPECTED_ON}: {entry.guard}\r\n"
     for name, value in (entry.headers or {}).items():
         headers += f"{name}: {value}\r\n"
     if batch:

@@ -31,11 +31,12 @@ class Bus:
     ``instance`` identifies the process among those of the same name.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, synced: bool = True) -> None:
         self.name = name
         self.instance = generate_id().replace("-", "")[-12:]
         self._client = Client()
-        self._office = Committer(self._client, self._last_payload)
+        self._synced = synced
+        self._office = Committer(self._client, self._last_payload, synced=synced)
         self._consumers: list[Consumer] = []
         self._services: list[Any] = []
         self._secret = b""
@@ -44,13 +45,16 @@ class Bus:
         """Set when the connection is closed for good, such as when the server no longer knows the key."""
 
     @classmethod
-    async def connect(cls, name: str, url: str, seed: Path, *, wait: float = 10.0) -> Self:
+    async def connect(
+        cls, name: str, url: str, seed: Path, *, wait: float = 10.0, synced: bool = True
+    ) -> Self:
         """Connect as ``name`` with the NKey seed in the file ``seed``.
 
-        Tries for ``wait`` seconds. Raises BusUnavailable if no server answers, Denied if it does not accept
-        the key.
+        ``synced`` is whether the server writes every message to disk before it answers; see Committer. Tries
+        for ``wait`` seconds. Raises BusUnavailable if no server answers, Denied if it does not accept the
+        key.
         """
-        bus = cls(name)
+        bus = cls(name, synced=synced)
         await bus._open(url, seed, wait)
         await bus._office.start()
         return bus
@@ -77,7 +81,7 @@ class Bus:
                 await asyncio.sleep(0.2)
                 self.closed.clear()
                 self._client = Client()
-                self._office = Committer(self._client, self._last_payload)
+                self._office = Committer(self._client, self._last_payload, synced=self._synced)
 
     @property
     def connected(self) -> bool:

@@ -11,13 +11,18 @@ from nats.aio.msg import Msg
 from shared.contracts import Envelope
 from shared.errors import BusError, BusUnavailable, Retry
 
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+"""The header by which a message is refused unless the last one on its subject has this sequence."""
+EXPECTED_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
+"""The pattern of subjects that EXPECTED is about, if it is not the message's own subject."""
+
 
 class Entry(NamedTuple):
     """A message to be stored: its subject, payload, id, and the sequence it expects.
 
-    ``expect`` is the stream sequence of the last message on the subject (0: there is none yet); the
-    commit is refused whole if another was stored since. None expects nothing. ``headers`` are added to those
-    of the bus.
+    ``expect`` is the stream sequence of the last message on the subjects that match ``guard``, by default the
+    message's own subject (0: there is none yet); the commit is refused whole if another was stored since.
+    None expects nothing. ``headers`` are added to those of the bus.
     """
 
     subject: str
@@ -25,6 +30,7 @@ class Entry(NamedTuple):
     id: str
     expect: int | None = None
     headers: Mapping[str, str] | None = None
+    guard: str = ""
 
 
 def seal(subject: str, envelope: Envelope, expect: int | None = None) -> Entry:

@@ -39,7 +39,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
     if name == subjects.USER:
         return _user_rights(agents)
     send = [
-        *_own_subjects(name, agents),
+        *_own_subjects(name),
         subjects.event(name, ">"),
         subjects.dead(name),
         subjects.presence(name, "*"),
@@ -49,7 +49,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         _direct_get(subjects.OFFICE, subjects.approval_answered(name, "*")),
         _direct_get(subjects.OFFICE, subjects.record(name, "*", "*")),
         *_pulls(subjects.OFFICE, name),
-        *(_direct_get(subjects.OFFICE, subject) for subject in _records(name, agents)),
+        *(_direct_get(subjects.OFFICE, subject) for subject in _task_records(name, agents)),
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
     ]
@@ -90,7 +90,7 @@ def _user_rights(agents: Sequence[str]) -> Rights:
     return Rights(
         publish=(
             subjects.SUBMIT,
-            *_own_subjects(name, agents),
+            *_own_subjects(name),
             subjects.approval_answered("*", "*"),
             *reads,
             f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
@@ -106,24 +106,24 @@ def _user_rights(agents: Sequence[str]) -> Rights:
     )
 
 
-def _records(name: str, agents: Sequence[str]) -> list[str]:
-    """The records of the tasks that ``name`` takes part in.
+def _task_records(name: str, agents: Sequence[str]) -> list[str]:
+    """The tasks that ``name`` takes part in, whatever their step.
 
-    Nothing may match two of them: the server would deliver a message once for each import it matches, and
-    what an agent asks of itself would be stored twice.
+    Nothing may match two of them: the server would answer once for each import that a request matches, as for
+    what an agent asks of itself.
     """
     others = (*agents, subjects.USER)
     return [
-        subjects.state(name, "*", "*"),
-        *(subjects.state(other, name, "*") for other in others if other != name),
+        subjects.task(name, "*", "*", "*"),
+        *(subjects.task(other, name, "*", "*") for other in others if other != name),
     ]
 
 
-def _own_subjects(name: str, agents: Sequence[str]) -> list[str]:
+def _own_subjects(name: str) -> list[str]:
     return [
-        subjects.task("*", name),
+        *(subjects.task("*", name, "*", step) for step in subjects.BY_REQUESTER),
+        *(subjects.task(name, "*", "*", step) for step in subjects.BY_ASSIGNEE),
         subjects.mail("*", name),
-        *_records(name, agents),
         subjects.memory_write(name),
     ]
 
@@ -221,7 +221,7 @@ def _account_name(name: str) -> str:
 def _office_account(key: str) -> str:
     services = [
         "tasks.submit",
-        "task.*.*",
+        "task.*.*.*.*",
         "mail.*.*",
         "state.>",
         "event.>",

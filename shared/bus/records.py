@@ -1,4 +1,8 @@
-"""Records: the last message on a subject is a record's state, and writes are guarded by compare-and-set."""
+"""Records: the last message on a subject is a record's state, and writes are guarded by compare-and-set.
+
+The steps of a task are messages on ``task.<assignee>.<requester>.<id>.<step>``, each guarded by the sequence
+of the last one of them all: so one message is record, hand-out and result at once.
+"""
 
 import asyncio
 import random
@@ -7,12 +11,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.bus.entry import Entry, seal
+from shared.bus.entry import Entry, Stored
 from shared.contracts import (
     Contract,
+    Effect,
     Presence,
     Task,
     TaskChanged,
+    TaskPriority,
     TaskResult,
     TaskStatus,
     generate_id,
@@ -68,64 +74,139 @@ async def retry_on_conflict(
 # --- tasks ---------------------------------------------------------------------------------------
 
 
-def task_subject(task: Task) -> str:
-    """The subject of a task's record."""
-    return subjects.state(task.assignee, task.requester, task.task_id)
+class TaskState(Contract, frozen=True, kw_only=True):
+    """The present state of a task, as its last step has it.
+
+    ``seq`` is the sequence of that step, which the next one expects, and ``origin`` that of the message that
+    submitted the task (0 if the task has ended). ``task`` is there until the task is begun, ``result`` once
+    it has ended, ``submitted_at`` if all steps were read.
+    """
+
+    step: str
+    seq: int
+    stored_at: str
+    status: TaskStatus
+    origin: int = 0
+    attempt: int = 0
+    worker: str = ""
+    note: str = ""
+    journal: tuple[Effect, ...] = ()
+    task: Task | None = None
+    result: TaskResult | None = None
+    submitted_at: str = ""
 
 
-async def read_task(bus: Bus, task: Task) -> Record[TaskChanged] | None:
-    """The record of ``task``, None if it was never submitted."""
-    return await read_record(bus, task_subject(task), TaskChanged)
+def task_steps(task: Task) -> str:
+    """The pattern that matches every step of a task, and nothing else."""
+    return subjects.task(task.assignee, task.requester, task.task_id, "*")
 
 
-async def cancel_task(bus: Bus, task: Task, reason: str, *, unsubmitted: bool = False) -> TaskResult | None:
-    """End ``task`` as cancelled in its record: its worker stops within seconds, and no one starts it.
+def step_entry(task: Task, step: str, payload: Task | TaskChanged | TaskResult, after: int) -> Entry:
+    """The entry that stores a step of ``task``, if the step before it is still that of sequence ``after``."""
+    subject = subjects.task(task.assignee, task.requester, task.task_id, step)
+    return Entry(subject, payload.to_json(), payload.id, after, guard=task_steps(task))
+
+
+def submission_entry(task: Task, *, after: int = 0) -> Entry:
+    """The entry that submits ``task``; ``after`` is its last step, if it is submitted again."""
+    return step_entry(task, subjects.NEW[task.priority], task, after)
+
+
+def task_state(stored: Stored) -> TaskState:
+    """The state of a task whose last step is ``stored``; raises ValueError if it cannot be read."""
+    step = stored.subject.rpartition(".")[2]
+    if step in subjects.FINAL_STEPS:
+        result = TaskResult.from_json(stored.data)
+        state = TaskState(
+            step=step, seq=stored.seq, stored_at=stored.time, status=result.status, attempt=result.attempt
+        )
+        return amended(state, result=result)
+    if step in subjects.BY_ASSIGNEE:
+        change = TaskChanged.from_json(stored.data)
+        return TaskState(
+            step=step,
+            seq=stored.seq,
+            stored_at=stored.time,
+            status=TaskStatus.IN_PROGRESS,
+            origin=change.origin,
+            attempt=change.attempt,
+            worker=change.worker,
+            note=change.note,
+            journal=change.journal,
+        )
+    state = TaskState(
+        step=step, seq=stored.seq, stored_at=stored.time, status=TaskStatus.PENDING, origin=stored.seq
+    )
+    return amended(state, task=Task.from_json(stored.data))
+
+
+async def read_task(bus: Bus, task: Task) -> TaskState | None:
+    """The state of ``task``, None if it was never submitted; raises BusError and ValueError."""
+    return await read_task_state(bus, task.assignee, task.requester, task.task_id)
+
+
+async def read_task_state(bus: Bus, assignee: str, requester: str, task_id: str) -> TaskState | None:
+    """The state of a task by its name, None if it was never submitted; raises BusError and ValueError."""
+    stored = await bus.last(subjects.OFFICE, subjects.task(assignee, requester, task_id, "*"))
+    return task_state(stored) if stored is not None else None
+
+
+async def read_submitted(bus: Bus, assignee: str, requester: str, task_id: str) -> Task | None:
+    """A task as it was submitted, whatever became of it; None if there is none of that id."""
+    for priority in sorted(subjects.NEW, key=lambda each: each != TaskPriority.MEDIUM):  # most are
+        subject = subjects.task(assignee, requester, task_id, subjects.NEW[priority])
+        if (found := await read_record(bus, subject, Task)) is not None:
+            return found.value
+    return None
+
+
+async def cancel_task(
+    bus: Bus,
+    task: Task,
+    reason: str,
+    *,
+    status: TaskStatus = TaskStatus.CANCELLED,
+    unsubmitted: bool = False,
+) -> TaskResult | None:
+    """End ``task`` as cancelled: its worker stops within seconds, and no one starts it.
 
     Returns the result that was stored; None if the task had ended, another task has its id, or it was never
-    submitted. If ``unsubmitted``, a task that was never submitted gets a final record. Raises BusError.
+    submitted. If ``unsubmitted``, a task that was never submitted cannot be submitted any more. Raises
+    BusError.
     """
 
     async def attempt() -> TaskResult | None:
-        record = await read_task(bus, task)
-        if record is None and not unsubmitted:
-            return None
-        before = record.value if record else TaskChanged(task=task)
-        if before.task.status.final or before.task.cause != task.cause:
-            return None
-        ended = cancelled_record(before, reason)
-        await bus.commit([seal(task_subject(task), ended, expect=record.seq if record else 0)])
-        return ended.result
+        entry, result = await cancelling_entry(bus, task, reason, status=status, unsubmitted=unsubmitted)
+        await bus.commit([entry] if entry else [])
+        return result
 
     return await retry_on_conflict(attempt)
 
 
-def submission_entries(task: Task, sender: str) -> list[Entry]:
-    """The entries that submit ``task``: its record first, then the task itself."""
-    record = TaskChanged(
-        sender=sender, recipient=task.assignee, cause=task.id, goal_id=task.goal_id, task=task
-    )
-    return [
-        seal(task_subject(task), record, expect=0),
-        seal(subjects.task(task.assignee, task.requester), task),
-    ]
-
-
-def cancelled_record(record: TaskChanged, reason: str) -> TaskChanged:
-    """The final record, with its result, of a task that its requester cancels."""
-    task = record.task
+async def cancelling_entry(
+    bus: Bus, task: Task, reason: str, *, status: TaskStatus, unsubmitted: bool = False
+) -> tuple[Entry, TaskResult] | tuple[None, None]:
+    """The entry that ends ``task``, and the result in it; see cancel_task. Its commit may raise Conflict."""
+    state = await read_task(bus, task)
+    if (state is None and not unsubmitted) or (state is not None and state.status.final):
+        return None, None
+    submitted = await read_submitted(bus, task.assignee, task.requester, task.task_id) if state else None
+    if submitted is not None and submitted.cause != task.cause:
+        return None, None
     result = task.result(
-        task.assignee, TaskStatus.CANCELLED, sender=task.requester, output="", error_message=reason
-    )
-    return amended(
-        record,
-        id=generate_id(),
-        created_at=generate_iso_timestamp(),
+        task.assignee,
+        status,
         sender=task.requester,
-        recipient=task.requester,
-        task=amended(task, status=TaskStatus.CANCELLED),
-        note=reason,
-        result=result,
+        output="",
+        error_message=reason,
+        attempt=state.attempt if state else 0,
     )
+    return step_entry(task, subjects.CANCELLED, result, state.seq if state else 0), result
+
+
+def refreshed(change: TaskChanged, **changes: object) -> TaskChanged:
+    """``change`` as a new message, with ``changes``."""
+    return amended(change, id=generate_id(), created_at=generate_iso_timestamp(), **changes)
 
 
 # --- presence ------------------------------------------------------------------------------------

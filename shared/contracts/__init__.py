@@ -100,6 +100,7 @@ from shared.contracts.records import (
     ReminderStatus,
     StateChanged,
     TaskChanged,
+    TaskRecordV1,
 )
 from shared.contracts.task import Task, TaskPlan, TaskPriority, TaskRequest, TaskResult, TaskStatus, TaskStep
 

@@ -35,12 +35,23 @@ class Effect(Contract, frozen=True, kw_only=True):
     finished_at: OptionalTimestamp = ""
 
 
-class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
-    """The record of a task: the last one on its state subject is the present state.
+class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v2"):
+    """A process began an attempt at a task, or noted its progress.
 
-    ``attempt`` counts claims from 1, ``worker`` is the process that holds the claim, ``task`` the
-    task with its present status, ``result`` is there once it ended.
+    ``origin`` is the sequence of the message that submitted the task. ``attempt`` counts claims from 1,
+    ``worker`` is the process that holds the claim, ``journal`` has the effects of all attempts.
     """
+
+    task_id: Token
+    origin: Count
+    attempt: Count
+    worker: str
+    note: str = ""
+    journal: tuple[Effect, ...] = ()
+
+
+class TaskRecordV1(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
+    """The record of a task as Mailroom stored it until version 0.9; it is read, and no longer written."""
 
     task: Task
     attempt: Count = 0

@@ -9,6 +9,7 @@ import msgspec
 from shared.contracts.base import (
     AgentName,
     Contract,
+    Count,
     Envelope,
     OptionalTimestamp,
     OptionalToken,
@@ -163,7 +164,10 @@ class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
 
 
 class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
-    """The result of a task; ``error_message`` is required if the status is FAILED."""
+    """The result of a task; ``error_message`` is required if the status is FAILED.
+
+    ``attempt`` is the number of the attempt that it comes from; 0 if the task was never begun.
+    """
 
     task_id: Token
     completed_at: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)
@@ -174,6 +178,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     evidence_refs: tuple[str, ...] = ()
     error_message: str = ""
     metadata: dict[str, Any] = {}
+    attempt: Count = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

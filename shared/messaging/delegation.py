@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from shared.bus import Bus
-from shared.bus.records import cancel_task, read_task, submission_entries
+from shared.bus.records import cancel_task, read_submitted, read_task, submission_entry
 from shared.contracts import Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict
 from shared.log import logger
@@ -64,16 +64,14 @@ class Delegation:
         If it did not end, the next attempt at it needs them.
         """
         try:
-            record = await read_task(self._bus, task) if self._open.get(task.id) else None
-            if record is not None and not record.value.task.status.final:
+            state = await read_task(self._bus, task) if self._open.get(task.id) else None
+            if state is not None and not state.status.final:
                 return
             subtasks = self._open.pop(task.id, {}).values()
-            if record is None or record.value.task.status not in UNDONE:
+            if state is None or state.status not in UNDONE:
                 return
             for subtask in subtasks:
-                await cancel_task(
-                    self._bus, subtask, f"the task it was for ended as {record.value.task.status}"
-                )
+                await cancel_task(self._bus, subtask, f"the task it was for ended as {state.status}")
         except (BusError, Conflict) as error:
             log.warning("subtasks_not_cancelled", task_id=task.task_id, reason=str(error))
 
@@ -115,14 +113,14 @@ class Delegation:
     async def _submit(self, task: Task) -> bool:
         """Store the task, or find it stored by an earlier attempt; False if another task has its id."""
         try:
-            await self._bus.commit(submission_entries(task, self._bus.name))
+            await self._bus.commit([submission_entry(task)])
         except Conflict:
-            record = await read_task(self._bus, task)
-            if record is not None and record.value.task.cause != task.cause:
+            before = await read_submitted(self._bus, task.assignee, task.requester, task.task_id)
+            if before is not None and before.cause != task.cause:
                 return False
             log.info("delegated_before", task_id=task.task_id)
         return True
 
     async def _result(self, task: Task) -> TaskResult | None:
-        record = await read_task(self._bus, task)
-        return record.value.result if record else None
+        state = await read_task(self._bus, task)
+        return state.result if state else None

@@ -6,13 +6,12 @@ from typing import Any
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
-from shared.bus.records import Record, read_record
+from shared.bus.records import Record, read_record, read_submitted
 from shared.contracts import (
     Email,
     SentEmail,
     SessionStatus,
     Task,
-    TaskChanged,
     TaskResult,
     TaskSession,
     TaskStatus,
@@ -88,9 +87,7 @@ class Threads:
         """The messages to commit for the result of an email's task; None if it is not the result of one."""
         if result.sender != self._bus.name or not result.task_id.startswith(MAIL_TASK):
             return None
-        subject = subjects.state(result.agent, self._bus.name, result.task_id)
-        record = await read_record(self._bus, subject, TaskChanged)
-        task = record.value.task if record else None
+        task = await read_submitted(self._bus, result.agent, self._bus.name, result.task_id)
         return await self.close_email(task, result) if task and is_email_task(task) else []
 
     async def _session(self, email: Email) -> tuple[TaskSession, int]:

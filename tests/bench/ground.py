@@ -16,7 +16,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Task, generate_id
 from tests.bench.machine import cpu_seconds
 from tests.support.office import Office
@@ -118,7 +118,7 @@ class MailroomLane(Lane):
         tasks = [noop_task(f"n{self._serial + number}") for number in range(count)]
         self._serial += count
         user = self.ground.office.user
-        await commit_all(user, [entry for task in tasks for entry in submission_entries(task, subjects.USER)])
+        await commit_all(user, [submission_entry(task) for task in tasks])
 
 
 class RivalLane(Lane):

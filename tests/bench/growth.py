@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from tests.bench.ground import MailroomLane, Run, open_ground
-from tests.bench.history import REQUESTER, write_history
+from tests.bench.history import WORKER, write_history
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_least, at_most_times, compare
 
@@ -53,7 +53,7 @@ async def _aged(ends: AsyncExitStack, sizes: Sequence[int]) -> dict[int, Mailroo
     lanes = {}
     for size in sorted(sizes, reverse=True):
         ground = await ends.enter_async_context(open_ground("always"))
-        writer = await ground.office.connect(REQUESTER)
+        writer = await ground.office.connect(WORKER)
         await write_history(writer, size)
         await writer.close()
         lane = lanes[size] = MailroomLane(ground)

@@ -6,20 +6,19 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.bus.entry import seal
-from shared.bus.records import submission_entries
-from shared.contracts import TaskChanged, TaskResult, TaskStatus, generate_id
+from shared.bus.records import step_entry, submission_entry
+from shared.contracts import TaskChanged, TaskStatus, generate_id
 from tests.bench.ground import commit_all, noop_task
 
-REQUESTER, ASSIGNEE = "scout", "critic"
-"""Who is made to have worked: no process of theirs runs here."""
-PER_TASK = 5
-"""Messages that a task leaves behind: two when it is handed out, one when it is claimed, two at its end."""
+WORKER = "scout"
+"""The agent that is made to have worked: no process of it runs here."""
+PER_TASK = 3
+"""Messages that a task leaves behind: one when it is submitted, one when it is claimed, one at its end."""
 MARK = "task-of-the-past"
 
 
 async def write_history(bus: Bus, count: int) -> None:
-    """Store what ``count`` tasks leave behind, in as few commits as the limit allows, as ``REQUESTER``."""
+    """Store what ``count`` tasks leave behind, in as few commits as the limit allows, as ``WORKER``."""
     life = list(_life())
     assert len(life) == PER_TASK
     entries = []
@@ -33,18 +32,14 @@ async def write_history(bus: Bus, count: int) -> None:
 
 
 def _life() -> Iterator[Entry]:
-    """What one task leaves behind: as many messages of the same size, all under its requester's name."""
-    task = msgspec.structs.replace(noop_task(MARK, REQUESTER), assignee=ASSIGNEE)
-    yield from submission_entries(task, REQUESTER)
-    state = subjects.state(ASSIGNEE, REQUESTER, MARK)
-    begun = msgspec.structs.replace(task, status=TaskStatus.IN_PROGRESS)
-    yield seal(state, TaskChanged(task=begun, worker="0" * 12, attempt=1))
-    result = TaskResult(
-        recipient=REQUESTER, task_id=MARK, agent=ASSIGNEE, status=TaskStatus.COMPLETED, output="done"
+    """What one task leaves behind, when ``WORKER`` gives it to itself and does it."""
+    task = msgspec.structs.replace(noop_task(MARK, WORKER), assignee=WORKER)
+    yield submission_entry(task)
+    yield step_entry(
+        task, subjects.CLAIMED, TaskChanged(task_id=MARK, origin=1, attempt=1, worker="0" * 12), 0
     )
-    ended = msgspec.structs.replace(task, status=TaskStatus.COMPLETED)
-    yield seal(state, TaskChanged(task=ended, worker="0" * 12, attempt=1, result=result))
-    yield seal(subjects.mail(ASSIGNEE, REQUESTER), result)
+    result = task.result(WORKER, TaskStatus.COMPLETED, output="done", attempt=1)
+    yield step_entry(task, subjects.ENDED, result, 0)
 
 
 def _renamed(entry: Entry, name: str) -> Entry:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import Goal, StateChanged, TaskChanged, TaskStatus
+from shared.contracts import Goal, StateChanged, TaskStatus
 
 PAGE = 500
 
@@ -42,11 +42,12 @@ def typical_hops(traces: Sequence[Trace]) -> dict[str, float]:
 
 async def trace_task(bus: Bus, assignee: str, requester: str, task_id: str) -> list[Mark]:
     """When a task was handed out, claimed and done."""
-    names = {TaskStatus.PENDING: "handed out", TaskStatus.IN_PROGRESS: "claimed"}
-    records = read_all(bus, subjects.OFFICE, subjects.state(assignee, requester, task_id))
+    names = {**dict.fromkeys(subjects.NEW.values(), "handed out"), subjects.CLAIMED: "claimed"}
+    steps = read_all(bus, subjects.OFFICE, subjects.task(assignee, requester, task_id, "*"))
     return [
-        Mark(names.get(TaskChanged.from_json(record.data).task.status, "done"), stored_at(record))
-        async for record in records
+        Mark(names.get(step.subject.rpartition(".")[2], "done"), stored_at(step))
+        async for step in steps
+        if not step.subject.endswith(subjects.NOTED)
     ]
 
 

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
 from shared.bus.consumer import ConsumerConfig
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import AgentReport, Task, TaskResult, decode
 from tests.bench.ground import NOOP, PATIENCE, SIZE, Ground, RivalLane, noop_task, open_ground
 from tests.bench.hops import Mark, Trace, took, trace_goal, trace_task, typical_hops
@@ -81,13 +81,17 @@ class Mailbox:
         """Hand out a task and wait for its result."""
         arrived = self._expect(task.task_id)
         begun = time.time()
-        await self._bus.commit(submission_entries(task, subjects.USER))
+        await self._bus.commit([submission_entry(task)])
         return [Mark("begun", begun), Mark("received", await arrived)]
 
     async def commit_two(self, name: str) -> float:
         """Seconds that an atomic commit of two messages takes that nobody consumes."""
         entries = [
-            Entry(subjects.state(NOOP, subjects.USER, f"{name}-{part}"), b"x" * SIZE, f"{name}-{part}")
+            Entry(
+                subjects.task(NOOP, subjects.USER, f"{name}-{part}", subjects.CANCELLED),
+                b"x" * SIZE,
+                f"{name}-{part}",
+            )
             for part in "ab"
         ]
         begun = time.time()

@@ -15,7 +15,7 @@ from services.nexus.__main__ import Nexus
 from shared import settings, subjects
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskChanged, TaskStatus
 from shared.memory import Memory
 from shared.tasks.profile import Profile, load_profile
@@ -68,7 +68,7 @@ class Ground:
             context={"action": "brief_morning"},
         )
         user = self.office.user
-        await user.commit(submission_entries(task, subjects.USER))
+        await user.commit([submission_entry(task)])
         subject = subjects.state(task.assignee, task.requester, task.task_id)
         while True:
             stored = await user.last(subjects.OFFICE, subject)

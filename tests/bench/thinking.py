@@ -13,7 +13,7 @@ from typing import Any
 from shared import subjects
 from shared.agent.base import Agent
 from shared.bus import Entry
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Task, generate_id
 from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
 from shared.reasoning.limits import Caps
@@ -150,7 +150,7 @@ async def _stored(steps: int, rounds: int) -> Row:
 
 async def _task(team: Team, task_id: str) -> None:
     task = Task(task_id=task_id, text="Add", assignee="adder", requester=subjects.USER)
-    await team.user.commit(submission_entries(task, subjects.USER))
+    await team.user.commit([submission_entry(task)])
     await team.result("adder", subjects.USER, task_id)
 
 

@@ -3,11 +3,10 @@
 import asyncio
 import contextlib
 
-from shared import subjects
 from shared.bus import Delivery
 from shared.bus.claim import Claim, claim
-from shared.bus.records import submission_entries
-from shared.contracts import Task, TaskChanged
+from shared.bus.records import read_task, submission_entry
+from shared.contracts import Task
 from tests.bus.conftest import consume
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -24,7 +23,7 @@ async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(server
 
     await consume(bus, handle)
     task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
-    await conductor.commit(submission_entries(task, "conductor"))
+    await conductor.commit([submission_entry(task)])
     await eventually(lambda: bool(claims))
     for turns in range(12):
         note = asyncio.create_task(claims[0].note(f"note {turns}"))
@@ -35,6 +34,6 @@ async def test_a_note_that_is_given_up_on_its_way_does_not_lose_the_claim(server
             await note
     await claims[0].note("the last")
     await claims[0].finish(claims[0].failure("It cannot be done"))
-    stored = await conductor.last(subjects.OFFICE, subjects.state("engineer", "conductor", "sum"))
-    assert stored
-    assert TaskChanged.from_json(stored.data).task.status.final
+    state = await read_task(conductor, task)
+    assert state
+    assert state.status.final

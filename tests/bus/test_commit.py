@@ -10,7 +10,7 @@ from shared.bus import Bus, Delivery
 from shared.bus.claim import claim
 from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import Entry, seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Email, Task
 from shared.errors import BusError, BusFull, Conflict
 from tests.bus.conftest import server_in
@@ -168,7 +168,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
             bury,
         )
         task = Task(task_id="sum", text="Add", assignee="engineer", requester="conductor")
-        await conductor.commit(submission_entries(task, "conductor"))
+        await conductor.commit([submission_entry(task)])
         await claimed.wait()
         await conductor.commit([Entry("mail.engineer.conductor", b"hello", "question")])
         with pytest.raises(BusFull, match="is full"):

@@ -9,7 +9,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry, seal
 from shared.bus.identity import rights_of
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Email, Task, TaskChanged
 from shared.errors import BusError, BusUnavailable, Denied
 from tests.support.server import Server
@@ -124,7 +124,7 @@ async def test_reply_subjects_cannot_carry_a_forgery(server: Server) -> None:
     mine = subjects.state("engineer", "conductor", "t1")
     await engineer.commit([Entry(mine, forged.to_json(), "planted")])
     await conductor.commit(
-        submission_entries(
+        submission_entry(
             Task(task_id="t2", text="real", assignee="engineer", requester="conductor"), "conductor"
         )
     )
@@ -152,7 +152,7 @@ async def test_reply_subjects_cannot_carry_a_forgery(server: Server) -> None:
 async def test_two_parties_share_a_task_record_and_nobody_else_touches_it(server: Server) -> None:
     conductor, engineer, critic = [await server.connect(name) for name in ("conductor", "engineer", "critic")]
     task = Task(task_id="t1", text="work", assignee="engineer", requester="conductor")
-    await conductor.commit(submission_entries(task, "conductor"))
+    await conductor.commit([submission_entry(task)])
     subject = subjects.state("engineer", "conductor", "t1")
     assert (await engineer.last(subjects.OFFICE, subject)) is not None
     assert (await conductor.last(subjects.OFFICE, subject)) is not None

@@ -19,7 +19,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import (
     CancelGoal,
     OfficeState,
@@ -316,7 +316,7 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Ser
             assignee="engineer",
             requester="scout",
         )
-        await conductor.scout.commit(submission_entries(part, "scout"))
+        await conductor.scout.commit([submission_entry(part)])
         done_part = await claim_task(engineer, part)
         await done_part.finish(result_of(part, "engineer", "7 files"))
         await conductor.finish_task(claim)
@@ -411,7 +411,7 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
         for scout in scouts:
             await _show_presence(scout, load=1, concurrency=4, handled=5)
         await conductor.commit(
-            submission_entries(
+            submission_entry(
                 Task(task_id="t1", text="x", assignee="scout", requester="conductor"), "conductor"
             )
         )

@@ -11,7 +11,7 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Email, Task, TaskChanged, TaskStatus, generate_task_id
 from tests.support.conductor import claim_task, result_of, write_dead_letter
 from tests.support.server import Server
@@ -51,7 +51,7 @@ async def hand_out(conductor: Bus) -> tuple[Task, int]:
     task = Task(
         task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor", goal_id="g1"
     )
-    return task, (await conductor.commit(submission_entries(task, "conductor")))[1]
+    return task, (await conductor.commit([submission_entry(task)]))[1]
 
 
 async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) -> None:

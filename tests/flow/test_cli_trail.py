@@ -16,7 +16,7 @@ from services.cli.queries.records import last_sequence
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.provision import provision
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
 from tests.support.server import ROOT, Server, mailroom_command
 
@@ -107,7 +107,7 @@ async def test_the_tail_can_be_narrowed(office_server: Server) -> None:
     async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         await write(scout, "conductor", "Good morning")
         await write(scout, "conductor", "About the goal", goal_id=goal_id)
-        seqs = await conductor.commit(submission_entries(task, "conductor"))
+        seqs = await conductor.commit([submission_entry(task)])
         await copied(office_server, subjects.OFFICE, seqs[-1])
     stored = ("--since", "1h", "--no-follow", "--json")
     by_task = await _lines(office_server, *stored, "--task", task_id)

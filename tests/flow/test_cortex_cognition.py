@@ -15,7 +15,7 @@ import yaml
 
 from services.cortex.__main__ import Cortex
 from shared import subjects
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import (
     CognitiveMessage,
     MemoryWrite,
@@ -94,7 +94,7 @@ async def hand_out(team: Team, text: str, goal_id: str = "", **context: Any) -> 
         requester="user",
         context=context,
     )
-    await team.user.commit(submission_entries(task, subjects.USER))
+    await team.user.commit([submission_entry(task)])
     return task
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from shared import subjects
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Node, Task, TaskChanged, TaskResult, generate_task_id
 from shared.memory import Memory
 from tests.flow.test_cortex_cognition import PERCEIVES, WELL, finish, says
@@ -52,7 +52,7 @@ async def work_out(office: Office, text: str) -> TaskResult:
         requester="user",
         context={"mode": "cognitive"},
     )
-    await office.user.commit(submission_entries(task, subjects.USER))
+    await office.user.commit([submission_entry(task)])
     found: list[TaskResult] = []
 
     async def ended() -> bool:

@@ -16,7 +16,7 @@ from services.critic import rerun
 from services.critic.__main__ import Critic
 from services.critic.rerun import STALE, clean_review_folders
 from shared import subjects
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, Verdict, generate_task_id
 from shared.errors import ActionError
 from shared.sandbox import remove_tree
@@ -304,7 +304,7 @@ async def test_it_approves_nothing_at_its_own_request(tmp_path: Path) -> None:
         task = Task(
             task_id=generate_task_id(), text="x", assignee="critic", requester="critic", context=context
         )
-        await critic.context.bus.commit(submission_entries(task, "critic"))
+        await critic.context.bus.commit([submission_entry(task)])
         result = await team.result("critic", "critic", task.task_id)
     assert Verdict.from_dict(result.metadata["verdict"]).approved is False
     assert "critic asks for it itself" in result.output
@@ -322,7 +322,7 @@ async def test_a_review_survives_kill_9_in_the_middle_of_running_tests(tmp_path:
             requester="user",
             context={"action": "review", "params": params},
         )
-        await team.user.commit(submission_entries(task, subjects.USER))
+        await team.user.commit([submission_entry(task)])
         try:
             async with asyncio.timeout(15):
                 while not list(team.config.workspaces.glob("review-*/copy/shop/test_slow.py")):

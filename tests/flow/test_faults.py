@@ -10,7 +10,7 @@ import pytest
 
 from shared import subjects
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import CancelGoal, DeadLetter, Task, TaskChanged, TaskStatus
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -90,7 +90,7 @@ async def ended(office: Office) -> bool:
 
 
 async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office, tmp_path: Path) -> None:
-    await office.user.commit(submission_entries(task("append", tmp_path / "f", 1.0), "user"))
+    await office.user.commit([submission_entry(task("append", tmp_path / "f", 1.0))])
     await eventually(lambda: in_progress(office))
     office.signal("slow", signal.SIGSTOP)
     office.start("slow", "-2")
@@ -106,7 +106,7 @@ async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office,
 
 
 async def test_a_killed_agent_s_task_is_done_by_the_next(office: Office, tmp_path: Path) -> None:
-    await office.user.commit(submission_entries(task("append", tmp_path / "f", 1.0), "user"))
+    await office.user.commit([submission_entry(task("append", tmp_path / "f", 1.0))])
     await eventually(lambda: in_progress(office))
     office.kill("slow")
     office.start("slow")
@@ -117,7 +117,7 @@ async def test_a_killed_agent_s_task_is_done_by_the_next(office: Office, tmp_pat
 
 async def test_an_interrupted_effect_is_reported_and_not_repeated(office: Office, tmp_path: Path) -> None:
     bill = tmp_path / "bill"
-    await office.user.commit(submission_entries(task("pay", bill, 30.0), "user"))
+    await office.user.commit([submission_entry(task("pay", bill, 30.0))])
     await eventually(lambda: asyncio.to_thread(bill.exists))
     office.kill("slow")
     office.start("slow")
@@ -134,7 +134,7 @@ async def test_an_interrupted_effect_is_reported_and_not_repeated(office: Office
 async def test_a_task_that_kills_its_agent_every_time_is_buried_and_fails(
     office: Office, tmp_path: Path
 ) -> None:
-    await office.user.commit(submission_entries(task("append", tmp_path / "f", 60.0), "user"))
+    await office.user.commit([submission_entry(task("append", tmp_path / "f", 60.0))])
     for attempt in range(1, 4):
         await eventually(lambda n=attempt: at_attempt(office, n), 20)
         office.kill("slow")
@@ -155,7 +155,7 @@ async def test_a_deadline_ends_a_task_as_timeout(office: Office, tmp_path: Path)
     from datetime import UTC, datetime, timedelta
 
     soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
-    await office.user.commit(submission_entries(task("append", tmp_path / "f", 60.0, deadline=soon), "user"))
+    await office.user.commit([submission_entry(task("append", tmp_path / "f", 60.0, deadline=soon))])
     await eventually(lambda: ended(office), 10)
     assert (await record(office)).task.status is TaskStatus.TIMEOUT
 

@@ -15,7 +15,7 @@ from services.frontier.__main__ import Frontier
 from services.frontier.reported_items import ReportedItems
 from services.memory.__main__ import MemoryService
 from services.memory.model import fetch
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import (
     AgentReport,
     DiscoveryResult,
@@ -289,7 +289,7 @@ async def rate(team: Team, title: str) -> dict[str, float]:
 async def work(team: Team, assignee: str, text: str) -> TaskResult:
     """Have ``assignee`` do a task that names no action, as a task of a person."""
     task = Task(task_id=generate_task_id(), text=text, assignee=assignee, requester="user")
-    await team.user.commit(submission_entries(task, "user"))
+    await team.user.commit([submission_entry(task)])
     return await team.result(assignee, "user", task.task_id)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared import subjects
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
 from tests.flow.discovery_pages import PAPERS, RSS
 from tests.support.http import Request, Site
@@ -31,7 +31,7 @@ async def hand_out(office: Office, action: str, **params: object) -> Task:
         requester="user",
         context={"action": action, "params": params},
     )
-    await office.user.commit(submission_entries(task, "user"))
+    await office.user.commit([submission_entry(task)])
     return task
 
 

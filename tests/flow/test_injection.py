@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from shared import subjects
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus
 from tests.support.http import Site
 from tests.support.office import Office
@@ -78,7 +78,7 @@ async def office(tmp_path: Path, page: str) -> AsyncIterator[Office]:
 
 async def have_done(office: Office, assignee: str, text: str) -> TaskResult:
     task = Task(task_id="t1", goal_id="g1", text=text, assignee=assignee, requester="user")
-    await office.user.commit(submission_entries(task, subjects.USER))
+    await office.user.commit([submission_entry(task)])
     subject = subjects.state(assignee, "user", "t1")
 
     async def record() -> TaskChanged:

@@ -8,7 +8,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import CommandJudged, CommandVerdict, Task, TaskChanged, TaskResult, TaskStatus
 from tests.support.server import Server
 
@@ -31,7 +31,7 @@ async def do(bus: Bus, number: int) -> None:
         metadata={"context": {"scores": [0.8, 0.1]}},
     )
     subject = subjects.state("engineer", "engineer", task.task_id)
-    (seq, _) = await bus.commit(submission_entries(task, "engineer"))
+    (seq, _) = await bus.commit([submission_entry(task)])
     ended = msgspec.structs.replace(task, status=TaskStatus.COMPLETED)
     await bus.commit([seal(subject, TaskChanged(task=ended, attempt=1, result=result), expect=seq)])
 

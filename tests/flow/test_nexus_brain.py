@@ -13,7 +13,7 @@ import yaml
 
 from services.nexus.__main__ import Nexus
 from shared import subjects
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
 from shared.tasks.profile import load_profile
 from tests.support.team import Team, open_team
@@ -231,7 +231,7 @@ async def test_a_letter_about_reminders_sets_them_without_the_model(desk: Desk) 
 async def work(team: Team, text: str) -> str:
     """What comes of a task in words."""
     task = Task(task_id=generate_task_id(), text=text, assignee="nexus", requester="user")
-    await team.user.commit(submission_entries(task, "user"))
+    await team.user.commit([submission_entry(task)])
     return (await team.result("nexus", "user", task.task_id)).output
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from shared import subjects
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Question, Response, Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
 from tests.support.http import Site
 from tests.support.office import Office
@@ -40,7 +40,7 @@ async def perform(office: Office, action: str, task_id: str = "", **params: Any)
         requester="user",
         context={"action": action, "params": params},
     )
-    await office.user.commit(submission_entries(task, "user"))
+    await office.user.commit([submission_entry(task)])
     return await result_of(office, task.task_id)
 
 
@@ -119,7 +119,7 @@ async def test_a_briefing_that_was_killed_in_the_middle_is_finished(pair: Office
         requester="user",
         context={"action": "brief_morning", "params": {}},
     )
-    await pair.user.commit(submission_entries(task, "user"))
+    await pair.user.commit([submission_entry(task)])
     await asyncio.sleep(0.6)
     pair.kill("nexus")
     pair.start("nexus")

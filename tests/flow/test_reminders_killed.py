@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shared import subjects
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Reminders, ReminderStatus, Task
 from tests.support.office import Office
 from tests.support.server import ROOT
@@ -61,7 +61,7 @@ async def test_killed_at_any_point_each_reminder_goes_off_once(desk: Office) -> 
     chance = random.Random(7)
     for number in range(count):
         due = begun + timedelta(seconds=1 + 5 * number / count)
-        await desk.user.commit(submission_entries(wish(number, due.isoformat()), "user"))
+        await desk.user.commit([submission_entry(wish(number, due.isoformat()))])
     for _ in range(4):
         await asyncio.sleep(chance.uniform(0.1, 0.7))
         desk.kill("nexus")
@@ -82,7 +82,7 @@ async def test_a_frozen_process_that_wakes_up_late_reminds_nobody_again(desk: Of
     begun, count = datetime.now(UTC), 12
     for number in range(count):
         due = begun + timedelta(seconds=1 + number / 10)
-        await desk.user.commit(submission_entries(wish(number, due.isoformat()), "user"))
+        await desk.user.commit([submission_entry(wish(number, due.isoformat()))])
     desk.start("nexus", "-2")
     await desk.ready("nexus", "-2")
     desk.signal("nexus", signal.SIGSTOP)

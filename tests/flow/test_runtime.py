@@ -19,7 +19,7 @@ from shared.agent.process import CONNECT_WAIT, HEARTBEAT, package_version
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.identity import ensure_keys
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Presence, Task, TaskChanged, TaskResult, TaskStatus
 from tests.support.office import Office
 from tests.support.server import ROOT
@@ -149,7 +149,7 @@ def task(assignee: str, task_id: str, action: str = "", requester: str = "user",
 
 async def hand_out(bus: Bus, *tasks: Task) -> None:
     for one in tasks:
-        await bus.commit(submission_entries(one, bus.name))
+        await bus.commit([submission_entry(one)])
 
 
 async def record(office: Office, assignee: str, task_id: str, requester: str = "user") -> TaskChanged | None:

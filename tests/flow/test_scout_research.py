@@ -11,7 +11,7 @@ import yaml
 from services.memory.__main__ import MemoryService
 from services.memory.model import fetch
 from services.scout.__main__ import Scout
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
 from shared.settings import load
 from shared.tasks.profile import load_profile
@@ -56,7 +56,7 @@ def answer_search(site: Site, query: str) -> None:
 
 async def work(team: Team, text: str) -> TaskResult:
     task = Task(task_id=generate_task_id(), text=text, assignee="scout", requester="user")
-    await team.user.commit(submission_entries(task, "user"))
+    await team.user.commit([submission_entry(task)])
     return await team.result("scout", "user", task.task_id)
 
 

@@ -12,7 +12,7 @@ from services.engineer.__main__ import Engineer
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskChanged, TaskResult, TaskStatus
 from shared.tasks.profile import load_profile
 from tests.support.office import Office
@@ -37,7 +37,7 @@ def run_shell(task_id: str, command: str, goal_id: str = "goal_1") -> Task:
 
 
 async def hand_out(user: Bus, task: Task) -> None:
-    await user.commit(submission_entries(task, subjects.USER))
+    await user.commit([submission_entry(task)])
 
 
 async def result_of(user: Bus, task_id: str, timeout: float = 30.0) -> TaskResult:

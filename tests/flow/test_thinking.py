@@ -16,7 +16,7 @@ import yaml
 from shared import subjects
 from shared.agent.base import Agent
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import (
     ApprovalAnswer,
     DailySpending,
@@ -82,7 +82,7 @@ async def ask(team: Team, text: str, assignee: str = "worker", **context: Any) -
         requester=subjects.USER,
         context=context,
     )
-    await team.user.commit(submission_entries(task, subjects.USER))
+    await team.user.commit([submission_entry(task)])
     return assignee, task.task_id
 
 
@@ -368,7 +368,7 @@ async def test_a_goal_that_another_agent_names_has_no_share_in_what_was_approved
             requester="clerk",
             context={"action": "shout", "params": {"word": "hey"}},
         )
-        await team.processes[1].agent.context.bus.commit(submission_entries(claimed, "clerk"))
+        await team.processes[1].agent.context.bus.commit([submission_entry(claimed)])
         while len([m async for m in team.user.read(subjects.OFFICE, ASKED)]) < 2:
             await asyncio.sleep(0.05)
         assert Worker.ran == ["hey"]
@@ -474,7 +474,7 @@ async def test_a_deadline_that_passes_while_an_answer_is_waited_for_is_a_timeout
     async with team_of(tmp_path, script, "worker", "clerk") as team:
         deadline = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
         task = Task(task_id="t1", text="Ask", assignee="worker", requester="user", deadline=deadline)
-        await team.user.commit(submission_entries(task, subjects.USER))
+        await team.user.commit([submission_entry(task)])
         async with asyncio.timeout(8):
             assert (await team.result("worker", "user", "t1")).status is TaskStatus.TIMEOUT
 
@@ -499,7 +499,7 @@ async def test_work_that_ignores_its_end_is_left_to_itself(tmp_path: Path, monke
         await team.join(Stubborn, Profile(name="worker", description="Works."))
         deadline = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
         task = Task(task_id="t1", text="Go on", assignee="worker", requester="user", deadline=deadline)
-        await team.user.commit(submission_entries(task, subjects.USER))
+        await team.user.commit([submission_entry(task)])
         async with asyncio.timeout(8):
             assert (await team.result("worker", "user", "t1")).status is TaskStatus.TIMEOUT
         (team.config.state_dir / "enough").touch()

@@ -11,7 +11,7 @@ import yaml
 
 from shared import subjects
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import ApprovalAnswer, Task, TaskChanged, TaskResult, TaskStatus
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -87,7 +87,7 @@ async def ask(office: Office, **context: Any) -> None:
     task = Task(
         task_id="t1", goal_id="g1", text="Write it down", assignee="writer", requester="user", context=context
     )
-    await office.user.commit(submission_entries(task, subjects.USER))
+    await office.user.commit([submission_entry(task)])
 
 
 async def record(office: Office) -> TaskChanged:

@@ -10,7 +10,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery, Entry
 from shared.bus.claim import Claim, claim, dead_letter_for
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
+from shared.bus.records import submission_entry
 from shared.contracts import (
     AgentReport,
     Goal,
@@ -60,9 +60,7 @@ class StandIn:
             started_at=generate_iso_timestamp(),
         )
         self._change(tasks=(task,), status=TaskStatus.IN_PROGRESS)
-        await self._record(
-            OfficeState.EXECUTING, OfficeState.PLANNING, *submission_entries(self.task, "conductor")
-        )
+        await self._record(OfficeState.EXECUTING, OfficeState.PLANNING, submission_entry(self.task))
 
     async def claim(self, note: str) -> Claim:
         claim = await claim_task(self.scout, self.task)
@@ -119,8 +117,10 @@ class StandIn:
 
 async def claim_task(bus: Bus, task: Task) -> Claim:
     """Claim a task that was submitted, as a process does to which it is delivered again."""
-    subject = subjects.task(task.assignee, task.requester)
-    held = await claim(bus, _deliver(subject, 0, task.to_json(), deliveries=2), task)
+    entry = submission_entry(task)
+    stored = await bus.last(subjects.OFFICE, entry.subject)
+    assert stored is not None
+    held = await claim(bus, _deliver(entry.subject, stored.seq, entry.payload, deliveries=2), task)
     assert held is not None
     return held
 

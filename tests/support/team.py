@@ -13,8 +13,8 @@ from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import submission_entries
-from shared.contracts import Envelope, Task, TaskChanged, TaskResult, generate_task_id
+from shared.bus.records import read_task_state, submission_entry
+from shared.contracts import Envelope, Task, TaskResult, generate_task_id
 from shared.tasks.profile import Profile
 from tests.support.server import Server
 
@@ -59,16 +59,15 @@ class Team:
             requester=subjects.USER,
             context={"action": action, "params": params},
         )
-        await self.user.commit(submission_entries(task, subjects.USER))
+        await self.user.commit([submission_entry(task)])
         return await self.result(task.assignee, task.requester, task.task_id)
 
     async def result(self, assignee: str, requester: str, task_id: str) -> TaskResult:
         """The result of a task, once there is one."""
         while True:
-            stored = await self.user.last(subjects.OFFICE, subjects.state(assignee, requester, task_id))
-            record = TaskChanged.from_json(stored.data) if stored else None
-            if record is not None and record.result is not None:
-                return record.result
+            state = await read_task_state(self.user, assignee, requester, task_id)
+            if state is not None and state.result is not None:
+                return state.result
             await asyncio.sleep(0.02)
 
     async def write(self, envelope: Envelope, recipient: str) -> None:

@@ -67,8 +67,9 @@ class MessageFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def _ids_of(copy: Copy) -> list[str]:
     """The id in the subject of a record, else the message id, which a submission takes from its goal."""
-    if copy.subject.startswith("state."):
-        return copy.subject.split(".")[-1:]
+    match copy.subject.split("."):
+        case ["task", _, _, name, _] | ["state", _, name]:
+            return [name]
     return [copy.headers.get("Nats-Msg-Id", "")]
 
 

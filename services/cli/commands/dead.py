@@ -21,9 +21,8 @@ from services.cli.output.times import format_date, format_span, seconds_between
 from services.cli.queries.records import call_server, read_message, scan
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
-from shared.bus.entry import seal
-from shared.bus.records import read_task, task_subject
-from shared.contracts import DeadLetter, Task, TaskChanged, TaskStatus, decode, generate_id
+from shared.bus.records import TaskState, read_task, submission_entry
+from shared.contracts import DeadLetter, Task, TaskStatus, decode, generate_id
 from shared.errors import Conflict, MailroomError
 
 RESENT = "Mailroom-Resent"
@@ -43,8 +42,7 @@ async def read_dead_letter(bus: Bus, number: int) -> DeadLetter:
 async def resend(bus: Bus, number: int) -> int:
     """Send the message of a dead letter again, as the admin; returns its new sequence.
 
-    A task's record is set back to pending in the same commit. Raises MailroomError if the message is not
-    stored any more, or if its task is running or completed.
+    Raises MailroomError if the message is not stored any more, or if its task is running or completed.
     """
     letter = await read_dead_letter(bus, number)
     original = await read_message(bus, letter.stream, letter.stream_seq)
@@ -53,52 +51,45 @@ async def resend(bus: Bus, number: int) -> int:
             f"message {letter.stream_seq} of {letter.stream} is not stored any more",
             f"'mailroom dead show {number}' shows what is left of it; then drop it",
         )
-    entry = Entry(original.subject, original.data, generate_id(), headers={RESENT: str(number)})
-    seq = await _store(bus, letter.stream, [*await _reset_task(bus, original), entry])
+    entry = await _entry(bus, original)
+    entry = entry._replace(id=generate_id(), headers={RESENT: str(number)})
+    seq = await _store(bus, letter.stream, entry)
     await delete_dead_letter(bus, number)
     return seq
 
 
-async def _store(bus: Bus, stream: str, entries: list[Entry]) -> int:
+async def _store(bus: Bus, stream: str, entry: Entry) -> int:
     if stream == subjects.OFFICE:
         try:
-            return (await bus.commit(entries))[-1]
+            return (await bus.commit([entry]))[-1]
         except Conflict:
             raise MailroomError("its task has just changed", "Look at it again") from None
-    (entry,) = entries
     headers = {**(entry.headers or {}), "Nats-Msg-Id": entry.id}
     return int((await bus.store(entry.subject, entry.payload, headers=headers))["seq"])
 
 
-async def _reset_task(bus: Bus, original: Stored) -> list[Entry]:
-    """The entry that sets a task's record back to pending; none for other messages and forged tasks."""
+async def _entry(bus: Bus, original: Stored) -> Entry:
+    """The message to be stored again: a task follows its last step, unless it is a forged one."""
+    again = Entry(original.subject, original.data, "")
     try:
         task = decode(original.data)
     except ValueError:
-        return []
-    if not isinstance(task, Task) or original.subject != subjects.task(task.assignee, task.requester):
-        return []
-    before = await read_task(bus, task)
-    if before is not None:
-        _require_failed(before.value.task)
-    record = TaskChanged(
-        sender=subjects.ADMIN,
-        recipient=task.assignee,
-        cause=task.id,
-        goal_id=task.goal_id,
-        task=task,
-        note="sent again by a person",
-    )
-    return [seal(task_subject(task), record, expect=before.seq if before else 0)]
+        return again
+    if not isinstance(task, Task) or original.subject != submission_entry(task).subject:
+        return again
+    state = await read_task(bus, task)
+    if state is not None:
+        _require_failed(task, state)
+    return submission_entry(task, after=state.seq if state else 0)._replace(payload=original.data)
 
 
-def _require_failed(task: Task) -> None:
-    if task.status is TaskStatus.COMPLETED:
+def _require_failed(task: Task, state: TaskState) -> None:
+    if state.status is TaskStatus.COMPLETED:
         raise MailroomError(
             f"the task {task.task_id} is completed, and would be done twice", "Drop the dead letter"
         )
-    if not task.status.final:
-        raise MailroomError(f"the task {task.task_id} goes on: it is {task.status}", "Wait for its end")
+    if not state.status.final:
+        raise MailroomError(f"the task {task.task_id} goes on: it is {state.status}", "Wait for its end")
 
 
 async def delete_dead_letter(bus: Bus, number: int) -> None:
@@ -184,8 +175,7 @@ def _format_original(letter: DeadLetter) -> str:
 def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
     """Send the messages of dead letters again.
 
-    The letters NUMBER leave the list. The record of a task is set back to pending together with its
-    message. Needs the admin's key.
+    The letters NUMBER leave the list. Needs the admin's key.
     """
     chosen = _select(numbers, everything)
     done = run_connected(lambda bus: _retry(bus, chosen), subjects.ADMIN)

@@ -156,15 +156,15 @@ def _format_headline(progress: Progress) -> str:
 
 def _status(progress: Progress, task: GoalTask) -> str:
     """The status of a task; one that is issued and not claimed yet counts as pending."""
-    record = progress.records.get(task.task_id)
-    if task.status is TaskStatus.IN_PROGRESS and (record is None or record.attempt == 0):
+    state = progress.states.get(task.task_id)
+    if task.status is TaskStatus.IN_PROGRESS and (state is None or state.attempt == 0):
         return str(TaskStatus.PENDING)
     return str(task.status)
 
 
 def _format_duration(progress: Progress, task: GoalTask) -> str:
-    record = progress.records.get(task.task_id)
-    started = task.started_at or (record.created_at if record else "")
+    state = progress.states.get(task.task_id)
+    started = task.started_at or (state.submitted_at if state else "")
     return format_span(seconds_between(started, task.ended_at)) if started and task.issued else ""
 
 

@@ -12,7 +12,7 @@ from services.cli.output.times import parse_span
 from services.cli.queries.records import Listener
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.bus.records import read_record, read_task, submission_entries
+from shared.bus.records import read_record, read_task, submission_entry, task_steps
 from shared.clock import format_moment, parse_timestamp, read_zone
 from shared.contracts import (
     Reminder,
@@ -157,12 +157,12 @@ def _perform(text: str, action: str, params: dict[str, Any], as_json: bool) -> N
 
 async def _run_task(bus: Bus, task: Task) -> TaskResult:
     async def read_result() -> TaskResult | None:
-        record = await read_task(bus, task)
-        return record.value.result if record else None
+        state = await read_task(bus, task)
+        return state.result if state else None
 
     listener = Listener(bus, POLL_INTERVAL)
-    await listener.subscribe(subjects.mail(subjects.USER, subjects.NEXUS))
-    await bus.commit(submission_entries(task, subjects.USER))
+    await listener.subscribe(task_steps(task))
+    await bus.commit([submission_entry(task)])
     try:
         return await listener.wait_for(read_result, TIMEOUT)
     except TimeoutError:

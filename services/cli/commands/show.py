@@ -8,7 +8,6 @@ from rich.tree import Tree
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, format_status, open_console, print_json, status_style
-from services.cli.output.summaries import MessageSummary
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between
 from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
 from shared.text.phrases import count
@@ -86,23 +85,9 @@ def _add(tree: Tree, row: Row, begin: str) -> None:
         tree.add(_format_entry(row, begin))
         return
     branch = tree.add(_format_task(row), style="")
-    inside: list[Row] = [*_without_echoes(row.entries), *row.subtasks]
+    inside: list[Row] = [*row.entries, *row.subtasks]
     for part in sorted(inside, key=_sequence):
         _add(branch, part, begin)
-
-
-def _without_echoes(entries: list[TimelineEntry]) -> list[TimelineEntry]:
-    """The entries without records that repeat the task or the result stored with them."""
-    texts = [entry.summary.text for entry in entries if entry.summary.kind == "task"]
-    ended = {entry.summary.status for entry in entries if entry.summary.kind == "result"}
-
-    def is_echo(summary: MessageSummary) -> bool:
-        issued = summary.text.removeprefix("pending: ")
-        return summary.kind == "state" and (
-            summary.status in ended or any(text.startswith(issued) for text in texts)
-        )
-
-    return [entry for entry in entries if not is_echo(entry.summary)]
 
 
 def _format_task(timeline: TaskTimeline) -> Text:

@@ -8,7 +8,7 @@ import msgspec
 
 from services.cli.output.console import clean
 from shared import contracts, subjects
-from shared.contracts import Envelope, Goal, TaskChanged, TaskStatus, decode
+from shared.contracts import Envelope, Goal, TaskChanged, TaskRecordV1, TaskStatus, decode
 from shared.text.phrases import count
 
 MAX_SUMMARY = 400
@@ -46,10 +46,8 @@ def summarize(subject: str, data: bytes) -> MessageSummary:
     except ValueError as error:
         text = clean(str(error)[:MAX_SUMMARY])
         return MessageSummary(sender=sender, recipient=recipient, kind="unreadable", text=text)
-    if isinstance(envelope, TaskChanged) and _is_by_requester(envelope, recipient):
-        sender, recipient = recipient, sender
     kind, text = summarize_envelope(envelope)
-    task = envelope.task if isinstance(envelope, TaskChanged) else envelope
+    task = envelope.task if isinstance(envelope, TaskRecordV1) else envelope
     return MessageSummary(
         sender=sender,
         recipient=recipient,
@@ -66,6 +64,8 @@ def summarize(subject: str, data: bytes) -> MessageSummary:
 def _parse_parties(subject: str) -> tuple[str, str]:
     """Sender, which the broker enforces, and recipient of a subject."""
     match subject.split("."):
+        case ["task", assignee, requester, _, step]:
+            return (assignee, requester) if step in subjects.BY_ASSIGNEE else (requester, assignee)
         case ["task" | "mail", recipient, sender]:
             return sender, recipient
         case ["state", "goal" | "office", *_]:
@@ -81,11 +81,6 @@ def _parse_parties(subject: str) -> tuple[str, str]:
         case ["approval", recipient, "answered", _]:
             return subjects.USER, recipient
     return subject, ""
-
-
-def _is_by_requester(change: TaskChanged, requester: str) -> bool:
-    """Whether the requester wrote a record: the broker lets both parties of a task write it."""
-    return change.sender == requester or change.task.status is TaskStatus.PENDING
 
 
 def _summarize_submission(data: bytes) -> MessageSummary:
@@ -130,6 +125,8 @@ def summarize_envelope(envelope: Envelope) -> tuple[str, str]:
 def _status(envelope: Envelope) -> str:
     match envelope:
         case TaskChanged():
+            return str(TaskStatus.IN_PROGRESS)
+        case TaskRecordV1():
             return str(envelope.task.status)
         case contracts.TaskResult():
             return str(envelope.status)
@@ -148,11 +145,12 @@ def _task(task: contracts.Task) -> str:
 
 
 def _task_changed(change: TaskChanged) -> str:
-    status = change.task.status
-    text = f"{status} (attempt {change.attempt})" if change.attempt > 1 else str(status)
-    error = change.result.error_message if change.result is not None else ""
-    detail = change.note or error or (change.task.text if status is TaskStatus.PENDING else "")
-    return f"{text}: {detail}" if detail else text
+    text = f"{TaskStatus.IN_PROGRESS} (attempt {change.attempt})" if change.attempt > 1 else "in_progress"
+    return f"{text}: {change.note}" if change.note else text
+
+
+def _task_record(record: TaskRecordV1) -> str:
+    return f"{record.task.status}: {record.note}" if record.note else str(record.task.status)
 
 
 def _goal_changed(change: contracts.StateChanged) -> str:
@@ -226,6 +224,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.TaskRequest: ("request", lambda e: e.task_description),
     contracts.TaskResult: ("result", lambda e: f"{e.status}: {e.error_message or e.output}"),
     TaskChanged: ("state", _task_changed),
+    TaskRecordV1: ("state", _task_record),
     contracts.StateChanged: ("goal", _goal_changed),
     contracts.Question: ("question", lambda e: e.text),
     contracts.Response: ("answer", lambda e: e.text),

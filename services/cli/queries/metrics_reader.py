@@ -18,39 +18,37 @@ from services.cli.queries.metrics import (
     compute_experiences,
     compute_velocity,
 )
-from services.cli.queries.records import LAST_BATCH, count_subjects, read_last, scan
+from services.cli.queries.records import scan
 from shared import subjects
-from shared.bus import Bus, Stored
+from shared.bus import Bus
 from shared.clock import seconds_between
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.contracts.cognition import kind_of, spending_of
 
-ENDED = frozenset(str(status) for status in TaskStatus if status.final)
-
 
 class _Task(msgspec.Struct):
+    """The fields of a task that metrics need."""
+
     task_id: str = ""
     assignee: str = ""
     text: str = ""
-    goal_id: str = ""
     created_at: str = ""
-    status: str = ""
     context: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Result(msgspec.Struct):
+    """The fields of a task's result that metrics need."""
+
+    task_id: str = ""
     completed_at: str = ""
+    status: str = ""
+    attempt: int = 0
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _Record(msgspec.Struct):
-    """The fields of a task's record that metrics need."""
-
-    task: _Task
-    type: str = ""
-    attempt: int = 0
+class _Note(msgspec.Struct):
+    task_id: str = ""
     journal: tuple[JournalEntry, ...] = ()
-    result: _Result | None = None
 
 
 class _Named(msgspec.Struct):
@@ -73,25 +71,25 @@ class MetricsReader:
         self._drift: list[tuple[str, list[int]]] = []
         self._policy = PolicyTracker()
         self._samples: list[Sample] = []
+        self._tasks: dict[str, _Task] = {}
+        self._results: dict[str, _Result] = {}
 
-    def add_record(self, data: bytes) -> None:
-        """Add a record of a task."""
-        record = self._read(data, _Record)
-        if record is None or not record.type.startswith("task_changed."):
-            return
-        task = record.task
-        if record.journal:
-            self._policy.journals[task.task_id] = record.journal
-        if record.result is None and task.status not in ENDED:
-            return
-        self._ended[task.status] += 1
-        if record.result is not None:
-            self._add_result(record, record.result)
+    def add_step(self, subject: str, data: bytes) -> None:
+        """Add a step of a task."""
+        step = subject.rpartition(".")[2]
+        if step in subjects.FINAL_STEPS:
+            if (result := self._read(data, _Result)) is not None:
+                self._results[result.task_id] = result
+        elif step == subjects.NOTED:
+            if (note := self._read(data, _Note)) is not None and note.journal:
+                self._policy.journals[note.task_id] = note.journal
+        elif step in subjects.BY_REQUESTER and (task := self._read(data, _Task)) is not None:
+            self._tasks[task.task_id] = task
 
-    def _add_result(self, record: _Record, result: _Result) -> None:
-        task, meta = record.task, _mapping(result.metadata)
+    def _add_ended(self, task: _Task, result: _Result) -> None:
+        meta = _mapping(result.metadata)
         seconds = max(0.0, seconds_between(task.created_at, result.completed_at))
-        done = task.status == TaskStatus.COMPLETED
+        done = result.status == TaskStatus.COMPLETED
         if done:
             self._seconds.setdefault(task.assignee, []).append(seconds)
         tokens, cost = spending_of(meta)
@@ -102,7 +100,7 @@ class MetricsReader:
         facts = {
             "completed": done,
             "seconds": seconds,
-            "attempts": record.attempt,
+            "attempts": result.attempt,
             "tokens": tokens,
             "cost": cost,
         }
@@ -118,13 +116,13 @@ class MetricsReader:
         scores = context.get("scores") or [item.get("score") for item in _mappings(context.get("bullets"))]
         self._scores += [float(score) for score in scores if isinstance(score, int | float)]
 
-    def add_mail(self, data: bytes) -> None:
+    def add_mail(self, _: str, data: bytes) -> None:
         """Add a message of nexus: its answers have the memories they used."""
         response = self._read(data, _Response)
         if response is not None and response.type.startswith("response."):
             self._add_context(response.context_used)
 
-    def add_judged(self, data: bytes) -> None:
+    def add_judged(self, _: str, data: bytes) -> None:
         """Add a verdict of the policy."""
         if (judged := self._read(data, CommandJudged)) is not None:
             self._policy.judged.append(judged)
@@ -145,7 +143,10 @@ class MetricsReader:
             return None
 
     def metrics(self) -> Metrics:
-        """The metrics of all messages."""
+        """The metrics of all messages; call it once."""
+        for result in self._results.values():
+            self._ended[result.status] += 1
+            self._add_ended(self._tasks.get(result.task_id, _Task()), result)
         every = [seconds for times in self._seconds.values() for seconds in times]
         return Metrics(
             messages=self.messages,
@@ -185,23 +186,18 @@ async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
     """The metrics of the log from ``since`` on (None: of all of it)."""
     reader = MetricsReader()
 
-    async def add_all(add: Callable[[Stored], None], pattern: str, since: datetime | None) -> None:
+    async def add_all(add: Callable[[str, bytes], None], pattern: str, since: datetime | None) -> None:
         async with aclosing(scan(bus, subjects.OFFICE, pattern, since=since)) as found:
             async for stored in found:
-                add(stored)
+                add(stored.subject, stored.data)
 
-    records = subjects.state("*", "*", "*")
-    if since is None:
-        # The last record of a task has all that is needed, in a third of the messages or less.
-        names = list(await count_subjects(bus, subjects.OFFICE, records))
-        for begin in range(0, len(names), LAST_BATCH):
-            page = await read_last(bus, subjects.OFFICE, names[begin : begin + LAST_BATCH])
-            for stored in page.values():
-                reader.add_record(stored.data)
-    else:
-        await add_all(lambda each: reader.add_record(each.data), records, since)
-    await add_all(lambda each: reader.add_mail(each.data), subjects.mail("*", subjects.NEXUS), since)
-    await add_all(lambda each: reader.add_judged(each.data), subjects.event("*", "command_judged"), since)
+    # A task may have been submitted before the results that count.
+    for step in subjects.NEW.values():
+        await add_all(reader.add_step, subjects.task("*", "*", "*", step), None)
+    for step in (subjects.NOTED, *subjects.FINAL_STEPS):
+        await add_all(reader.add_step, subjects.task("*", "*", "*", step), since)
+    await add_all(reader.add_mail, subjects.mail("*", subjects.NEXUS), since)
+    await add_all(reader.add_judged, subjects.event("*", "command_judged"), since)
     # A grant may be older than the command that it allows.
-    await add_all(lambda each: reader.add_approval(each.subject, each.data), "approval.>", None)
+    await add_all(reader.add_approval, "approval.>", None)
     return reader.metrics()

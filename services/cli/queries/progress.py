@@ -8,7 +8,8 @@ import msgspec
 from services.cli.queries.records import Listener, find_dead_letter, read_goal, read_tasks
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, GoalTask, TaskChanged, TaskStatus
+from shared.bus.records import TaskState
+from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import Refused
 
 POLL_INTERVAL = 2.0
@@ -18,10 +19,10 @@ SETTLE_TIME = 0.05
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal's record (None: not accepted yet), and the records of its tasks by their ids."""
+    """A goal's record (None: not accepted yet), and the states of its tasks by their ids."""
 
     goal: Goal | None = None
-    records: dict[str, TaskChanged] = {}
+    states: dict[str, TaskState] = {}
 
     @property
     def tasks(self) -> tuple[GoalTask, ...]:
@@ -31,31 +32,31 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         if goal.status is not TaskStatus.REVIEW:
             return goal.tasks
-        return (*goal.tasks, _review_task(goal, self.records.get(goal.review_task_id)))
+        return (*goal.tasks, _review_task(goal, self.states.get(goal.review_task_id)))
 
     def note(self, task: GoalTask) -> str:
         """What a task is doing, or its result."""
-        record = self.records.get(task.task_id)
-        if task.status.final or record is None:
+        state = self.states.get(task.task_id)
+        if task.status.final or state is None:
             return task.summary
-        attempt = f"attempt {record.attempt}: " if record.attempt > 1 else ""
-        waiting = "waits for a free process" if record.attempt == 0 else ""
-        return attempt + (record.note or waiting)
+        attempt = f"attempt {state.attempt}: " if state.attempt > 1 else ""
+        waiting = "waits for a free process" if state.attempt == 0 else ""
+        return attempt + (state.note or waiting)
 
 
-def _review_task(goal: Goal, record: TaskChanged | None) -> GoalTask:
-    """The review of a goal as a task of it, by its record (None: not read yet)."""
-    ended = record is not None and record.task.status.final
+def _review_task(goal: Goal, state: TaskState | None) -> GoalTask:
+    """The review of a goal as a task of it, by its state (None: not read yet)."""
+    result = state.result if state else None
     return GoalTask(
         name="review",
         task_id=goal.review_task_id,
         text="review",
         assignee=subjects.CRITIC,
         issued=True,
-        status=record.task.status if record and ended else TaskStatus.IN_PROGRESS,
-        started_at=record.task.created_at if record else "",
-        ended_at=record.created_at if record and ended else "",
-        summary=record.result.output.partition("\n")[0] if record and record.result else "",
+        status=result.status if result else TaskStatus.IN_PROGRESS,
+        started_at=state.submitted_at if state else "",
+        ended_at=result.completed_at if result else "",
+        summary=result.output.partition("\n")[0] if result else "",
     )
 
 
@@ -65,9 +66,7 @@ async def read_progress(bus: Bus, goal_id: str) -> Progress:
     if found is None:
         return Progress()
     issued = [task for task in Progress(goal=found[0]).tasks if task.issued]
-    names = [subjects.state(task.assignee, subjects.CONDUCTOR, task.task_id) for task in issued]
-    records = (await read_tasks(bus, names)).values()
-    return Progress(goal=found[0], records={record.task.task_id: record for record in records})
+    return Progress(goal=found[0], states=await read_tasks(bus, issued))
 
 
 class GoalFollower:
@@ -80,7 +79,8 @@ class GoalFollower:
 
     async def listen(self) -> None:
         """Subscribe to what concerns the goal."""
-        await self._listener.subscribe("state.>", containing=self._goal_id)
+        await self._listener.subscribe(subjects.goal(self._goal_id))
+        await self._listener.subscribe(subjects.task("*", "*", "*", "*"), containing=self._goal_id)
         await self._listener.subscribe(subjects.dead(subjects.CONDUCTOR))
 
     async def follow(self, submitted: int = 0) -> AsyncGenerator[Progress, None]:

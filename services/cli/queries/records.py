@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from datetime import datetime
 from typing import TypeVar
@@ -13,7 +13,8 @@ import msgspec
 from services.cli.output.times import format_utc
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import DeadLetter, Goal, Presence, StateChanged, TaskChanged
+from shared.bus.records import TaskState, task_state
+from shared.contracts import DeadLetter, Goal, GoalTask, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
 
 T = TypeVar("T")
@@ -23,6 +24,8 @@ PAGE_BYTES = 4 * 1024 * 1024
 """Bytes per request: the most that is buffered if whatever reads our output is slow."""
 LAST_BATCH = 200
 """Subjects per request for last messages; the server allows 1,024."""
+STEPS_BATCH = LAST_BATCH // 8
+"""Tasks per request for their last steps; each has up to eight subjects."""
 MAX_READS = 3
 """How often a page is requested that was cut short, for instance by a lost connection."""
 
@@ -132,10 +135,21 @@ def _decode_goal(stored: Stored) -> Goal | None:
         return None
 
 
-async def read_tasks(bus: Bus, names: Sequence[str]) -> dict[str, TaskChanged]:
-    """The last records of tasks, by their state subjects ``names``."""
-    found = await read_last(bus, subjects.OFFICE, names)
-    return {name: TaskChanged.from_json(stored.data) for name, stored in found.items()}
+async def read_tasks(bus: Bus, tasks: Iterable[GoalTask]) -> dict[str, TaskState]:
+    """The states of tasks that the conductor assigned, by their ids."""
+    steps: list[Stored] = []
+    patterns = [subjects.task(task.assignee, subjects.CONDUCTOR, task.task_id, "*") for task in tasks]
+    for begin in range(0, len(patterns), STEPS_BATCH):
+        request = {"multi_last": patterns[begin : begin + STEPS_BATCH], "batch": LAST_BATCH}
+        steps += [stored async for stored in bus.read(subjects.OFFICE, request)]
+    found: dict[str, TaskState] = {}
+    submitted: dict[str, str] = {}
+    for stored in sorted(steps, key=lambda stored: stored.seq):
+        task_id, state = stored.subject.split(".")[3], task_state(stored)
+        if state.task is not None:
+            submitted[task_id] = stored.time
+        found[task_id] = msgspec.structs.replace(state, submitted_at=submitted.get(task_id, ""))
+    return found
 
 
 async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:

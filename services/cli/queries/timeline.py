@@ -11,18 +11,19 @@ from services.cli.output.times import parse_time, seconds_between
 from services.cli.queries.records import find_dead_letter, last_sequence, read_goal, scan
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import TOKEN, Goal, Task, TaskChanged, TaskStatus, decode
+from shared.bus.records import TaskState, task_state, task_steps
+from shared.contracts import TOKEN, Goal, Task, TaskStatus, decode
 from shared.errors import MailroomError
 from shared.subjects import MAX_BATCH
 
 SEARCHED = (
     subjects.SUBMIT,
-    subjects.task("*", "*"),
+    subjects.task("*", "*", "*", "*"),
     subjects.mail("*", "*"),
     subjects.event("*", ">"),
     subjects.dead("*"),
 )
-"""Where messages of a goal are searched; the records of the goal and its tasks are read by subject."""
+"""Where messages of a goal are searched; its records and the steps of its tasks are read by subject."""
 MARGIN = timedelta(seconds=1)
 """The search starts this much before the first record: the clocks of processes differ."""
 
@@ -70,9 +71,9 @@ async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
     found = await read_goal(bus, name)
     if found is not None:
         return await _read_goal_timeline(bus, *found)
-    records = await _read_history(bus, subjects.state("*", "*", name))
-    if records:
-        return await _read_task_timeline(bus, name, records)
+    steps = await _read_history(bus, subjects.task("*", "*", name, "*"))
+    if tasks := _find_tasks(steps):
+        return await _read_task_timeline(bus, tasks[name], steps)
     raise await _explain_missing(bus, name)
 
 
@@ -89,13 +90,12 @@ async def _read_goal_timeline(bus: Bus, goal: Goal, seq: int) -> GoalTimeline:
     )
 
 
-async def _read_task_timeline(bus: Bus, task_id: str, records: list[Stored]) -> TaskTimeline:
-    task = TaskChanged.from_json(records[-1].data).task
-    end = records[-1].seq if task.status.final else 0
-    sent = await _search(bus, task_id, parse_time(records[0].time), end)
-    timelines, _ = await _build_timelines(bus, {**_find_tasks(sent), task_id: task}, sent, [])
+async def _read_task_timeline(bus: Bus, task: Task, steps: list[Stored]) -> TaskTimeline:
+    end = steps[-1].seq if task_state(steps[-1]).status.final else 0
+    sent = await _search(bus, task.task_id, parse_time(steps[0].time), end)
+    timelines, _ = await _build_timelines(bus, {**_find_tasks(sent), task.task_id: task}, sent, [])
     _nest(timelines)
-    return timelines[task_id]
+    return timelines[task.task_id]
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -152,15 +152,15 @@ async def _build_timelines(
     """The timeline of each task, and the entries of all messages in order."""
     timelines: dict[str, TaskTimeline] = {}
     for task in tasks.values():
-        history = await _read_history(bus, subjects.state(task.assignee, task.requester, task.task_id))
-        changes = [(stored.time, TaskChanged.from_json(stored.data)) for stored in history]
-        timelines[task.task_id] = _build_timeline(task, changes)
+        history = await _read_history(bus, task_steps(task))
+        timelines[task.task_id] = _build_timeline(task, [task_state(stored) for stored in history])
         records = [*records, *history]
+    messages = {stored.seq: stored for stored in (*sent, *records)}
     entries = [
         TimelineEntry(
             time=each.time, seq=each.seq, subject=each.subject, summary=summarize(each.subject, each.data)
         )
-        for each in sorted([*sent, *records], key=lambda stored: stored.seq)
+        for _, each in sorted(messages.items())
     ]
     for entry in entries:
         if entry.summary.task_id in timelines:
@@ -168,19 +168,19 @@ async def _build_timelines(
     return timelines, entries
 
 
-def _build_timeline(task: Task, history: list[tuple[str, TaskChanged]]) -> TaskTimeline:
+def _build_timeline(task: Task, history: list[TaskState]) -> TaskTimeline:
     if not history:
         return TaskTimeline(task=task, status=task.status, entries=[], subtasks=[])
     # A task that a person sent again starts over.
-    begin = max((at for at, (_, change) in enumerate(history) if not change.attempt), default=0)
-    issued, last = history[begin][0], history[-1][1]
-    claimed = next((time for time, change in history[begin:] if change.attempt), "")
-    ended = next((time for time, change in history[begin:] if change.task.status.final), "")
+    begin = max((at for at, state in enumerate(history) if state.task), default=0)
+    submitted, last = history[begin].stored_at, history[-1]
+    claimed = next((state.stored_at for state in history[begin:] if state.step == subjects.CLAIMED), "")
+    ended = next((state.stored_at for state in history[begin:] if state.result), "")
     return TaskTimeline(
         task=task,
-        status=last.task.status,
+        status=last.status,
         attempts=last.attempt,
-        waited=seconds_between(issued, claimed or ended),
+        waited=seconds_between(submitted, claimed or ended),
         worked=seconds_between(claimed, ended) if claimed else None,
         outcome=(last.result.error_message or last.result.output) if last.result else last.note,
         entries=[],
