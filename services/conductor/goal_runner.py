@@ -35,6 +35,7 @@ from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import Goal, GoalTask, Task, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Conflict
+from shared.trace import continue_trace
 
 MAX_ASKED = 8
 """Goals about which a model is asked at the same time; the others wait."""
@@ -212,6 +213,7 @@ class GoalRunner:
             if stored is None or not stored.goal.thinking or stored.goal.status.final:
                 return
             asked = stored.goal
+            continue_trace(asked.traceparent)
             decision = await self._decisions.decide(asked, await self._store.results(asked))
         for _ in range(COMMIT_TRIES):
             stored = await self._store.find(goal_id)

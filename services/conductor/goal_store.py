@@ -95,12 +95,11 @@ class GoalStore:
         return StoredGoal(goal, record.seq) if record and goal else None
 
     async def open(self, goal: Goal) -> StoredGoal:
-        """Record a new goal and set its deadline; returns the goal of that id if there is one already."""
+        """The goal of that id if there is one; else set the deadline of ``goal``, which its next entry records."""
         if stored := await self.find(goal.goal_id):
             return stored
         await self._set_timer(goal.goal_id, goal.goal_id, datetime.fromisoformat(goal.deadline), "")
-        (seq,) = await self._bus.commit([self.entry(goal, StoredGoal(goal, 0))])
-        return StoredGoal(goal, seq)
+        return StoredGoal(goal, 0)
 
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""

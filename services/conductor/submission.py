@@ -8,6 +8,7 @@ import msgspec
 from shared.contracts import TOKEN, Goal, TaskPriority, TaskRequest, decode
 from shared.contracts.base import require_name, require_text, require_timestamp
 from shared.errors import Reject
+from shared.trace import current_trace
 
 MAX_GOAL_ID = 80
 """Characters of a goal's id, with which the ids of its tasks begin."""
@@ -94,6 +95,7 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         requester=submission.requester,
         priority=submission.priority,
         context=submission.context,
+        traceparent=current_trace(),
         deadline=_deadline(submission.deadline, moment, timeout).isoformat(),
         submitted_at=moment.isoformat(timespec="microseconds"),
     )

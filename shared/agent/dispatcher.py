@@ -28,6 +28,8 @@ from shared.contracts import (
 )
 from shared.errors import BusError, Conflict, Reject
 from shared.log import logger
+from shared.trace import HEADER as TRACE_HEADER
+from shared.trace import continue_trace
 
 MAIL = (Email, Question, Response, CancelGoal, AgentReport)
 """Envelopes that go to the recipient's mailbox; others are events of their sender."""
@@ -51,6 +53,7 @@ class Dispatcher:
 
     async def handle(self, delivery: Delivery) -> None:
         """Handle one delivery and commit what its handler returns; raises Reject or Retry, see Consumer."""
+        continue_trace(str(delivery.headers.get(TRACE_HEADER, "")))
         if delivery.subject == subjects.SUBMIT:
             await self._commit_outbox(
                 delivery, lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at)
@@ -61,6 +64,8 @@ class Dispatcher:
             return
         envelope = self._open(delivery)
         if isinstance(envelope, Task):
+            if TRACE_HEADER not in delivery.headers:
+                continue_trace(envelope.traceparent)
             await self._work(delivery, envelope)
             return
         handlers = self._handlers.get(type(envelope))
@@ -198,8 +203,9 @@ def address(envelope: Envelope, sender: str) -> Entry:
 
 
 def _is_submission(subject: str, task: Task) -> bool:
-    parties = (task.assignee, task.requester, task.task_id)
-    return any(subject == subjects.task(*parties, step) for step in subjects.NEW.values())
+    step = subject.rpartition(".")[2]
+    known = subjects.task(task.assignee, task.requester, task.task_id, step)
+    return subject == known and step in subjects.NEW.values()
 
 
 def _is_end(subject: str, result: TaskResult) -> bool:

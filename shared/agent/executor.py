@@ -34,24 +34,28 @@ class Execution:
 
     def __init__(self, task: asyncio.Task[Outcome]) -> None:
         self._task = task
-        self._over = asyncio.Event()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.stopped = ""
-        task.add_done_callback(lambda _: self._over.set())
+        task.add_done_callback(self._end)
 
     def stop(self, reason: str) -> None:
         """Cancel it; if it does not end within GRACE it is abandoned."""
         if not self.stopped:
             self.stopped = reason
             self._task.cancel()
-            asyncio.get_running_loop().call_later(GRACE, self._over.set)
+            asyncio.get_running_loop().call_later(GRACE, self._end)
 
     async def outcome(self) -> Outcome:
         """Its outcome; raises what it raised, and CancelledError if it was stopped."""
-        await self._over.wait()
+        await self._over
         if not self._task.done():
             log.error("ignores_being_stopped", reason=self.stopped)
             raise asyncio.CancelledError
         return self._task.result()
+
+    def _end(self, _: object = None) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
 
 
 class TaskExecutor:

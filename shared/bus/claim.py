@@ -128,10 +128,7 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
     """
     # If the server checked that it was the first of its id, the first claim needs no read.
     first = delivery.deliveries == 1 and _is_guarded(delivery, task) and delivery.headers[EXPECTED] == "0"
-    after, earlier = (
-        delivery.seq,
-        TaskChanged(task_id=task.task_id, origin=delivery.seq, attempt=0, worker=""),
-    )
+    after, earlier = delivery.seq, amended(_UNCLAIMED, task_id=task.task_id, origin=delivery.seq)
     for _ in range(CLAIM_TRIES):
         if not first:
             state = await read_task(bus, task)
@@ -194,3 +191,7 @@ def dead_letter_for(bus: Bus, delivery: Delivery, reason: str, task: Task | None
 def _merge(ended: tuple[Effect, ...], written: tuple[Effect, ...]) -> tuple[Effect, ...]:
     done = {effect.started_at + effect.what: effect for effect in ended if effect.finished_at}
     return tuple(done.get(effect.started_at + effect.what, effect) for effect in written)
+
+
+_UNCLAIMED = TaskChanged(task_id="none", origin=0, attempt=0, worker="")
+"""The template of first claims: all its fields are replaced."""

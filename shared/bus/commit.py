@@ -14,6 +14,7 @@ from shared.bus.entry import EXPECTED, EXPECTED_ON, Entry
 from shared.errors import BusError, BusFull, BusUnavailable, Conflict, Denied
 from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
+from shared.trace import HEADER, current_trace
 
 WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
@@ -64,7 +65,7 @@ class _Commit:
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = entries
-        self.size = sum(len(entry.payload) for entry in entries)
+        self.size = sum([len(entry.payload) for entry in entries])
         self.future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
         self.sent = 0.0
 
@@ -137,6 +138,8 @@ class Committer:
                 raise BusError(
                     f"A message on {entry.subject!r} has {len(entry.payload):,} of {LARGEST:,} bytes"
                 )
+        if trace := current_trace():
+            entries = [_with_trace(entry, trace) for entry in entries]
         commit = _Commit(entries)
         if len(entries) == 1 and not self._singles and self._may_send_plainly():
             await self._send_plainly(commit)
@@ -385,9 +388,15 @@ class Committer:
             waiting.future.set_result(message)
 
 
+def _with_trace(entry: Entry, trace: str) -> Entry:
+    return entry._replace(headers={HEADER: trace, **entry.headers} if entry.headers else {HEADER: trace})
+
+
 def _message(entry: Entry, batch: str, number: int, reply: str) -> bytes:
     """An entry as the client protocol's HPUB; ids and batch names are tokens, so nothing needs escaping."""
-    headers = f"NATS/1.0\r\nNats-Msg-Id: {entry.id}\r\n"
+    headers = "NATS/1.0\r\n"
+    if not entry.guard:  # a guarded one is stored once in any case
+        headers += f"Nats-Msg-Id: {entry.id}\r\n"
     if entry.expect is not None:
         headers += f"{EXPECTED}: {entry.expect}\r\n"
         if entry.guard:

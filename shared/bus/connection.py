@@ -13,6 +13,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from shared.bus.client import BusClient
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
@@ -20,6 +21,7 @@ from shared.bus.entry import Entry, Stored, is_stored, read, stored
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, Refused
 from shared.log import logger
+from shared.trace import HEADER, current_trace
 
 log = logger(__name__)
 
@@ -34,7 +36,7 @@ class Bus:
     def __init__(self, name: str, *, synced: bool = True) -> None:
         self.name = name
         self.instance = generate_id().replace("-", "")[-12:]
-        self._client = Client()
+        self._client: Client = BusClient()
         self._synced = synced
         self._office = Committer(self._client, self._last_payload, synced=synced)
         self._consumers: list[Consumer] = []
@@ -80,7 +82,7 @@ class Bus:
                 require_more_time(error, self.name, url, deadline)
                 await asyncio.sleep(0.2)
                 self.closed.clear()
-                self._client = Client()
+                self._client = BusClient()
                 self._office = Committer(self._client, self._last_payload, synced=self._synced)
 
     @property
@@ -116,7 +118,7 @@ class Bus:
         Raises BusUnavailable if the connection is closed or its buffer full.
         """
         try:
-            await self._client.publish(subject, payload, headers=dict(headers) if headers else None)
+            await self._client.publish(subject, payload, headers=_traced(headers))
         except nats.errors.Error as error:
             raise BusUnavailable(f"Publishing on {subject!r} failed: {error}") from None
 
@@ -152,9 +154,7 @@ class Bus:
         self, subject: str, payload: bytes, timeout: float, headers: Mapping[str, str] | None = None
     ) -> Msg:
         try:
-            return await self._client.request(
-                subject, payload, timeout=timeout, headers=dict(headers) if headers else None
-            )
+            return await self._client.request(subject, payload, timeout=timeout, headers=_traced(headers))
         except nats.errors.NoRespondersError:
             raise BusUnavailable(f"Nobody answers on {subject!r}") from None
         except (TimeoutError, nats.errors.TimeoutError):
@@ -259,3 +259,9 @@ class Bus:
         self._office.on_reconnected()
         for consumer in self._consumers:
             await consumer.reconnected()
+
+
+def _traced(headers: Mapping[str, str] | None) -> dict[str, str] | None:
+    """``headers`` with the present trace."""
+    trace = {HEADER: value} if (value := current_trace()) else {}
+    return {**trace, **(headers or {})} or None

@@ -26,6 +26,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import Conflict
+from shared.trace import current_trace
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Contract)
@@ -109,6 +110,8 @@ def step_entry(task: Task, step: str, payload: Task | TaskChanged | TaskResult, 
 
 def submission_entry(task: Task, *, after: int = 0) -> Entry:
     """The entry that submits ``task``; ``after`` is its last step, if it is submitted again."""
+    if not task.traceparent and (trace := current_trace()):
+        task = amended(task, traceparent=trace)
     return step_entry(task, subjects.NEW[task.priority], task, after)
 
 

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
@@ -23,7 +24,13 @@ MAX_TEXT = 100_000
 
 def generate_iso_timestamp() -> str:
     """Now, in UTC, as ISO 8601 with microseconds: ``2026-01-02T14:30:22.123456+00:00``."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+    second, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_format_second(second)}.{nanoseconds // 1_000:06d}+00:00"
+
+
+@lru_cache(maxsize=2)
+def _format_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def generate_task_id(prefix: str = "task") -> str:

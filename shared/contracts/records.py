@@ -92,8 +92,8 @@ class Goal(Contract, frozen=True, kw_only=True):
 
     ``status`` is the goal's own, ``reviews`` how often the critic was asked, ``verdict`` its last
     one, ``report_path`` the path of the report once there is one. ``thinking`` is what a model is being asked
-    for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, and
-    ``earlier`` the tasks that a later plan replaced.
+    for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, ``earlier`` the tasks that a
+    later plan replaced, ``traceparent`` its trace.
     """
 
     goal_id: Token
@@ -117,6 +117,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     thinking: str = ""
     plans: int = 0
     earlier: tuple[GoalTask, ...] = ()
+    traceparent: str = ""
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):

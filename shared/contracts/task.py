@@ -62,7 +62,8 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     """One piece of work for one agent.
 
     ``context`` may name an ``action`` and its ``params``, which the assignee then executes unchanged.
-    ``depends_on`` lists task ids; ``deadline`` is ISO 8601. Raises ValueError naming the field.
+    ``depends_on`` lists task ids; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
+    Trace Context. Raises ValueError naming the field.
     """
 
     task_id: Token
@@ -77,6 +78,7 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     evidence_refs: tuple[str, ...] = ()
     depends_on: tuple[Token, ...] = ()
     deadline: OptionalTimestamp = ""
+    traceparent: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,7 +15,6 @@ import yaml
 from services.critic import rerun
 from services.critic.__main__ import Critic
 from services.critic.rerun import STALE, clean_review_folders
-from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, Verdict, generate_task_id
 from shared.errors import ActionError

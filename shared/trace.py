@@ -1,0 +1,26 @@
+"""The trace of what is being handled, in the form of W3C Trace Context (https://www.w3.org/TR/trace-context/).
+
+A handler continues the trace of its message. What it commits carries it on in the header ``traceparent``; goals
+and tasks also carry it in themselves, because they outlive the process that works on them.
+"""
+
+import os
+import re
+from contextvars import ContextVar
+
+HEADER = "traceparent"
+
+_FORM = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_current: ContextVar[str] = ContextVar("trace", default="")
+
+
+def current_trace() -> str:
+    """The ``traceparent`` of what is being handled; empty outside of a handler."""
+    return _current.get()
+
+
+def continue_trace(parent: str) -> None:
+    """Begin a span of the trace of ``parent``, or a new trace if ``parent`` is no valid ``traceparent``."""
+    known = _FORM.fullmatch(parent) if parent else None
+    trace_id = known[1] if known else os.urandom(16).hex()
+    _current.set(f"00-{trace_id}-{os.urandom(8).hex()}-01")
