@@ -1,7 +1,7 @@
 """The trace of what is being handled, in the form of W3C Trace Context (https://www.w3.org/TR/trace-context/).
 
-A handler continues the trace of its message. What it commits carries it on in the header ``traceparent``; goals
-and tasks also carry it in themselves, because they outlive the process that works on them.
+A handler continues the trace of its message. What it commits carries it on in the header ``traceparent``;
+goals and tasks also carry it in themselves, because they outlive the process that works on them.
 """
 
 import os

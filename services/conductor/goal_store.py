@@ -95,7 +95,7 @@ class GoalStore:
         return StoredGoal(goal, record.seq) if record and goal else None
 
     async def open(self, goal: Goal) -> StoredGoal:
-        """The goal of that id if there is one; else set the deadline of ``goal``, which its next entry records."""
+        """The goal of that id if there is one; else set the deadline of ``goal``, which is recorded later."""
         if stored := await self.find(goal.goal_id):
             return stored
         await self._set_timer(goal.goal_id, goal.goal_id, datetime.fromisoformat(goal.deadline), "")

@@ -1,6 +1,7 @@
 """Dispatches deliveries: decoded, checked, handled by type, then committed or dead-lettered."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
 from shared.bus.claim import claim, dead_letter_for
 from shared.bus.entry import seal
+from shared.bus.migration import MIGRATED
 from shared.bus.records import retry_on_conflict, submission_entry
 from shared.contracts import (
     AgentReport,
@@ -34,6 +36,8 @@ from shared.trace import continue_trace
 MAIL = (Email, Question, Response, CancelGoal, AgentReport)
 """Envelopes that go to the recipient's mailbox; others are events of their sender."""
 
+OLD_TASK = re.compile(r"task\.[^.]+\.[^.]+")
+
 Handler = Callable[[Any], Awaitable[Outbox | None]]
 """A handler of one kind of envelope; None if it is for the next handler."""
 
@@ -53,6 +57,8 @@ class Dispatcher:
 
     async def handle(self, delivery: Delivery) -> None:
         """Handle one delivery and commit what its handler returns; raises Reject or Retry, see Consumer."""
+        if _is_migrated(delivery):
+            return
         continue_trace(str(delivery.headers.get(TRACE_HEADER, "")))
         if delivery.subject == subjects.SUBMIT:
             await self._commit_outbox(
@@ -200,6 +206,11 @@ def address(envelope: Envelope, sender: str) -> Entry:
         return seal(subjects.mail(envelope.recipient, sender), signed)
     what = str(type(envelope).__struct_config__.tag).partition(".")[0]
     return seal(subjects.event(sender, what), signed)
+
+
+def _is_migrated(delivery: Delivery) -> bool:
+    """Whether a message is one of version 0.1 that the migration has brought to other subjects."""
+    return MIGRATED in delivery.headers or OLD_TASK.fullmatch(delivery.subject) is not None
 
 
 def _is_submission(subject: str, task: Task) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from shared import subjects
 from shared.bus.connection import Bus
+from shared.bus.migration import OLD_SUBJECTS, migrate_tasks
 from shared.errors import BusError, BusUnavailable
 from shared.log import logger
 
@@ -25,13 +26,32 @@ async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_att
     refuses a change.
     """
     changes = []
+    old = await _has_old_tasks(bus)
     for config in streams():
-        changes += await _ensure_stream(bus, config)
+        changes += await _ensure_stream(bus, _with_old_subjects(config) if old else config)
     for stream, config in durables(agents, ack_wait, max_attempts):
         changes += await _ensure_durable(bus, stream, config)
+    if old:
+        # The durables know the new subjects by now, and no agent runs yet.
+        changes += await migrate_tasks(bus)
+        changes += await _ensure_stream(bus, streams()[0])
     for change in changes:
         log.info("provisioned", change=change)
     return changes
+
+
+async def _has_old_tasks(bus: Bus) -> bool:
+    """Whether the store is of version 0.1, which kept tasks on other subjects."""
+    info = await _api(bus, f"STREAM.INFO.{subjects.OFFICE}", allow=STREAM_NOT_FOUND)
+    return OLD_SUBJECTS[0] in info.get("config", {}).get("subjects", ())
+
+
+def _with_old_subjects(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of OFFICE while its tasks are migrated; that of any other stream as it is."""
+    if config["name"] != subjects.OFFICE:
+        return config
+    present = [each for each in config["subjects"] if not each.startswith("state.")]
+    return {**config, "subjects": [*present, *OLD_SUBJECTS]}
 
 
 def streams() -> list[dict[str, Any]]:
