@@ -209,7 +209,7 @@ def address(envelope: Envelope, sender: str) -> Entry:
 
 
 def _is_migrated(delivery: Delivery) -> bool:
-    """Whether a message is one of version 0.1 that the migration has brought to other subjects."""
+    """Whether a message is one of an earlier version that the migration has brought to other subjects."""
     return MIGRATED in delivery.headers or OLD_TASK.fullmatch(delivery.subject) is not None
 
 
@@ -220,7 +220,7 @@ def _is_submission(subject: str, task: Task) -> bool:
 
 
 def _is_end(subject: str, result: TaskResult) -> bool:
-    """Whether ``result`` came as the end of its task, or as mail, as versions before 0.2 sent it."""
+    """Whether ``result`` came as the end of its task, or as mail, as earlier versions sent it."""
     end = subjects.task(result.agent, result.recipient, result.task_id, subjects.ENDED)
     return subject in (end, subjects.mail(result.recipient, result.agent))
 

@@ -1,9 +1,11 @@
-"""Brings the tasks of an office of version 0.1 to the present subjects.
+"""Brings the tasks of an office of an earlier version to the present subjects.
 
-There a task was a record on ``state.<assignee>.<requester>.<id>``, a message on ``task.<assignee>.<requester>`` and,
-once it ended, a result by mail. Nothing is deleted: the old messages stay in OFFICE and in the audit log.
+There a task was a record on ``state.<assignee>.<requester>.<id>``, a message on
+``task.<assignee>.<requester>`` and, once it ended, a result by mail. Nothing is deleted: the old messages stay in
+OFFICE and in the audit log.
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 
@@ -77,10 +79,8 @@ def _missing_result(record: TaskRecordV1) -> TaskResult:
 async def _submit(bus: Bus, record: TaskRecordV1) -> None:
     """Submit a task that goes on; its earlier attempts and their effects stay known."""
     task: Task = amended(record.task, status=TaskStatus.PENDING)
-    try:
+    with contextlib.suppress(Conflict):  # it was submitted by a migration that was interrupted
         await bus.commit([submission_entry(task)])
-    except Conflict:  # by an interrupted migration
-        pass
     state = await read_task(bus, task)
     if state is None or state.status is not TaskStatus.PENDING or not record.attempt:
         return

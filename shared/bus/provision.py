@@ -41,7 +41,7 @@ async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_att
 
 
 async def _has_old_tasks(bus: Bus) -> bool:
-    """Whether the store is of version 0.1, which kept tasks on other subjects."""
+    """Whether the store is of an earlier version, which kept tasks on other subjects."""
     info = await _api(bus, f"STREAM.INFO.{subjects.OFFICE}", allow=STREAM_NOT_FOUND)
     return OLD_SUBJECTS[0] in info.get("config", {}).get("subjects", ())
 

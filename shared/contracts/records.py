@@ -51,7 +51,7 @@ class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v2"):
 
 
 class TaskRecordV1(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
-    """The record of a task as Mailroom stored it until version 0.9; it is read, and no longer written."""
+    """The record of a task as earlier versions stored it; it is read, and no longer written."""
 
     task: Task
     attempt: Count = 0
