@@ -4,10 +4,12 @@ It keeps no state of its own: each handler reads the goal's record, works out wh
 together with the tasks it assigns. Killed at any point, it continues from the last commit.
 """
 
+import asyncio
+
 import msgspec
 
 from services.conductor.goal_runner import GoalRunner
-from services.conductor.goal_store import THINKING, GoalStore, StatusBoard
+from services.conductor.goal_store import THINKING, GoalStore, StatusBoard, StoredGoal
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
@@ -52,10 +54,19 @@ class Conductor(Agent):
     async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
         goal = read_goal(data, seq, stored_at, self.context.settings.goal_timeout)
-        stored = await self._store.open(goal)
-        if stored.goal is not goal and not needs_plan(stored.goal):
+        stored = await self._store.find(goal.goal_id)
+        stored = stored or StoredGoal(goal, 0)
+        # Also for a goal that is planned: the process that planned it may have died before it was set.
+        deadline = asyncio.create_task(self._store.set_deadline(stored.goal))
+        try:
+            if needs_plan(stored.goal):
+                return await self._begin(stored)
             self._runner.begin(goal.goal_id)
             return ()
+        finally:
+            await deadline
+
+    async def _begin(self, stored: StoredGoal) -> Outbox:
         try:
             planned = await self._plan(stored.goal)
         except NoPlaybook as error:

@@ -94,12 +94,9 @@ class GoalStore:
         goal = record.value.goal if record else None
         return StoredGoal(goal, record.seq) if record and goal else None
 
-    async def open(self, goal: Goal) -> StoredGoal:
-        """The goal of that id if there is one; else set the deadline of ``goal``, which is recorded later."""
-        if stored := await self.find(goal.goal_id):
-            return stored
+    async def set_deadline(self, goal: Goal) -> None:
+        """Set the timer that goes off at the goal's deadline; setting it again changes nothing."""
         await self._set_timer(goal.goal_id, goal.goal_id, datetime.fromisoformat(goal.deadline), "")
-        return StoredGoal(goal, 0)
 
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""

@@ -68,16 +68,18 @@ class Reporter:
             return goal
         text = _compose(goal, playbook, results)
         path = self._outputs / goal.goal_id / "report.md"
+        reported = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
+        # Side by side: both wait for the disk.
+        remembering = asyncio.create_task(self._remember(reported, results, path))
         try:
             await asyncio.to_thread(write_atomically, path, text)
         except OSError as error:
             reason = f"the report could not be written to {path}: {error.strerror}"
-            return msgspec.structs.replace(
+            reported = msgspec.structs.replace(
                 goal, status=TaskStatus.FAILED, reason=reason, answer=text[:50_000]
             )
-        goal = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
-        await self._remember(goal, results, path)
-        return goal
+        await remembering
+        return reported
 
     async def _remember(self, goal: Goal, results: Mapping[str, Any], path: Path) -> None:
         nodes, edges = memories_of(goal, results, path, self._derive_id)

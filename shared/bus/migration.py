@@ -1,8 +1,8 @@
 """Brings the tasks of an office of an earlier version to the present subjects.
 
 There a task was a record on ``state.<assignee>.<requester>.<id>``, a message on
-``task.<assignee>.<requester>`` and, once it ended, a result by mail. Nothing is deleted: the old messages stay in
-OFFICE and in the audit log.
+``task.<assignee>.<requester>`` and, once it ended, a result by mail. Nothing is deleted: the old messages
+stay in OFFICE and in the audit log.
 """
 
 import contextlib
