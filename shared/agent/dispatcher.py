@@ -220,9 +220,7 @@ def _is_submission(subject: str, task: Task) -> bool:
 
 
 def _is_end(subject: str, result: TaskResult) -> bool:
-    """Whether ``result`` came as the end of its task, or as mail, as earlier versions sent it."""
-    end = subjects.task(result.agent, result.recipient, result.task_id, subjects.ENDED)
-    return subject in (end, subjects.mail(result.recipient, result.agent))
+    return subject == subjects.task(result.agent, result.recipient, result.task_id, subjects.ENDED)
 
 
 def _task_in(delivery: Delivery) -> Task | None:

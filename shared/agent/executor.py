@@ -126,7 +126,7 @@ class TaskExecutor:
     async def is_lost(self, held: Claim) -> bool:
         """Whether the task has ended, or another process has claimed it."""
         state = await read_task(self._bus, held.task)
-        return state is None or state.status.final or state.attempt != held.attempt
+        return state is None or not held.is_held(state)
 
 
 def _is_being_cancelled() -> bool:

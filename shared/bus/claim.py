@@ -88,7 +88,7 @@ class Claim:
         """
         result = amended(result, attempt=self.attempt)
         async with self._writing:
-            await self._commit([step_entry(self.task, subjects.ENDED, result, self._seq), *others])
+            await self._commit(subjects.ENDED, result, others)
 
     def failure(self, reason: str) -> TaskResult:
         """The result of the failed task."""
@@ -106,18 +106,30 @@ class Claim:
                 same = (begun.what, begun.step)
                 journal = (*(effect for effect in journal if (effect.what, effect.step) != same), begun)
             record = refreshed(self.record, note=note, journal=journal)
-            entry = step_entry(self.task, subjects.NOTED, record, self._seq)
-            self._seq = (await self._commit([entry, *others]))[0]
+            await self._commit(subjects.NOTED, record, others)
             # An effect may have ended while this was on its way.
             self.record = amended(record, journal=_merge(self.record.journal, journal))
 
-    async def _commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
+    async def _commit(self, step: str, payload: TaskChanged | TaskResult, others: Sequence[Entry]) -> None:
         while True:
             try:
-                return await self._bus.commit(entries)
+                entries = [step_entry(self.task, step, payload, self._seq), *others]
+                self._seq = (await self._bus.commit(entries))[0]
             except BusFull as error:
                 log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
                 await asyncio.sleep(BUS_FULL_PAUSE)
+            except Conflict:
+                # Its requester may have published it again, which changes nothing but the last sequence.
+                state = await read_task(self._bus, self.task)
+                if state is None or not self.is_held(state) or state.seq == self._seq:
+                    raise
+                self._seq = state.seq
+            else:
+                return
+
+    def is_held(self, state: TaskState) -> bool:
+        """Whether, by the task's present ``state``, this claim is the last one, and the task goes on."""
+        return not state.status.final and (state.worker, state.attempt) == (self._bus.instance, self.attempt)
 
 
 async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
@@ -132,7 +144,7 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
     for _ in range(CLAIM_TRIES):
         if not first:
             state = await read_task(bus, task)
-            if state is None or not await _is_open(bus, state, delivery, task):
+            if state is None or state.status.final or state.origin != delivery.seq:
                 return None
             after, earlier = state.seq, amended(earlier, attempt=state.attempt, journal=state.journal)
         first = False
@@ -151,18 +163,6 @@ async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
             continue
         return Claim(bus, task, record, seq)
     return None
-
-
-async def _is_open(bus: Bus, state: TaskState, delivery: Delivery, task: Task) -> bool:
-    """Whether the task that ``delivery`` submitted has not ended, and its id was not in use before."""
-    if state.status.final or state.origin != delivery.seq:
-        return False
-    if state.status is not TaskStatus.PENDING or _is_guarded(delivery, task):
-        return True
-    # Published without a condition, as any NATS client can: an earlier task of this id may have been begun.
-    parties = (task.assignee, task.requester, task.task_id)
-    steps = (subjects.CLAIMED, *subjects.FINAL_STEPS)
-    return not any([await bus.last(subjects.OFFICE, subjects.task(*parties, step)) for step in steps])
 
 
 def _is_guarded(delivery: Delivery, task: Task) -> bool:

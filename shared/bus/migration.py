@@ -32,6 +32,7 @@ async def migrate_tasks(bus: Bus) -> list[str]:
     Can be interrupted and repeated at any point: what is written already stays. Raises BusError.
     """
     names = await _old_records(bus)
+    floors = {name: await _handled(bus, name) for name in {name.split(".")[2] for name in names}}
     moved = 0
     for begin in range(0, len(names), PAGE):
         request = {"multi_last": names[begin : begin + PAGE], "batch": PAGE}
@@ -39,7 +40,8 @@ async def migrate_tasks(bus: Bus) -> list[str]:
         async for stored in bus.read(subjects.OFFICE, request):
             record = TaskRecordV1.from_json(stored.data)
             if await read_task(bus, record.task) is None and record.task.status.final:
-                ended += _ended_entries(record)
+                floor = floors.get(record.task.requester, 0)
+                ended += _ended_entries(record, known=stored.seq < floor)
             elif not record.task.status.final:
                 await _submit(bus, record)
             moved += 1
@@ -60,14 +62,21 @@ async def _old_records(bus: Bus) -> Sequence[str]:
             return names
 
 
-def _ended_entries(record: TaskRecordV1) -> list[Entry]:
-    """The submission and the end of a task that has ended."""
+async def _handled(bus: Bus, name: str) -> int:
+    """The sequence up to which the mailbox of ``name`` is handled; 0 if it has none."""
+    info = json.loads(await bus.request(f"$JS.API.CONSUMER.INFO.{subjects.OFFICE}.{name}"))
+    return int(info.get("ack_floor", {}).get("stream_seq", 0))
+
+
+def _ended_entries(record: TaskRecordV1, *, known: bool) -> list[Entry]:
+    """The submission and the end of a task that has ended; ``known``: its requester handled that."""
     task = amended(record.task, status=TaskStatus.PENDING)
     result = record.result or _missing_result(record)
     step = subjects.CANCELLED if result.sender == task.requester else subjects.ENDED
     submitted, end = submission_entry(task), step_entry(task, step, result, 0)
     headers = {MIGRATED: "1"}
-    return [submitted._replace(headers=headers), end._replace(headers=headers, expect=None, guard="")]
+    end = end._replace(expect=None, guard="", headers=headers if known else None)
+    return [submitted._replace(headers=headers), end]
 
 
 def _missing_result(record: TaskRecordV1) -> TaskResult:
