@@ -91,14 +91,13 @@ MEMORY_VERBS = (
     "traverse",
     "paths",
     "brief",
-    "linker",
-    "reindex",
-    "rebuild",
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
 MEMORY_SIGNED_VERBS = ("add", "link")
 """What memory does in the requester's name: a request to ``memory.<verb>`` reaches it as
 ``memory.<verb>.<requester>``, appended by the broker."""
+MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild")
+"""The same, for people alone: each occupies all of memory for a while."""
 
 
 def task(assignee: str, requester: str) -> str:

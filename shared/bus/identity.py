@@ -72,7 +72,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
             _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
         ]
-        signed = (f"{subject}.*" for subject in _signed_verbs())
+        signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
         return Rights(publish=tuple(send), serve=(*_memory_verbs(), *signed))
     return Rights(
         publish=tuple(send),
@@ -102,7 +102,7 @@ def _user_rights(agents: Sequence[str]) -> Rights:
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_memory_verbs(),
-        signed_request=_signed_verbs(),
+        signed_request=(*_signed_verbs(), *_people_verbs()),
     )
 
 
@@ -142,6 +142,10 @@ def _memory_verbs() -> tuple[str, ...]:
 
 def _signed_verbs() -> tuple[str, ...]:
     return tuple(subjects.memory(verb) for verb in subjects.MEMORY_SIGNED_VERBS)
+
+
+def _people_verbs() -> tuple[str, ...]:
+    return tuple(subjects.memory(verb) for verb in subjects.MEMORY_PEOPLE_VERBS)
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -342,6 +342,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         version=42,
         error="Memory holds a pattern that says the same (0.97)",
         rejection=REJECTION,
+        proposed=(EDGE_KEY,),
     ),
     c.MemoryRefused(
         **header(21, "memory", "memory"),
