@@ -170,6 +170,16 @@ def timers_durable(agent: str) -> str:
     return f"{agent}_timers"
 
 
+def position(stream: str, durable: str) -> str:
+    """A request for how far a durable is; the answer is the server's ``CONSUMER.INFO``."""
+    return f"position.{stream}.{durable}"
+
+
+def peer(agent: str, instance: str) -> str:
+    """Where one process of ``agent`` answers the others; it never leaves the agent's account."""
+    return f"peer.{agent}.{instance}"
+
+
 def presence(agent: str, instance: str) -> str:
     """The directory entry of one process."""
     return f"$KV.{AGENTS_BUCKET}.{agent}.{instance}"

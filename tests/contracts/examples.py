@@ -323,6 +323,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         failed=1,
         pid=4711,
         host="office-1",
+        space="pid:[4026531836]",
         started_at=AT,
         schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
     ),

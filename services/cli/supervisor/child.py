@@ -30,8 +30,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """What to run under the unique ``name``; ``stage`` orders stopping, lowest first.
 
     ``ready`` says by process id whether it is ready, ``last_error`` reads the reason of a failure from its
-    log, ``clean_up`` removes files that a process left. ``needed`` is for a process without which no other can
-    work: it is never waited for longer than ``Backoff.LONGEST``.
+    log, ``clean_up`` removes files that a process left. ``needed`` is for a process without which no other
+    can work: the delay before it is tried again never exceeds ``Backoff.LONGEST``.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 class Backoff:
     """The delay before a restart: 0.5 s, doubled each time up to 2 s; 60 s of uptime reset it.
 
-    Work waits for the process, so the delay stays short even if it is killed again and again. Only one that
-    fails to start ALERT_AFTER times in a row waits longer, 30 s, unless it is ``needed``: each attempt to start
+    Work waits for the process, so the delay stays short even if it is killed again and again. Only after
+    ALERT_AFTER failed starts in a row is it 30 s, unless the process is ``needed``: each attempt to start
     memory costs seconds of processor time.
     """
 
