@@ -5,6 +5,7 @@ MailroomError            one sentence with the cause and, if there is one, the c
 ├── StartError           the office or a process of it cannot start
 ├── BusError             the bus did not do what was asked
 │   ├── BusUnavailable   no server, or no answer in time; trying again later can help
+│   │   └── NoResponders  nobody is subscribed who could answer
 │   ├── Denied           the broker does not allow it to this identity
 │   ├── BusFull          the stream's store is full
 │   ├── Refused          a service answered with an error
@@ -44,6 +45,10 @@ class BusError(MailroomError):
 
 class BusUnavailable(BusError):
     """No server, or no answer in time; trying again later can help."""
+
+
+class NoResponders(BusUnavailable):
+    """Nobody is subscribed who could answer."""
 
 
 class Denied(BusError):

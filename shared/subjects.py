@@ -107,14 +107,13 @@ MEMORY_VERBS = (
     "traverse",
     "paths",
     "brief",
-    "linker",
-    "reindex",
-    "rebuild",
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
 MEMORY_SIGNED_VERBS = ("add", "link")
 """What memory does in the requester's name: a request to ``memory.<verb>`` reaches it as
 ``memory.<verb>.<requester>``, appended by the broker."""
+MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild")
+"""The same, for people alone: each occupies all of memory for a while."""
 
 
 def task(assignee: str, requester: str, task_id: str, step: str) -> str:
@@ -184,6 +183,16 @@ def timer_due(agent: str) -> str:
 def timers_durable(agent: str) -> str:
     """The durable that delivers the timers of ``agent``."""
     return f"{agent}_timers"
+
+
+def position(stream: str, durable: str) -> str:
+    """A request for how far a durable is; the answer is the server's ``CONSUMER.INFO``."""
+    return f"position.{stream}.{durable}"
+
+
+def peer(agent: str, instance: str) -> str:
+    """Where one process of ``agent`` answers the others; it never leaves the agent's account."""
+    return f"peer.{agent}.{instance}"
 
 
 def presence(agent: str, instance: str) -> str:

@@ -92,7 +92,7 @@ class MemoryService(Agent):
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:
         """The queries that memory answers, as ``memory.<verb>``."""
-        engine, follower, maintenance = self._engine, self._follower, self._maintenance
+        engine, follower = self._engine, self._follower
         reads: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "search": _answering(MemoryQuery, engine.search),
             "get": _answering(GetQuery, lambda query: engine.get(query.ids, query.at)),
@@ -106,15 +106,14 @@ class MemoryService(Agent):
             **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},
             "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
             "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
-            "linker": _answering(LinkerQuery, lambda query: maintenance.answer(query.action)),
-            "reindex": _answering(_NoParameters, lambda _: self._reindex()),
-            "rebuild": _answering(RebuildQuery, lambda query: follower.rebuild(force=query.force)),
             "stats": _answering(_NoParameters, lambda _: self._stats()),
             "health": _answering(_NoParameters, lambda _: self._health()),
         }
 
     def signed_endpoints(self) -> Mapping[str, Callable[[bytes, str], Awaitable[bytes]]]:
-        """The requests by which any NATS client can store something without knowing our envelopes."""
+        """The requests by which any NATS client can store something without knowing our envelopes, and the
+        maintenance that only people may start.
+        """
 
         def storing(parse: Callable[[bytes, str], MemoryWrite]) -> Callable[[bytes, str], Awaitable[bytes]]:
             async def store(data: bytes, asker: str) -> bytes:
@@ -122,7 +121,13 @@ class MemoryService(Agent):
 
             return store
 
-        return {"add": storing(parse_add), "link": storing(parse_link)}
+        maintenance = {
+            "linker": _answering(LinkerQuery, lambda query: self._maintenance.answer(query.action)),
+            "reindex": _answering(_NoParameters, lambda _: self._reindex()),
+            "rebuild": _answering(RebuildQuery, lambda query: self._follower.rebuild(force=query.force)),
+        }
+        people = {verb: for_people(verb, answer) for verb, answer in maintenance.items()}
+        return {"add": storing(parse_add), "link": storing(parse_link), **people}
 
     async def _brief(self, data: bytes) -> bytes:
         return await self._briefings.answer(_decode(data, BriefQuery))
@@ -182,6 +187,19 @@ def fit_page(page: NodePage, most: int = PAGE_BYTES) -> NodePage:
         if size > most and place:
             return NodePage(nodes=page.nodes[:place], next=page.nodes[place - 1].id, version=page.version)
     return page
+
+
+def for_people(
+    verb: str, answer: Callable[[bytes], Awaitable[bytes]]
+) -> Callable[[bytes, str], Awaitable[bytes]]:
+    """An endpoint that answers people alone; the broker does not let an agent's request come here either."""
+
+    async def respond(data: bytes, asker: str) -> bytes:
+        if asker != subjects.USER:
+            raise ActionError(f"{asker} may not ask for memory.{verb}", "Have a person do it")
+        return await answer(data)
+
+    return respond
 
 
 class _NoParameters(msgspec.Struct, frozen=True):

@@ -18,6 +18,8 @@ from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
 from shared.bus import Bus
 from shared.bus.consumer import Consumer, ConsumerConfig
+from shared.bus.lease import Holder
+from shared.bus.peers import Peers
 from shared.contracts import MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.settings import Settings
@@ -101,6 +103,7 @@ class AgentProcess:
         self._config = config
         self._bus = agent.context.bus
         self._consumers: list[Consumer] = []
+        self._peers = Peers(self._bus, self._consumers)
         self._executor = TaskExecutor(agent)
         self._dispatcher = Dispatcher(agent, self._executor)
         self._started = False
@@ -110,6 +113,7 @@ class AgentProcess:
             / "run"
             / f"{agent.context.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
         )
+        self._here = Holder.this(self._bus.instance)
         self._started_at = generate_iso_timestamp()
 
     @property
@@ -132,14 +136,18 @@ class AgentProcess:
             self.agent.signed_endpoints(),
             {"instance": self._bus.instance, "actions": ",".join(self.agent.context.actions)},
         )
+        await self._peers.answer()
+        # Before the first message: the presence tells the others whose messages to hand on if this ends.
+        await self._store_presence()
         await self._consume(subjects.OFFICE, profile.name)
         if profile.name in subjects.TIMED:
             await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
+        self.agent.context.spawn(self._peers.watch())
         self.agent.context.spawn(self._executor.watch_claims())
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.spawn(self._write_agent_node())
         try:
-            await self._publish_presence()
+            self._touch()
         except OSError as error:
             raise StartError(
                 f"The state directory {self._config.state_dir} cannot be written: {error.strerror}",
@@ -149,13 +157,16 @@ class AgentProcess:
         logger.info("ready", instance=self._bus.instance)
 
     async def close(self) -> None:
-        """Drain: delete the presence, take no new messages, give running handlers ``drain_timeout``."""
+        """Drain: take no new messages, give running handlers ``drain_timeout``, then delete the presence.
+
+        Until then the presence tells other processes of the agent that this one has messages in hand.
+        """
         if self._heartbeat is not None:
             self._heartbeat.cancel()
-        if self._bus.connected:
-            await self._bus.publish(self._presence_subject(), b"", headers={"KV-Operation": "DEL"})
         for consumer in self._consumers:
             await consumer.stop(self._config.drain_timeout)
+        if self._bus.connected:
+            await self._bus.publish(self._presence_subject(), b"", headers={"KV-Operation": "DEL"})
         await self.agent.context.stop_background()
         if self._started:
             await self.agent.on_stop()
@@ -193,12 +204,15 @@ class AgentProcess:
             await asyncio.sleep(HEARTBEAT)
             try:
                 if self._bus.connected:
-                    await self._publish_presence()
+                    await self._store_presence()
+                    self._touch()
             except (BusError, OSError) as error:
                 logger.warning("presence_unsent", error=str(error))
 
-    async def _publish_presence(self) -> None:
+    async def _store_presence(self) -> None:
         await self._bus.store(self._presence_subject(), self._presence().to_json())
+
+    def _touch(self) -> None:
         self._alive.parent.mkdir(parents=True, exist_ok=True)
         self._alive.touch()
 
@@ -220,8 +234,9 @@ class AgentProcess:
             concurrency=profile.concurrency,
             handled=sum(consumer.handled for consumer in self._consumers),
             failed=sum(consumer.failed for consumer in self._consumers),
-            pid=os.getpid(),
-            host=socket.gethostname(),
+            pid=self._here.pid,
+            host=self._here.host,
+            space=self._here.space,
             started_at=self._started_at,
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
         )

@@ -19,7 +19,7 @@ from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
 from shared.bus.entry import Entry, Stored, is_stored, read, stored
 from shared.contracts import generate_id
-from shared.errors import BusError, BusUnavailable, Refused
+from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger
 from shared.trace import HEADER, current_trace
 
@@ -142,8 +142,8 @@ class Bus:
     async def request(self, subject: str, payload: bytes = b"", *, timeout: float = 5.0) -> bytes:
         """Send a request and wait for the answer.
 
-        Raises BusUnavailable after ``timeout`` seconds or if there is no subscriber, Refused with the
-        service's own sentence if it answers with an error.
+        Raises BusUnavailable after ``timeout`` seconds, NoResponders if there is no subscriber, Refused with
+        the service's own sentence if it answers with an error.
         """
         reply = await self._request(subject, payload, timeout)
         if reason := (reply.headers or {}).get("Nats-Service-Error"):
@@ -156,7 +156,7 @@ class Bus:
         try:
             return await self._client.request(subject, payload, timeout=timeout, headers=_traced(headers))
         except nats.errors.NoRespondersError:
-            raise BusUnavailable(f"Nobody answers on {subject!r}") from None
+            raise NoResponders(f"Nobody answers on {subject!r}") from None
         except (TimeoutError, nats.errors.TimeoutError):
             raise BusUnavailable(f"No answer on {subject!r} within {timeout:g} s") from None
         except nats.errors.Error as error:
@@ -186,6 +186,15 @@ class Bus:
             await handler(message.subject, message.data, dict(message.headers or {}))
 
         await self._client.subscribe(subject, cb=receive)
+        await self._client.flush()
+
+    async def answer(self, subject: str, handler: Callable[[], bytes]) -> None:
+        """Answer each request on ``subject`` with what ``handler()`` returns."""
+
+        async def respond(message: Msg) -> None:
+            await message.respond(handler())
+
+        await self._client.subscribe(subject, cb=respond)
         await self._client.flush()
 
     async def consume(

@@ -83,6 +83,21 @@ class Consumer:
         self._stopping = False
 
     @property
+    def stream(self) -> str:
+        """The stream of its durable."""
+        return self._config.stream
+
+    @property
+    def durable(self) -> str:
+        """The name of its durable."""
+        return self._config.durable
+
+    @property
+    def in_hand(self) -> list[int]:
+        """The sequences of the messages that were received and not answered yet."""
+        return list(self._in_hand)
+
+    @property
     def load(self) -> int:
         """How many messages are being handled."""
         return self._working

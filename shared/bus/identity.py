@@ -24,7 +24,8 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     """The permissions of one identity.
 
     It may publish and subscribe to these subjects of the office, and send requests to those of memory, of
-    which ``signed_request`` get its name appended; ``serve`` are the requests it answers.
+    which ``signed_request`` get its name appended; ``serve`` are the requests it answers. ``durables`` are
+    those of a stream whose position it may ask for, see ``subjects.position``.
     """
 
     publish: tuple[str, ...]
@@ -32,6 +33,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     request: tuple[str, ...] = ()
     signed_request: tuple[str, ...] = ()
     serve: tuple[str, ...] = ()
+    durables: tuple[tuple[str, str], ...] = ()
 
 
 def rights_of(name: str, agents: Sequence[str]) -> Rights:
@@ -72,13 +74,14 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
             _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
         ]
-        signed = (f"{subject}.*" for subject in _signed_verbs())
-        return Rights(publish=tuple(send), serve=(*_memory_verbs(), *signed))
+        signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
+        return Rights(publish=tuple(send), serve=(*_memory_verbs(), *signed), durables=_durables(name))
     return Rights(
         publish=tuple(send),
         subscribe=(subjects.GRAPH_VERSION,),
         request=_memory_verbs(),
         signed_request=_signed_verbs(),
+        durables=_durables(name),
     )
 
 
@@ -102,7 +105,7 @@ def _user_rights(agents: Sequence[str]) -> Rights:
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_memory_verbs(),
-        signed_request=_signed_verbs(),
+        signed_request=(*_signed_verbs(), *_people_verbs()),
     )
 
 
@@ -132,6 +135,12 @@ def _pulls(stream: str, durable: str) -> list[str]:
     return [f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}", f"$JS.ACK.{stream}.{durable}.>"]
 
 
+def _durables(name: str) -> tuple[tuple[str, str], ...]:
+    """The durables of an agent whose unfinished messages its processes hand back, with their streams."""
+    timers = ((subjects.TIMERS, subjects.timers_durable(name)),) if name in subjects.TIMED else ()
+    return ((subjects.OFFICE, name), *timers)
+
+
 def _direct_get(stream: str, subject: str) -> str:
     return f"$JS.API.DIRECT.GET.{stream}.{subject}"
 
@@ -142,6 +151,10 @@ def _memory_verbs() -> tuple[str, ...]:
 
 def _signed_verbs() -> tuple[str, ...]:
     return tuple(subjects.memory(verb) for verb in subjects.MEMORY_SIGNED_VERBS)
+
+
+def _people_verbs() -> tuple[str, ...]:
+    return tuple(subjects.memory(verb) for verb in subjects.MEMORY_PEOPLE_VERBS)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -254,6 +267,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         imports += [
             _import("service", memory, f"{subject}.{name}", to=subject) for subject in rights.signed_request
         ]
+    imports += [_position(stream, durable) for stream, durable in rights.durables]
     imports += [_subscription(subject) for subject in rights.subscribe]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.serve]
     if name == subjects.USER:
@@ -262,13 +276,15 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     else:
         exports.append(f'{{ stream: "_INBOX.>", accounts: [ {_account_name(subjects.USER)} ] }}')
         imports.append(_import("stream", _account_name(subjects.USER), "$SRV.>"))
-    publish = [*rights.publish, *rights.request, *rights.signed_request, "_INBOX.>"]
+    peers = subjects.peer(name, "*")
+    publish = [*rights.publish, *rights.request, *rights.signed_request, "_INBOX.>", peers]
+    publish += [subjects.position(stream, durable) for stream, durable in rights.durables]
     if name == subjects.USER:
         publish.append("$SRV.>")
     if rights.serve:
         # The subjects the server makes up for answers to requests from other accounts.
         publish.append("_R_.>")
-    subscribe = ["_INBOX.>", "$SRV.>", *rights.subscribe, *rights.serve]
+    subscribe = ["_INBOX.>", "$SRV.>", peers, *rights.subscribe, *rights.serve]
     permissions = (
         f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
     )
@@ -282,6 +298,12 @@ def _subscription(subject: str) -> str:
     if subject.startswith(subjects.AUDIT_PREFIX):
         return _import("stream", OFFICE_ACCOUNT, subject)
     return _import("stream", OFFICE_ACCOUNT, f"{subjects.AUDIT_PREFIX}{subject}", to=subject)
+
+
+def _position(stream: str, durable: str) -> str:
+    """Under a name of its own: the server answers for ``$JS.API`` itself in an account without JetStream."""
+    subject = f"$JS.API.CONSUMER.INFO.{stream}.{durable}"
+    return _import("service", OFFICE_ACCOUNT, subject, to=subjects.position(stream, durable))
 
 
 def _import(kind: str, account: str, subject: str, *, to: str = "") -> str:

@@ -176,13 +176,16 @@ class Rejection(Contract, frozen=True, kw_only=True):
 class MemoryWritten(Envelope, frozen=True, kw_only=True, tag="memory_written.v1"):
     """The answer to a MemoryWrite once it is on disk; ``error`` is the reason if nothing was stored.
 
-    ``rejection`` has the details if the write gate refused it.
+    ``rejection`` has the details if the write gate refused it. ``proposed`` are the edges that were stored
+    instead of a change to another's nodes: each leads from the proposal, a node of the sender's, to the node
+    that only its author and people may change.
     """
 
     ids: tuple[str, ...] = ()
     version: Count = 0
     error: str = ""
     rejection: Rejection | None = None
+    proposed: tuple[EdgeKey, ...] = ()
 
 
 class MemoryRefused(Envelope, frozen=True, kw_only=True, tag="memory_refused.v1"):

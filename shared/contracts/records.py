@@ -161,7 +161,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     """The directory entry of one process of an agent; it expires unless renewed.
 
     ``schemas`` are the JSON schemas of the actions' parameters, ``load`` counts the messages being
-    handled, ``concurrency`` how many may be at once.
+    handled, ``concurrency`` how many may be at once. ``space`` is the PID namespace of ``pid``.
     """
 
     agent: AgentName
@@ -177,6 +177,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     failed: int = 0
     pid: int = 0
     host: str = ""
+    space: str = ""
     started_at: str = ""
     schemas: dict[str, Any] = {}
 

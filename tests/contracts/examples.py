@@ -323,6 +323,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         failed=1,
         pid=4711,
         host="office-1",
+        space="pid:[4026531836]",
         started_at=AT,
         schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
     ),
@@ -342,6 +343,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         version=42,
         error="Memory holds a pattern that says the same (0.97)",
         rejection=REJECTION,
+        proposed=(EDGE_KEY,),
     ),
     c.MemoryRefused(
         **header(21, "memory", "memory"),

@@ -71,7 +71,7 @@ async def test_what_was_written_comes_back_also_after_reopening(settings: Settin
     write = MemoryWrite(
         id="w1",
         insist=True,
-        sender="scout",
+        sender="conductor",
         goal_id="g1",
         nodes=(node, other),
         edges=(Edge(from_id="n1", to_id="n2"),),
@@ -79,7 +79,7 @@ async def test_what_was_written_comes_back_also_after_reopening(settings: Settin
     written = await store(memory, write)
     (answer,) = written.answers
     assert (answer.ids, answer.version, answer.error) == (("n1", "n2"), 1, "")
-    assert (answer.cause, answer.recipient, answer.goal_id) == ("w1", "scout", "g1")
+    assert (answer.cause, answer.recipient, answer.goal_id) == ("w1", "conductor", "g1")
     assert written.event is not None
     assert (written.event.version, written.event.kinds) == (1, ("decision", "fact"))
     assert (written.event.agents, written.event.ids) == (("conductor",), ("n1", "n2"))

@@ -170,7 +170,7 @@ async def test_without_its_folder_it_is_made_anew_from_the_log(memory_office: Of
 
 
 async def test_made_anew_on_demand_while_it_runs(memory_office: Office) -> None:
-    async with client(memory_office) as memory:
+    async with client(memory_office, "user") as memory:
         for index in range(50):
             await memory.add(note(index), insist=True)
         version = (await memory.stats())["version"]
@@ -357,7 +357,7 @@ async def test_what_is_no_message_at_all_leaves_it_alive(memory_office: Office) 
                 Node(id="huge", title="Ten megabytes of it", body="x" * 999_999), *many_bodies(), insist=True
             )
         for verb in subjects.MEMORY_VERBS:
-            if verb in ("stats", "health", "reindex", "rebuild", "linker"):
+            if verb in ("stats", "health"):
                 continue
             with pytest.raises(Refused):
                 await office.user.request(f"memory.{verb}", b"\xff\xfe rubbish")

@@ -281,7 +281,7 @@ async def test_the_daemon_refuses_links_ends_and_merges(office: Office) -> None:
         await memory.add(note("twin", "The port of the broker is 4222", 1), insist=True)
         await memory.add(note("three", "The port of the broker is 4333", 60))
         await memory.add(note("no", "We never deploy on Fridays", 60))
-        await memory.linker_trigger()
+        await Memory(office.user).linker_trigger()
         edges = {
             (edge.from_id, edge.relation.value, edge.to_id)
             async for edge in memory.iterate_edges()
@@ -293,7 +293,7 @@ async def test_the_daemon_refuses_links_ends_and_merges(office: Office) -> None:
         assert twin[0].retired_version
         assert again == []
         version = (await memory.stats())["version"]
-        await memory.linker_trigger()
+        await Memory(office.user).linker_trigger()
         assert (await memory.stats())["version"] == version
     finally:
         await bus.close()

@@ -110,6 +110,7 @@ async def test_a_row_of_failed_starts_is_told_once_and_loudly(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Backoff, "LONGEST", 0.02)
+    monkeypatch.setattr(Backoff, "FAILING", 0.02)
     child = bench.start(
         f"if [ ! -e begun ]; then touch begun; {ARRIVES} sleep 0.2; exit 0; fi; echo broken; exit 3"
     )

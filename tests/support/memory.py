@@ -144,7 +144,7 @@ class World:
         keys = tuple(EdgeKey(from_id=start, to_id=end, relation=relation) for start, end, relation in unlink)
         return self.apply(
             MemoryWrite(
-                sender="scout",
+                sender="user",
                 created_at=stamp(at),
                 nodes=nodes,
                 edges=tuple(edges),

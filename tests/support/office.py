@@ -10,7 +10,7 @@ import msgspec
 from services.cli.agents import InstalledAgent, load_agents
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, StateChanged
+from shared.contracts import Goal, StateChanged, TaskChanged
 from tests.support.server import ROOT, Server
 from tests.support.waiting import eventually
 
@@ -93,6 +93,14 @@ class Office:
 
         goal: Goal = await eventually(ended, timeout)
         return goal
+
+    async def claimed(self, agent: str) -> list[str]:
+        """The ids of the tasks that a process of ``agent`` has begun, ended ones included."""
+        return [
+            record.task.task_id
+            for _, _, data in await self.stored(subjects.state(agent, "*", "*"))
+            if (record := TaskChanged.from_json(data)).attempt
+        ]
 
     async def stored(self, pattern: str = ">", stream: str = subjects.OFFICE) -> list[tuple[int, str, bytes]]:
         """Everything a stream holds on subjects that match ``pattern``, oldest first."""

@@ -30,9 +30,15 @@ class Memory:
         return KnownState(node=self.nodes.get, edge=self._edge, edges_of=self._edges_of)
 
     def fold(self, *writes: MemoryWrite) -> tuple[Change, list[str]]:
-        """Fold writes at the versions that come next, and keep the change."""
+        """Fold writes at the versions that come next, and keep the change; one without a sender is a
+        person's.
+        """
         entries = [
-            LoggedWrite(version=version, stored_at=AT - 6 + version, write=write)
+            LoggedWrite(
+                version=version,
+                stored_at=AT - 6 + version,
+                write=msgspec.structs.replace(write, sender=write.sender or "user"),
+            )
             for version, write in enumerate(writes, start=self.version + 1)
         ]
         change, errors = fold(entries, self.known(), dimensions=4)
@@ -437,3 +443,24 @@ def test_the_answer_names_what_was_stored_or_why_not() -> None:
 def test_the_text_of_a_node_is_its_title_and_body() -> None:
     assert embedded_text(Node(title="T")) == "T"
     assert embedded_text(Node(title="T", body="B")) == "T\nB"
+
+
+def test_a_write_that_fails_leaves_no_proposal(memory: Memory) -> None:
+    theirs, bad = Node(id="old", title="Mine now"), Edge(from_id="old", to_id="nowhere")
+    change, error = memory.write(id="w", sender="scout", nodes=(theirs,), edges=(bad,))
+    assert "not in memory" in error
+    assert (change.nodes, change.edges, change.proposed) == ({}, {}, {})
+
+
+def test_each_write_has_its_own_proposals(memory: Memory) -> None:
+    change, errors = memory.fold(
+        MemoryWrite(id="w1", sender="scout", nodes=(Node(id="old", title="Mine now"),)),
+        MemoryWrite(id="w2", sender="critic", retire=("lone",)),
+        MemoryWrite(id="w3", sender="critic", nodes=(Node(id="new", title="A thought"),)),
+    )
+    assert errors == ["", "", ""]
+    assert {name: [edge.to_id for edge in edges] for name, edges in change.proposed.items()} == {
+        "w1": ["old"],
+        "w2": ["lone"],
+    }
+    assert not {"old", "lone"} & change.nodes.keys()

@@ -23,14 +23,15 @@ POLL_INTERVAL = 0.03
 MAX_FAILED_STARTS = 2
 """Failed starts in a row after which the start of the instance fails."""
 ALERT_AFTER = 5
-"""Failed starts in a row after which an error is printed and restarts are at the longest delay."""
+"""Failed starts in a row after which an error is printed and ``Backoff.FAILING`` is the delay."""
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
     """What to run under the unique ``name``; ``stage`` orders stopping, lowest first.
 
     ``ready`` says by process id whether it is ready, ``last_error`` reads the reason of a failure from its
-    log, ``clean_up`` removes files that a process left.
+    log, ``clean_up`` removes files that a process left. ``needed`` is for a process without which no other
+    can work: the delay before it is tried again never exceeds ``Backoff.LONGEST``.
     """
 
     name: str
@@ -42,16 +43,24 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     ready: Callable[[int], bool]
     last_error: Callable[[Path], str]
     clean_up: Callable[[int], None] = lambda _: None
+    needed: bool = False
 
 
 class Backoff:
-    """The delay before a restart: 0.5 s, doubled each time up to 30 s; 60 s of uptime reset it."""
+    """The delay before a restart: 0.5 s, doubled each time up to 2 s; 60 s of uptime reset it.
+
+    Work waits for the process, so the delay stays short even if it is killed again and again. Only after
+    ALERT_AFTER failed starts in a row is it 30 s, unless the process is ``needed``: each attempt to start
+    memory costs seconds of processor time.
+    """
 
     FIRST = 0.5
-    LONGEST = 30.0
+    LONGEST = 2.0
+    FAILING = 30.0
     HEALTHY = 60.0
 
-    def __init__(self) -> None:
+    def __init__(self, *, needed: bool = False) -> None:
+        self._failing = self.LONGEST if needed else self.FAILING
         self.exits = 0
         self.failed_starts = 0
 
@@ -62,7 +71,7 @@ class Backoff:
         self.exits += 1
         self.failed_starts = 0 if was_ready else self.failed_starts + 1
         if self.failed_starts >= ALERT_AFTER:
-            return self.LONGEST
+            return self._failing
         return float(min(self.LONGEST, self.FIRST * 2 ** (self.exits - 1)))
 
 
@@ -80,7 +89,7 @@ class Child:
         self.started.add_done_callback(_retrieve_exception)
         self._on_event = report
         self._watchdog = watchdog
-        self._backoff = Backoff()
+        self._backoff = Backoff(needed=program.needed)
         self._ready = self._stopping = False
         self._last_error = ""
         self._keeper = asyncio.create_task(self._keep(), name=program.name)

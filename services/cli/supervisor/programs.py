@@ -30,6 +30,7 @@ def server_program(config: Settings, port: int) -> Program:
         stage=SERVER,
         ready=lambda _: is_listening(port),
         last_error=read_last_server_error,
+        needed=True,
     )
 
 

@@ -34,6 +34,9 @@ from shared.tasks.specialists import PREFIX
 
 GRACE_MARGIN = 3.0
 """Seconds a process gets to end on top of the settings' drain_timeout."""
+ORPHAN_GRACE = 1.0
+"""The same for processes whose supervisor was killed: what they do survives a kill, and the next office waits
+for their end."""
 LOG_INTERVAL = 0.5
 """Seconds between reads of the logs."""
 MIN_FREE = 32 * 1024 * 1024
@@ -59,7 +62,7 @@ class Supervisor:
         self.report = report
         self._grace = config.drain_timeout + GRACE_MARGIN
         self._record = config.state_dir / "run" / "office.json"
-        self._watchdog = Watchdog(lock, self._record, self._grace)
+        self._watchdog = Watchdog(lock, self._record, ORPHAN_GRACE)
         self._followers: dict[str, LogFollower] = {}
         self._log_task: asyncio.Task[None] | None = None
         self._specialists: SpecialistSupervisor | None = None
@@ -147,7 +150,7 @@ class Supervisor:
                 folder.mkdir(parents=True, exist_ok=True)
             # Two servers on one store would corrupt it.
             marks = (f"{SERVICES.name}.", "shared.agent.process", str(config.state_dir))
-            end_orphans(config.state_dir, marks, self._grace)
+            end_orphans(config.state_dir, marks, ORPHAN_GRACE)
             for log in config.logs.glob("*.log"):
                 rotate(log)
             free = shutil.disk_usage(run).free

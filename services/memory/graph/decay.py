@@ -29,7 +29,7 @@ DELETED = 0.05
 GAIN = 0.1
 """The part of what is missing to a weight of 1 that one reinforcement gives back."""
 
-EXEMPT = frozenset({"manual", "imported"})
+EXEMPT = frozenset({"manual", "imported", "proposal"})
 """What ``provenance["by"]`` says of edges that were made on purpose: they keep their weight for ever."""
 
 

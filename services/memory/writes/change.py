@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.contracts import Direction, Edge, MemoryWrite, Node
+from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node
 from shared.contracts.base import amended
 
 EdgeTuple = tuple[str, str, str]
@@ -57,7 +57,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     ended within this batch. ``accessed`` has new totals and times. ``texts_changed`` are the nodes that need
     a vector, with the version since which they have their text; ``given`` are vectors of those that came with
     one; ``interim`` are texts that were replaced within the batch (their vectors are for "as of" alone).
-    ``writes`` are ids and versions of what was taken, ``moments`` the time of each.
+    ``writes`` are ids and versions of what was taken, ``moments`` the time of each; ``proposed`` are, by the
+    write, the edges that stand for what its sender may not change.
     """
 
     version: int
@@ -71,6 +72,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     interim: list[NodeText]
     writes: tuple[tuple[str, int], ...]
     moments: tuple[float, ...]
+    proposed: dict[str, tuple[EdgeKey, ...]] = {}
 
 
 class KnownState(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,16 @@ from typing import Any
 
 import msgspec
 
+from services.memory.writes.authorship import (
+    TRUSTED,
+    dispute,
+    may_change,
+    may_change_edge,
+    proposal_id,
+    propose_retiring,
+    sign_edge,
+    sign_node,
+)
 from services.memory.writes.change import (
     MAX_COUNT,
     Change,
@@ -24,7 +34,7 @@ from services.memory.writes.change import (
     read_vectors,
 )
 from shared import subjects
-from shared.contracts import Direction, Edge, MemoryWrite, Node, Relation
+from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.contracts.base import amended
 
 _encoder = msgspec.json.Encoder()
@@ -42,6 +52,10 @@ def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> 
     - unlink and retire: tombstones, marked with the version; a node takes its edges along, and doing it twice
       changes nothing;
     - accessed: counted, without a new state.
+
+    What an agent writes is signed with its name. A node of another's that it replaces or retires stays, and
+    so does one that it supersedes: a proposal, one for each agent and node, contradicts it instead. An edge
+    of another's that it writes again stays too, and one that it unlinks makes the write an error.
 
     A vector counts if the text is new; the daemon's own writes (sender "memory") may name what is gone
     meanwhile: that part of them is skipped.
@@ -77,12 +91,15 @@ class Staging:
         self._replaced_edges: list[tuple[Edge, int]] = []
         self._interim: list[NodeText] = []
         self._taken: dict[str, tuple[int, float]] = {}
+        self._proposed: dict[str, tuple[EdgeKey, ...]] = {}
+        self._disputes: list[EdgeKey] = []
         self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
         self._marks = (0, 0, 0)
 
     def apply(self, entry: LoggedWrite, vectors: dict[int, Vectors]) -> None:
         """Apply a write; ``vectors`` by the place of their node. Raises ValueError if it is invalid."""
         self._journal.clear()
+        self._disputes = []
         self._marks = (len(self._replaced_nodes), len(self._replaced_edges), len(self._interim))
         write, lenient = entry.write, entry.write.sender == subjects.MEMORY_DAEMON
         if write.id in self._taken:
@@ -90,16 +107,18 @@ class Staging:
         if lenient:
             self._require_as_read(write)
         for place, node in enumerate(write.nodes):
-            self._apply_node(node, entry, vectors.get(place))
+            self._apply_node(sign_node(node, write.sender), entry, vectors.get(place))
         stamp = datetime.fromtimestamp(entry.stored_at, UTC).isoformat(timespec="microseconds")
         for edge in write.edges:
-            self._apply_edge(edge, entry.version, stamp, lenient=lenient)
+            self._apply_edge(sign_edge(edge, write.sender), entry, stamp, lenient=lenient)
         for key in write.unlink:
-            self._unlink((key.from_id, key.to_id, key.relation.value), entry.version, lenient=lenient)
+            self._unlink((key.from_id, key.to_id, key.relation.value), entry, lenient=lenient)
         for node_id in write.retire:
-            self._retire(node_id, entry.version, lenient=lenient)
+            self._retire(node_id, entry, lenient=lenient)
         self._count_accesses(write, stamp, lenient=lenient)
         self._taken[write.id] = (entry.version, entry.stored_at)
+        if self._disputes:
+            self._proposed[write.id] = tuple(self._disputes)
 
     def undo(self) -> None:
         """Take back what the last ``apply`` did before it failed."""
@@ -127,6 +146,7 @@ class Staging:
             interim=self._interim,
             writes=tuple((write_id, version) for write_id, (version, _) in self._taken.items()),
             moments=tuple(moment for _, moment in self._taken.values()),
+            proposed=self._proposed,
         )
 
     def _set(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
@@ -162,14 +182,34 @@ class Staging:
     def _apply_node(self, node: Node, entry: LoggedWrite, vector: Vectors | None) -> None:
         check_node(node)
         old, seen = self._node(node.id), (0, "")
+        if old is not None and not may_change(entry.write.sender, old):
+            if not is_same(amended(node, source=old.source, retired_version=0), old):
+                self._propose(node, old, "replace", entry, vector)
+            return
         if old is not None:
             seen = self._accessed.get(node.id) or (old.access_count, old.last_accessed_at)
         new = merge_node(node, old, entry.version, entry.write.created_at, seen)
         if new.access_count > seen[0]:
             self._set(self._accessed, node.id, (new.access_count, new.last_accessed_at))
-        if old is None or not is_same(new, old):
-            _require_json(new.metadata)
-            self._set_node(old, new, vector)
+        if old is not None and is_same(new, old):
+            return
+        _require_json(new.metadata)
+        self._set_node(old, new, vector)
+
+    def _propose(
+        self, node: Node, old: Node, what: str, entry: LoggedWrite, vector: Vectors | None = None
+    ) -> None:
+        """Store ``node`` as a proposal of what ``old``, another's node, should become."""
+        sender = entry.write.sender
+        if old.retired_version:
+            raise ValueError(f"{old.id} was retired, and {sender} may not bring it back")
+        proposal = sign_node(amended(node, id=proposal_id(sender, old.id)), sender)
+        self._apply_node(proposal, entry, vector)
+        self._dispute(dispute(proposal.id, old.id, what), entry)
+
+    def _dispute(self, edge: Edge, entry: LoggedWrite) -> None:
+        self._disputes.append(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation))
+        self._apply_edge(sign_edge(edge, entry.write.sender), entry, entry.write.created_at, lenient=False)
 
     def _set_node(self, old: Node | None, new: Node, vector: Vectors | None = None) -> None:
         if old is not None and old.version != new.version:
@@ -183,17 +223,22 @@ class Staging:
             self._interim.append(earlier)
         self._set(self._texts, new.id, NodeText(id=new.id, version=new.version, text=text, vector=vector))
 
-    def _apply_edge(self, edge: Edge, version: int, stamp: str, *, lenient: bool) -> None:
-        key = key_of(edge)
+    def _apply_edge(self, edge: Edge, entry: LoggedWrite, stamp: str, *, lenient: bool) -> None:
+        key, sender = key_of(edge), entry.write.sender
         old = self._edge(key)
+        if edge.relation is Relation.SUPERSEDES:
+            end = self._node(edge.to_id)
+            if end is not None and not may_change(sender, end):
+                self._dispute(dispute(edge.from_id, edge.to_id, "supersede", edge.weight), entry)
+                return
         if old is None:
             if error := self._refuse_edge(edge):
                 if lenient:
                     return
                 raise ValueError(error)
-        elif is_same_edge(edge, old):
+        elif is_same_edge(edge, old) or not self._may_change(sender, old):
             return
-        new = merge_edge(edge, old, version, stamp)
+        new = merge_edge(edge, old, entry.version, stamp)
         _require_json(new.provenance)
         self._set_edge(key, new)
 
@@ -234,10 +279,17 @@ class Staging:
             self._touching[key[1]].append(key)
         self._set(self._edges, key, new)
 
-    def _unlink(self, key: EdgeTuple, version: int, *, lenient: bool) -> None:
-        edge = self._edge(key)
+    def _may_change(self, sender: str, edge: Edge) -> bool:
+        return may_change_edge(sender, edge, self._node(edge.from_id) if sender not in TRUSTED else None)
+
+    def _unlink(self, key: EdgeTuple, entry: LoggedWrite, *, lenient: bool) -> None:
+        edge, sender = self._edge(key), entry.write.sender
         if edge is not None:
-            self._remove_edge(edge, version)
+            if not self._may_change(sender, edge):
+                raise ValueError(
+                    f"the edge {key[0]} -{key[2]}-> {key[1]} is another's: {sender} may not take it out"
+                )
+            self._remove_edge(edge, entry.version)
         elif not lenient:
             raise ValueError(
                 f"the edge {key[0]} -{key[2]}-> {key[1]} is not in memory, so it cannot be taken out"
@@ -246,12 +298,17 @@ class Staging:
     def _remove_edge(self, edge: Edge, version: int) -> None:
         self._set_edge(key_of(edge), amended(edge, retired_version=version, version=version))
 
-    def _retire(self, node_id: str, version: int, *, lenient: bool) -> None:
-        node = self._node(node_id)
+    def _retire(self, node_id: str, entry: LoggedWrite, *, lenient: bool) -> None:
+        node, version = self._node(node_id), entry.version
         if node is None:
             if not lenient:
                 raise ValueError(f"{node_id} is not in memory, so it cannot be retired")
-        elif not node.retired_version:
+        elif node.retired_version:
+            return
+        elif not may_change(entry.write.sender, node):
+            wish = propose_retiring(node, entry.write.sender, entry.write.created_at)
+            self._propose(wish, node, "retire", entry)
+        else:
             self._set_node(node, amended(node, retired_version=version, version=version))
             for edge in self._edges_of(node_id):
                 self._remove_edge(edge, version)

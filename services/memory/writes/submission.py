@@ -23,7 +23,7 @@ Made = TypeVar("Made")
 
 def parse_add(data: bytes, sender: str) -> MemoryWrite:
     """The write that adds the submitted node or list of nodes; each has a title or a text, whatever else a
-    Node has, and its agent is ``sender`` unless it says otherwise.
+    Node has. Its agent is ``sender``; people may name another one.
 
     Raises ValueError that names the entry and the field, with the nearest field there is for an unknown one.
     """

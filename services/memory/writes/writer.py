@@ -10,7 +10,7 @@ from services.memory.writes.change import Change, KnownState, LoggedWrite, embed
 from services.memory.writes.gate import find_rejection
 from services.memory.writes.staging import fold
 from shared import subjects
-from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, Node, Rejection
+from shared.contracts import EdgeKey, GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, Node, Rejection
 from shared.contracts.base import amended, generate_id, generate_iso_timestamp
 from shared.errors import ActionError
 from shared.log import logger
@@ -103,7 +103,10 @@ class Writer:
         answers = []
         for write in (entry.write for entry in entries):
             refusal = refusals.get(write.id, _APPLIED)
-            answers.append(answer(write, refusal.error, versions[write.id], refusal.rejection))
+            proposed = change.proposed.get(write.id, ()) if write.id in fresh else ()
+            answers.append(
+                answer(write, refusal.error, versions[write.id], refusal.rejection, proposed=proposed)
+            )
         return BatchResult(
             answers=answers,
             event=event,
@@ -245,9 +248,20 @@ class Writer:
         )
 
 
-def answer(write: MemoryWrite, error: str, version: int, rejection: Rejection | None = None) -> MemoryWritten:
-    """What is sent back: the ids of its nodes and the version, or why nothing of it was stored."""
-    ids = tuple(dict.fromkeys((*(node.id for node in write.nodes), *write.retire)))
+def answer(
+    write: MemoryWrite,
+    error: str,
+    version: int,
+    rejection: Rejection | None = None,
+    proposed: tuple[EdgeKey, ...] = (),
+) -> MemoryWritten:
+    """What is sent back: the ids of its nodes and the version, or why nothing of it was stored.
+
+    The id of a proposal takes the place of that of the node for which it was made.
+    """
+    instead = {edge.to_id: edge.from_id for edge in proposed}
+    named = (*(node.id for node in write.nodes), *write.retire)
+    ids = tuple(dict.fromkeys(instead.get(node_id, node_id) for node_id in named))
     return amended(
         _ANSWER,
         id=generate_id(),
@@ -259,4 +273,5 @@ def answer(write: MemoryWrite, error: str, version: int, rejection: Rejection | 
         version=0 if error else version,
         error=error,
         rejection=rejection,
+        proposed=() if error else proposed,
     )

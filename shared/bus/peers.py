@@ -1,0 +1,205 @@
+"""The other processes of an agent: which are gone, and what they had in hand, delivered again at once."""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from shared import subjects
+from shared.bus.connection import Bus
+from shared.bus.consumer import Consumer
+from shared.bus.lease import Holder
+from shared.contracts import Presence
+from shared.errors import BusError, BusUnavailable, NoResponders
+from shared.log import logger
+
+INTERVAL = 1.0
+"""Seconds between two checks whether the known processes are there."""
+READ_INTERVAL = 5.0
+"""Seconds between two reads of the presences, which name the processes."""
+MISSING = 2.0
+"""Seconds without a connection after which a process counts as gone whose id cannot be checked from here: one
+that only lost its connection is back within half a second."""
+ANSWER_TIMEOUT = 1.0
+ANSWER_TRIES = 5
+"""Seconds until a process must answer, and how often it is asked; one that is frozen never does."""
+IN_FLIGHT = 0.1
+"""Seconds until what the server has delivered has arrived."""
+MAX_RANGE = 50_000
+"""The most stream positions of one durable that are handed back, newest first. What lies behind them, because
+one message has been in hand for long, comes back after ack_wait."""
+
+log = logger(__name__)
+
+Held = dict[str, list[int]]
+"""The sequences of the messages that a process has in hand, by durable."""
+
+
+class Peers:
+    """The processes of the same agent besides this one, known by their presences.
+
+    One is gone if its process id is no longer on this machine, or if the server has had no connection of it
+    for MISSING seconds. What it had in hand is then delivered again, instead of after ``ack_wait``: all that
+    the server counts as delivered and not acknowledged, except what a living process has in hand. So nobody
+    has to write down what is in hand. A process that is frozen keeps its connection, and its messages come
+    back after ``ack_wait``, unless the death of another process hands them back. In every case the claims
+    decide who works.
+
+    No clock is compared with another process's. Of several survivors one hands the messages back: the one
+    that removes the presence, by compare-and-set.
+    """
+
+    def __init__(self, bus: Bus, consumers: Sequence[Consumer]) -> None:
+        self._bus = bus
+        self._consumers = consumers
+        self._here = Holder.this(bus.instance)
+        self._known: dict[str, tuple[Holder, int]] = {}
+        self._read_at = float("-inf")
+        self._missing: dict[str, float] = {}
+        self._begun = False
+
+    async def answer(self) -> None:
+        """Answer the others' questions about what this process has in hand."""
+        await self._bus.answer(subjects.peer(self._bus.name, self._bus.instance), self._own_answer)
+
+    async def watch(self) -> None:
+        """Take over from processes that are gone, at once and from then on; runs until cancelled."""
+        while True:
+            try:
+                await self._check()
+            except (BusError, ValueError) as error:
+                log.warning("peers_unchecked", reason=str(error))
+            await asyncio.sleep(INTERVAL)
+
+    async def _check(self) -> None:
+        if time.monotonic() - self._read_at > READ_INTERVAL:
+            self._known = await self._read()
+            self._read_at = time.monotonic()
+        gone = [name for name, (holder, _) in list(self._known.items()) if await self._is_gone(holder)]
+        removed = [name for name in gone if await self._remove(name)]
+        # A process that starts alone also finds what one left whose presence has expired, or was removed by
+        # a process that died right after.
+        if removed or (not self._begun and not self._known):
+            await self._return_unfinished(removed)
+        self._begun = True
+
+    async def _read(self) -> dict[str, tuple[Holder, int]]:
+        """The other processes, and the positions of their presences."""
+        stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
+        request = {"multi_last": [subjects.presence(self._bus.name, "*")], "batch": 1_000}
+        found = {}
+        async for stored in self._bus.read(stream, request):
+            if not stored.data:
+                continue
+            entry = Presence.from_json(stored.data)
+            holder = Holder(instance=entry.instance, host=entry.host, space=entry.space, pid=entry.pid)
+            if holder.instance != self._bus.instance:
+                found[holder.instance] = (holder, stored.seq)
+        return found
+
+    async def _is_gone(self, holder: Holder) -> bool:
+        if holder.is_gone(self._here):
+            return True
+        if await self._is_connected(holder.instance):
+            self._missing.pop(holder.instance, None)
+            return False
+        now = time.monotonic()
+        return now - self._missing.setdefault(holder.instance, now) >= MISSING
+
+    async def _is_connected(self, instance: str) -> bool:
+        try:
+            await self._ask(instance)
+        except NoResponders:
+            return False
+        except BusUnavailable:
+            return True
+        return True
+
+    async def _ask(self, instance: str) -> Held:
+        subject = subjects.peer(self._bus.name, instance)
+        return msgspec.json.decode(await self._bus.request(subject, timeout=ANSWER_TIMEOUT), type=Held)
+
+    async def _remove(self, instance: str) -> bool:
+        """Remove the presence of a process that is gone; whether this process was the one that did."""
+        _, seq = self._known.pop(instance)
+        self._missing.pop(instance, None)
+        headers = {"KV-Operation": "DEL", "Nats-Expected-Last-Subject-Sequence": str(seq)}
+        try:
+            await self._bus.store(subjects.presence(self._bus.name, instance), b"", headers=headers)
+        except BusUnavailable:
+            raise
+        except BusError:
+            return False
+        return True
+
+    # --- what they left --------------------------------------------------------------------------
+
+    async def _return_unfinished(self, gone: Sequence[str]) -> None:
+        """Have everything delivered again that no living process has in hand."""
+        states = [(consumer, state) for consumer in self._consumers if (state := await self._state(consumer))]
+        if not states:
+            return
+        await asyncio.sleep(IN_FLIGHT)
+        held = await asyncio.gather(*map(self._held_by, list(self._known)))
+        held.append(self._own())
+        for consumer, state in states:
+            name = consumer.durable
+            kept = {seq for sequences in held for seq in sequences.get(name, ())}
+            log.info("taking_over", durable=name, gone=list(gone), unfinished=state.pending, held=len(kept))
+            for seq in state.positions:
+                if seq not in kept:
+                    await self._bus.publish(state.ack_subject(seq), b"-NAK")
+
+    async def _state(self, consumer: Consumer) -> "_Unfinished | None":
+        """What was delivered of a durable and not acknowledged; None if nothing is."""
+        info = json.loads(await self._bus.request(subjects.position(consumer.stream, consumer.durable)))
+        if error := info.get("error"):
+            raise BusError(f"The position of {consumer.durable!r} cannot be read: {error['description']}")
+        if not info.get("num_ack_pending"):
+            return None
+        first, last = info["ack_floor"]["stream_seq"] + 1, info["delivered"]["stream_seq"]
+        return _Unfinished(
+            stream=consumer.stream,
+            durable=consumer.durable,
+            pending=info["num_ack_pending"],
+            positions=range(max(first, last + 1 - MAX_RANGE), last + 1),
+            delivery=info["delivered"]["consumer_seq"],
+        )
+
+    async def _held_by(self, instance: str) -> Held:
+        """What a process has in hand; nothing if it does not answer, which a frozen one never does."""
+        for _ in range(ANSWER_TRIES):
+            try:
+                return await self._ask(instance)
+            except NoResponders:
+                break
+            except BusUnavailable:
+                continue
+        log.warning("peer_silent", instance=instance)
+        return {}
+
+    def _own(self) -> Held:
+        return {consumer.durable: consumer.in_hand for consumer in self._consumers}
+
+    def _own_answer(self) -> bytes:
+        return msgspec.json.encode(self._own())
+
+
+class _Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a durable that are delivered and not acknowledged: some of those at ``positions``."""
+
+    stream: str
+    durable: str
+    pending: int
+    positions: range
+    delivery: int
+
+    def ack_subject(self, seq: int) -> str:
+        """Where a process answers for the message at ``seq``.
+
+        Of the delivery the server checks only that there was one with this number. It ignores the answer if
+        the message is not waiting for one.
+        """
+        return f"$JS.ACK.{self.stream}.{self.durable}.1.{seq}.{self.delivery}.0.0"

@@ -1,0 +1,167 @@
+"""What an agent can do to the memories of others, tried with its own key on a running memory daemon."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from services.memory.__main__ import for_people
+from shared import subjects
+from shared.contracts import Edge, EdgeKey, EdgesQuery, MemoryWrite, MemoryWritten, Node, Relation, Source
+from shared.errors import ActionError, BusUnavailable
+from shared.memory import Memory, WriteRefused
+from tests.support.office import Office
+
+TEXT = "The harbour opens at six in the morning"
+CHANGED = "The harbour never opens, whatever anybody says"
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    """An office of the memory daemon alone."""
+    office = Office(tmp_path, MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open(["memory"])
+        yield office
+    finally:
+        await office.close()
+
+
+async def client(office: Office, name: str) -> Memory:
+    return Memory(await office.connect(name))
+
+
+async def node(memory: Memory, node_id: str) -> Node:
+    (found,) = await memory.get(node_id)
+    return found
+
+
+async def test_whoever_a_write_names_its_author_is_its_sender(office: Office) -> None:
+    engineer, user = await office.connect("engineer"), await client(office, "user")
+    forged = [
+        {"id": "a", "title": TEXT, "agent": "critic"},
+        {"id": "b", "title": "Ships are counted every evening", "source": {"agent": "user"}},
+    ]
+    added = json.loads(
+        await engineer.request("memory.add", json.dumps({**forged[0], "insist": True}).encode())
+    )
+    assert not added["error"]
+    await engineer.request("memory.add", json.dumps({**forged[1], "insist": True}).encode())
+    link = {"from": "a", "to": "b", "provenance": {"by": "manual", "agent": "critic"}}
+    await engineer.request("memory.link", json.dumps(link).encode())
+    mine = Node(id="c", title="Nobody counts the gulls", source=Source(agent="critic"))
+    edge = Edge(from_id="c", to_id="a", provenance={"by": "manual", "agent": "user"})
+    await Memory(engineer).add(mine, edges=[edge], insist=True)
+    assert [found.source.agent for found in await user.get("a", "b", "c")] == ["engineer"] * 3
+    edges = (await user.edges(EdgesQuery())).edges
+    assert [edge.provenance["agent"] for edge in edges] == ["engineer"] * 2
+
+
+async def test_a_write_in_anothers_name_is_not_stored(office: Office) -> None:
+    engineer = await office.connect("engineer")
+    write = MemoryWrite(sender="critic", nodes=(Node(id="forged", title=TEXT),), insist=True)
+    with pytest.raises(WriteRefused, match="'engineer' sent it"):
+        await Memory(engineer).write(write)
+    with pytest.raises(BusUnavailable):
+        await engineer.store(subjects.memory_write("critic"), write.to_json(), timeout=0.3)
+    assert await Memory(engineer).get("forged") == []
+
+
+@pytest.mark.parametrize("owner", ["critic", "user"])
+async def test_what_another_wrote_can_be_disputed_and_not_replaced(office: Office, owner: str) -> None:
+    mine, engineer = await client(office, owner), await client(office, "engineer")
+    await mine.add(Node(id="n", title=TEXT), insist=True)
+    before = await node(mine, "n")
+    written = await engineer.add(Node(id="n", title=CHANGED), insist=True)
+    assert await node(mine, "n") == before
+    (proposed,) = written.proposed
+    assert (proposed.to_id, proposed.relation) == ("n", Relation.CONTRADICTS)
+    assert written.ids == (proposed.from_id,)
+    proposal = await node(mine, proposed.from_id)
+    assert (proposal.title, proposal.source.agent) == (CHANGED, "engineer")
+    (edge,) = (await mine.edges(EdgesQuery(node="n"))).edges
+    assert (edge.provenance["by"], edge.provenance["proposes"]) == ("proposal", "replace")
+    assert edge.provenance["agent"] == "engineer"
+    # Another try of the same agent changes its proposal, and the owner's own write the node.
+    again = await engineer.add(Node(id="n", title="It opens at noon, says everybody"), insist=True)
+    assert again.proposed == written.proposed
+    proposals = [found.id async for found in mine.iterate_nodes() if found.id.startswith("proposal-")]
+    assert proposals == [proposal.id]
+    assert not (await mine.add(Node(id="n", title="The harbour opens at seven now"), insist=True)).proposed
+    assert (await node(mine, "n")).title == "The harbour opens at seven now"
+
+
+async def test_the_same_again_by_another_is_no_proposal(office: Office) -> None:
+    critic, engineer = await client(office, "critic"), await client(office, "engineer")
+    await critic.add(Node(id="n", title=TEXT), insist=True)
+    written = await engineer.add(Node(id="n", title=TEXT), insist=True)
+    assert written.proposed == ()
+    assert (await node(critic, "n")).source.agent == "critic"
+
+
+async def test_what_another_wrote_cannot_be_retired_or_superseded(office: Office) -> None:
+    critic, engineer = await client(office, "critic"), await client(office, "engineer")
+    await critic.add(Node(id="n", title=TEXT), insist=True)
+    written = await engineer.retire("n")
+    (proposed,) = written.proposed
+    assert (await node(critic, "n")).retired_version == 0
+    wish = await node(critic, proposed.from_id)
+    assert (wish.title, wish.source.agent) == (f"engineer proposes to retire: {TEXT}", "engineer")
+    await engineer.add(Node(id="m", title=CHANGED), insist=True)
+    linked = await engineer.link(Edge(from_id="m", to_id="n", relation=Relation.SUPERSEDES))
+    assert linked.proposed == (EdgeKey(from_id="m", to_id="n", relation=Relation.CONTRADICTS),)
+    relations = [edge.relation for edge in (await critic.edges(EdgesQuery(node="n"))).edges]
+    assert relations == [Relation.CONTRADICTS] * 2
+    # Its author and people may.
+    user = await client(office, "user")
+    await user.link(Edge(from_id="m", to_id="n", relation=Relation.SUPERSEDES))
+    assert not (await critic.retire("n")).proposed
+    assert (await node(user, "n")).retired_version
+    with pytest.raises(WriteRefused, match="may not bring it back"):
+        await engineer.add(Node(id="n", title=CHANGED), insist=True)
+
+
+async def test_the_edges_of_others_stay_as_they_are(office: Office) -> None:
+    critic, engineer = await client(office, "critic"), await client(office, "engineer")
+    await critic.add(
+        Node(id="a", title=TEXT), Node(id="b", title="Ships are counted every evening"), insist=True
+    )
+    await critic.link(Edge(from_id="a", to_id="b", weight=0.9))
+    await engineer.link(Edge(from_id="a", to_id="b", weight=0.0))
+    with pytest.raises(WriteRefused, match="may not take it out"):
+        await engineer.unlink(EdgeKey(from_id="a", to_id="b"))
+    (edge,) = (await critic.edges(EdgesQuery(node="a"))).edges
+    assert (edge.weight, edge.provenance["agent"]) == (0.9, "critic")
+    await critic.unlink(EdgeKey(from_id="a", to_id="b"))
+    assert (await critic.edges(EdgesQuery(node="a"))).edges == ()
+
+
+@pytest.mark.parametrize("verb", subjects.MEMORY_PEOPLE_VERBS)
+async def test_maintenance_is_for_people_alone(office: Office, verb: str) -> None:
+    engineer = await office.connect("engineer")
+    for subject in (f"memory.{verb}", f"memory.{verb}.user", f"memory.{verb}.engineer"):
+        with pytest.raises(BusUnavailable):
+            await engineer.request(subject, b"{}", timeout=0.3)
+    answered: list[bytes] = []
+
+    async def answer(data: bytes) -> bytes:
+        answered.append(data)
+        return b"done"
+
+    endpoint = for_people(verb, answer)
+    with pytest.raises(ActionError, match="engineer may not"):
+        await endpoint(b"{}", "engineer")
+    assert not answered
+    assert await endpoint(b"{}", subjects.USER) == b"done"
+    assert json.loads(await office.user.request(f"memory.{verb}", b"{}"))
+
+
+async def test_people_may_name_another_author(office: Office) -> None:
+    user = await client(office, "user")
+    written: MemoryWritten = await user.add(
+        Node(id="n", title=TEXT, source=Source(agent="critic")), insist=True
+    )
+    assert written.proposed == ()
+    assert (await user.add(Node(id="m", title=CHANGED), insist=True)).proposed == ()
+    assert [found.source.agent for found in await user.get("n", "m")] == ["critic", "user"]
