@@ -138,7 +138,8 @@ class AgentContext:
         """
         current = current_task.get()
         # Named before anything is awaited, so that concurrent loops get the same names in every attempt.
-        checkpoints = Checkpoints(self.bus, current, current.next_key(key or "t")) if current else None
+        name = current.next_key(key or "t") if current else ""
+        checkpoints = Checkpoints(self.bus, current, name, self.models.usage) if current else None
         others = offered_actions(current.hops) if current and not alone else ()
         if others and (present := await self.directory.text(self.profile.name)):
             persona = f"{persona}\n\n# Your colleagues\n\n{present}".strip()
@@ -150,7 +151,8 @@ class AgentContext:
         )
         loop = AgentLoop(self.models, toolbox, caps, checkpoints, persona)
         try:
-            return await loop.run(task, history)
+            async with self.models.usage.deferring():
+                return await loop.run(task, history)
         except BaseException:
             if current is not None:
                 partial = loop.so_far

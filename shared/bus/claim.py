@@ -50,9 +50,12 @@ class Claim:
         """Which attempt this is, from 1."""
         return self.record.attempt
 
-    async def note(self, text: str, others: Sequence[Entry] = ()) -> None:
-        """Store a progress note, and ``others`` with it; raises Conflict if the claim is lost."""
-        await self._advance(note=text[:500], others=others)
+    async def note(self, text: str, others: Sequence[Entry] = ()) -> Sequence[int]:
+        """Store a progress note and ``others``, and return the others' sequences.
+
+        Raises Conflict if the claim is lost.
+        """
+        return await self._advance(note=text[:500], others=others)
 
     @asynccontextmanager
     async def effect(self, what: str, *, repeatable: bool = False, step: str = "") -> AsyncIterator[None]:
@@ -94,11 +97,13 @@ class Claim:
         """The result of the failed task."""
         return self.task.result(self._bus.name, TaskStatus.FAILED, output="", error_message=reason[:4_000])
 
-    async def _advance(self, *, note: str, begun: Effect | None = None, others: Sequence[Entry] = ()) -> None:
+    async def _advance(
+        self, *, note: str, begun: Effect | None = None, others: Sequence[Entry] = ()
+    ) -> Sequence[int]:
         # If it is cancelled on its way, the sequence must be known, or the next write is refused.
-        await asyncio.shield(self._write(note, begun, others))
+        return await asyncio.shield(self._write(note, begun, others))
 
-    async def _write(self, note: str, begun: Effect | None, others: Sequence[Entry]) -> None:
+    async def _write(self, note: str, begun: Effect | None, others: Sequence[Entry]) -> Sequence[int]:
         # Steps of a task may run concurrently; each write names the sequence of the one before.
         async with self._writing:
             journal = self.record.journal
@@ -106,15 +111,19 @@ class Claim:
                 same = (begun.what, begun.step)
                 journal = (*(effect for effect in journal if (effect.what, effect.step) != same), begun)
             record = refreshed(self.record, note=note, journal=journal)
-            await self._commit(subjects.NOTED, record, others)
+            sequences = await self._commit(subjects.NOTED, record, others)
             # An effect may have ended while this was on its way.
             self.record = amended(record, journal=_merge(self.record.journal, journal))
+            return sequences
 
-    async def _commit(self, step: str, payload: TaskChanged | TaskResult, others: Sequence[Entry]) -> None:
+    async def _commit(
+        self, step: str, payload: TaskChanged | TaskResult, others: Sequence[Entry]
+    ) -> Sequence[int]:
+        """Commit a step and ``others``, and return the others' sequences."""
         while True:
             try:
                 entries = [step_entry(self.task, step, payload, self._seq), *others]
-                self._seq = (await self._bus.commit(entries))[0]
+                self._seq, *sequences = await self._bus.commit(entries)
             except BusFull as error:
                 log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
                 await asyncio.sleep(BUS_FULL_PAUSE)
@@ -125,7 +134,7 @@ class Claim:
                     raise
                 self._seq = state.seq
             else:
-                return
+                return sequences
 
     def is_held(self, state: TaskState) -> bool:
         """Whether, by the task's present ``state``, this claim is the last one, and the task goes on."""

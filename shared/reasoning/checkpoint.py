@@ -13,20 +13,25 @@ from shared.contracts import LoopCheckpoint
 from shared.errors import Reject
 from shared.llm.protocol import Usage
 from shared.reasoning.loop import Checkpoint
+from shared.reasoning.usage import DailyUsage
 from shared.tasks.context import TaskContext
 
 
 class Checkpoints:
     """The checkpoints of one agent loop of a task, each a record of its own."""
 
-    def __init__(self, bus: Bus, task: TaskContext, key: str) -> None:
+    def __init__(self, bus: Bus, task: TaskContext, key: str, usage: DailyUsage) -> None:
         self._bus = bus
+        self._usage = usage
         self._task = task
         self._key = key
         self._count = 0
 
     async def write(self, note: str, checkpoint: Checkpoint) -> None:
-        """Store the next checkpoint together with a progress note; raises Conflict if the claim is lost."""
+        """Store the next checkpoint together with a progress note and the day's usage.
+
+        Raises Conflict if the claim is lost.
+        """
         stored = LoopCheckpoint(
             sender=self._bus.name,
             goal_id=self._task.task.goal_id,
@@ -34,7 +39,8 @@ class Checkpoints:
             spent=msgspec.to_builtins(self._task.usage),
             **msgspec.to_builtins(checkpoint),
         )
-        await self._task.progress(note, [seal(self._subject(self._count), stored, expect=0)])
+        entry = seal(self._subject(self._count), stored, expect=0)
+        await self._usage.store_with(lambda others: self._task.progress(note, [entry, *others]))
         self._count += 1
 
     async def read(self) -> AsyncIterator[Checkpoint]:

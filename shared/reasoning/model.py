@@ -41,7 +41,7 @@ class ModelSession:
         self._bus = bus
         self._recall = MemoryRecall(memory)
         self._prompt = ("", 0.0)
-        self._usage = DailyUsage(bus)
+        self.usage = DailyUsage(bus)
         self._budget = Budget(
             task_tokens=settings.task_tokens, day_tokens=settings.day_tokens, day_cost=settings.day_cost
         )
@@ -135,9 +135,9 @@ class ModelSession:
 
     async def _require_budget(self) -> None:
         task = current_task.get()
-        self._budget.check(task.usage if task else Usage(), await self._usage.today())
+        self._budget.check(task.usage if task else Usage(), await self.usage.today())
 
     async def _count(self, usage: Usage) -> None:
         if (task := current_task.get()) is not None:
             task.count_usage(usage)
-        await self._usage.add(usage)
+        await self.usage.add(usage)

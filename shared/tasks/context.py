@@ -80,9 +80,9 @@ class TaskContext:
         missing = [doubt for doubt in self._uncertain if doubt not in text]
         return text + "\n\nNot known:\n" + "\n".join(f"- {doubt}" for doubt in missing) if missing else text
 
-    async def progress(self, text: str, others: Sequence[Entry] = ()) -> None:
-        """Store a progress note in the task's record; ``others`` are stored in the same commit."""
-        await self._claim.note(sendable(text), others)
+    async def progress(self, text: str, others: Sequence[Entry] = ()) -> Sequence[int]:
+        """Store a progress note for the task and ``others`` in one commit; returns the others' sequences."""
+        return await self._claim.note(sendable(text), others)
 
     def effect(self, what: str, *, repeatable: bool = False) -> AbstractAsyncContextManager[None]:
         """Record an effect outside the office before and after it happens; see Claim.effect."""
