@@ -64,6 +64,7 @@ TASK_RESULT = c.TaskResult(
     evidence_refs=("tests/test_login.py:40",),
     error_message="One test failed",
     metadata={"passed": 11, "failed": 1, "coverage": 0.95, "flaky": None, "slow": [True, False]},
+    attempt=2,
 )
 STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
 FINDING = c.Finding(
@@ -281,6 +282,15 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     c.TaskChanged(
         **header(12, "engineer", "conductor"),
+        task_id=TASK_ID,
+        origin=814,
+        attempt=2,
+        worker="engineer-4711",
+        note="Running the tests",
+        journal=(EFFECT,),
+    ),
+    c.TaskRecordV1(
+        **header(12, "engineer", "conductor"),
         task=TASK,
         attempt=2,
         worker="engineer-4711",
@@ -299,7 +309,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.DeadLetter(
         **header(15, "engineer", "user"),
         reason="task.v1: Object missing required field `text`",
-        subject="task.engineer.conductor",
+        subject=f"task.engineer.conductor.{TASK_ID}.new",
         stream="OFFICE",
         stream_seq=815,
         deliveries=5,
