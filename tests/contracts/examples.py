@@ -19,6 +19,7 @@ TASK_ID = "engineer_20260102_143022_123456_9f86d081"
 OTHER_TASK_ID = "scout_20260102_143022_123999_60303ae2"
 GOAL_ID = "goal_20260102_143022_100000_fd61a03a"
 NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000a"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OTHER_NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000b"
 
 
@@ -52,6 +53,7 @@ TASK = c.Task(
     evidence_refs=("README.md:12",),
     depends_on=(OTHER_TASK_ID,),
     deadline=LATER,
+    traceparent=TRACE,
 )
 TASK_RESULT = c.TaskResult(
     **header(2, "engineer", "conductor"),
@@ -131,6 +133,7 @@ GOAL = c.Goal(
     deadline=LATER,
     submitted_at=AT,
     ended_at=LATER,
+    traceparent=TRACE,
     thinking="answer",
     plans=2,
     earlier=(
