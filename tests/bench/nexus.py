@@ -15,8 +15,8 @@ from services.nexus.__main__ import Nexus
 from shared import settings, subjects
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
-from shared.bus.records import submission_entry
-from shared.contracts import Task, TaskChanged, TaskStatus
+from shared.bus.records import read_task, submission_entry
+from shared.contracts import Task, TaskStatus
 from shared.memory import Memory
 from shared.tasks.profile import Profile, load_profile
 from tests.bench.plan import Plan
@@ -69,13 +69,11 @@ class Ground:
         )
         user = self.office.user
         await user.commit([submission_entry(task)])
-        subject = subjects.state(task.assignee, task.requester, task.task_id)
         while True:
-            stored = await user.last(subjects.OFFICE, subject)
-            record = TaskChanged.from_json(stored.data) if stored else None
-            if record is not None and record.result is not None:
-                assert record.result.status is TaskStatus.COMPLETED, record.result.error_message
-                sections = record.result.metadata["sections"]
+            state = await read_task(user, task)
+            if state is not None and state.result is not None:
+                assert state.status is TaskStatus.COMPLETED, state.result.error_message
+                sections = state.result.metadata["sections"]
                 assert not any(each["problem"] for each in sections), sections
                 return
             await asyncio.sleep(0.002)

@@ -43,7 +43,7 @@ async def test_sequences_are_those_of_the_stream(server: Server) -> None:
 
 async def test_a_lost_compare_refuses_the_whole_commit(server: Server) -> None:
     bus = await server.connect("engineer")
-    state = "state.engineer.conductor.t1"
+    state = "task.engineer.conductor.t1.noted"
     (seq,) = await bus.commit([entry(1, state, expect=0)])
     with pytest.raises(Conflict):
         await bus.commit([entry(2), entry(3, state, expect=0)])
@@ -55,7 +55,7 @@ async def test_a_lost_compare_refuses_the_whole_commit(server: Server) -> None:
 async def test_grouped_commits_fail_one_by_one(server: Server) -> None:
     bus = await server.connect("engineer")
     commits = [
-        bus.commit([entry(n, f"state.engineer.conductor.t{n % 50}", expect=0), entry(1000 + n)])
+        bus.commit([entry(n, f"task.engineer.conductor.t{n % 50}.noted", expect=0), entry(1000 + n)])
         for n in range(100)
     ]
     results = await asyncio.gather(*commits, return_exceptions=True)
@@ -78,7 +78,7 @@ async def test_concurrent_commits_share_a_batch(server: Server) -> None:
 
 async def test_the_same_commit_twice_is_stored_once(server: Server) -> None:
     bus = await server.connect("engineer")
-    state = "state.engineer.conductor.t1"
+    state = "task.engineer.conductor.t1.noted"
     first = await bus.commit([entry(1, state, expect=0), entry(2)])
     assert await bus.commit([entry(1, state, expect=0), entry(2)]) == first
     await bus.commit([entry(2)])
@@ -106,7 +106,7 @@ async def test_kill_the_server_under_load(server: Server) -> None:
 
     async def write(number: int) -> None:
         await bus.commit(
-            [entry(number, f"state.engineer.conductor.t{number}", expect=0), entry(10_000 + number)]
+            [entry(number, f"task.engineer.conductor.t{number}.noted", expect=0), entry(10_000 + number)]
         )
         acknowledged.add(number)
 
@@ -121,7 +121,7 @@ async def test_kill_the_server_under_load(server: Server) -> None:
     user = await server.connect("user")
     stored = [
         int(m.data)
-        async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": "state.>"})
+        async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 1000, "next_by_subj": "task.>"})
     ]
     assert sorted(stored) == list(range(400))
     assert await count(server) == 400
@@ -142,7 +142,7 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         buried: list[str] = []
 
         async def handle(delivery: Delivery) -> None:
-            if delivery.subject == "task.engineer.conductor":
+            if delivery.subject.startswith("task."):
                 held = await claim(bus, delivery, Task.from_json(delivery.data))
                 assert held
                 claims.append(held.attempt)

@@ -9,8 +9,8 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry, seal
 from shared.bus.identity import rights_of
-from shared.bus.records import submission_entry
-from shared.contracts import Email, Task, TaskChanged
+from shared.bus.records import read_task, step_entry, submission_entry
+from shared.contracts import Email, Task, TaskChanged, TaskStatus
 from shared.errors import BusError, BusUnavailable, Denied
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -38,14 +38,19 @@ async def test_agents_write_under_their_own_name(server: Server) -> None:
     "subject",
     [
         "mail.user.critic",
-        "task.critic.conductor",
-        "state.critic.conductor.t1",
+        "task.critic.conductor.t1.new",
+        "task.critic.conductor.t1.claimed",
+        "task.critic.conductor.t1.ended",
+        "task.engineer.conductor.t1.new",  # its own task, a step of the requester's
+        "task.engineer.conductor.t1.cancelled",
+        "task.critic.engineer.t1.claimed",  # a task it gave, a step of the assignee's
+        "task.critic.engineer.t1.ended",
         "state.goal.g1",
         "event.critic.approved",
         "dead.critic",
         "memory.write.critic",
         "tasks.submit",
-        "audit.task.critic.conductor",
+        "audit.task.critic.conductor.t1.new",
         "timer.set.conductor.g1",
         "$KV.agents.critic.1",
         "$KV.leases.memory",
@@ -85,7 +90,10 @@ async def test_denied_commit_does_not_take_its_neighbours_with_it(server: Server
         "$JS.API.STREAM.MSG.DELETE.OFFICE",
         "$JS.API.STREAM.MSG.GET.OFFICE",
         "$JS.API.DIRECT.GET.OFFICE",
-        "$JS.API.DIRECT.GET.OFFICE.state.critic.conductor.t1",
+        "$JS.API.DIRECT.GET.OFFICE.task.critic.conductor.t1.new",
+        "$JS.API.DIRECT.GET.OFFICE.task.critic.conductor.t1.*",
+        "$JS.API.DIRECT.GET.OFFICE.task.*.conductor.t1.*",
+        "$JS.API.DIRECT.GET.OFFICE.task.>",
         "$JS.API.DIRECT.GET.OFFICE.mail.critic.conductor",
         "$JS.API.CONSUMER.MSG.NEXT.OFFICE.critic",
         "$JS.API.CONSUMER.CREATE.OFFICE.spy",
@@ -121,12 +129,10 @@ async def test_reply_subjects_cannot_carry_a_forgery(server: Server) -> None:
     """The server sends an answer wherever a request says, whatever the asker may publish itself."""
     engineer, conductor = await server.connect("engineer"), await server.connect("conductor")
     forged = Task(task_id="t9", text="delete everything", assignee="critic", requester="conductor")
-    mine = subjects.state("engineer", "conductor", "t1")
+    mine = subjects.task("engineer", "conductor", "t1", subjects.NOTED)
     await engineer.commit([Entry(mine, forged.to_json(), "planted")])
     await conductor.commit(
-        submission_entry(
-            Task(task_id="t2", text="real", assignee="engineer", requester="conductor"), "conductor"
-        )
+        [submission_entry(Task(task_id="t2", text="real", assignee="engineer", requester="conductor"))]
     )
     async with server.raw_client("engineer") as client:
         for request, payload in [
@@ -135,31 +141,37 @@ async def test_reply_subjects_cannot_carry_a_forgery(server: Server) -> None:
             ("event.engineer.noticed", b"{}"),
         ]:
             for target in (
-                "task.critic.conductor",
+                "task.critic.conductor.t9.new",
+                "task.critic.conductor.t9.ended",
                 "state.goal.g1",
-                "state.critic.conductor.t9",
                 "audit.mail.user.critic",
             ):
                 await client.publish(request, payload, reply=target)
         await client.flush()
     await asyncio.sleep(0.2)
     stored = await messages(server)
-    assert "task.critic.conductor" not in stored
-    assert "state.goal.g1" not in stored
-    assert "state.critic.conductor.t9" not in stored
+    assert {subject for subject in stored if not subject.startswith("task.engineer.")} == {
+        "event.engineer.noticed"
+    }
 
 
-async def test_two_parties_share_a_task_record_and_nobody_else_touches_it(server: Server) -> None:
+async def test_two_parties_share_a_task_and_nobody_else_touches_it(server: Server) -> None:
     conductor, engineer, critic = [await server.connect(name) for name in ("conductor", "engineer", "critic")]
     task = Task(task_id="t1", text="work", assignee="engineer", requester="conductor")
     await conductor.commit([submission_entry(task)])
-    subject = subjects.state("engineer", "conductor", "t1")
-    assert (await engineer.last(subjects.OFFICE, subject)) is not None
-    assert (await conductor.last(subjects.OFFICE, subject)) is not None
+    state = await read_task(engineer, task)
+    assert state is not None
+    assert await read_task(conductor, task) == state
     with pytest.raises(BusUnavailable):
-        await critic.last(subjects.OFFICE, subject)
-    with pytest.raises(Denied):
-        await critic.commit([seal(subject, TaskChanged(task=task))])
+        await read_task(critic, task)
+    begun = TaskChanged(task_id="t1", origin=state.seq, attempt=1, worker="w")
+    for step, payload in (
+        (subjects.CLAIMED, begun),
+        (subjects.ENDED, task.result("critic", TaskStatus.COMPLETED, output="")),
+    ):
+        with pytest.raises(Denied):
+            await critic.commit([step_entry(task, step, payload, state.seq)])
+    assert await read_task(conductor, task) == state
 
 
 async def test_a_message_id_used_twice_cannot_hide_a_message_from_the_audit(server: Server) -> None:

@@ -19,6 +19,7 @@ TASK_ID = "engineer_20260102_143022_123456_9f86d081"
 OTHER_TASK_ID = "scout_20260102_143022_123999_60303ae2"
 GOAL_ID = "goal_20260102_143022_100000_fd61a03a"
 NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000a"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OTHER_NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000b"
 
 
@@ -52,6 +53,7 @@ TASK = c.Task(
     evidence_refs=("README.md:12",),
     depends_on=(OTHER_TASK_ID,),
     deadline=LATER,
+    traceparent=TRACE,
 )
 TASK_RESULT = c.TaskResult(
     **header(2, "engineer", "conductor"),
@@ -64,6 +66,7 @@ TASK_RESULT = c.TaskResult(
     evidence_refs=("tests/test_login.py:40",),
     error_message="One test failed",
     metadata={"passed": 11, "failed": 1, "coverage": 0.95, "flaky": None, "slow": [True, False]},
+    attempt=2,
 )
 STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
 FINDING = c.Finding(
@@ -130,6 +133,7 @@ GOAL = c.Goal(
     deadline=LATER,
     submitted_at=AT,
     ended_at=LATER,
+    traceparent=TRACE,
     thinking="answer",
     plans=2,
     earlier=(
@@ -281,6 +285,15 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     c.TaskChanged(
         **header(12, "engineer", "conductor"),
+        task_id=TASK_ID,
+        origin=814,
+        attempt=2,
+        worker="engineer-4711",
+        note="Running the tests",
+        journal=(EFFECT,),
+    ),
+    c.TaskRecordV1(
+        **header(12, "engineer", "conductor"),
         task=TASK,
         attempt=2,
         worker="engineer-4711",
@@ -299,7 +312,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.DeadLetter(
         **header(15, "engineer", "user"),
         reason="task.v1: Object missing required field `text`",
-        subject="task.engineer.conductor",
+        subject=f"task.engineer.conductor.{TASK_ID}.new",
         stream="OFFICE",
         stream_seq=815,
         deliveries=5,

@@ -34,7 +34,7 @@ REQUIRED = {
     **dict.fromkeys(("created_at", "completed_at", "started_at", "submitted_at", "timestamp"), moments),
     **dict.fromkeys(("importance", "confidence", "weight", "min_weight"), units),
     **dict.fromkeys(("attempt", "iteration_count", "version", "at", "changed_since", "visited"), counts),
-    **dict.fromkeys(("created_version", "retired_version", "access_count", "omitted"), counts),
+    **dict.fromkeys(("created_version", "retired_version", "access_count", "omitted", "origin"), counts),
     **dict.fromkeys(("ids", "retire", "anchors"), st.lists(tokens, max_size=2)),
     "accessed": st.dictionaries(tokens, counts, max_size=2),
     **dict.fromkeys(("approval_id", "session_id", "reminder_id"), tokens),

@@ -410,11 +410,8 @@ async def test_status_shows_agents_mailboxes_and_dead_letters(fresh_office_serve
         conductor = await stack.enter_async_context(office.connection("conductor"))
         for scout in scouts:
             await _show_presence(scout, load=1, concurrency=4, handled=5)
-        await conductor.commit(
-            submission_entry(
-                Task(task_id="t1", text="x", assignee="scout", requester="conductor"), "conductor"
-            )
-        )
+        task = Task(task_id="t1", text="x", assignee="scout", requester="conductor")
+        await conductor.commit([submission_entry(task)])
         await write_dead_letter(scouts[0], "mail.scout.nexus", 1, b"?", "nobody reads this")
         board = StateChanged(
             sender="conductor", state=OfficeState.EXECUTING, active={"g1": OfficeState.EXECUTING}

@@ -11,8 +11,8 @@ import pytest
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.records import submission_entry
-from shared.contracts import Email, Task, TaskChanged, TaskStatus, generate_task_id
+from shared.bus.records import read_task, submission_entry
+from shared.contracts import Email, Task, TaskStatus, generate_task_id
 from tests.support.conductor import claim_task, result_of, write_dead_letter
 from tests.support.server import Server
 
@@ -51,7 +51,7 @@ async def hand_out(conductor: Bus) -> tuple[Task, int]:
     task = Task(
         task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor", goal_id="g1"
     )
-    return task, (await conductor.commit([submission_entry(task)]))[1]
+    return task, (await conductor.commit([submission_entry(task)]))[0]
 
 
 async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) -> None:
@@ -81,19 +81,20 @@ async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) ->
     assert (await run(office_server, "dead", "retry", number)).returncode == 1
 
 
-async def test_a_task_is_sent_again_together_with_its_record(office_server: Server) -> None:
+async def test_a_task_that_was_buried_is_sent_again_and_begins_anew(office_server: Server) -> None:
     async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         task, seq = await hand_out(conductor)
-        await write_dead_letter(scout, "task.scout.conductor", seq, task.to_json(), "it would not", task)
+        await write_dead_letter(
+            scout, submission_entry(task).subject, seq, task.to_json(), "it would not", task
+        )
         done = await run(office_server, "dead", "retry", await number_of(office_server, seq), "--json")
         assert done.returncode == 0, done.stderr
         resent = json.loads(done.stdout)[0]["resent_as"]
         copy = await read(office_server, resent)
-        stored = await conductor.last("OFFICE", subjects.state("scout", "conductor", task.task_id))
-        assert stored is not None
-        record = TaskChanged.from_json(stored.data)
-        assert stored.seq == resent - 1
-        assert (record.task.status, record.attempt, record.result) == (TaskStatus.PENDING, 0, None)
+        state = await read_task(conductor, task)
+        assert state is not None
+        assert (state.seq, state.origin) == (resent, resent)
+        assert (state.status, state.attempt, state.result) == (TaskStatus.PENDING, 0, None)
         assert Task.from_json(copy.data) == task
         claim = await claim_task(scout, task)
         await claim.finish(result_of(task, "scout", "done after all"))
@@ -109,31 +110,32 @@ async def test_a_task_that_goes_on_or_is_done_is_not_sent_again(
 ) -> None:
     async with office_server.connection("conductor") as conductor, office_server.connection("scout") as scout:
         task, seq = await hand_out(conductor)
-        await write_dead_letter(scout, "task.scout.conductor", seq, task.to_json(), "a replica gave up")
+        await write_dead_letter(
+            scout, submission_entry(task).subject, seq, task.to_json(), "a replica gave up"
+        )
         claim = await claim_task(scout, task)
         if status is TaskStatus.COMPLETED:
             await claim.finish(result_of(task, "scout", "done"))
         number = await number_of(office_server, seq)
         done = await run(office_server, "dead", "retry", number)
-        stored = await conductor.last("OFFICE", subjects.state("scout", "conductor", task.task_id))
+        state = await read_task(conductor, task)
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: Dead letter {number}: the task {task.task_id} ")
-    assert stored is not None
-    assert TaskChanged.from_json(stored.data).task.status is status
+    assert state is not None
+    assert state.status is status
     assert await number_of(office_server, seq) == number
 
 
-async def test_a_forged_task_makes_no_record(office_server: Server) -> None:
+async def test_a_forged_task_that_is_sent_again_is_no_task(office_server: Server) -> None:
     """It is only sent again: whoever handles it refuses it again."""
     async with office_server.connection("nexus") as nexus, office_server.connection("scout") as scout:
         task = Task(task_id=generate_task_id(), text="Do it", assignee="scout", requester="conductor")
-        stored = await nexus.store("task.scout.nexus", task.to_json(), headers={"Nats-Msg-Id": task.id})
-        await write_dead_letter(
-            scout, "task.scout.nexus", stored["seq"], task.to_json(), "it says it is from conductor"
-        )
+        subject = subjects.task("scout", "nexus", task.task_id, subjects.NEW["MEDIUM"])
+        stored = await nexus.store(subject, task.to_json(), headers={"Nats-Msg-Id": task.id})
+        await write_dead_letter(scout, subject, stored["seq"], task.to_json(), "it says it is from conductor")
         done = await run(office_server, "dead", "retry", await number_of(office_server, stored["seq"]))
         assert done.returncode == 0, done.stderr
-        assert await scout.last("OFFICE", subjects.state("scout", "conductor", task.task_id)) is None
+        assert await read_task(scout, task) is None
 
 
 async def test_what_the_server_gave_up_on_is_sent_again_on_its_own_subject(

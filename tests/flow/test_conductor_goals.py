@@ -20,13 +20,13 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.bus import Bus
 from shared.bus.entry import seal
+from shared.bus.records import TaskState, read_task_state
 from shared.contracts import (
     AgentReport,
     CancelGoal,
     Goal,
     OfficeState,
     StateChanged,
-    TaskChanged,
     TaskResult,
     TaskStatus,
     Verdict,
@@ -163,10 +163,10 @@ class Stage:
         request = {"seq": 1, "next_by_subj": subject, "batch": 1_000}
         return [stored.data async for stored in self.user.read(subjects.OFFICE, request)]
 
-    async def record(self, assignee: str, task_id: str) -> TaskChanged:
-        stored = await self.user.last(subjects.OFFICE, subjects.state(assignee, "conductor", task_id))
-        assert stored is not None
-        return TaskChanged.from_json(stored.data)
+    async def state(self, assignee: str, task_id: str) -> TaskState:
+        state = await read_task_state(self.user, assignee, "conductor", task_id)
+        assert state is not None
+        return state
 
 
 @pytest.fixture
@@ -282,11 +282,17 @@ async def test_nobody_ends_another_s_task_or_review(stage: Stage) -> None:
     stage.judge.gate.clear()
     await stage.submit("g1", {"playbook": "one"})
     await stage.until(lambda goal: goal.tasks and goal.tasks[0].issued)
-    await forge(engineer, "g1-a-1", output="never mind")
-    await forge(engineer, "g1-a-1", agent="worker")
+    ended = subjects.task("engineer", "conductor", "g1-a-1", subjects.ENDED)
+    mail = subjects.mail("conductor", "engineer")
+    for subject in (ended, mail):
+        await forge(engineer, subject, "g1-a-1", output="never mind")
+        await forge(engineer, subject, "g1-a-1", agent="worker")
+    other = subjects.task("engineer", "conductor", "g1-a-2", subjects.ENDED)
+    await forge(engineer, other, "g1-a-1")
     stage.worker.gate.set()
     await stage.until(lambda goal: goal.status is TaskStatus.REVIEW)
-    await forge(engineer, "g1-review-1", metadata={"verdict": APPROVE.to_dict()})
+    for subject in (subjects.task("engineer", "conductor", "g1-review-1", subjects.ENDED), mail):
+        await forge(engineer, subject, "g1-review-1", metadata={"verdict": APPROVE.to_dict()})
     await asyncio.sleep(0.2)
     goal = await stage.goal("g1")
     assert goal is not None
@@ -294,11 +300,15 @@ async def test_nobody_ends_another_s_task_or_review(stage: Stage) -> None:
     assert goal.tasks[0].summary == "a is done"
     stage.judge.gate.set()
     assert (await stage.ended("g1")).status is TaskStatus.COMPLETED
-    (letter,) = await stage.messages("dead.conductor")
-    assert "it is the result of 'worker', but 'engineer' sent it" in json.loads(letter)["reason"]
+    reasons = [json.loads(letter)["reason"] for letter in await stage.messages("dead.conductor")]
+    assert reasons == [
+        "it is the result of 'worker', but 'engineer' sent it",
+        "it is the result of 'worker', but 'engineer' sent it",
+        f"it is a result of 'g1-a-1', but was published on '{other}'",
+    ]
 
 
-async def forge(bus: Bus, task_id: str, **fields: Any) -> None:
+async def forge(bus: Bus, subject: str, task_id: str, **fields: Any) -> None:
     forged = TaskResult(
         sender=bus.name,
         recipient="conductor",
@@ -307,7 +317,7 @@ async def forge(bus: Bus, task_id: str, **fields: Any) -> None:
         status=TaskStatus.COMPLETED,
         **{"agent": bus.name, "output": "x", **fields},
     )
-    await bus.commit([seal(subjects.mail("conductor", bus.name), forged)])
+    await bus.commit([seal(subject, forged)])
 
 
 async def test_a_goal_in_review_can_be_cancelled(stage: Stage) -> None:
@@ -319,8 +329,8 @@ async def test_a_goal_in_review_can_be_cancelled(stage: Stage) -> None:
     goal = await stage.ended("g1")
     assert (goal.status, goal.reason) == (TaskStatus.CANCELLED, "cancelled by user: too late")
     assert "a is done" in Path(goal.report_path).read_text()  # what was done is not lost
-    assert (await stage.record("critic", "g1-review-1")).task.status is TaskStatus.CANCELLED
-    assert (await stage.record("worker", "g1-a-1")).task.status is TaskStatus.COMPLETED
+    assert (await stage.state("critic", "g1-review-1")).status is TaskStatus.CANCELLED
+    assert (await stage.state("worker", "g1-a-1")).status is TaskStatus.COMPLETED
 
 
 async def test_a_goal_ends_at_its_deadline_and_not_before(stage: Stage) -> None:
@@ -331,7 +341,7 @@ async def test_a_goal_ends_at_its_deadline_and_not_before(stage: Stage) -> None:
     goal = await stage.ended("g1")
     assert (goal.status, goal.reason) == (TaskStatus.TIMEOUT, "its deadline passed before it was done")
     assert datetime.fromisoformat(goal.ended_at) >= deadline
-    assert (await stage.record("worker", "g1-a-1")).task.status is TaskStatus.TIMEOUT
+    assert (await stage.state("worker", "g1-a-1")).status is TaskStatus.TIMEOUT
 
 
 # --- what cannot be planned ----------------------------------------------------------------------
@@ -389,9 +399,7 @@ async def test_an_agent_that_is_down_but_on_the_roster_is_waited_for(stage: Stag
     goal = await stage.goal("g1")
     assert goal is not None
     assert goal.status is TaskStatus.IN_PROGRESS
-    record = await stage.record("engineer", goal.tasks[0].task_id)
-    assert record.task.status is TaskStatus.PENDING
-    assert record.result is None
+    assert (await stage.state("engineer", goal.tasks[0].task_id)).status is TaskStatus.PENDING
 
 
 async def test_without_memory_a_goal_in_words_fails_after_a_while(

@@ -110,7 +110,7 @@ async def stages(team: Team) -> list[str]:
 
 
 async def handed_out(team: Team) -> list[Task]:
-    request = {"seq": 1, "next_by_subj": subjects.task("helper", "cortex"), "batch": 100}
+    request = {"seq": 1, "next_by_subj": subjects.task("helper", "cortex", "*", "new"), "batch": 100}
     return [Task.from_json(stored.data) async for stored in team.user.read(subjects.OFFICE, request)]
 
 

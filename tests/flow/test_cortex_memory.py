@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from shared import subjects
 from shared.bus.records import submission_entry
-from shared.contracts import Node, Task, TaskChanged, TaskResult, generate_task_id
+from shared.contracts import Node, Task, TaskResult, generate_task_id
 from shared.memory import Memory
 from tests.flow.test_cortex_cognition import PERCEIVES, WELL, finish, says
 from tests.support.office import Office
-from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -53,16 +51,7 @@ async def work_out(office: Office, text: str) -> TaskResult:
         context={"mode": "cognitive"},
     )
     await office.user.commit([submission_entry(task)])
-    found: list[TaskResult] = []
-
-    async def ended() -> bool:
-        stored = await office.user.last(subjects.OFFICE, subjects.state("cortex", "user", task.task_id))
-        record = TaskChanged.from_json(stored.data) if stored else None
-        found[:] = [record.result] if record and record.result else []
-        return bool(found)
-
-    await eventually(ended, 40)
-    return found[0]
+    return await office.result("cortex", task.task_id, timeout=40)
 
 
 async def test_memory_is_recalled_cited_and_gets_the_episode(office: Office) -> None:

@@ -12,6 +12,7 @@ from shared.agent import executor as workbench
 from shared.agent.base import Agent, Outbox
 from shared.bus import Bus
 from shared.bus.entry import seal
+from shared.bus.records import cancel_task, read_submitted
 from shared.contracts import (
     CancelGoal,
     DeadLetter,
@@ -19,6 +20,7 @@ from shared.contracts import (
     GoalDue,
     Question,
     Response,
+    Task,
     TaskChanged,
     TaskResult,
     TaskStatus,
@@ -91,9 +93,13 @@ def always(error: BaseException) -> Callable[[], Awaitable[Any]]:
     return way
 
 
-async def letters(team: Team, subject: str = "dead.clerk") -> list[DeadLetter]:
-    request = {"seq": 1, "next_by_subj": subject, "batch": 100}
-    return [DeadLetter.from_json(stored.data) async for stored in team.user.read(subjects.OFFICE, request)]
+def every(subject: str) -> dict[str, Any]:
+    return {"seq": 1, "next_by_subj": subject, "batch": 100}
+
+
+async def letters(team: Team) -> list[DeadLetter]:
+    dead = team.user.read(subjects.OFFICE, every("dead.clerk"))
+    return [DeadLetter.from_json(stored.data) async for stored in dead]
 
 
 async def buried(team: Team, number: int = 1) -> list[DeadLetter]:
@@ -209,18 +215,15 @@ async def test_a_task_taken_back_is_stopped(claims_watched_often: None, team: Te
     clerk.way = way
     performing = asyncio.create_task(team.perform("clerk", "do"))
     await stopped.wait()
-    performing.cancel()
-    assert await letters(team, "mail.user.clerk") == []
+    assert (await performing).status is TaskStatus.CANCELLED
+    ends = team.user.read(subjects.OFFICE, every("task.clerk.user.*.ended"))
+    assert [stored async for stored in ends] == []
 
 
 async def take_back(user: Bus, task_id: str) -> None:
-    subject = subjects.state("clerk", "user", task_id)
-    stored = await user.last(subjects.OFFICE, subject)
-    assert stored is not None
-    record = TaskChanged.from_json(stored.data).to_dict()
-    record["task"]["status"] = "cancelled"
-    record["id"] = f"cancel-{task_id}"
-    await user.commit([seal(subject, TaskChanged.from_dict(record), expect=stored.seq)])
+    task = await read_submitted(user, "clerk", "user", task_id)
+    assert task is not None
+    assert await cancel_task(user, task, "it rained") is not None
 
 
 # --- letters -------------------------------------------------------------------------------------
@@ -276,23 +279,15 @@ async def test_answers_are_sent_once_though_the_handler_ran_twice(team: Team, cl
             "it is the result of 'porter', but 'user' sent it",
         ),
         (
-            TaskChanged.from_dict(
-                {
-                    "sender": "user",
-                    "recipient": "clerk",
-                    "task": {
-                        "type": "task.v1",
-                        "task_id": "t",
-                        "text": "x",
-                        "assignee": "a",
-                        "requester": "b",
-                    },
-                }
-            ),
-            "clerk has no use for a task_changed.v1",
+            TaskChanged(sender="user", recipient="clerk", task_id="t", origin=1, attempt=1, worker="w"),
+            "clerk has no use for a task_changed.v2",
+        ),
+        (
+            Task(task_id="t", text="x", assignee="clerk", requester="user"),
+            "it is the task 't', but was published on 'mail.clerk.user'",
         ),
     ],
-    ids=["question", "cancel", "forged", "misdirected", "forged result", "record"],
+    ids=["question", "cancel", "forged", "misdirected", "forged result", "step", "task by mail"],
 )
 async def test_what_is_not_for_it_is_buried_with_the_reason(
     team: Team, clerk: Clerk, envelope: Any, reason: str
@@ -303,13 +298,24 @@ async def test_what_is_not_for_it_is_buried_with_the_reason(
     assert clerk.results == []
 
 
+async def test_a_result_of_another_task_is_buried(team: Team, clerk: Clerk) -> None:
+    result = TaskResult(
+        sender="user", recipient="clerk", task_id="t", agent="user", status=TaskStatus.COMPLETED, output="x"
+    )
+    subject = subjects.task("user", "clerk", "other", subjects.ENDED)
+    await team.user.commit([seal(subject, result)])
+    (letter,) = await buried(team)
+    assert letter.reason == f"it is a result of 't', but was published on '{subject}'"
+    assert clerk.results == []
+
+
 async def test_answers_and_timers_are_taken_in_silence(team: Team, clerk: Clerk) -> None:
     await write(team, Response(sender="user", recipient="clerk", text="Yes."))
     await write(team, GoalDue(sender="user", recipient="clerk", goal_id="g"))
     result = TaskResult(
         sender="user", recipient="clerk", task_id="t", agent="user", status=TaskStatus.COMPLETED, output="x"
     )
-    await write(team, result)
+    await team.user.commit([seal(subjects.task("user", "clerk", "t", subjects.ENDED), result)])
     while not clerk.results:
         await asyncio.sleep(0.02)
     assert await letters(team) == []

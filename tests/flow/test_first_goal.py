@@ -370,8 +370,8 @@ async def play(office: Office, text: str = "do it", timeout: float = 30, **conte
 
 
 async def reviews_of(office: Office, goal: Goal) -> int:
-    asked = [json.loads(data) for _, _, data in await office.stored("task.critic.conductor")]
-    return sum(task["goal_id"] == goal.goal_id and task["context"]["action"] == "review" for task in asked)
+    asked = await office.submitted("critic", "conductor")
+    return sum(task.goal_id == goal.goal_id and task.context["action"] == "review" for task in asked)
 
 
 async def test_the_critic_sends_empty_work_back_and_approves_the_second_try(office: Office) -> None:
@@ -388,8 +388,8 @@ async def test_work_that_stays_empty_is_refused_three_times_and_told_as_it_is(of
     assert (goal.reviews, goal.verdict["approved"]) == (MAX_REVIEWS, False)
     assert goal.reason == "the review did not approve: task: it completed without any output"
     assert await reviews_of(office, goal) == MAX_REVIEWS
-    done = [json.loads(data) for _, _, data in await office.stored("task.sloppy.conductor")]
-    assert sum(task["goal_id"] == goal.goal_id for task in done) == MAX_REVIEWS
+    done = await office.submitted("sloppy", "conductor")
+    assert sum(task.goal_id == goal.goal_id for task in done) == MAX_REVIEWS
 
 
 # --- what cannot be done -------------------------------------------------------------------------
@@ -477,11 +477,10 @@ async def test_a_check_up_survives_the_death_of_those_who_do_it(
     goal = await office.finished(goal_id, 60)
     assert goal.status is TaskStatus.COMPLETED
     assert {task.status for task in goal.tasks} == {TaskStatus.COMPLETED}
-    tasks = [json.loads(data)["task_id"] for _, _, data in await office.stored("task.*.conductor")]
+    tasks = [task.task_id for task in await office.submitted(requester="conductor")]
     mine = sorted(task_id for task_id in tasks if task_id.startswith(goal_id))
     assert mine == sorted([*(task.task_id for task in goal.tasks), f"{goal_id}-review-1"])
-    records = [json.loads(data) for _, _, data in await office.stored("state.*.conductor.*")]
-    ends = [record["task"]["task_id"] for record in records if record["task"]["status"] == "completed"]
+    ends = [result.task_id for result in await office.results(requester="conductor")]
     assert sorted(task_id for task_id in ends if task_id.startswith(goal_id)) == mine
 
 

@@ -1,14 +1,12 @@
 """A research brief from recorded answers, by real processes: as a goal, and with a kill -9 in the middle."""
 
-import asyncio
 import threading
 from pathlib import Path
 
 import pytest
 
-from shared import subjects
 from shared.bus.records import submission_entry
-from shared.contracts import Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
+from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
 from tests.flow.discovery_pages import PAPERS, RSS
 from tests.support.http import Request, Site
 from tests.support.office import Office
@@ -36,13 +34,7 @@ async def hand_out(office: Office, action: str, **params: object) -> Task:
 
 
 async def result(office: Office, task: Task) -> TaskResult:
-    async with asyncio.timeout(30):
-        while True:
-            stored = await office.user.last(subjects.OFFICE, subjects.state("frontier", "user", task.task_id))
-            record = TaskChanged.from_json(stored.data) if stored else None
-            if record is not None and record.result is not None:
-                return record.result
-            await asyncio.sleep(0.05)
+    return await office.result("frontier", task.task_id)
 
 
 async def test_a_research_goal_ends_in_a_brief_with_its_sources(tmp_path: Path, site: Site) -> None:

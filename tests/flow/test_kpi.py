@@ -2,14 +2,13 @@
 
 import json
 
-import msgspec
 import pytest
 
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import submission_entry
-from shared.contracts import CommandJudged, CommandVerdict, Task, TaskChanged, TaskResult, TaskStatus
+from shared.bus.records import step_entry, submission_entry
+from shared.contracts import CommandJudged, CommandVerdict, Task, TaskStatus
 from tests.support.server import Server
 
 pytestmark = pytest.mark.timeout(60)
@@ -23,17 +22,10 @@ async def do(bus: Bus, number: int) -> None:
         requester="engineer",
         context={"action": "run_tests"},
     )
-    result = TaskResult(
-        task_id=task.task_id,
-        agent="engineer",
-        status=TaskStatus.COMPLETED,
-        output="x",
-        metadata={"context": {"scores": [0.8, 0.1]}},
-    )
-    subject = subjects.state("engineer", "engineer", task.task_id)
-    (seq, _) = await bus.commit([submission_entry(task)])
-    ended = msgspec.structs.replace(task, status=TaskStatus.COMPLETED)
-    await bus.commit([seal(subject, TaskChanged(task=ended, attempt=1, result=result), expect=seq)])
+    scores = {"context": {"scores": [0.8, 0.1]}}
+    result = task.result("engineer", TaskStatus.COMPLETED, output="x", metadata=scores, attempt=1)
+    (seq,) = await bus.commit([submission_entry(task)])
+    await bus.commit([step_entry(task, subjects.ENDED, result, seq)])
 
 
 async def test_the_figures_come_from_the_log(office_server: Server) -> None:

@@ -10,7 +10,7 @@ import pytest
 from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entry
-from shared.contracts import Question, Response, Task, TaskChanged, TaskResult, TaskStatus, generate_task_id
+from shared.contracts import Question, Response, Task, TaskResult, TaskStatus, generate_task_id
 from tests.support.http import Site
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -45,17 +45,7 @@ async def perform(office: Office, action: str, task_id: str = "", **params: Any)
 
 
 async def result_of(office: Office, task_id: str) -> TaskResult:
-    found: list[TaskResult] = []
-
-    async def ended() -> bool:
-        stored = await office.user.last(subjects.OFFICE, subjects.state("nexus", "user", task_id))
-        record = TaskChanged.from_json(stored.data) if stored else None
-        if record is not None and record.result is not None:
-            found.append(record.result)
-        return bool(found)
-
-    await eventually(ended, 30)
-    return found[0]
+    return await office.result("nexus", task_id)
 
 
 async def ask(office: Office, text: str) -> Response:

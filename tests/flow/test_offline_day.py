@@ -115,13 +115,12 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
     assert granted.returncode == 0, granted.stderr
     shell = await office.finished("shell", 60)
     assert shell.status is TaskStatus.COMPLETED, shell.reason
-    (record,) = (await office.stored(f"state.engineer.conductor.{shell.tasks[0].task_id}"))[-1:]
-    assert "keep" in json.loads(record[2])["result"]["output"]
+    assert "keep" in (await office.result("engineer", shell.tasks[0].task_id, "conductor")).output
 
     brief = await office.finished("brief", 60)
     assert brief.status is TaskStatus.COMPLETED, brief.reason
-    (record,) = (await office.stored(f"state.frontier.conductor.{brief.tasks[0].task_id}"))[-1:]
-    written = Path(json.loads(record[2])["result"]["output_paths"][0]).read_text()
+    researched = await office.result("frontier", brief.tasks[0].task_id, "conductor")
+    written = Path(researched.output_paths[0]).read_text()
     assert "arxiv.org" in written.lower()
 
     checkup = await office.finished("checkup", 90)

@@ -1,7 +1,6 @@
 """A goal in words that no playbook fits, with a model: every agent thinks, acts, and is reviewed."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -125,13 +124,9 @@ async def test_every_agent_thinks_its_part_of_a_whole_goal(office: Office, tmp_p
     assert goal.verdict["approved"]
     assert goal.answer.startswith("The shop says Allegra.")
     assert (tmp_path / "shop" / "shop.py").read_text() == 'print("Hello")\n'
-    results = {
-        name: json.loads(data)["result"]
-        for name in tasks
-        for _, _, data in (await office.stored(f"state.*.*.{tasks[name].task_id}"))[-1:]
-    }
-    assert results["change"]["metadata"]["usage"]["calls"] >= 4
-    patches = [Path(path) for path in results["change"]["output_paths"] if path.endswith((".patch", ".diff"))]
+    change = await office.result(tasks["change"].assignee, tasks["change"].task_id, "conductor")
+    assert change.metadata["usage"]["calls"] >= 4
+    patches = [Path(path) for path in change.output_paths if path.endswith((".patch", ".diff"))]
     assert patches
     assert '+print("Allegra")' in patches[0].read_text()
     spent = {subject.split(".")[1] for _, subject, _ in await office.stored("record.*.spending.*")}
@@ -160,6 +155,6 @@ async def test_with_every_agent_killed_in_its_midst_the_goal_is_reached_or_says_
             assert "may or may not" in task.summary, task
     assert (tmp_path / "shop" / "shop.py").read_text() == 'print("Hello")\n'
     task_ids = {task.task_id for task in goal.tasks}
-    handed_out = [json.loads(data)["task_id"] for _, _, data in await office.stored("task.*.conductor")]
+    handed_out = [task.task_id for task in await office.submitted(requester="conductor")]
     assert len(handed_out) == len(set(handed_out))
     assert task_ids <= set(handed_out)

@@ -19,8 +19,8 @@ from shared.agent.process import CONNECT_WAIT, HEARTBEAT, package_version
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.identity import ensure_keys
-from shared.bus.records import submission_entry
-from shared.contracts import Presence, Task, TaskChanged, TaskResult, TaskStatus
+from shared.bus.records import TaskState, submission_entry
+from shared.contracts import Presence, Task, TaskResult, TaskStatus
 from tests.support.office import Office
 from tests.support.server import ROOT
 from tests.support.waiting import eventually
@@ -152,34 +152,23 @@ async def hand_out(bus: Bus, *tasks: Task) -> None:
         await bus.commit([submission_entry(one)])
 
 
-async def record(office: Office, assignee: str, task_id: str, requester: str = "user") -> TaskChanged | None:
-    stored = await office.user.last(subjects.OFFICE, subjects.state(assignee, requester, task_id))
-    return TaskChanged.from_json(stored.data) if stored else None
-
-
 async def until(
-    office: Office, condition: Callable[[TaskChanged], object], *where: str, timeout: float = 15
-) -> TaskChanged:
-    found: list[TaskChanged] = []
+    office: Office, condition: Callable[[TaskState], object], *where: str, timeout: float = 15
+) -> TaskState:
+    async def is_so() -> TaskState | None:
+        now = await office.task(*where)
+        return now if now is not None and condition(now) else None
 
-    async def is_so() -> bool:
-        now = await record(office, *where)
-        if now is not None and condition(now):
-            found.append(now)
-        return bool(found)
-
-    await eventually(is_so, timeout)
-    return found[-1]
+    found: TaskState = await eventually(is_so, timeout)
+    return found
 
 
-def in_progress(change: TaskChanged) -> bool:
-    return change.task.status is TaskStatus.IN_PROGRESS
+def in_progress(state: TaskState) -> bool:
+    return state.status is TaskStatus.IN_PROGRESS
 
 
 async def result(office: Office, *where: str, timeout: float = 15) -> TaskResult:
-    ended = await until(office, lambda change: change.result, *where, timeout=timeout)
-    assert ended.result is not None
-    return ended.result
+    return await office.result(*where, timeout=timeout)
 
 
 async def perform(office: Office, assignee: str, task_id: str, action: str = "", **params: Any) -> TaskResult:
@@ -314,8 +303,8 @@ async def test_replicas_share_the_work_and_each_task_is_done_once(office: Office
     assert {one.metadata["attempt"] for one in results} == {1}
     shares = Counter(one.metadata["pid"] for one in results)
     assert set(shares) == {office.processes[f"clerk{replica}"].pid for replica in ("", "-2", "-3")}
-    mailed = Counter(json.loads(data)["task_id"] for _, _, data in await office.stored("mail.user.clerk"))
-    assert {mailed[name] for name in names} == {1}
+    ends = Counter(end.task_id for end in await office.results("clerk", "user"))
+    assert {ends[name] for name in names} == {1}
     for replica in ("-2", "-3"):
         office.signal(f"clerk{replica}", signal.SIGTERM)
         await asyncio.to_thread(office.processes[f"clerk{replica}"].wait, 10)
@@ -349,21 +338,15 @@ async def test_what_takes_longer_than_the_grace_is_handed_on_at_once(office: Off
 
 
 async def handed_out(office: Office, assignee: str, requester: str) -> list[str]:
-    stored = await office.stored(subjects.task(assignee, requester))
-    return [json.loads(data)["task_id"] for _, _, data in stored]
+    return [task.task_id for task in await office.submitted(assignee, requester)]
 
 
 async def test_a_task_can_be_handed_on(office: Office) -> None:
     said = await perform(office, "boss", "on-1", "have_said", texts=["one", "two"])
     assert said.output == "one two"
     assert said.metadata["ids"] == ["on-1-1", "on-1-2"]
-    given = await record(office, "clerk", "on-1-1", "boss")
-    assert given is not None
-    assert given.task.cause == next(
-        json.loads(data)["id"]
-        for _, _, data in await office.stored("task.boss.user")
-        if json.loads(data)["task_id"] == "on-1"
-    )
+    (given,) = [task for task in await office.submitted("clerk", "boss") if task.task_id == "on-1-1"]
+    assert [given.cause] == [task.id for task in await office.submitted("boss") if task.task_id == "on-1"]
 
 
 async def test_a_failure_comes_back_as_a_result(office: Office) -> None:
@@ -381,9 +364,7 @@ async def test_a_killed_delegator_hands_nothing_out_twice(office: Office) -> Non
     ids = [task_id for task_id in await handed_out(office, "clerk", "boss") if task_id.startswith("kill-1")]
     assert sorted(ids) == ["kill-1-1", "kill-1-2"]
     for task_id in ids:
-        once = await record(office, "clerk", task_id, "boss")
-        assert once is not None
-        assert once.attempt == 1
+        assert (await result(office, "clerk", task_id, "boss")).attempt == 1
 
 
 async def test_replicas_that_delegate_at_once_get_their_own_answers(office: Office) -> None:

@@ -12,8 +12,8 @@ from services.engineer.__main__ import Engineer
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import submission_entry
-from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskChanged, TaskResult, TaskStatus
+from shared.bus.records import read_task_state, submission_entry
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskResult, TaskStatus
 from shared.tasks.profile import load_profile
 from tests.support.office import Office
 from tests.support.team import Team, open_team
@@ -44,10 +44,9 @@ async def result_of(user: Bus, task_id: str, timeout: float = 30.0) -> TaskResul
     found: list[TaskResult] = []
 
     async def ended() -> bool:
-        stored = await user.last(subjects.OFFICE, subjects.state("engineer", "user", task_id))
-        record = TaskChanged.from_json(stored.data) if stored else None
-        if record is not None and record.result is not None:
-            found.append(record.result)
+        state = await read_task_state(user, "engineer", "user", task_id)
+        if state is not None and state.result is not None:
+            found.append(state.result)
         return bool(found)
 
     await eventually(ended, timeout)

@@ -14,7 +14,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import seal
-from shared.bus.records import submission_entry
+from shared.bus.records import read_task, submission_entry
 from shared.contracts import Email, Task
 from tests.support.team import Team, open_team
 
@@ -83,8 +83,7 @@ async def test_the_work_goes_on_while_the_server_reads_its_configuration_anew(te
         task = Task(task_id=f"t{number}", text="x", assignee=names[-1], requester="conductor")
         await sender.commit([submission_entry(task)])
         newcomer = await team.connect(names[-1])
-        record = await newcomer.last(subjects.OFFICE, subjects.state(names[-1], "conductor", task.task_id))
-        assert record is not None
+        assert await read_task(newcomer, task) is not None
     stopped.set()
     await sending
     while len(got) < sent:

@@ -16,19 +16,16 @@ import yaml
 from shared import subjects
 from shared.agent.base import Agent
 from shared.bus.entry import seal
-from shared.bus.records import submission_entry
+from shared.bus.records import TaskState, cancel_task, read_submitted, read_task_state, submission_entry
 from shared.contracts import (
     ApprovalAnswer,
     DailySpending,
     Email,
     Task,
-    TaskChanged,
     TaskResult,
     TaskStatus,
-    generate_id,
     generate_task_id,
 )
-from shared.contracts.base import amended
 from shared.errors import ActionError, ConfigError, Reject
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
@@ -239,10 +236,9 @@ class Splitter(Worker):
     error: Exception = ActionError("My half cannot be done")
 
 
-async def last_record(team: Team, subject: str) -> TaskChanged | None:
-    async for stored in team.user.read(subjects.OFFICE, {"multi_last": [subject]}):
-        return TaskChanged.from_json(stored.data)
-    return None
+async def state(team: Team, assignee: str, requester: str) -> TaskState | None:
+    """The state of the one task that ``requester`` gave to ``assignee``."""
+    return await read_task_state(team.user, assignee, requester, "*")
 
 
 @pytest.mark.parametrize("end", ["called off", "failed", "buried"])
@@ -263,20 +259,16 @@ async def test_what_was_handed_out_ends_with_the_task_it_was_for(
         elif end == "buried":
             monkeypatch.setattr(Splitter, "error", Reject("It may or may not have taken effect"))
         asked = await ask(team, "Split it", action="split")
-        while (given := await last_record(team, "state.guard.clerk.*")) is None or not given.worker:
+        while (given := await state(team, "guard", "clerk")) is None or not given.worker:
             await asyncio.sleep(0.05)
         if end == "called off":
-            stored = await team.user.last(subjects.OFFICE, subjects.state("worker", "user", asked[1]))
-            assert stored
-            record = TaskChanged.from_json(stored.data)
-            cancelled = amended(record.task, status=TaskStatus.CANCELLED)
-            ended = amended(record, id=generate_id(), sender="user", task=cancelled)
-            await team.user.commit([seal(subjects.state("worker", "user", asked[1]), ended, stored.seq)])
-        for subject in ("state.clerk.worker.*", "state.guard.clerk.*"):
-            while (given := await last_record(team, subject)) is None or not given.task.status.final:
+            task = await read_submitted(team.user, "worker", "user", asked[1])
+            assert task
+            assert await cancel_task(team.user, task, "it rained")
+        for parties in (("clerk", "worker"), ("guard", "clerk")):
+            while (given := await state(team, *parties)) is None or given.result is None:
                 await asyncio.sleep(0.05)
-            assert given.task.status is TaskStatus.CANCELLED
-            assert given.result
+            assert given.status is TaskStatus.CANCELLED
             assert "the task it was for ended" in given.result.error_message
         while any(process.load for process in team.processes):
             await asyncio.sleep(0.05)

@@ -12,7 +12,7 @@ import yaml
 from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entry
-from shared.contracts import ApprovalAnswer, Task, TaskChanged, TaskResult, TaskStatus
+from shared.contracts import ApprovalAnswer, Task, TaskResult, TaskStatus
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -90,20 +90,8 @@ async def ask(office: Office, **context: Any) -> None:
     await office.user.commit([submission_entry(task)])
 
 
-async def record(office: Office) -> TaskChanged:
-    stored = await office.user.last(subjects.OFFICE, subjects.state("writer", "user", "t1"))
-    assert stored is not None
-    return TaskChanged.from_json(stored.data)
-
-
 async def result(office: Office) -> TaskResult:
-    async def ended() -> bool:
-        return (await record(office)).result is not None
-
-    await eventually(ended, 30)
-    found = (await record(office)).result
-    assert found is not None
-    return found
+    return await office.result("writer", "t1")
 
 
 async def restart(office: Office, name: str = "writer") -> None:
@@ -138,7 +126,7 @@ async def test_killed_while_thinking_it_goes_on_and_does_nothing_twice(office: O
     assert words(written)[-1] == "two"
     # The first word's end may not have been stored yet: then it is named as not known, and not written again.
     assert words(written).count("one") == 1
-    assert (await record(office)).attempt == 2
+    assert told.attempt == 2
 
 
 async def test_killed_in_an_action_it_is_told_what_is_not_known(office: Office, tmp_path: Path):
@@ -199,7 +187,7 @@ async def test_killed_while_a_letter_is_answered_the_answer_still_comes_once(off
     await ask(office)
 
     async def is_written() -> bool:
-        return bool(await office.stored("task.clerk.clerk"))
+        return bool(await office.submitted("clerk", "clerk"))
 
     await eventually(is_written)
     await asyncio.sleep(0.2)
@@ -230,4 +218,4 @@ async def test_a_model_that_gets_nowhere_fails_its_task_with_the_reason(
     told = await result(office)
     assert told.status is TaskStatus.FAILED
     assert reason in told.error_message
-    assert (await record(office)).attempt == 1
+    assert told.attempt == 1

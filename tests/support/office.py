@@ -10,7 +10,8 @@ import msgspec
 from services.cli.agents import InstalledAgent, load_agents
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, StateChanged, TaskChanged
+from shared.bus.records import TaskState, read_task_state
+from shared.contracts import Goal, StateChanged, Task, TaskChanged, TaskResult
 from tests.support.server import ROOT, Server
 from tests.support.waiting import eventually
 
@@ -96,11 +97,35 @@ class Office:
 
     async def claimed(self, agent: str) -> list[str]:
         """The ids of the tasks that a process of ``agent`` has begun, ended ones included."""
-        return [
-            record.task.task_id
-            for _, _, data in await self.stored(subjects.state(agent, "*", "*"))
-            if (record := TaskChanged.from_json(data)).attempt
-        ]
+        claims = await self.stored(subjects.task(agent, "*", "*", subjects.CLAIMED))
+        return [TaskChanged.from_json(data).task_id for _, _, data in claims]
+
+    async def task(self, assignee: str, task_id: str, requester: str = subjects.USER) -> TaskState | None:
+        """The present state of a task."""
+        return await read_task_state(self.user, assignee, requester, task_id)
+
+    async def result(
+        self, assignee: str, task_id: str, requester: str = subjects.USER, timeout: float = 30.0
+    ) -> TaskResult:
+        """The result of a task, as soon as it has ended."""
+
+        async def ended() -> TaskResult | None:
+            state = await self.task(assignee, task_id, requester)
+            return state.result if state else None
+
+        result: TaskResult = await eventually(ended, timeout)
+        return result
+
+    async def submitted(self, assignee: str = "*", requester: str = "*") -> list[Task]:
+        """Every task that was submitted, oldest first."""
+        steps = await self.stored(subjects.task(assignee, requester, "*", "*"))
+        new = subjects.NEW.values()
+        return [Task.from_json(data) for _, subject, data in steps if subject.rpartition(".")[2] in new]
+
+    async def results(self, assignee: str = "*", requester: str = "*") -> list[TaskResult]:
+        """Every result that an assignee stored, oldest first."""
+        ends = await self.stored(subjects.task(assignee, requester, "*", subjects.ENDED))
+        return [TaskResult.from_json(data) for _, _, data in ends]
 
     async def stored(self, pattern: str = ">", stream: str = subjects.OFFICE) -> list[tuple[int, str, bytes]]:
         """Everything a stream holds on subjects that match ``pattern``, oldest first."""

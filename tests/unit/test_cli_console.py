@@ -15,14 +15,14 @@ from services.cli.output.console import clean, clean_block, shorten, wrap
 from services.cli.queries.metrics import Metrics, PolicyMetrics, Velocity
 from services.cli.queries.progress import Progress
 from services.cli.supervisor.logs import LogLine, print_log_line
+from shared import subjects
+from shared.bus.records import TaskState
 from shared.contracts import (
     ApprovalRequest,
     Goal,
     GoalTask,
     OfficeState,
     Presence,
-    Task,
-    TaskChanged,
     TaskResult,
     TaskStatus,
     generate_iso_timestamp,
@@ -114,16 +114,16 @@ def goal_with(*tasks: GoalTask, status: TaskStatus, **more: Any) -> Goal:
     return Goal(tasks=tasks, status=status, submitted_at="2026-01-02T03:04:05Z", **values)
 
 
-def record_of(status: TaskStatus, **more: Any) -> TaskChanged:
-    task = Task(
-        task_id="g1-review",
-        text="Review",
-        assignee="critic",
-        requester="conductor",
+def state_of(step: str, status: TaskStatus, **more: Any) -> TaskState:
+    return TaskState(
+        step=step,
+        seq=9,
+        stored_at="2026-01-02T03:04:08Z",
         status=status,
-        created_at="2026-01-02T03:04:06Z",
+        attempt=1,
+        submitted_at="2026-01-02T03:04:06Z",
+        **more,
     )
-    return TaskChanged(task=task, attempt=1, created_at="2026-01-02T03:04:08Z", **more)
 
 
 def live(progress: Progress) -> list[str]:
@@ -147,7 +147,8 @@ LOOK = GoalTask(
 
 def test_a_goal_under_review_says_so_and_shows_the_review() -> None:
     goal = goal_with(LOOK, status=TaskStatus.REVIEW, reviews=1)
-    progress = Progress(goal=goal, records={"g1-review": record_of(TaskStatus.IN_PROGRESS, note="runs it")})
+    reviewing = state_of(subjects.NOTED, TaskStatus.IN_PROGRESS, note="runs it")
+    progress = Progress(goal=goal, states={"g1-review": reviewing})
     head, look, review = live(progress)
     assert head.startswith("under review, 1 of 1 tasks ended, ")
     assert look.split() == ["✓", "look", "scout", "2.0", "s", "12", "documents", "read"]
@@ -166,9 +167,10 @@ def test_a_review_that_has_ended_shows_what_came_of_it_and_how_long_it_took() ->
         agent="critic",
         status=TaskStatus.COMPLETED,
         output="Approved, 9 of 10.\n- all is there",
+        completed_at="2026-01-02T03:04:08Z",
     )
-    records = {"g1-review": record_of(TaskStatus.COMPLETED, result=result)}
-    *_, review = live(Progress(goal=goal_with(LOOK, status=TaskStatus.REVIEW, reviews=1), records=records))
+    states = {"g1-review": state_of(subjects.ENDED, TaskStatus.COMPLETED, result=result)}
+    *_, review = live(Progress(goal=goal_with(LOOK, status=TaskStatus.REVIEW, reviews=1), states=states))
     assert review.split() == ["✓", "review", "critic", "2.0", "s", "Approved,", "9", "of", "10."]
 
 
@@ -176,8 +178,10 @@ def test_who_waits_for_a_person_says_where_to_answer() -> None:
     task = GoalTask(
         name="push", task_id="g1-review", text="Push", assignee="engineer", status=TaskStatus.IN_PROGRESS
     )
-    record = record_of(TaskStatus.IN_PROGRESS, note="waits for approval 6d8b5d57: git push --force")
-    shown = live(Progress(goal=goal_with(task, status=TaskStatus.IN_PROGRESS), records={"g1-review": record}))
+    waiting = state_of(
+        subjects.NOTED, TaskStatus.IN_PROGRESS, note="waits for approval 6d8b5d57: git push --force"
+    )
+    shown = live(Progress(goal=goal_with(task, status=TaskStatus.IN_PROGRESS), states={"g1-review": waiting}))
     assert shown[0].startswith("waits for you: mailroom approvals list, 0 of 1 tasks ended, ")
 
 

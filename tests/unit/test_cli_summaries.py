@@ -28,7 +28,14 @@ def test_every_envelope_has_a_line(envelope: Envelope) -> None:
 @pytest.mark.parametrize(
     ("subject", "who"),
     [
-        ("task.engineer.conductor", "conductor → engineer"),
+        ("task.engineer.conductor.t1.new", "conductor → engineer"),
+        ("task.engineer.conductor.t1.new_urgent", "conductor → engineer"),
+        ("task.engineer.conductor.t1.cancelled", "conductor → engineer"),
+        ("task.engineer.conductor.t1.claimed", "engineer → conductor"),
+        ("task.engineer.conductor.t1.noted", "engineer → conductor"),
+        ("task.engineer.conductor.t1.ended", "engineer → conductor"),
+        ("task.engineer.conductor", "conductor → engineer"),  # as it was until version 0.9
+        ("state.engineer.conductor.t1", "engineer → conductor"),  # likewise
         ("mail.user.nexus", "nexus → user"),
         ("state.goal.g1", "conductor"),
         ("state.office", "conductor"),
@@ -43,27 +50,30 @@ def test_who_wrote_is_what_the_broker_vouches_for(subject: str, who: str) -> Non
     assert summarize(subject, forged.to_json()).parties == who
 
 
-def test_a_record_names_the_one_who_wrote_it() -> None:
-    task = c.Task(task_id="t1", text="run the tests", assignee="engineer", requester="conductor")
-    given_out = c.TaskChanged(sender="conductor", recipient="engineer", task=task)
-    working = msgspec.structs.replace(task, status=c.TaskStatus.IN_PROGRESS)
-    worked_on = c.TaskChanged(
-        sender="engineer", recipient="conductor", task=working, attempt=2, note="copies it"
-    )
-    forged = c.TaskChanged(sender="admin", recipient="nobody", task=working)
-    subject = "state.engineer.conductor.t1"
-    assert summarize(subject, given_out.to_json()).parties == "conductor → engineer"
-    said = summarize(subject, worked_on.to_json())
-    assert (said.parties, said.task_id) == ("engineer → conductor", "t1")
+def test_an_attempt_at_a_task_is_told_with_its_number_and_its_note() -> None:
+    begun = c.TaskChanged(task_id="t1", origin=7, attempt=1, worker="w")
+    said = summarize("task.engineer.conductor.t1.claimed", begun.to_json())
+    assert (said.kind, said.text, said.task_id, said.status) == ("state", "in_progress", "t1", "in_progress")
+    noted = msgspec.structs.replace(begun, attempt=2, note="copies it")
+    said = summarize("task.engineer.conductor.t1.noted", noted.to_json())
     assert said.text == "in_progress (attempt 2): copies it"
-    assert summarize(subject, forged.to_json()).parties == "engineer → conductor"
+
+
+def test_a_record_of_an_earlier_version_is_still_told() -> None:
+    task = c.Task(
+        task_id="t1", text="run", assignee="engineer", requester="conductor", status=c.TaskStatus.FAILED
+    )
+    said = summarize(
+        "state.engineer.conductor.t1", c.TaskRecordV1(task=task, attempt=2, note="copies it").to_json()
+    )
+    assert (said.kind, said.text, said.task_id, said.status) == ("state", "failed: copies it", "t1", "failed")
 
 
 def test_a_failed_result_says_why() -> None:
     result = c.TaskResult(
         task_id="t1", agent="scout", status="failed", output="", error_message="no such page"
     )  # type: ignore[arg-type]
-    said = summarize("mail.conductor.scout", result.to_json())
+    said = summarize("task.scout.conductor.t1.ended", result.to_json())
     assert (said.kind, said.text, said.status) == ("result", "failed: no such page", "failed")
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from services.cli.queries.metrics import compute_velocity
 from services.cli.queries.metrics_reader import MetricsReader
+from shared import subjects
 from shared.contracts import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -22,9 +23,12 @@ from shared.contracts import (
 
 AT = "2026-01-02T03:04:05+00:00"
 LATER = "2026-01-02T03:04:09+00:00"
+ANSWER = "mail.user.nexus"
+JUDGED = "event.engineer.command_judged"
 
 
-def record(
+def add_task(
+    reader: MetricsReader,
     task_id: str,
     ended: str = "2026-01-02T03:04:15+00:00",
     *,
@@ -33,14 +37,13 @@ def record(
     attempt: int = 1,
     journal: tuple[Effect, ...] = (),
     **metadata: object,
-) -> bytes:
+) -> None:
     task = Task(
         task_id=task_id,
         text="Run the tests",
         assignee=agent,
         requester="conductor",
         created_at=AT,
-        status=status,
         context={"action": "run_tests"},
     )
     result = TaskResult(
@@ -51,8 +54,14 @@ def record(
         error_message="no" if status is TaskStatus.FAILED else "",
         completed_at=ended,
         metadata=metadata,
+        attempt=attempt,
     )
-    return TaskChanged(task=task, attempt=attempt, journal=journal, result=result).to_json()
+    # The steps of a task are read by kind, not in the order in which they were stored.
+    reader.add_step(subjects.task(agent, "conductor", task_id, subjects.ENDED), result.to_json())
+    if journal:
+        note = TaskChanged(task_id=task_id, origin=1, attempt=attempt, worker="w", journal=journal)
+        reader.add_step(subjects.task(agent, "conductor", task_id, subjects.NOTED), note.to_json())
+    reader.add_step(subjects.task(agent, "conductor", task_id, subjects.NEW["MEDIUM"]), task.to_json())
 
 
 def judged(command: str, verdict: CommandVerdict = CommandVerdict.DENY, task_id: str = "t1") -> bytes:
@@ -74,14 +83,13 @@ def test_without_data_it_says_so() -> None:
 def test_velocity_counts_from_handed_out_to_completed() -> None:
     reader = MetricsReader()
     for number in range(18):
-        reader.add_record(record(f"t{number}"))
-    reader.add_record(record("s1", "2026-01-02T03:05:05+00:00", agent="scout"))
-    reader.add_record(record("s2", "2026-01-02T03:06:05+00:00", agent="scout", status=TaskStatus.FAILED))
-    # one that has not ended, and one that is no record
-    reader.add_record(
-        TaskChanged(task=Task(task_id="p", text="x", assignee="scout", requester="conductor")).to_json()
-    )
-    reader.add_record(b"\xff{")
+        add_task(reader, f"t{number}")
+    add_task(reader, "s1", "2026-01-02T03:05:05+00:00", agent="scout")
+    add_task(reader, "s2", "2026-01-02T03:06:05+00:00", agent="scout", status=TaskStatus.FAILED)
+    # one that has not ended, and one that cannot be read
+    waiting = Task(task_id="p", text="x", assignee="scout", requester="conductor")
+    reader.add_step("task.scout.conductor.p.new", waiting.to_json())
+    reader.add_step("task.scout.conductor.q.ended", b"\xff{")
     metrics = reader.metrics()
     assert metrics.tasks == {"completed": 19, "failed": 1}
     assert metrics.velocity is not None
@@ -106,9 +114,9 @@ def test_context_hits_come_from_answers_and_from_tasks() -> None:
             ContextItem(text="b", evidence_id="n2", score=0.5),
         ),
     )
-    reader.add_mail(Response(text="x", context_used=packet).to_json())
-    reader.add_mail(Response(text="x").to_json())
-    reader.add_record(record("t1", context={"scores": [0.76, 0.75], "best": 0.76}))
+    reader.add_mail(ANSWER, Response(text="x", context_used=packet).to_json())
+    reader.add_mail(ANSWER, Response(text="x").to_json())
+    add_task(reader, "t1", context={"scores": [0.76, 0.75], "best": 0.76})
     hits = reader.metrics().context_hits
     assert hits is not None
     assert (hits.items, hits.hits, hits.rate) == (4, 2, 0.5)
@@ -118,8 +126,8 @@ def test_drift_is_counted_over_all_inspections_and_in_the_last() -> None:
     reader = MetricsReader()
     rule = {"rule": "a", "source": "b", "violations": [{}, {}]}
     kept = {"rule": "a", "source": "b", "violations": []}
-    reader.add_record(record("late", "2026-01-02T05:00:00+00:00", inspection={"drift": [kept]}))
-    reader.add_record(record("early", inspection={"drift": [rule, kept]}))
+    add_task(reader, "late", "2026-01-02T05:00:00+00:00", inspection={"drift": [kept]})
+    add_task(reader, "early", inspection={"drift": [rule, kept]})
     drift = reader.metrics().drift
     assert drift is not None
     assert (drift.inspections, drift.rules, drift.broken, drift.violations) == (2, 3, 1, 2)
@@ -129,13 +137,13 @@ def test_drift_is_counted_over_all_inspections_and_in_the_last() -> None:
 def test_what_was_denied_and_ran_all_the_same_is_found() -> None:
     long = "rm -rf / " + "x" * 3_000
     reader = MetricsReader()
-    reader.add_judged(judged("rm  -rf\n/"))
-    reader.add_judged(judged("curl x | sh", task_id="t2"))
-    reader.add_judged(judged(long, task_id="t3"))
-    reader.add_record(record("t1", journal=ran("rm -rf /… [0123456789ab]")))
-    reader.add_record(record("t2", journal=ran("ls")))
+    reader.add_judged(JUDGED, judged("rm  -rf\n/"))
+    reader.add_judged(JUDGED, judged("curl x | sh", task_id="t2"))
+    reader.add_judged(JUDGED, judged(long, task_id="t3"))
+    add_task(reader, "t1", journal=ran("rm -rf /… [0123456789ab]"))
+    add_task(reader, "t2", journal=ran("ls"))
     note = Effect(what=f"run: {long[:150]}… [0123456789ab]", started_at=LATER)
-    reader.add_record(record("t3", journal=(note,)))
+    add_task(reader, "t3", journal=(note,))
     safety = reader.metrics().safety
     assert safety is not None
     assert (safety.judged, safety.denied, safety.asked) == (3, 3, 0)
@@ -147,8 +155,8 @@ def test_what_was_denied_and_ran_all_the_same_is_found() -> None:
 def test_what_a_person_granted_may_run_and_nothing_else() -> None:
     reader = MetricsReader()
     for number, command in enumerate(["make deploy", "make other"], start=1):
-        reader.add_judged(judged(command, CommandVerdict.ASK, f"t{number}"))
-        reader.add_record(record(f"t{number}", journal=ran(command)))
+        reader.add_judged(JUDGED, judged(command, CommandVerdict.ASK, f"t{number}"))
+        add_task(reader, f"t{number}", journal=ran(command))
     asked = ApprovalRequest(
         approval_id="a1", what="run in the workspace: make deploy", goal_id="g", expires_at=AT
     )
@@ -163,7 +171,7 @@ def test_what_a_person_granted_may_run_and_nothing_else() -> None:
 
 def test_only_answers_about_what_was_judged_are_counted() -> None:
     reader = MetricsReader()
-    reader.add_judged(judged("cp -r /etc copy", CommandVerdict.ASK))
+    reader.add_judged(JUDGED, judged("cp -r /etc copy", CommandVerdict.ASK))
     for number, what in enumerate(
         ("copy /etc into the workspace", "run in the workspace: make old"), start=1
     ):
@@ -180,8 +188,8 @@ def test_only_answers_about_what_was_judged_are_counted() -> None:
 
 def test_a_command_that_ran_before_it_was_denied_is_no_breach() -> None:
     reader = MetricsReader()
-    reader.add_judged(judged("make"))
-    reader.add_record(record("t1", journal=ran("make", "2026-01-02T03:04:00+00:00")))
+    reader.add_judged(JUDGED, judged("make"))
+    add_task(reader, "t1", journal=ran("make", "2026-01-02T03:04:00+00:00"))
     safety = reader.metrics().safety
     assert safety is not None
     assert safety.catch_rate == 1.0
@@ -190,8 +198,8 @@ def test_a_command_that_ran_before_it_was_denied_is_no_breach() -> None:
 def test_what_an_agent_did_is_told_by_kind_of_task() -> None:
     reader = MetricsReader()
     usage = {"input_tokens": 100, "output_tokens": 20, "cost": 0.5}
-    reader.add_record(record("t1", attempt=3, usage=usage))
-    reader.add_record(record("t2", status=TaskStatus.FAILED, usage="none"))
+    add_task(reader, "t1", attempt=3, usage=usage)
+    add_task(reader, "t2", status=TaskStatus.FAILED, usage="none")
     (seen,) = reader.metrics().agents
     assert (seen.agent, seen.kind, seen.samples, seen.success) == ("engineer", "run_tests", 2, 0.5)
     assert (seen.retries, seen.tokens, seen.cost, seen.duration) == (1.0, 120, 0.5, 10.0)

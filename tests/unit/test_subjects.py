@@ -13,6 +13,7 @@ from shared.errors import ConfigError
 
 names = st.from_regex(NAME, fullmatch=True).filter(lambda name: name not in subjects.RESERVED_NAMES)
 tokens = st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True)
+STEPS = (*subjects.NEW.values(), subjects.CLAIMED, subjects.NOTED, subjects.ENDED, subjects.CANCELLED)
 
 
 def fits(pattern: str, subject: str) -> bool:
@@ -38,9 +39,8 @@ def stored_in(subject: str) -> list[str]:
 def test_every_message_has_one_stream(a: str, b: str, token: str) -> None:
     office = [
         subjects.SUBMIT,
-        subjects.task(a, b),
+        *(subjects.task(a, b, token, step) for step in STEPS),
         subjects.mail(a, b),
-        subjects.state(a, b, token),
         subjects.goal(token),
         subjects.OFFICE_STATE,
         subjects.event(a, "began"),
@@ -51,13 +51,14 @@ def test_every_message_has_one_stream(a: str, b: str, token: str) -> None:
     assert stored_in(subjects.memory_write(a)) == [subjects.MEMORY]
     assert stored_in(subjects.timer(a, token)) == [subjects.TIMERS]
     assert stored_in(subjects.timer_due(a)) == [subjects.TIMERS]
-    assert stored_in(subjects.AUDIT_PREFIX + subjects.task(a, b)) == []
+    assert stored_in(subjects.AUDIT_PREFIX + subjects.task(a, b, token, subjects.CLAIMED)) == []
 
 
 @given(a=names, b=names, token=tokens)
 def test_the_sender_is_read_from_the_subject(a: str, b: str, token: str) -> None:
     signed = [
-        subjects.task(a, b),
+        *(subjects.task(a, b, token, step) for step in subjects.BY_REQUESTER),
+        *(subjects.task(b, a, token, step) for step in subjects.BY_ASSIGNEE),
         subjects.mail(a, b),
         subjects.memory_write(b),
         subjects.event(b, "began"),
@@ -75,7 +76,7 @@ def test_submissions_and_advisories_have_no_sender() -> None:
 
 
 @pytest.mark.parametrize(
-    "subject", ["", "task", "task.a", "mail.a.b.c", "state.a.b.c", "audit.mail.a.b", "event"]
+    "subject", ["", "task", "task.a.b", "task.a.b.c", "mail.a.b.c", "state.goal.c", "audit.mail.a.b", "event"]
 )
 def test_a_subject_that_names_nobody_is_refused(subject: str) -> None:
     with pytest.raises(ConfigError, match="names no sender"):
@@ -84,9 +85,19 @@ def test_a_subject_that_names_nobody_is_refused(subject: str) -> None:
 
 @given(a=names, b=names, c=names, token=tokens)
 def test_a_mailbox_holds_what_is_for_its_owner_and_nothing_else(a: str, b: str, c: str, token: str) -> None:
-    mine = [subjects.task(a, b), subjects.mail(a, c), subjects.max_deliveries(subjects.OFFICE, a)]
+    mine = [
+        *(subjects.task(a, b, token, step) for step in subjects.NEW.values()),
+        subjects.task(c, a, token, subjects.ENDED),
+        subjects.mail(a, c),
+        subjects.max_deliveries(subjects.OFFICE, a),
+    ]
     assert all(any(fits(pattern, subject) for pattern in subjects.mailbox(a)) for subject in mine)
-    others = [subjects.task(b, a), subjects.mail(c, a), subjects.state(a, b, token), subjects.dead(a)]
+    others = [
+        *(subjects.task(b, a, token, step) for step in STEPS if step != subjects.ENDED),
+        *(subjects.task(a, b, token, step) for step in STEPS if step not in subjects.NEW.values()),
+        subjects.mail(c, a),
+        subjects.dead(a),
+    ]
     if a not in (b, c):
         assert not any(fits(pattern, subject) for pattern in subjects.mailbox(a) for subject in others)
 
@@ -97,12 +108,23 @@ def test_only_the_conductor_gets_submissions() -> None:
 
 
 @given(a=names, b=names, token=tokens)
-def test_records_of_goals_and_of_tasks_cannot_be_mistaken(a: str, b: str, token: str) -> None:
-    """Why 'goal' and 'office' are reserved: they stand where an agent's name stands."""
-    assert not fits("state.*.*.*", subjects.goal(token))
-    assert not fits("state.*.*.*", subjects.OFFICE_STATE)
-    assert not fits("state.goal.*", subjects.state(a, b, token))
-    assert not fits(subjects.task("*", "*"), subjects.SUBMIT)
+def test_every_step_has_one_writer(a: str, b: str, token: str) -> None:
+    assert set(subjects.BY_REQUESTER) | set(subjects.BY_ASSIGNEE) == set(STEPS)
+    assert not set(subjects.BY_REQUESTER) & set(subjects.BY_ASSIGNEE)
+    if a != b:
+        writers = {step: subjects.sender_of(subjects.task(a, b, token, step)) for step in STEPS}
+        assert {step for step, writer in writers.items() if writer == a} == set(subjects.BY_ASSIGNEE)
+
+
+@given(a=names, b=names, token=tokens, other=tokens)
+def test_the_steps_of_a_task_are_those_of_no_other(a: str, b: str, token: str, other: str) -> None:
+    steps = subjects.task(a, b, token, "*")
+    assert all(fits(steps, subjects.task(a, b, token, step)) for step in STEPS)
+    if token != other:
+        assert not any(fits(steps, subjects.task(a, b, other, step)) for step in STEPS)
+    if a != b:
+        assert not any(fits(steps, subjects.task(b, a, token, step)) for step in STEPS)
+    assert not fits(subjects.task("*", "*", "*", "*"), subjects.SUBMIT)
 
 
 @pytest.mark.parametrize("name", sorted(subjects.RESERVED_NAMES))
