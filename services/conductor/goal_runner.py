@@ -180,7 +180,10 @@ class GoalRunner:
     ) -> Sequence[Entry]:
         """Commit that a model is asked for ``what`` (PLAN, REPAIR or ANSWER), and have it asked."""
         await self._store.check_later(goal.goal_id, CHECK_AFTER)
-        await self._bus.commit([self._store.entry(ask_model_about(goal, what), stored), *learned])
+        entry = self._store.entry(ask_model_about(goal, what), stored)
+        # Posted first: a process that starts asks about the goals that the board lists.
+        await self._store.board.post()
+        await self._bus.commit([entry, *learned])
         self.begin(goal.goal_id)
         return ()
 

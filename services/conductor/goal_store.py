@@ -67,12 +67,13 @@ class StatusBoard:
         while True:
             if self._active != self._posted:
                 try:
-                    await self._post()
+                    await self.post()
                 except BusError:
                     self._posted = None
             await asyncio.sleep(POST_EVERY)
 
-    async def _post(self) -> None:
+    async def post(self) -> None:
+        """Post the board now; raises BusError."""
         active = dict(self._active)
         listed = dict(list(active.items())[:MAX_LISTED])
         state = next((state for state in BUSIEST_FIRST if state in active.values()), OfficeState.IDLE)
@@ -86,7 +87,7 @@ class GoalStore:
 
     def __init__(self, bus: Bus, board: StatusBoard) -> None:
         self._bus = bus
-        self._board = board
+        self.board = board
 
     async def find(self, goal_id: str) -> StoredGoal | None:
         """A goal by its id; None if there is none."""
@@ -101,7 +102,7 @@ class GoalStore:
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""
         change = state_change(goal, stored.goal if stored.seq else None)
-        self._board.update(goal.goal_id, change.state)
+        self.board.update(goal.goal_id, change.state)
         return seal(subjects.goal(goal.goal_id), change, expect=stored.seq)
 
     async def results(self, goal: Goal) -> dict[str, Any]:
