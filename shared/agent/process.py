@@ -183,7 +183,7 @@ class AgentProcess:
             await self._bus.consume(
                 ConsumerConfig(
                     stream=stream,
-                    durable=durable,
+                    durables=(durable,),
                     concurrency=self.agent.context.profile.concurrency,
                     ack_wait=self._config.task_ack_wait,
                     max_attempts=self._config.max_attempts,
