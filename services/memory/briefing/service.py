@@ -29,7 +29,7 @@ AHEAD = 0.1
 """Briefings that are kept ready are made again when less than this part of their time is left."""
 
 IDLE = 5.0
-"""Seconds without a write or a query after which briefings are made ahead: each takes the interpreter for 50 ms."""
+"""Seconds without a write or a query after which briefings are made ahead: one computes for 50 ms."""
 
 AHEAD_EVERY = 60.0
 """Seconds after which the briefing of an agent may be made ahead again."""
