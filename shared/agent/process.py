@@ -135,7 +135,7 @@ class AgentProcess:
         await self._store_presence()
         await self._consume(subjects.OFFICE, profile.name)
         if profile.name in subjects.TIMED:
-            await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
+            await self._consume(subjects.timers_stream(profile.name), subjects.timers_durable(profile.name))
         self.agent.context.spawn(self._peers.watch())
         self.agent.context.spawn(self._executor.watch_claims())
         if profile.name != subjects.MEMORY_DAEMON:

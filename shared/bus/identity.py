@@ -62,7 +62,10 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             _direct_get(subjects.OFFICE, subjects.OFFICE_STATE),
         ]
     if name in subjects.TIMED:
-        send += [subjects.timer(name, "*"), *_pulls(subjects.TIMERS, subjects.timers_durable(name))]
+        send += [
+            subjects.timer(name, "*"),
+            *_pulls(subjects.timers_stream(name), subjects.timers_durable(name)),
+        ]
     if name in subjects.SUBMITTING:
         send.append(subjects.SUBMIT)
     if name == subjects.MEMORY_DAEMON:
@@ -137,7 +140,7 @@ def _pulls(stream: str, durable: str) -> list[str]:
 
 def _durables(name: str) -> tuple[tuple[str, str], ...]:
     """The durables of an agent whose unfinished messages its processes hand back, with their streams."""
-    timers = ((subjects.TIMERS, subjects.timers_durable(name)),) if name in subjects.TIMED else ()
+    timers = ((subjects.timers_stream(name), subjects.timers_durable(name)),) if name in subjects.TIMED else ()
     return ((subjects.OFFICE, name), *timers)
 
 
