@@ -7,8 +7,6 @@ OFFICE = "OFFICE"
 """Everything that happens in the office, in one order."""
 MEMORY = "MEMORY"
 """What agents ask memory to remember; kept for ever."""
-TIMERS = "TIMERS"
-"""Messages that the broker delivers later."""
 AUDIT = "AUDIT"
 """The broker's own copy of OFFICE; nobody can publish, delete or purge in it."""
 AUDIT_MEMORY = "AUDIT_MEMORY"
@@ -29,7 +27,8 @@ OFFICE_SUBJECTS = (
     "record.*.*.*",
 )
 MEMORY_SUBJECTS = ("memory.write.*",)
-TIMER_SUBJECTS = ("timer.set.*.*", "timer.due.*")
+SHARED_TIMERS = "TIMERS"
+"""The stream that all timers were in before each agent had one of its own; ``provision`` empties it."""
 
 # --- buckets -------------------------------------------------------------------------------------
 AGENTS_BUCKET = "agents"
@@ -178,6 +177,19 @@ def timer(agent: str, name: str) -> str:
 def timer_due(agent: str) -> str:
     """Timers of ``agent`` that are due."""
     return f"timer.due.{agent}"
+
+
+def timers_stream(agent: str) -> str:
+    """The stream of the timers of ``agent``, which the broker delivers later.
+
+    Each agent has its own: a schedule may name any target in its stream, and a rollup empties a stream.
+    """
+    return f"TIMERS_{agent}"
+
+
+def timer_subjects(agent: str) -> tuple[str, str]:
+    """The subjects of that stream."""
+    return timer(agent, "*"), timer_due(agent)
 
 
 def timers_durable(agent: str) -> str:

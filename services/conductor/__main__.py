@@ -14,12 +14,19 @@ from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
+from services.conductor.resubmission import (
+    answer_mail,
+    format_taken,
+    is_another_submission,
+    is_same_goal,
+)
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import PLAN, needs_plan
 from services.conductor.submission import read_goal
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
+from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Goal, GoalDue, ReminderDue, TaskResult, TaskStatus
 from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
@@ -55,6 +62,8 @@ class Conductor(Agent):
         """Open a goal, plan it, and assign the tasks that are ready."""
         goal = read_goal(data, seq, stored_at, self.context.settings.goal_timeout)
         stored = await self._store.find(goal.goal_id)
+        if stored is not None and is_another_submission(goal, stored.goal):
+            return await self._answer_repeated(goal, stored.goal, seq)
         stored = stored or StoredGoal(goal, 0)
         # Also for a goal that is planned: the process that planned it may have died before it was set.
         deadline = asyncio.create_task(self._store.set_deadline(stored.goal))
@@ -76,6 +85,16 @@ class Conductor(Agent):
         except ActionError as error:
             return await self._runner.refuse(stored, str(error))
         return await self._runner.advance(planned, stored)
+
+    async def _answer_repeated(self, goal: Goal, known: Goal, seq: int) -> Outbox:
+        """Tell a person what becomes of a submission whose id is in use; raises Reject for another goal."""
+        mail = answer_mail(goal, known)
+        mail = msgspec.structs.replace(mail, id=self.context.bus.derive_id("resubmission", str(seq)))
+        if goal.requester == subjects.USER:  # an agent knows the ids it made up
+            await self.context.bus.commit([seal(subjects.mail(goal.requester, subjects.CONDUCTOR), mail)])
+        if not is_same_goal(goal, known):
+            raise Reject(format_taken(known), "Submit it again with another id, or with none")
+        return ()
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Record a task's result or the critic's verdict, and continue the goal."""

@@ -75,7 +75,7 @@ class MemoryService(Agent):
         await self.context.bus.consume(
             ConsumerConfig(
                 stream=subjects.MEMORY,
-                durable=self.context.profile.name,
+                durables=(self.context.profile.name,),
                 concurrency=WRITES_AT_ONCE,
                 ack_wait=self.context.settings.task_ack_wait,
                 max_attempts=self.context.settings.max_attempts,

@@ -141,7 +141,7 @@ class AgentProcess:
         await self._store_presence()
         await self._consume(subjects.OFFICE, profile.name)
         if profile.name in subjects.TIMED:
-            await self._consume(subjects.TIMERS, subjects.timers_durable(profile.name))
+            await self._consume(subjects.timers_stream(profile.name), subjects.timers_durable(profile.name))
         self.agent.context.spawn(self._peers.watch())
         self.agent.context.spawn(self._executor.watch_claims())
         if profile.name != subjects.MEMORY_DAEMON:
@@ -189,7 +189,7 @@ class AgentProcess:
             await self._bus.consume(
                 ConsumerConfig(
                     stream=stream,
-                    durable=durable,
+                    durables=(durable,),
                     concurrency=self.agent.context.profile.concurrency,
                     ack_wait=self._config.task_ack_wait,
                     max_attempts=self._config.max_attempts,

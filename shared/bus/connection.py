@@ -154,9 +154,14 @@ class Bus:
         self, subject: str, payload: bytes, timeout: float, headers: Mapping[str, str] | None = None
     ) -> Msg:
         try:
-            return await self._client.request(subject, payload, timeout=timeout, headers=_traced(headers))
-        except nats.errors.NoRespondersError:
-            raise NoResponders(f"Nobody answers on {subject!r}") from None
+            # request() takes a stored message with the header "Status: 503", which any writer can give it,
+            # for the server's word that there is nobody to answer.
+            answer = await self._client._request_new_style(
+                subject, payload, timeout=timeout, headers=_traced(headers)
+            )
+            if not is_stored(answer) and (answer.headers or {}).get("Status") == "503":
+                raise NoResponders(f"Nobody answers on {subject!r}")
+            return answer
         except (TimeoutError, nats.errors.TimeoutError):
             raise BusUnavailable(f"No answer on {subject!r} within {timeout:g} s") from None
         except nats.errors.Error as error:

@@ -1,34 +1,28 @@
-"""A consumer: pulls the messages of one durable continuously and has them handled."""
+"""A consumer: has the messages of its durables handled, those of the highest first."""
 
 import asyncio
 import contextlib
-import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 
 import msgspec
-import nats.errors
 from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from shared import subjects
 from shared.bus.entry import Delivery, backoff
+from shared.bus.lanes import Lane, choose, take
+from shared.bus.pulls import HEARTBEAT, Pull
 from shared.errors import BusError, BusFull, Conflict, MailroomError, Reject, Retry
 from shared.log import logger
-
-PULL_EXPIRES = 30.0
-"""Seconds until a pull request expires and is replaced, so that a lost one is noticed."""
-HEARTBEAT = 5.0
-"""Seconds between the server's idle heartbeats while a pull request waits."""
-RENEW_INBOX_AFTER = 200
-"""Pull requests for one inbox: the server keeps state for each until the inbox is dropped."""
 
 BUS_FULL_PAUSE = 1.0
 """Seconds until a write is retried that the bus had no storage for."""
 MAX_YIELDED = 256
 """Handlers of one consumer that may yield their slot; beyond that, a waiting handler keeps it."""
+DRAIN_WAIT = 2.0
+"""Seconds that a stopping consumer waits for messages that are on their way, to hand them back."""
+PATIENCE = 0.2
+"""Seconds that a message waits here for a slot before it is handed back, so that an idle process gets it."""
 
 log = logger(__name__)
 
@@ -38,15 +32,16 @@ DeadLetterHandler = Callable[[Delivery, str], Awaitable[None]]
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a durable is consumed.
+    """How durables are consumed.
 
-    At most ``concurrency`` messages are handled at a time. ``ack_wait`` is the durable's, in seconds.
-    ``max_attempts`` deliveries of a message that fails make it a dead letter. ``max_bytes`` limits the bytes
-    requested ahead, give or take a message; 0 is no limit.
+    A free slot takes a message of the first of ``durables`` that has one, except that each that has messages
+    gets at least one slot in ten. At most ``concurrency`` messages are handled at a time. ``ack_wait`` is
+    the durables', in seconds. ``max_attempts`` deliveries of a message that fails make it a dead letter.
+    ``max_bytes`` limits the bytes requested ahead, give or take a message; 0 is no limit.
     """
 
     stream: str
-    durable: str
+    durables: tuple[str, ...]
     concurrency: int
     ack_wait: float
     max_attempts: int
@@ -54,12 +49,15 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consumer:
-    """Passes the messages of one durable to a handler.
+    """Passes the messages of its durables to a handler.
 
     When the handler returns, the message is acknowledged. Retry, Conflict and unexpected exceptions have it
     delivered again after a growing delay, and the last attempt makes it a dead letter; Reject does so at
     once; BusFull repeats the handler until the bus has storage. While a handler works, progress is
     reported every third of ``ack_wait``.
+
+    A process whose slots are all taken for longer than PATIENCE asks for nothing and keeps no messages, so
+    that none waits here while another process is idle.
     """
 
     def __init__(
@@ -67,150 +65,186 @@ class Consumer:
     ) -> None:
         self.handled = self.failed = 0
         self._client, self._config, self._handler, self._dead_letter = client, config, handler, dead_letter
+        self._lanes = tuple(
+            Lane(Pull(client, config.stream, durable, self._receive, self._on_ended))
+            for durable in config.durables
+        )
+        self._by_durable = {lane.pull.durable: lane for lane in self._lanes}
         self._bytes = 0
-        self._queue: asyncio.Queue[Delivery] = asyncio.Queue()
         self._in_hand: dict[int, Delivery] = {}
-        self._working = 0
+        self._queue: asyncio.Queue[Delivery] = asyncio.Queue()
+        self._handling = 0
+        self._workers: list[asyncio.Task[None]] = []
+        self._ended = asyncio.Event()
         self._yielded = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._subscription: Subscription | None = None
-        self._inbox = ""
-        self._requested = 0
-        self._requests = 0
-        self._last_message = 0.0
-        self._tasks: list[asyncio.Task[None]] = []
+        self._full_since = 0.0
+        self._busy = asyncio.Event()
+        self._background: list[asyncio.Task[None]] = []
         self._stopping = False
 
     @property
     def stream(self) -> str:
-        """The stream of its durable."""
+        """The stream of its durables."""
         return self._config.stream
 
     @property
-    def durable(self) -> str:
-        """The name of its durable."""
-        return self._config.durable
-
-    @property
-    def in_hand(self) -> list[int]:
-        """The sequences of the messages that were received and not answered yet."""
-        return list(self._in_hand)
+    def in_hand(self) -> dict[str, list[int]]:
+        """The sequences of the messages that were received and not answered yet, by durable."""
+        held: dict[str, list[int]] = {durable: [] for durable in self._config.durables}
+        for delivery in self._in_hand.values():
+            held[delivery.durable].append(delivery.seq)
+        return held
 
     @property
     def load(self) -> int:
         """How many messages are being handled."""
-        return self._working
+        return self._handling
+
+    @property
+    def _free(self) -> int:
+        return self._config.concurrency + self._yielded - self._handling
 
     async def start(self) -> None:
         """Start pulling and handling."""
-        await self._open_inbox()
-        await self._top_up()
-        self._tasks = [
-            asyncio.create_task(self._work(), name=f"work {i}") for i in range(self._config.concurrency)
-        ]
-        self._tasks.append(asyncio.create_task(self._watch(), name="watch"))
+        await self._advance()
+        self._background = [asyncio.create_task(self._watch()), asyncio.create_task(self._make_way())]
 
     async def stop(self, grace: float) -> None:
         """Stop pulling, give running handlers ``grace`` seconds, return the other messages at once."""
         if self._stopping:
             return
         self._stopping = True
-        if self._subscription is not None and self._client.is_connected:
-            await self._subscription.unsubscribe()
-        while not self._queue.empty():
-            delivery = self._queue.get_nowait()
-            self._in_hand.pop(delivery.seq, None)
-            await delivery.nak()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), grace)
-        for task in self._tasks:
+        await asyncio.wait([lane.pull.drop() for lane in self._lanes], timeout=DRAIN_WAIT)
+        for lane in self._lanes:
+            while lane:
+                await self._hand_back(lane.pop())
+        if self._handling:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), grace)
+        tasks = [*self._background, *self._workers]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def reconnected(self) -> None:
         """Send new pull requests: the server forgot the old ones."""
-        if not self._stopping:
-            await self._open_inbox()
-            await self._top_up()
+        for lane in self._lanes:
+            lane.pull.drop()
+        await self._advance()
 
-    async def _open_inbox(self) -> None:
-        old, self._inbox = self._subscription, self._client.new_inbox()
-        self._subscription = await self._client.subscribe(self._inbox, cb=self._receive)
-        self._requested = self._requests = 0
-        self._last_message = time.monotonic()
-        if old is not None:
-            await old.unsubscribe()
+    async def _advance(self) -> None:
+        """Give the free slots to what waits for one, and request more for those that remain."""
+        while self._free > 0 and not self._stopping:
+            lane = choose(self._lanes)
+            if lane is None:
+                for each in self._lanes:
+                    if self._room(each):
+                        await self._request(each, probe=False)
+                return
+            if lane:
+                self._begin(take(lane, self._lanes))
+                continue
+            # Nothing lower may begin before it is known whether this lane has something.
+            if self._room(lane):
+                await self._request(lane, probe=self._must_probe(lane))
+            if not lane.settled:
+                return
 
-    async def _top_up(self) -> None:
-        """Request as many messages as there are free slots, so that none waits here while others idle."""
-        free_slots = self._config.concurrency + self._yielded - self._requested - len(self._in_hand)
-        if (
-            self._stopping
-            or free_slots <= 0
-            or (self._requested and free_slots < self._config.concurrency // 4)
-        ):
-            return
-        free = self._config.max_bytes - self._bytes
-        if self._config.max_bytes and (self._requested or free < subjects.MAX_PAYLOAD):
-            return
-        if self._requests >= RENEW_INBOX_AFTER and not self._requested:
-            await self._open_inbox()
-        request = {
-            "batch": free_slots,
-            "expires": int(PULL_EXPIRES * 1e9),
-            "idle_heartbeat": int(HEARTBEAT * 1e9),
-        }
-        if self._config.max_bytes:
-            request["max_bytes"] = free
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._config.stream}.{self._config.durable}"
-        self._requested += free_slots
-        self._requests += 1
-        await self._client.publish(subject, json.dumps(request).encode(), reply=self._inbox)
+    def _must_probe(self, lane: Lane) -> bool:
+        """Whether others may have to wait for what this lane has: not if it is likely that all are empty."""
+        if len(self._lanes) == 1:
+            return False
+        lower = self._lanes[self._lanes.index(lane) + 1 :]
+        return lane.due or lane.pull.behind > 0 or not all(each.settled for each in lower)
 
-    async def _receive(self, message: Msg) -> None:
-        self._last_message = time.monotonic()
-        status = (message.headers or {}).get("Status")
-        if status is not None and not message.reply.startswith("$JS.ACK"):
-            await self._on_status(status, message)
+    def _room(self, lane: Lane) -> int:
+        """How many messages to request: one for each free slot, so that none waits here while others idle.
+
+        0 if there are too few to be worth a request.
+        """
+        requested = lane.pull.requested
+        room = self._free - requested
+        too_few = requested and room < self._config.concurrency // 4
+        return 0 if too_few or lane.pull.refused else max(0, room)
+
+    async def _request(self, lane: Lane, *, probe: bool) -> None:
+        free_bytes = self._config.max_bytes - self._bytes
+        if self._config.max_bytes and (lane.pull.requested or free_bytes < subjects.MAX_PAYLOAD):
             return
-        self._requested = max(0, self._requested - 1)
-        delivery = Delivery(message, self._answer)
+        if probe:
+            self._busy.set()
+        await lane.pull.request(
+            self._room(lane), probe=probe or lane.pull.probing, max_bytes=max(0, free_bytes)
+        )
+
+    async def _receive(self, pull: Pull, delivery: Delivery) -> None:
         if self._stopping:
             await delivery.nak()
-        elif delivery.seq in self._in_hand:
+            return
+        if delivery.seq in self._in_hand:
             # Delivered again because this process was slow to report progress. Its claim is still the last
             # one, so the handler that has the message may finish.
             await delivery.in_progress()
-        else:
-            self._in_hand[delivery.seq] = delivery
-            self._bytes += len(delivery.data)
-            self._queue.put_nowait(delivery)
-        if not message.data and not message.headers:
-            # Between accounts the server takes an empty message for the end of a response, and sends
-            # nothing more for this request.
-            await self._open_inbox()
-            await self._top_up()
-
-    async def _on_status(self, status: str, message: Msg) -> None:
-        if status == "100":
             return
-        pending = (message.headers or {}).get("Nats-Pending-Messages", "0")
-        self._requested = max(0, self._requested - int(pending))
-        reason = (message.headers or {}).get("Description", "")
-        if status not in ("408", "404") and "MaxBytes" not in reason:
-            log.warning("pull_ended", status=status, reason=reason)
-            self._requested = 0
-            await asyncio.sleep(0.1)
-        await self._top_up()
+        self._in_hand[delivery.seq] = delivery
+        self._busy.set()
+        self._bytes += len(delivery.data)
+        self._by_durable[pull.durable].put(delivery)
+        await self._advance()
 
-    async def _answer(self, reply: str, verdict: bytes) -> None:
-        try:
-            await self._client.publish(reply, verdict)
-        except nats.errors.Error as error:
-            # Without it the server delivers the message again, and the claim or the message ids keep
-            # anything that was committed from being done twice.
-            log.warning("verdict_unsent", verdict=verdict.decode(), error=str(error))
+    async def _on_ended(self, pull: Pull, empty: bool) -> None:
+        lane = self._by_durable[pull.durable]
+        if empty:
+            lane.passed = 0
+            if not self._stopping and self._room(lane):
+                await self._request(lane, probe=False)
+        await self._advance()
+
+    def _begin(self, delivery: Delivery) -> None:
+        self._handling += 1
+        self._queue.put_nowait(delivery)
+        if self._handling > len(self._workers):
+            self._workers.append(asyncio.create_task(self._work(), name=f"work {len(self._workers)}"))
+        if self._free <= 0:
+            self._full_since = asyncio.get_running_loop().time()
+
+    async def _work(self) -> None:
+        _at_work.set(self)
+        while True:
+            delivery = await self._queue.get()
+            try:
+                await self._handle(delivery)
+            finally:
+                self._forget(delivery)
+                self._handling -= 1
+                if self._stopping and not self._handling:
+                    self._ended.set()
+            await self._advance()
+
+    def _forget(self, delivery: Delivery) -> None:
+        self._in_hand.pop(delivery.seq, None)
+        self._bytes -= len(delivery.data)
+
+    async def _hand_back(self, delivery: Delivery) -> None:
+        self._forget(delivery)
+        await delivery.nak()
+
+    async def _make_way(self) -> None:
+        """Hand back what waits here for long, and ask for nothing while there is no slot for it."""
+        while True:
+            await self._busy.wait()
+            await asyncio.sleep(PATIENCE / 2)
+            full = self._free <= 0 and asyncio.get_running_loop().time() - self._full_since >= PATIENCE
+            for lane in self._lanes:
+                if not (lane.waits_longer(PATIENCE) or (full and lane.pull.requested) or lane.pull.lost):
+                    continue
+                # First, so that what is handed back does not come here again.
+                await lane.pull.drop()
+                for delivery in lane.pop_older(PATIENCE, self._config.max_attempts):
+                    await self._hand_back(delivery)
+            if not self._in_hand and not any(lane.pull.probing for lane in self._lanes):
+                self._busy.clear()
+            await self._advance()
 
     @contextlib.asynccontextmanager
     async def yield_slot(self) -> AsyncIterator[None]:
@@ -219,30 +253,11 @@ class Consumer:
             yield
             return
         self._yielded += 1
-        if len(self._tasks) <= self._config.concurrency + self._yielded:  # one of them is the watch
-            self._tasks.append(asyncio.create_task(self._work(), name=f"work {len(self._tasks)}"))
         try:
-            with contextlib.suppress(nats.errors.Error):  # the watch requests again
-                await self._top_up()
+            await self._advance()
             yield
         finally:
             self._yielded -= 1
-
-    async def _work(self) -> None:
-        _at_work.set(self)
-        while True:
-            delivery = await self._queue.get()
-            self._working += 1
-            self._idle.clear()
-            try:
-                await self._handle(delivery)
-            finally:
-                self._working -= 1
-                if not self._working:
-                    self._idle.set()
-                self._in_hand.pop(delivery.seq, None)
-                self._bytes -= len(delivery.data)
-            await self._top_up()
 
     async def _handle(self, delivery: Delivery) -> None:
         try:
@@ -303,14 +318,10 @@ class Consumer:
             await asyncio.sleep(min(self._config.ack_wait / 3, HEARTBEAT))
             for delivery in list(self._in_hand.values()):
                 await delivery.in_progress()
-            if (
-                self._client.is_connected
-                and time.monotonic() - self._last_message > 3 * HEARTBEAT
-                and self._requested
-            ):
-                log.warning("pull_silent", durable=self._config.durable)
-                await self._open_inbox()
-            await self._top_up()
+            if self._client.is_connected:
+                for lane in self._lanes:
+                    lane.pull.drop_if_silent()
+            await self._advance()
 
 
 def yield_slot() -> contextlib.AbstractAsyncContextManager[None]:

@@ -116,12 +116,14 @@ class Delivery:
     """A stored message that was delivered to this process.
 
     ``stream`` and ``seq`` are its place, ``deliveries`` counts deliveries, this one included, ``stored_at``
-    is the time it was stored, in nanoseconds since 1970.
+    is the time it was stored, in nanoseconds since 1970, ``behind`` is how many messages the durable had that
+    were still to be delivered.
     """
 
     __slots__ = (
         "_answer",
         "_reply",
+        "behind",
         "data",
         "deliveries",
         "durable",
@@ -142,6 +144,7 @@ class Delivery:
         self.deliveries = int(tokens[at + 2])
         self.seq = int(tokens[at + 3])
         self.stored_at = int(tokens[at + 5])
+        self.behind = int(tokens[at + 6])
         self.subject = message.subject
         self.data = message.data
         self.headers: dict[str, Any] = dict(message.headers or {})

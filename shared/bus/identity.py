@@ -62,7 +62,10 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             _direct_get(subjects.OFFICE, subjects.OFFICE_STATE),
         ]
     if name in subjects.TIMED:
-        send += [subjects.timer(name, "*"), *_pulls(subjects.TIMERS, subjects.timers_durable(name))]
+        send += [
+            subjects.timer(name, "*"),
+            *_pulls(subjects.timers_stream(name), subjects.timers_durable(name)),
+        ]
     if name in subjects.SUBMITTING:
         send.append(subjects.SUBMIT)
     if name == subjects.MEMORY_DAEMON:
@@ -137,7 +140,9 @@ def _pulls(stream: str, durable: str) -> list[str]:
 
 def _durables(name: str) -> tuple[tuple[str, str], ...]:
     """The durables of an agent whose unfinished messages its processes hand back, with their streams."""
-    timers = ((subjects.TIMERS, subjects.timers_durable(name)),) if name in subjects.TIMED else ()
+    timers = (
+        ((subjects.timers_stream(name), subjects.timers_durable(name)),) if name in subjects.TIMED else ()
+    )
     return ((subjects.OFFICE, name), *timers)
 
 
@@ -271,17 +276,17 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     imports += [_subscription(subject) for subject in rights.subscribe]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.serve]
     if name == subjects.USER:
-        exports.append('{ stream: "$SRV.>" }')
-        imports += [_import("stream", _account_name(agent), "_INBOX.>") for agent in agents]
+        imports += [_import("service", _account_name(agent), "$SRV.>") for agent in agents]
     else:
-        exports.append(f'{{ stream: "_INBOX.>", accounts: [ {_account_name(subjects.USER)} ] }}')
-        imports.append(_import("stream", _account_name(subjects.USER), "$SRV.>"))
+        # As a service: an agent answers the server, and never learns or reaches an inbox of people's.
+        only = f"accounts: [ {_account_name(subjects.USER)} ]"
+        exports.append(f'{{ service: "$SRV.>", response_type: stream, {only} }}')
     peers = subjects.peer(name, "*")
     publish = [*rights.publish, *rights.request, *rights.signed_request, "_INBOX.>", peers]
     publish += [subjects.position(stream, durable) for stream, durable in rights.durables]
     if name == subjects.USER:
         publish.append("$SRV.>")
-    if rights.serve:
+    else:
         # The subjects the server makes up for answers to requests from other accounts.
         publish.append("_R_.>")
     subscribe = ["_INBOX.>", "$SRV.>", peers, *rights.subscribe, *rights.serve]

@@ -138,31 +138,32 @@ class Peers:
 
     async def _return_unfinished(self, gone: Sequence[str]) -> None:
         """Have everything delivered again that no living process has in hand."""
-        states = [(consumer, state) for consumer in self._consumers if (state := await self._state(consumer))]
+        durables = [(consumer.stream, name) for consumer in self._consumers for name in consumer.in_hand]
+        states = [state for stream, name in durables if (state := await self._state(stream, name))]
         if not states:
             return
         await asyncio.sleep(IN_FLIGHT)
         held = await asyncio.gather(*map(self._held_by, list(self._known)))
         held.append(self._own())
-        for consumer, state in states:
-            name = consumer.durable
+        for state in states:
+            name = state.durable
             kept = {seq for sequences in held for seq in sequences.get(name, ())}
             log.info("taking_over", durable=name, gone=list(gone), unfinished=state.pending, held=len(kept))
             for seq in state.positions:
                 if seq not in kept:
                     await self._bus.publish(state.ack_subject(seq), b"-NAK")
 
-    async def _state(self, consumer: Consumer) -> "_Unfinished | None":
+    async def _state(self, stream: str, durable: str) -> "_Unfinished | None":
         """What was delivered of a durable and not acknowledged; None if nothing is."""
-        info = json.loads(await self._bus.request(subjects.position(consumer.stream, consumer.durable)))
+        info = json.loads(await self._bus.request(subjects.position(stream, durable)))
         if error := info.get("error"):
-            raise BusError(f"The position of {consumer.durable!r} cannot be read: {error['description']}")
+            raise BusError(f"The position of {durable!r} cannot be read: {error['description']}")
         if not info.get("num_ack_pending"):
             return None
         first, last = info["ack_floor"]["stream_seq"] + 1, info["delivered"]["stream_seq"]
         return _Unfinished(
-            stream=consumer.stream,
-            durable=consumer.durable,
+            stream=stream,
+            durable=durable,
             pending=info["num_ack_pending"],
             positions=range(max(first, last + 1 - MAX_RANGE), last + 1),
             delivery=info["delivered"]["consumer_seq"],
@@ -181,7 +182,7 @@ class Peers:
         return {}
 
     def _own(self) -> Held:
-        return {consumer.durable: consumer.in_hand for consumer in self._consumers}
+        return {name: held for consumer in self._consumers for name, held in consumer.in_hand.items()}
 
     def _own_answer(self) -> bytes:
         return msgspec.json.encode(self._own())

@@ -7,6 +7,7 @@ from typing import Any
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.migration import OLD_SUBJECTS, migrate_tasks
+from shared.bus.timers import copy_shared_timers
 from shared.errors import BusError, BusUnavailable
 from shared.log import logger
 
@@ -15,6 +16,9 @@ STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 UNCHANGEABLE = ("persist_mode",)
 """Fields of a stream's configuration that cannot be changed later."""
+
+NO_TIMERS = "timer.retired"
+"""The subject of the shared stream of timers while it is emptied: nobody publishes there."""
 
 log = logger(__name__)
 
@@ -27,8 +31,12 @@ async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_att
     """
     changes = []
     old = await _has_old_tasks(bus)
+    shared_timers = await _close_shared_timers(bus)
     for config in streams():
         changes += await _ensure_stream(bus, _with_old_subjects(config) if old else config)
+    if shared_timers:
+        changes.append(f"moved {await copy_shared_timers(bus)} timers to a stream for each agent")
+        await _api(bus, f"STREAM.DELETE.{subjects.SHARED_TIMERS}")
     for stream, config in durables(agents, ack_wait, max_attempts):
         changes += await _ensure_durable(bus, stream, config)
     if old:
@@ -38,6 +46,19 @@ async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_att
     for change in changes:
         log.info("provisioned", change=change)
     return changes
+
+
+async def _close_shared_timers(bus: Bus) -> bool:
+    """Let the stream that all agents' timers were in take no more; whether there is one.
+
+    A timer of it that is due meanwhile is still put there by the server.
+    """
+    info = await _api(bus, f"STREAM.INFO.{subjects.SHARED_TIMERS}", allow=STREAM_NOT_FOUND)
+    if "config" not in info:
+        return False
+    closed = {**info["config"], "subjects": [NO_TIMERS]}
+    await _api(bus, f"STREAM.UPDATE.{subjects.SHARED_TIMERS}", closed)
+    return True
 
 
 async def _has_old_tasks(bus: Bus) -> bool:
@@ -66,15 +87,7 @@ def streams() -> list[dict[str, Any]]:
             allow_atomic=True,
         ),
         _stream(subjects.MEMORY, subjects.MEMORY_SUBJECTS, duplicate_window=window, allow_atomic=True),
-        _stream(
-            subjects.TIMERS,
-            subjects.TIMER_SUBJECTS,
-            allow_msg_schedules=True,
-            allow_msg_ttl=True,
-            allow_rollup_hdrs=True,
-            max_age=90 * 86_400 * SECOND,
-            discard="old",
-        ),
+        *(_timers(agent) for agent in subjects.TIMED),
         *(_audit(source, audit) for source, audit in subjects.AUDITED.items()),
         _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL),
         _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL),
@@ -92,6 +105,18 @@ def _stream(name: str, patterns: Sequence[str] = (), **more: Any) -> dict[str, A
         "num_replicas": 1,
         **more,
     }
+
+
+def _timers(agent: str) -> dict[str, Any]:
+    # The server turns rollups on with schedules: an agent can remove its own timers, which is its right.
+    return _stream(
+        subjects.timers_stream(agent),
+        subjects.timer_subjects(agent),
+        allow_msg_schedules=True,
+        allow_rollup_hdrs=True,
+        max_age=90 * 86_400 * SECOND,
+        discard="old",
+    )
 
 
 def _audit(source: str, name: str) -> dict[str, Any]:
@@ -116,7 +141,8 @@ def _bucket(name: str, *, ttl: float) -> dict[str, Any]:
         max_msgs_per_subject=1,
         max_age=int(ttl * SECOND),
         deny_delete=True,
-        allow_rollup_hdrs=True,
+        # An agent may write its own entries; with a rollup it could remove everybody's.
+        allow_rollup_hdrs=False,
         duplicate_window=int(min(ttl, subjects.DUPLICATE_WINDOW) * SECOND),
     )
 
@@ -139,7 +165,7 @@ def durables(agents: Sequence[str], ack_wait: float, max_attempts: int) -> list[
     result = [(subjects.OFFICE, durable(name, subjects.mailbox(name))) for name in (*agents, subjects.USER)]
     for name in set(subjects.TIMED).intersection(agents):
         timers = durable(subjects.timers_durable(name), [subjects.timer_due(name)])
-        result.append((subjects.TIMERS, timers))
+        result.append((subjects.timers_stream(name), timers))
     if subjects.MEMORY_DAEMON in agents:
         # The daemon has a batch of writes in progress at once, and none may be given up.
         writes = durable(subjects.MEMORY_DAEMON, subjects.MEMORY_SUBJECTS)

@@ -26,7 +26,10 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import Conflict
+from shared.log import logger
 from shared.trace import current_trace
+
+log = logger(__name__)
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Contract)
@@ -227,15 +230,31 @@ def refreshed(change: TaskChanged, **changes: object) -> TaskChanged:
 
 
 async def read_presences(bus: Bus) -> list[Presence]:
-    """The presence of every process of every agent at work, by agent and start; raises BusError."""
+    """The presence of every process of every agent at work, by agent and start; raises BusError.
+
+    What an agent wrote that is no presence, or is another's, is left out.
+    """
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
     request = {"multi_last": [subjects.presence("*", "*")], "batch": 1_000}
-    found = [Presence.from_json(stored.data) async for stored in bus.read(stream, request) if stored.data]
-    return sorted(found, key=lambda presence: (presence.agent, presence.started_at))
+    found = [_presence_in(stored) async for stored in bus.read(stream, request)]
+    return sorted(filter(None, found), key=lambda presence: (presence.agent, presence.started_at))
 
 
 async def read_presence(bus: Bus, agent: str) -> Presence | None:
     """The presence of one process of ``agent``, None if none is at work; raises BusError."""
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-    record = await read_record(bus, subjects.presence(agent, "*"), Presence, stream=stream)
-    return record.value if record else None
+    stored = await bus.last(stream, subjects.presence(agent, "*"))
+    return _presence_in(stored) if stored else None
+
+
+def _presence_in(stored: Stored) -> Presence | None:
+    """The presence that its own agent, which the subject names, wrote; None if it is something else."""
+    try:
+        presence = Presence.from_json(stored.data) if stored.data else None
+    except ValueError as error:
+        log.warning("presence_unreadable", subject=stored.subject, reason=str(error))
+        return None
+    if presence is not None and stored.subject != subjects.presence(presence.agent, presence.instance):
+        log.warning("presence_of_another", subject=stored.subject, agent=presence.agent)
+        return None
+    return presence

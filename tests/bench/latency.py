@@ -70,7 +70,7 @@ class Mailbox:
         mailbox = cls(bus)
         await bus.consume(
             ConsumerConfig(
-                stream=subjects.OFFICE, durable=subjects.USER, concurrency=4, ack_wait=30, max_attempts=5
+                stream=subjects.OFFICE, durables=(subjects.USER,), concurrency=4, ack_wait=30, max_attempts=5
             ),
             mailbox._receive,
             mailbox._bury,

@@ -36,6 +36,7 @@ async def consume(
     buried: list[str] | None = None,
     concurrency: int = 4,
     max_attempts: int = 5,
+    durables: tuple[str, ...] = (),
 ) -> Consumer:
     """Have ``handler`` handle what comes for ``bus``; the reasons of dead letters are added to ``buried``."""
 
@@ -46,7 +47,7 @@ async def consume(
     return await bus.consume(
         ConsumerConfig(
             stream=subjects.OFFICE,
-            durable=bus.name,
+            durables=durables or (bus.name,),
             concurrency=concurrency,
             ack_wait=ACK_WAIT,
             max_attempts=max_attempts,

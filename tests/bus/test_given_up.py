@@ -31,7 +31,7 @@ async def test_what_the_server_gave_up_becomes_a_dead_letter(server: Server, tmp
     dispatcher = Dispatcher(agent, TaskExecutor(agent))
     await engineer.consume(
         ConsumerConfig(
-            stream=subjects.OFFICE, durable="engineer", concurrency=1, ack_wait=ACK_WAIT, max_attempts=1
+            stream=subjects.OFFICE, durables=("engineer",), concurrency=1, ack_wait=ACK_WAIT, max_attempts=1
         ),
         dispatcher.handle,
         dispatcher.dead_letter,

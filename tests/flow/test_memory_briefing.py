@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from services.memory.briefing import service
 from services.memory.briefing.service import BriefingService
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
 from shared.settings import Settings
@@ -125,7 +126,10 @@ async def test_a_write_ends_the_briefings_and_access_counts_do_not(briefed: Brie
     assert "y" in titles(second)["Active Context"]
 
 
-async def test_briefings_are_made_ahead_and_reading_them_is_counted(briefed: BriefedMemory) -> None:
+async def test_briefings_are_made_ahead_and_reading_them_is_counted(
+    briefed: BriefedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "IDLE", 0.1)
     await briefed.write(*WARREN, edges=LINKS)
     ahead = asyncio.create_task(briefed.briefings.keep_ready())
     try:
@@ -143,6 +147,32 @@ async def test_briefings_are_made_ahead_and_reading_them_is_counted(briefed: Bri
         await briefed.write(accessed=write.accessed)
         assert (await briefed.engine.get(["ada"]))[0].access_count == 1
         assert (await briefed.brief("scout")).id == briefing.id
+    finally:
+        ahead.cancel()
+        await asyncio.gather(ahead, return_exceptions=True)
+
+
+async def test_no_briefing_is_made_ahead_while_writes_come(
+    briefed: BriefedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "IDLE", 0.5)
+    monkeypatch.setattr(service, "CHECK_EVERY", 0.01)
+    await briefed.write(*WARREN, edges=LINKS)
+    ahead = asyncio.create_task(briefed.briefings.keep_ready())
+    try:
+        for number in range(20):
+            await briefed.write(node(f"g{number}", "goal", f"Goal number {number}"))
+            await asyncio.sleep(0.05)
+        assert briefed.briefings.stats()["made"] == 0
+        async with asyncio.timeout(20):
+            while not briefed.briefings.stats()["made"]:
+                await asyncio.sleep(0.02)
+        version = await briefed.write(node("late", "goal", "One more goal", importance=0.9))
+        await asyncio.sleep(0.8)
+        assert briefed.briefings.stats()["made"] == 1  # not again so soon
+        asked = await briefed.brief("scout")
+        assert (asked.version, "late" in titles(asked)["Goals"]) == (version, True)
+        assert briefed.briefings.stats()["made"] == 2
     finally:
         ahead.cancel()
         await asyncio.gather(ahead, return_exceptions=True)

@@ -53,7 +53,7 @@ async def test_the_work_goes_on_while_the_server_reads_its_configuration_anew(te
 
     await receiver.consume(
         ConsumerConfig(
-            stream=subjects.OFFICE, durable="engineer", concurrency=4, ack_wait=20, max_attempts=5
+            stream=subjects.OFFICE, durables=("engineer",), concurrency=4, ack_wait=20, max_attempts=5
         ),
         take,
         bury,

@@ -91,7 +91,7 @@ class Server:
     def announce(self) -> None:
         """Write the file by which a ``mailroom`` command finds the running server."""
         record = self.config.state_dir / "run" / "office.json"
-        record.parent.mkdir()
+        record.parent.mkdir(exist_ok=True)
         record.write_text(
             json.dumps({"pid": os.getpid(), "url": self.url, "started_at": "", "state_dir": ""})
         )

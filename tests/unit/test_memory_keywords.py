@@ -179,28 +179,40 @@ def test_an_empty_memory_is_kept_too(tmp_path: Path) -> None:
     assert module.load_keywords(tmp_path, index()) is not None
 
 
-def test_counts_by_slot_are_those_that_were_found_whatever_came_since() -> None:
+def test_counts_by_slot_are_those_that_were_found_whatever_came_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FEW", 1)
     keywords = Keywords.build(["red red blue", "blue", "red"])
-    assert keywords.spread("red", 3).tolist() == [2, 0, 1]
+
+    def spread(before: int) -> list[int]:
+        matches = keywords.match("red", before)
+        assert matches.spread is not None
+        assert matches.number == np.count_nonzero(matches.spread)
+        return list(matches.spread)
+
+    assert spread(3) == [2, 0, 1]
     keywords.extend(["red", "blue", *["red red red"] * 2_000])
-    assert keywords.spread("red", 4).tolist() == [2, 0, 1, 1]
-    assert keywords.spread("red", 2_005).tolist() == [2, 0, 1, 1, 0, *[3] * 2_000]
+    assert spread(4) == [2, 0, 1, 1]
+    assert spread(2_005) == [2, 0, 1, 1, 0, *[3] * 2_000]
+    assert spread(3) == [2, 0, 1]
 
 
-def test_the_best_by_words_are_those_of_all_texts_where_most_are_passed_over() -> None:
+def test_the_best_by_words_are_those_of_all_texts_be_the_words_rare_or_frequent() -> None:
     random = np.random.default_rng(4)
     names = np.array([f"w{number}x" for number in range(400)])
     chances = 1 / np.arange(1, 401)
     texts = [" ".join(random.choice(names, 12, p=chances / chances.sum())) for _ in range(4_000)]
     keywords, live = Keywords.build(texts), random.random(4_000) < 0.9
     search = Search(SearchState(None, keywords, None, {}), live)  # type: ignore[arg-type]
-    for text in ("w0x w1x w3x w90x w200x", "w0x w2x", "w350x w0x w1x"):
-        every = search.find_by_words(text, live, 4_000)
+    for text in ("w0x w1x w3x w90x w200x", "w0x w2x", "w350x w0x w1x", "w300x"):
+        words = search.weigh(text)
+        every = search.find_by_words(words, live, 4_000)
         scores = _score_words(keywords, live, text)
         assert set(every.tolist()) == set(np.flatnonzero((scores > 0) & live).tolist())
-        best = search.find_by_words(text, live, 50)
+        best = search.find_by_words(words, live, 50)
         expected = np.sort(scores[live])[-50:]
-        assert np.sort(scores[best]) == pytest.approx(expected, rel=1e-5)
+        assert np.sort(scores[best]) == pytest.approx(expected[expected > 0], rel=1e-5)
 
 
 def _score_words(keywords: Keywords, live: np.ndarray, text: str) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from services.memory.retrieval import ranking
-from services.memory.retrieval.keywords import split_words
+from services.memory.retrieval.keywords import query_words, split_words
 from services.memory.retrieval.ranking import (
     DATE,
     MEANING,
@@ -53,10 +53,9 @@ def evidence(
     lengths = np.array([len(entry) for entry in words], np.float32)
     count, beside = len(texts), stand_beside(sessions or [""] * len(texts))
 
-    def find(word: str) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
-        places = [place for place, entry in enumerate(words) if word in entry]
-        counts = [words[place].count(word) for place in places]
-        return np.array(places, np.int64), np.array(counts, np.uint8), len(places)
+    sought = sorted(query_words(text))
+    counts = np.array([[entry.count(word) for word in sought] for entry in words], np.float32)
+    frequencies = (counts > 0).sum(axis=0) if count else np.zeros(len(sought))
 
     return QueryCandidates(
         text=text,
@@ -65,9 +64,9 @@ def evidence(
         created=np.array([at(day) for day in days] or [NOW] * count, np.float64),
         lengths=lengths,
         beside=beside,
-        find=find,
+        weights=np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32),
+        counts=counts.reshape(count, len(sought)),
         named=lambda names: np.array([tag in names for tag in tags or [""] * count], np.bool_),
-        total=count,
         mean_length=float(add_neighbours(lengths, beside).mean()) if count else 0.0,
     )
 

@@ -30,7 +30,7 @@ def stored_in(subject: str) -> list[str]:
     streams = {
         subjects.OFFICE: subjects.OFFICE_SUBJECTS,
         subjects.MEMORY: subjects.MEMORY_SUBJECTS,
-        subjects.TIMERS: subjects.TIMER_SUBJECTS,
+        **{subjects.timers_stream(agent): subjects.timer_subjects(agent) for agent in subjects.TIMED},
     }
     return [stream for stream, patterns in streams.items() if any(fits(p, subject) for p in patterns)]
 
@@ -49,8 +49,9 @@ def test_every_message_has_one_stream(a: str, b: str, token: str) -> None:
     ]
     assert [stored_in(subject) for subject in office] == [[subjects.OFFICE]] * len(office)
     assert stored_in(subjects.memory_write(a)) == [subjects.MEMORY]
-    assert stored_in(subjects.timer(a, token)) == [subjects.TIMERS]
-    assert stored_in(subjects.timer_due(a)) == [subjects.TIMERS]
+    for agent in subjects.TIMED:
+        assert stored_in(subjects.timer(agent, token)) == [subjects.timers_stream(agent)]
+        assert stored_in(subjects.timer_due(agent)) == [subjects.timers_stream(agent)]
     assert stored_in(subjects.AUDIT_PREFIX + subjects.task(a, b, token, subjects.CLAIMED)) == []
 
 

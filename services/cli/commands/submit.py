@@ -1,6 +1,7 @@
 """``mailroom submit``: submit a goal, and follow it until it ends."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Any
@@ -11,14 +12,24 @@ import msgspec
 from services.cli.commands.goal_view import print_outcome, show_progress
 from services.cli.commands.options import TextType, TimeType, json_option, parse_context
 from services.cli.connection import connect, run_connected
-from services.cli.output.console import open_console, print_json, print_result
+from services.cli.output.console import open_console, print_json, print_result, shorten
 from services.cli.output.times import format_utc
 from services.cli.queries.progress import GoalFollower, Progress
+from services.cli.queries.records import read_goal
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, TaskPriority, TaskStatus, generate_task_id
+from shared.contracts import Goal, TaskPriority, TaskStatus, generate_id, generate_task_id
+from shared.errors import BusError, Refused
 
+GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+"""The ids that the conductor takes."""
 PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
+
+
+def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not GOAL_ID.fullmatch(value):
+        raise click.BadParameter("it must be 1 to 80 letters, digits, '_' or '-'", ctx, param)
+    return value
 
 
 @click.command()
@@ -39,10 +50,18 @@ PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
 @click.option(
     "--deadline", type=TimeType(future=True), help="When it must be done: a span such as 10m, or ISO 8601."
 )
+@click.option(
+    "--id",
+    "goal_id",
+    metavar="ID",
+    callback=_require_goal_id,
+    help="An id of your choice: submitting the same again with it begins nothing twice.",
+)
 @json_option
 def submit(
     text: str,
     wait: bool,
+    goal_id: str | None,
     context: dict[str, Any],
     priority: str | None,
     deadline: datetime | None,
@@ -52,7 +71,12 @@ def submit(
 
     TEXT is the goal in your own words; '-' reads it from standard input.
     """
-    body = {"text": text, "goal_id": generate_task_id("goal"), "requester": subjects.USER, "context": context}
+    body = {
+        "text": text,
+        "goal_id": goal_id or generate_task_id("goal"),
+        "requester": subjects.USER,
+        "context": context,
+    }
     if priority:
         body["priority"] = TaskPriority(priority)
     if deadline:
@@ -60,10 +84,11 @@ def submit(
     if wait:
         _print_goal(_submit_and_wait(body, as_json), as_json)
         return
-    run_connected(lambda bus: _publish(bus, body))
+    known = run_connected(lambda bus: _submit_once(bus, body))
     goal_id = str(body["goal_id"])
-    text = f"Submitted as {goal_id}\n{_format_hint(goal_id)}"
-    print_result({"goal_id": goal_id, "status": "submitted"}, text, as_json)
+    said = f"Submitted before; it is {known.status}" if known else f"Submitted as {goal_id}"
+    status = str(known.status) if known else "submitted"
+    print_result({"goal_id": goal_id, "status": status}, f"{said}\n{_format_hint(goal_id)}", as_json)
 
 
 def _format_hint(goal_id: str) -> str:
@@ -72,15 +97,48 @@ def _format_hint(goal_id: str) -> str:
 
 async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Progress, None]:
     """Submit a goal; returns its progress until it ends, of which nothing is missed."""
-    follower = GoalFollower(bus, str(body["goal_id"]))
+    follower = GoalFollower(bus, str(body["goal_id"]), str(body["text"]))
     await follower.listen()
-    return follower.follow(await _publish(bus, body))
+    known = await _find_known(bus, body)
+    return follower.follow(0 if known else await _publish(bus, body))
+
+
+async def _submit_once(bus: Bus, body: dict[str, Any]) -> Goal | None:
+    """Submit a goal, unless it was submitted before under its id: then that goal is returned."""
+    known = await _find_known(bus, body)
+    if known is None:
+        await _publish(bus, body)
+    return known
+
+
+async def _find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
+    """The goal that was submitted before under this id; raises Refused if it is another one.
+
+    If two are submitted at the same moment, the conductor decides.
+    """
+    found = await read_goal(bus, str(body["goal_id"]))
+    if found is None:
+        return None
+    known = found[0]
+    if any(getattr(known, name) != body[name] for name in ("text", "requester", "context")):
+        raise Refused(
+            f"The id {known.goal_id!r} is that of another goal, of {known.requester}: "
+            f"{shorten(known.text, 80)!r}",
+            "Choose another with --id, or leave that out",
+        )
+    return known
 
 
 async def _publish(bus: Bus, body: dict[str, Any]) -> int:
-    """Publish a submission; returns its sequence in OFFICE."""
+    """Publish a submission; returns its sequence in OFFICE.
+
+    Its message id is random. The goal's id would not do: the server drops a message whose id any other
+    message had in the last two minutes, whoever sent that.
+    """
     payload = msgspec.json.encode(body)
-    stored = await bus.store(subjects.SUBMIT, payload, headers={"Nats-Msg-Id": str(body["goal_id"])})
+    stored = await bus.store(subjects.SUBMIT, payload, headers={"Nats-Msg-Id": generate_id()})
+    if stored.get("duplicate"):
+        raise BusError("The server took the submission for a repeated message", "Submit it again")
     return int(stored["seq"])
 
 

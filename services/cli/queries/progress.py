@@ -70,11 +70,15 @@ async def read_progress(bus: Bus, goal_id: str) -> Progress:
 
 
 class GoalFollower:
-    """Follows one goal; if ``listen`` is called before the goal is submitted, nothing is missed."""
+    """Follows one goal; if ``listen`` is called before the goal is submitted, nothing is missed.
 
-    def __init__(self, bus: Bus, goal_id: str) -> None:
+    ``text`` is the goal's, if it is known: another one with this id is not followed.
+    """
+
+    def __init__(self, bus: Bus, goal_id: str, text: str = "") -> None:
         self._bus = bus
         self._goal_id = goal_id
+        self._text = text
         self._listener = Listener(bus, POLL_INTERVAL)
 
     async def listen(self) -> None:
@@ -92,6 +96,8 @@ class GoalFollower:
         while True:
             self._listener.clear()
             progress = await read_progress(self._bus, self._goal_id)
+            if self._text and progress.goal is not None and progress.goal.text != self._text:
+                progress = Progress()
             if progress != last:
                 yield progress
                 last = progress

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,8 +28,14 @@ MAX_AGENTS = 256
 AHEAD = 0.1
 """Briefings that are kept ready are made again when less than this part of their time is left."""
 
-REFRESH = 15.0
-"""Seconds between two checks of the briefings that are kept ready."""
+IDLE = 5.0
+"""Seconds without a write or a query after which briefings are made ahead: one computes for 50 ms."""
+
+AHEAD_EVERY = 60.0
+"""Seconds after which the briefing of an agent may be made ahead again."""
+
+CHECK_EVERY = 1.0
+"""Seconds between two looks at whether memory is idle."""
 
 FREE_ATTEMPTS = 2
 """How often a briefing is made at the risk that memory is written to meanwhile; then writes have to wait."""
@@ -178,11 +185,21 @@ class BriefingService:
         return await self._engine.run_in_reader(self._cache.accesses.take, self._engine.view, time.time())
 
     async def keep_ready(self) -> None:
-        """Make the briefings of the agents in ``settings.briefed_agents`` ahead, until cancelled."""
+        """Make the briefings of the agents in ``settings.briefed_agents`` ahead, until cancelled.
+
+        Only if memory has been idle for IDLE seconds, and each at most every AHEAD_EVERY seconds: one that is
+        stale before that is made when it is asked for.
+        """
+        made: dict[str, float] = {}
         while True:
-            for agent in self._cache.find_stale(self._kept_ready, time.time()):
+            now = time.monotonic()
+            due = [agent for agent in self._kept_ready if now >= made.get(agent, -inf) + AHEAD_EVERY]
+            for agent in self._cache.find_stale(due, time.time()):
+                if self._engine.idle < IDLE:
+                    break
                 await self._make(agent)
-            await asyncio.sleep(REFRESH)
+                made[agent] = time.monotonic()
+            await asyncio.sleep(CHECK_EVERY)
 
     def stats(self) -> dict[str, Any]:
         """How many briefings were served and made since the start."""

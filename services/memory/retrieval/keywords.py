@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,16 @@ MAX_WORD = 64
 REMEMBERED = 300_000
 """Words as they are written that are kept with what they are reduced to: working that out takes 30 us."""
 
-SPREAD = 64
-"""Words whose counts are kept by slot, a byte each."""
+FREQUENT = 32
+"""A word that one in so many nodes has is frequent."""
 
+FEW = 1_000
+"""No word is frequent among so few nodes."""
+
+SPREAD = 64
+"""Frequent words whose counts are kept by slot, a byte each."""
+
+_NOWHERE: Slots = np.empty(0, np.uint32)
 _WORD = re.compile(r"\w+")
 
 FILE = "words.npz"
@@ -81,6 +88,25 @@ STOP_WORDS = frozenset(chain.from_iterable(map(split_words, PLAIN_STOP_WORDS)))
 of the evidence in conversations without them, 55.1 % with them."""
 
 
+class WordMatches(NamedTuple):
+    """The slots where a word occurs, how often in each, and how many these are.
+
+    Of a frequent word ``spread`` has the counts by slot instead, which cost the same however frequent it is.
+    """
+
+    slots: Slots
+    counts: Counts
+    number: int
+    spread: Counts | None
+
+
+class _SpreadCounts(NamedTuple):
+    """Counts by slot, those before ``end``."""
+
+    end: int
+    counts: Counts
+
+
 class Keywords:
     """How often each word occurs in each slot; slots are numbered from 0 in the order of ``extend``.
 
@@ -93,7 +119,7 @@ class Keywords:
     ) -> None:
         self._postings = Postings(stored)
         self._lengths = GrowingArray(np.empty(0, np.float32) if lengths is None else lengths)
-        self._spread: dict[str, tuple[int, NDArray[np.uint8]]] = {}
+        self._frequent: dict[str, _SpreadCounts] = {}
 
     @classmethod
     def build(cls, texts: Iterable[str]) -> "Keywords":
@@ -132,24 +158,33 @@ class Keywords:
         """The slots lower than ``before`` in which a (reduced) word occurs, and how often in each."""
         return self._postings.find(word, before)
 
-    def spread(self, word: str, before: int) -> NDArray[np.uint8]:
-        """How often a (reduced) word occurs in each of the first slots; cached, since frequent words come
-        again.
+    def match(self, word: str, before: int) -> WordMatches:
+        """The same, by slot if the word is frequent."""
+        known = self._frequent.get(word)
+        if known is None:
+            slots, counts = self._postings.find(word, before)
+            if not FREQUENT * len(slots) > before > FEW:
+                return WordMatches(slots, counts, len(slots), None)
+            known = _SpreadCounts(0, np.zeros(capacity_for(before), np.uint8))
+        known = self._extend_spread(word, known, before)
+        counts = known.counts[:before]
+        return WordMatches(_NOWHERE, counts[:0], int(np.count_nonzero(counts > 0)), counts)
 
-        What came since is added to what was kept: the slots of a word come in one order whatever is asked.
-        """
-        slots, counts = self.find(word, before)
-        done, spread = self._spread.get(word) or (0, np.zeros(capacity_for(before), np.uint8))
-        if before > len(spread):
-            larger = np.zeros(capacity_for(before), np.uint8)
-            larger[: len(spread)] = spread
-            spread = larger
-        if done < len(slots):
-            spread[slots[done:]] = counts[done:]
-            if len(self._spread) >= SPREAD:
-                self._spread.clear()
-            self._spread[word] = len(slots), spread
-        return spread[:before]
+    def _extend_spread(self, word: str, known: "_SpreadCounts", before: int) -> "_SpreadCounts":
+        """Add what came since, and keep it: frequent words are asked for again and again."""
+        if before <= known.end:
+            return known
+        counts = known.counts
+        if before > len(counts):
+            counts = np.zeros(capacity_for(before), np.uint8)
+            counts[: known.end] = known.counts[: known.end]
+        slots, later = self._postings.find(word, before, known.end)
+        counts[slots] = later
+        self._frequent.pop(word, None)
+        while len(self._frequent) >= SPREAD:
+            self._frequent.pop(next(iter(self._frequent)), None)
+        known = self._frequent[word] = _SpreadCounts(before, counts)
+        return known
 
     def lengths(self, before: int) -> NDArray[np.float32]:
         """How many words each of the first slots has."""

@@ -61,6 +61,7 @@ class Postings:
         )
         self.codes = Codes(zip(stored.terms, range(len(stored.terms)), strict=True))
         self._stored = stored
+        self._stored_end = int(stored.slots.max(initial=0)) + 1
         self._later: dict[int, tuple[NDArray[np.uint64], int]] = {}
         self._fresh = _NONE
 
@@ -94,11 +95,13 @@ class Postings:
         for code, start, end in zip(codes[bounds[:-1]].tolist(), bounds, bounds[1:], strict=False):
             self._append(code, packed[start:end])
 
-    def find(self, term: str, before: int) -> tuple[Slots, Counts]:
-        """The slots lower than ``before`` in which a term occurs, and how often in each."""
+    def find(self, term: str, before: int, since: int = 0) -> tuple[Slots, Counts]:
+        """The slots from ``since`` on and lower than ``before`` in which a term occurs, and how often in
+        each.
+        """
         code = self.codes.get(term, -1)
         fresh = self._fresh  # before the lists: what is sorted in meanwhile is then in both
-        found = [self._find_stored(code)]
+        found = [self._find_stored(code)] if since < self._stored_end else []
         if code in self._later:
             packed, used = self._later[code]
             packed = packed[:used]
@@ -107,10 +110,11 @@ class Postings:
             found.append((later[here], (packed & np.uint64(MOST)).astype(np.uint8)[here]))
         if fresh.used:
             found.append(_find_fresh(fresh, code, before))
-        if len(found) == 1:
-            return found[0]
-        slots, counts = zip(*found, strict=True)
-        return np.concatenate(slots), np.concatenate(counts)
+        slots, counts = found[0] if len(found) == 1 else _join(found)
+        if since:
+            wanted = slots >= since
+            return slots[wanted], counts[wanted]
+        return slots, counts
 
     def store(self, new_slots: NDArray[np.int32]) -> StoredPostings:
         """All of it in one, for slots that get other numbers: ``new_slots[old]``, or -1 where one goes."""
@@ -159,8 +163,18 @@ class Postings:
         )
 
 
+def _join(found: list[tuple[Slots, Counts]]) -> tuple[Slots, Counts]:
+    parts = [pair for pair in found if len(pair[0])]
+    if len(parts) < 2:
+        return parts[0] if parts else (_NONE.slots, np.empty(0, np.uint8))
+    slots, counts = zip(*parts, strict=True)
+    return np.concatenate(slots), np.concatenate(counts)
+
+
 def _find_fresh(fresh: RecentPairs, code: int, before: int) -> tuple[Slots, Counts]:
     found = fresh.slots[: fresh.used][fresh.codes[: fresh.used] == code]
+    if not len(found):
+        return found, np.empty(0, np.uint8)
     slots, counts = np.unique(found[found < before], return_counts=True)
     return slots, np.minimum(counts, MOST).astype(np.uint8)
 

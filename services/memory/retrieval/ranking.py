@@ -1,16 +1,14 @@
 """The score of a node for a query: by meaning, words, dates and names, and by its neighbours."""
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.keywords import K1, B, plain_words, query_words
+from services.memory.retrieval.keywords import K1, B, plain_words
 from services.memory.retrieval.sessions import OFFSETS
 
 Span = tuple[float, float]
@@ -40,7 +38,6 @@ _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _COUNTS = {"a": 1, "an": 1, "two": 2, "three": 3}
 
 Numbers = NDArray[np.float32]
-Places = NDArray[np.integer[Any]]
 
 FAR = 0.4
 """The cosine above which texts count as near: of unrelated pairs a tenth lie under .39, half under .48."""
@@ -130,12 +127,10 @@ class QueryCandidates(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cosines`` of the question and each candidate (0 if it has no vector), ``created`` in seconds since
     the epoch, ``lengths`` in words, ``beside`` their places in these arrays at OFFSETS from each in its
-    session, a row each, -1 for none. ``find`` gives for a (reduced) word the places of the candidates that
-    hold it, how often each does, and how many live nodes hold it in all; ``named`` returns which candidates
-    have a tag or an agent among words.
-
-    ``total`` is how many live nodes there are, ``mean_length`` the mean over all of them of what
-    ``add_neighbours`` makes of their lengths; ``moment`` is now, in seconds since the epoch.
+    session, a row each, -1 for none. ``mean_length`` is the mean over all live nodes of what
+    ``add_neighbours`` makes of their lengths. ``weights`` has the weight of each word that is searched,
+    ``counts`` how often it occurs in each candidate, a column a word; ``named`` returns which candidates
+    have a tag or an agent among words. ``moment`` is now, in seconds since the epoch.
     """
 
     text: str
@@ -144,10 +139,10 @@ class QueryCandidates(msgspec.Struct, frozen=True, kw_only=True):
     created: NDArray[np.float64]
     lengths: Numbers
     beside: NDArray[np.int32]
-    find: Callable[[str], tuple[Places, NDArray[Any], int]]
-    named: Callable[[Collection[str]], NDArray[np.bool_]]
-    total: int
     mean_length: float
+    weights: Numbers
+    counts: Numbers
+    named: Callable[[Collection[str]], NDArray[np.bool_]]
 
 
 def score(evidence: QueryCandidates) -> dict[str, Numbers]:
@@ -166,57 +161,40 @@ def score(evidence: QueryCandidates) -> dict[str, Numbers]:
     questions compare and a low one means that nothing fits. Neighbours are the nodes up to two before and
     after one in its session; a filter on what is found does not take them away.
     """
+    meaning, words = _score_texts(evidence)
     return {
-        "vector": np.float32(MEANING) * _score_meaning(evidence),
-        "keyword": np.float32(WORDS) * score_words(evidence),
+        "vector": np.float32(MEANING) * meaning,
+        "keyword": np.float32(WORDS) * words,
         "date": np.float32(DATE) * _score_dates(evidence),
         "name": np.float32(NAME) * evidence.named(plain_words(evidence.text)).astype(np.float32),
     }
 
 
-def score_words(evidence: QueryCandidates) -> Numbers:
-    """How much of the question each candidate and its neighbours cover, 0 to 1."""
-    lengths = add_neighbours(evidence.lengths, evidence.beside)
-    norms = (K1 * (1 - B + B * lengths / max(1.0, evidence.mean_length))).astype(np.float32)
-    scores, best = np.zeros(len(lengths), np.float32), 0.0
-    for word in query_words(evidence.text):
-        places, counts, frequency = evidence.find(word)
-        weight = math.log(1 + (evidence.total - frequency + 0.5) / (frequency + 0.5)) * (K1 + 1)
-        best += weight
-        if len(places):
-            sums = _spread(places, counts.astype(np.float32), evidence.beside)
-            scores += np.float32(weight) * sums / (sums + norms)
-    return scores / np.float32(best) if best else scores
+def _score_texts(evidence: QueryCandidates) -> tuple[Numbers, Numbers]:
+    """How near each candidate and its neighbours are in meaning, and how much of the question's words they
+    cover, both 0 to 1.
+    """
+    near = np.clip((evidence.cosines - np.float32(FAR)) / np.float32(1 - FAR), 0, 1)
+    columns = np.column_stack((near, np.ones_like(near), evidence.lengths, evidence.counts))
+    around = _sum_neighbours(columns, evidence.beside)
+    meaning = near + (1 - near) * around[:, 0] / np.maximum(around[:, 1], np.float32(NEIGHBOUR**2))
+    lengths, counts = np.split(columns[:, 2:] + around[:, 2:], [1], axis=1)
+    norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / max(1.0, evidence.mean_length)) * lengths
+    most = max(evidence.weights.sum(), np.float32(1e-9))
+    return meaning, (evidence.weights / most * counts / (counts + norms)).sum(axis=1)
 
 
 def add_neighbours(values: Numbers, beside: NDArray[np.int32]) -> Numbers:
     """Each value plus those of its neighbours, NEIGHBOUR of it for the next ones, a half of a half beyond."""
-    return values + _gather(values, beside)
+    return values + _sum_neighbours(values[:, np.newaxis], beside)[:, 0]
 
 
-def _gather(values: Numbers, beside: NDArray[np.int32]) -> Numbers:
-    padded = np.append(values, np.float32(0))  # -1, which is none, reads the last
-    result = np.zeros_like(values)
-    for row, offset in enumerate(OFFSETS):
-        result += np.float32(NEIGHBOUR ** abs(offset)) * padded[beside[row]]
+def _sum_neighbours(columns: Numbers, beside: NDArray[np.int32]) -> Numbers:
+    padded = np.pad(columns, ((0, 1), (0, 0)))  # -1, which is none, reads the last
+    result = np.zeros_like(columns)
+    for offset, places in zip(OFFSETS, beside, strict=True):
+        result += np.float32(NEIGHBOUR ** abs(offset)) * np.take(padded, places, axis=0)
     return result
-
-
-def _spread(places: Places, counts: Numbers, beside: NDArray[np.int32]) -> Numbers:
-    sums = np.zeros(beside.shape[1], np.float32)
-    sums[places] = counts
-    for row, offset in enumerate(OFFSETS):
-        targets = beside[row, places]
-        there = targets >= 0
-        sums[targets[there]] += np.float32(NEIGHBOUR ** abs(offset)) * counts[there]
-    return sums
-
-
-def _score_meaning(evidence: QueryCandidates) -> Numbers:
-    near = np.clip((evidence.cosines - np.float32(FAR)) / np.float32(1 - FAR), 0, 1)
-    weights = _gather(np.ones_like(near), evidence.beside)
-    around = _gather(near, evidence.beside) / np.maximum(weights, np.float32(NEIGHBOUR**2))
-    return np.asarray(near + (1 - near) * around, np.float32)
 
 
 def _score_dates(evidence: QueryCandidates) -> Numbers:

@@ -1,16 +1,17 @@
 """The search over all nodes: which are candidates, and what each scores."""
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
 from services.memory.retrieval import ranking
-from services.memory.retrieval.keywords import K1, B, Keywords, query_words
+from services.memory.retrieval.arrays import top_slots
+from services.memory.retrieval.keywords import K1, B, Keywords, WordMatches, query_words
 from services.memory.retrieval.node_index import Mask, NodeIndex
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable
@@ -19,9 +20,6 @@ from shared.contracts import ListQuery, MemoryQuery
 BEST = 300
 """How many nodes are candidates, by meaning and by words each, unless more are asked for: of the best ten
 of 100,000 that scoring all would find, 99 % are found, and as much of the evidence."""
-
-TRIED = 0.6
-"""Which part of the vectors that are usually tried is: others have words or neighbours to speak for them."""
 
 FEW = 1_000
 """If filters leave no more, all are candidates."""
@@ -32,35 +30,27 @@ GRAPH = 0.1
 NEAR = 500
 """How many nodes around the anchors are candidates, the nearest first."""
 
-FREQUENT = 32
-"""A word that one in so many nodes has is frequent."""
-
 SAMPLE = 4_096
 """The mean length of a text with its neighbours is that of so many nodes, spread evenly."""
 
 LONG = 30_000
 """From that many slots on, meaning and words are searched in parallel; a thread takes 60 us to start."""
 
+BESIDE = 0.7
+"""Which part of the vectors is compared beside the words; the rest follows these in the same thread."""
+
 _pool = ThreadPoolExecutor(2, thread_name_prefix="memory-meaning")
 
 Slots = NDArray[np.intp]
-Meant = NDArray[np.integer[Any]]
 Numbers = NDArray[np.float32]
-Among = tuple[NDArray[np.integer[Any]], NDArray[np.uint8], int]
 
 
-class WordMatches(NamedTuple):
-    """Where a word occurs and how often, in how many live nodes, and its weight.
+class WeighedWord(NamedTuple):
+    """Where a word occurs, in how many live nodes, and its weight."""
 
-    Of a frequent word ``spread`` has the counts by slot: a lookup there costs the same however frequent it
-    is.
-    """
-
-    slots: NDArray[np.uint32]
-    counts: NDArray[np.uint8]
+    matches: WordMatches
     frequency: int
     weight: float
-    spread: NDArray[np.uint8] | None
 
 
 class Scored(NamedTuple):
@@ -91,7 +81,6 @@ class Search:
         self._live = live
         self._count = len(live)
         self._total = int(np.count_nonzero(live))
-        self._found: dict[str, WordMatches] = {}
 
     def run(
         self, query: MemoryQuery, vector: Vectors, moment: float, hops: Mapping[int, int]
@@ -108,16 +97,17 @@ class Search:
         admitted = admit(self._index, query, self._live)
         near = np.fromiter((slot for slot in hops if slot < self._count), np.intp)
         near = near[admitted[near]][:NEAR]
-        slots, places = self._choose(query, vector, admitted, near)
+        words = self.weigh(query.text)
+        slots, places = self._choose(query, vector, words, admitted, near)
         if not len(slots):
             return []
-        parts = ranking.score(self._gather(query.text, vector, moment, slots, places))
+        parts = ranking.score(self._gather(query.text, vector, words, moment, slots, places))
         parts["graph"] = np.zeros(len(slots), np.float32)
         parts["graph"][places[near]] = [GRAPH / max(1, hops[slot]) for slot in near.tolist()]
         return self._pick(query.limit, slots, parts, admitted[slots])
 
     def _choose(
-        self, query: MemoryQuery, vector: Vectors, admitted: Mask, near: Slots
+        self, query: MemoryQuery, vector: Vectors, words: list[WeighedWord], admitted: Mask, near: Slots
     ) -> tuple[Slots, NDArray[np.int32]]:
         """The slots of the candidates, in order, and for every slot its place among them or -1."""
         best = max(BEST, 4 * query.limit)
@@ -125,8 +115,8 @@ class Search:
         if np.count_nonzero(admitted) <= FEW:
             chosen |= admitted
         else:
-            meant, worded = self._find_both(query.text, vector, admitted, best)
-            chosen[meant] = chosen[worded] = True
+            for found in self._find_both(vector, words, admitted, best):
+                chosen[found] = True
         beside = self._index.sessions.neighbours(np.flatnonzero(chosen), self._count)
         chosen[beside[beside >= 0]] = True
         chosen[near] = True
@@ -135,17 +125,28 @@ class Search:
         places[slots] = np.arange(len(slots), dtype=np.int32)
         return slots, places
 
-    def _find_both(self, text: str, vector: Vectors, admitted: Mask, best: int) -> tuple[Meant, Slots]:
+    def _find_both(
+        self, vector: Vectors, words: list[WeighedWord], admitted: Mask, best: int
+    ) -> tuple[Slots, Slots]:
         """The slots that are best by meaning, and by words; in parallel if that takes long."""
-        if self._count < LONG:
-            nearest = self._vectors.nearest(vector, admitted, best, TRIED)[0]
-            return nearest, self.find_by_words(text, admitted, best)
-        beside = _pool.submit(self._vectors.nearest, vector, admitted, best, TRIED)
-        worded = self.find_by_words(text, admitted, best)
-        return beside.result()[0], worded
+        near, part = np.empty(self._count, np.float32), 0
+        if self._count >= LONG:
+            part = int(BESIDE * self._count)
+            beside = _pool.submit(self._vectors.estimate, vector, near[:part])
+        worded = self.find_by_words(words, admitted, best)
+        self._vectors.estimate(vector, near[part:], part)
+        if part:
+            beside.result()
+        return self._vectors.choose(near, admitted, best), worded
 
     def _gather(
-        self, text: str, vector: Vectors, moment: float, slots: Slots, places: NDArray[np.int32]
+        self,
+        text: str,
+        vector: Vectors,
+        words: list[WeighedWord],
+        moment: float,
+        slots: Slots,
+        places: NDArray[np.int32],
     ) -> ranking.QueryCandidates:
         beside = self._index.sessions.neighbours(slots, self._count)
         return ranking.QueryCandidates(
@@ -155,85 +156,55 @@ class Search:
             created=self._index.column("created", self._count)[slots],
             lengths=self._keywords.lengths(self._count)[slots],
             beside=np.where(beside >= 0, places[beside], -1),
-            total=self._total,
             mean_length=self._measure(),
-            find=self._finder(slots, places),
-            named=self._namer(slots, places),
+            weights=np.array([word.weight for word in words], np.float32),
+            counts=_count_words(words, slots, places),
+            named=lambda names: self._find_named(names, slots, places),
         )
 
-    def _finder(self, slots: Slots, places: NDArray[np.int32]) -> Callable[[str], Among]:
-        def find(word: str) -> Among:
-            found = self._find(word)
-            if found.spread is not None:
-                counts = found.spread[slots]
-                here = np.flatnonzero(counts)
-                return here, counts[here], found.frequency
-            there = places[found.slots]
-            among = there >= 0
-            return there[among], found.counts[among], found.frequency
+    def _find_named(self, names: Collection[str], slots: Slots, places: NDArray[np.int32]) -> Mask:
+        named: Mask = np.zeros(len(slots), np.bool_)
+        for agent in self._index.codes(names):
+            named |= self._index.column("agent", self._count)[slots] == agent
+        if tagged := self._index.find_named(names, self._count):
+            there = places[np.concatenate(tagged)]
+            named[there[there >= 0]] = True
+        return named
 
-        return find
+    def weigh(self, text: str) -> list[WeighedWord]:
+        """The words of a query, also those that occur nowhere: they count in what a text could score."""
+        return [self._weigh_word(self._keywords.match(word, self._count)) for word in query_words(text)]
 
-    def _namer(self, slots: Slots, places: NDArray[np.int32]) -> Callable[[Collection[str]], Mask]:
-        def name(words: Collection[str]) -> Mask:
-            named: Mask = np.zeros(len(slots), np.bool_)
-            for agent in self._index.codes(words):
-                named |= self._index.column("agent", self._count)[slots] == agent
-            for tagged in self._index.find_named(words, self._count):
-                there = places[tagged]
-                named[there[there >= 0]] = True
-            return named
+    def _weigh_word(self, matches: WordMatches) -> WeighedWord:
+        frequency = matches.number
+        if self._total < self._count:
+            live = self._live[matches.slots] if matches.spread is None else (matches.spread > 0) & self._live
+            frequency = int(np.count_nonzero(live))
+        weight = math.log(1 + (self._total - frequency + 0.5) / (frequency + 0.5))
+        return WeighedWord(matches, frequency, weight)
 
-        return name
-
-    def _find(self, word: str) -> WordMatches:
-        """Where a word occurs, and in how many live nodes; cached, since it is needed twice."""
-        if word not in self._found:
-            slots, counts = self._keywords.find(word, self._count)
-            frequent = FREQUENT * len(slots) > self._count > FEW
-            spread = self._keywords.spread(word, self._count) if frequent else None
-            if self._total == self._count:
-                frequency = len(slots)
-            else:
-                live = self._live[slots] if spread is None else spread.astype(np.bool_) & self._live
-                frequency = int(np.count_nonzero(live))
-            weight = math.log(1 + (self._total - frequency + 0.5) / (frequency + 0.5))
-            self._found[word] = WordMatches(slots, counts, frequency, weight, spread)
-        return self._found[word]
-
-    def find_by_words(self, text: str, admitted: Mask, best: int) -> Slots:
-        """The slots that score best by BM25, each by itself.
-
-        Rare words come first. Once the other words cannot lift a slot that has none of those, they are
-        searched only where those occur: most of the time goes into words of little weight.
-        """
-        found = [entry for entry in map(self._find, query_words(text)) if entry.frequency]
-        found.sort(key=lambda entry: -entry.weight)
+    def find_by_words(self, words: list[WeighedWord], admitted: Mask, best: int) -> Slots:
+        """The slots that score best by BM25, each by itself."""
         lengths = self._keywords.lengths(self._count)
         mean = max(1.0, float(lengths[:: max(1, self._count // SAMPLE)].mean()))
-        scores, rest = np.zeros(self._count, np.float32), sum(entry.weight for entry in found)
-        for number, entry in enumerate(found):
-            if number and entry.spread is not None:
-                worded = np.flatnonzero((scores > 0) & admitted)
-                least = _find_least(scores[worded], best)
-                if least > rest:
-                    worded = worded[scores[worded] >= least - rest]
-                    return _best(worded, self._add_words(worded, scores, found[number:], mean), best)
-            norms = _find_norms(lengths[entry.slots], mean)
-            scores[entry.slots] += np.float32(entry.weight) * entry.counts / (entry.counts + norms)
-            rest -= entry.weight
-        worded = np.flatnonzero((scores > 0) & admitted)
-        return _best(worded, scores[worded], best)
-
-    def _add_words(self, worded: Slots, scores: Numbers, found: list[WordMatches], mean: float) -> Numbers:
-        """The scores of some slots with those of further words, all of them frequent."""
-        norms = _find_norms(self._keywords.lengths(self._count)[worded], mean)
-        result = scores[worded]
-        for entry in found:
-            if entry.spread is not None:
-                counts = entry.spread[worded]
-                result += np.float32(entry.weight) * counts / (counts + norms)
-        return result
+        norms = _find_norms(lengths, mean)
+        scores, share = np.zeros(self._count, np.float32), np.empty(self._count, np.float32)
+        for matches, _, weight in words:
+            if matches.spread is not None:
+                np.add(matches.spread, norms, out=share)
+                np.divide(matches.spread, share, out=share)
+                share *= np.float32(weight)
+                scores += share
+        rare = [word for word in words if len(word.matches.slots)]
+        if rare:
+            slots = np.concatenate([word.matches.slots for word in rare])
+            counts = np.concatenate([word.matches.counts for word in rare])
+            weights = [np.float32(word.weight) for word in rare]
+            scale = np.repeat(weights, [len(word.matches.slots) for word in rare])
+            np.add.at(scores, slots, scale * counts / (counts + norms[slots]))
+        if np.count_nonzero(admitted) < self._count:
+            scores *= admitted
+        return top_slots(scores, best, 0.0)
 
     def _measure(self) -> float:
         """The mean length of a live text and its neighbours, measured again once 1 % is new."""
@@ -275,13 +246,17 @@ def _find_norms(lengths: Numbers, mean: float) -> Numbers:
     return np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * lengths
 
 
-def _find_least(scores: Numbers, best: int) -> float:
-    """The least of the ``best`` scores; 0 if there are not that many."""
-    return float(np.partition(scores, -best)[-best]) if len(scores) > best else 0.0
-
-
-def _best(slots: Slots, scores: Numbers, best: int) -> Slots:
-    return slots[np.argpartition(-scores, best)[:best]] if len(slots) > best else slots
+def _count_words(words: list[WeighedWord], slots: Slots, places: NDArray[np.int32]) -> Numbers:
+    """How often each word occurs in each of some slots, a column a word."""
+    counts = np.zeros((len(slots), len(words)), np.float32)
+    for column, (matches, _, _) in enumerate(words):
+        if matches.spread is not None:
+            counts[:, column] = matches.spread[slots]
+        elif len(matches.slots):
+            there = places[matches.slots]
+            among = there >= 0
+            counts[there[among], column] = matches.counts[among]
+    return counts
 
 
 def admit(index: NodeIndex, query: MemoryQuery | ListQuery, among: Mask) -> Mask:

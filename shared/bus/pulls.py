@@ -1,0 +1,189 @@
+"""Pull requests for the messages of one durable, and what arrives in answer to them."""
+
+import asyncio
+import contextlib
+import functools
+import json
+import time
+from collections.abc import Awaitable, Callable
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from shared.bus.entry import Delivery
+from shared.log import logger
+
+PULL_EXPIRES = 30.0
+"""Seconds until a standing request expires and is replaced, so that a lost one is noticed."""
+HEARTBEAT = 5.0
+"""Seconds between the server's idle heartbeats while a standing request waits."""
+RENEW_INBOX_AFTER = 200
+"""Requests for one inbox: the server keeps state for each until the inbox is dropped."""
+PROBE_WAIT = 0.25
+"""Seconds until a probe counts as lost: the server does not answer if another process got the messages."""
+REFUSED_PAUSE = 0.1
+"""Seconds until a request is repeated that the server refused."""
+
+log = logger(__name__)
+
+
+class Pull:
+    """The requests for one durable's messages that are on their way.
+
+    A standing request waits at the server for messages. A probe is answered at once, and if there are no
+    messages that is the answer; it may be sent only while no standing request is out, and the reverse. Once
+    the durable is known to be empty, a probe that the server has not answered stands like the other kind.
+    ``received`` is called for each message, ``ended`` when a request has ended, with True if the durable had
+    no more messages.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        stream: str,
+        durable: str,
+        received: Callable[["Pull", Delivery], Awaitable[None]],
+        ended: Callable[["Pull", bool], Awaitable[None]],
+    ) -> None:
+        self.durable = durable
+        self.requested = 0
+        """Messages requested and not yet received."""
+        self.probing = False
+        """Whether what is requested is a probe."""
+        self.behind = 0
+        """How many more messages the durable had when it delivered the last one."""
+        self.refused = False
+        """Whether the server refused a request within the last REFUSED_PAUSE."""
+        self._client, self._received, self._ended = client, received, ended
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._subscription: Subscription | None = None
+        self._inbox = ""
+        self._requests = 0
+        self._heard_at = 0.0
+        self._beating = False
+        self._draining: set[asyncio.Task[None]] = set()
+
+    @property
+    def listening(self) -> bool:
+        """Whether a standing request waits at the server: a new message arrives here at once."""
+        return self.requested > 0 and not self.probing
+
+    @property
+    def lost(self) -> bool:
+        """Whether a probe is overdue."""
+        return self.probing and time.monotonic() - self._heard_at > PROBE_WAIT
+
+    def drop_if_silent(self) -> None:
+        """Drop what is requested if the server owes an answer, or a sign that it is there."""
+        if self.requested and time.monotonic() - self._heard_at > 3 * HEARTBEAT:
+            if self._beating:
+                log.warning("pull_silent", durable=self.durable)
+            self.drop()
+
+    async def request(self, batch: int, *, probe: bool, max_bytes: int = 0) -> None:
+        """Request up to ``batch`` messages; 0 for ``max_bytes`` is no limit. Not sent if that fails."""
+        if self._requests >= RENEW_INBOX_AFTER and not self.requested:
+            self.drop()
+        if not self.requested:
+            self._heard_at = time.monotonic()
+        self.requested += batch
+        self.probing = probe
+        self._beating = not probe
+        self._requests += 1
+        try:
+            inbox = await self._open_inbox()
+            # The batch is the inbox's last token, so that a status says how much it was about.
+            reply = f"{inbox}.{batch}"
+            await self._client.publish(self._subject, _body(batch, probe, max_bytes), reply=reply)
+        except nats.errors.Error as error:
+            log.warning("pull_unsent", durable=self.durable, error=str(error))
+            self.drop()
+
+    def drop(self) -> "asyncio.Task[None]":
+        """Take back all requests. What is already on its way is received before the returned task ends."""
+        old, self._subscription, self._inbox = self._subscription, None, ""
+        self.requested = self._requests = 0
+        self.probing = False
+        task = asyncio.create_task(self._drain(old))
+        self._draining.add(task)
+        task.add_done_callback(self._draining.discard)
+        return task
+
+    async def _drain(self, subscription: Subscription | None) -> None:
+        if subscription is None:
+            return
+        with contextlib.suppress(nats.errors.Error, TimeoutError):
+            if self._client.is_connected:
+                await subscription.drain()  # type: ignore[no-untyped-call]
+            else:
+                await subscription.unsubscribe()
+
+    async def _open_inbox(self) -> str:
+        if not self._inbox:
+            inbox = self._inbox = self._client.new_inbox()
+            receive = functools.partial(self._receive, inbox)
+            self._subscription = await self._client.subscribe(f"{inbox}.*", cb=receive)
+        return self._inbox
+
+    async def _receive(self, inbox: str, message: Msg) -> None:
+        current = inbox == self._inbox
+        if current:
+            self._heard_at = time.monotonic()
+        status = (message.headers or {}).get("Status")
+        if status is not None and not message.reply.startswith("$JS.ACK"):
+            if current and status != "100":
+                await self._on_status(status, message)
+            return
+        delivery = Delivery(message, self._answer)
+        if current:
+            self._count_down(1)
+            self.behind = delivery.behind
+            self.probing = self.probing and delivery.behind > 0
+            if not message.data and not message.headers:
+                # Between accounts the server takes an empty message for the end of a response, and sends
+                # nothing more for this request.
+                self.drop()
+        await self._received(self, delivery)
+
+    async def _on_status(self, status: str, message: Msg) -> None:
+        headers = message.headers or {}
+        reason = headers.get("Description", "")
+        self._count_down(int(headers.get("Nats-Pending-Messages") or message.subject.rpartition(".")[2]))
+        empty = status == "404" or (status == "408" and not self.requested)
+        if empty:
+            self.behind = 0
+            self.probing = False
+        elif status != "408" and "MaxBytes" not in reason:
+            log.warning("pull_ended", durable=self.durable, status=status, reason=reason)
+            self._count_down(self.requested)
+            self.refused = True
+            await asyncio.sleep(REFUSED_PAUSE)
+            self.refused = False
+        await self._ended(self, empty)
+
+    async def _answer(self, reply: str, verdict: bytes) -> None:
+        try:
+            await self._client.publish(reply, verdict)
+        except nats.errors.Error as error:
+            # Without it the server delivers the message again, and the claim or the message ids keep
+            # anything that was committed from being done twice.
+            log.warning("verdict_unsent", verdict=verdict.decode(), error=str(error))
+
+    def _count_down(self, count: int) -> None:
+        self.requested = max(0, self.requested - count)
+        if not self.requested:
+            self.probing = False
+
+
+@functools.lru_cache(maxsize=256)
+def _body(batch: int, probe: bool, max_bytes: int) -> bytes:
+    body: dict[str, object] = {"batch": batch}
+    if max_bytes:
+        body["max_bytes"] = max_bytes
+    if probe:
+        body["no_wait"] = True
+    else:
+        body |= {"expires": int(PULL_EXPIRES * 1e9), "idle_heartbeat": int(HEARTBEAT * 1e9)}
+    return json.dumps(body).encode()

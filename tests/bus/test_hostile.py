@@ -1,0 +1,221 @@
+"""What an agent does with its own key to harm others, tried on a live server."""
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.records import read_presence, read_presences
+from shared.contracts import Presence
+from shared.errors import BusError
+from tests.support.server import Server
+
+
+def schedule(target: str, seconds: float = 0.1) -> dict[str, str]:
+    moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    return {"Nats-Schedule": f"@at {moment:%Y-%m-%dT%H:%M:%S.%fZ}", "Nats-Schedule-Target": target}
+
+
+async def last(bus: Bus, stream: str, subject: str) -> bytes | None:
+    stored = await bus.last(stream, subject)
+    return None if stored is None else stored.data
+
+
+# --- timers --------------------------------------------------------------------------------------
+
+
+async def test_a_timer_cannot_go_off_at_another_agent(server: Server) -> None:
+    nexus, admin = await server.connect("nexus"), await server.connect(subjects.ADMIN)
+    due = subjects.timer_due("conductor")
+    with pytest.raises(BusError, match="target is invalid"):
+        await nexus.store(subjects.timer("nexus", "x"), b"forged", headers=schedule(due))
+    await nexus.store(subjects.timer("nexus", "y"), b"mine", headers=schedule(subjects.timer_due("nexus")))
+    mine = subjects.timers_stream("nexus")
+    async with asyncio.timeout(5):
+        while await last(admin, mine, subjects.timer_due("nexus")) != b"mine":
+            await asyncio.sleep(0.05)
+    assert await last(admin, subjects.timers_stream("conductor"), due) is None
+
+
+async def test_no_agent_removes_the_timers_of_another(server: Server) -> None:
+    nexus, conductor = await server.connect("nexus"), await server.connect("conductor")
+    admin = await server.connect(subjects.ADMIN)
+    goal = subjects.timer("conductor", "g1")
+    await conductor.store(goal, b"deadline", headers=schedule(subjects.timer_due("conductor"), 60))
+    for extent in ("all", "sub"):
+        await nexus.store(subjects.timer("nexus", "x"), b"", headers={"Nats-Rollup": extent})
+    assert await last(admin, subjects.timers_stream("conductor"), goal) == b"deadline"
+
+
+async def test_a_timer_that_is_set_again_replaces_the_first(server: Server) -> None:
+    """Its subject has one message, as schedules have it without any rollup of ours."""
+    nexus, admin = await server.connect("nexus"), await server.connect(subjects.ADMIN)
+    due = subjects.timer_due("nexus")
+    await nexus.store(subjects.timer("nexus", "x"), b"first", headers=schedule(due, 0.5))
+    await nexus.store(subjects.timer("nexus", "x"), b"second", headers=schedule(due, 0.7))
+    await asyncio.sleep(1.5)
+    stream = subjects.timers_stream("nexus")
+    request = {"seq": 1, "next_by_subj": ">", "batch": 10}
+    assert [(each.subject, each.data) async for each in admin.read(stream, request)] == [(due, b"second")]
+
+
+# --- the directory and leases --------------------------------------------------------------------
+
+
+def presence(agent: str, instance: str = "i") -> bytes:
+    return Presence(sender=agent, agent=agent, instance=instance, version="1").to_json()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Nats-Rollup": "all"},
+        {"Nats-Rollup": "sub"},
+        {"KV-Operation": "PURGE", "Nats-Rollup": "all"},
+        {"Nats-TTL": "1s"},
+        {"Nats-Incr": "+1"},
+    ],
+)
+async def test_no_agent_empties_the_directory(server: Server, headers: dict[str, str]) -> None:
+    engineer, critic = await server.connect("engineer"), await server.connect("critic")
+    await critic.store(subjects.presence("critic", "i"), presence("critic"))
+    with pytest.raises(BusError, match=r"not permitted|disabled"):
+        await engineer.store(subjects.presence("engineer", "x"), b"", headers=headers)
+    assert [each.agent for each in await read_presences(engineer)] == ["critic"]
+
+
+async def test_an_agent_marks_no_entry_but_its_own_as_deleted(server: Server) -> None:
+    """KV-Operation is a word among clients: the server takes the message for any other."""
+    engineer, critic = await server.connect("engineer"), await server.connect("critic")
+    await critic.store(subjects.presence("critic", "i"), presence("critic"))
+    await engineer.store(subjects.presence("engineer", "x"), b"", headers={"KV-Operation": "PURGE"})
+    await engineer.store(subjects.presence("engineer", "*"), b"", headers={"Nats-Marker-Reason": "Purge"})
+    assert [each.agent for each in await read_presences(engineer)] == ["critic"]
+
+
+async def test_nobody_stands_in_the_directory_under_anothers_name(server: Server) -> None:
+    engineer, critic = await server.connect("engineer"), await server.connect("critic")
+    await critic.store(subjects.presence("critic", "i"), presence("critic"))
+    await engineer.store(subjects.presence("engineer", "x"), presence("critic", "x"))
+    await engineer.store(subjects.presence("engineer", "y"), b"no presence at all")
+    assert [(each.agent, each.instance) for each in await read_presences(critic)] == [("critic", "i")]
+    assert await read_presence(critic, "engineer") is None
+
+
+# --- headers -------------------------------------------------------------------------------------
+
+REFUSED = [
+    ({"Nats-Rollup": "all"}, "rollup not permitted"),
+    ({"Nats-Rollup": "sub"}, "rollup not permitted"),
+    ({"Nats-TTL": "1s"}, "per-message TTL is disabled"),
+    ({"Nats-Incr": "+1"}, "message counters is disabled"),
+    (schedule("mail.user.critic"), "message schedules is disabled"),
+    (
+        {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "mail.critic.engineer"},
+        r"invalid scheduler|is disabled",
+    ),
+    ({"Nats-Stream-Source": "OFFICE 99999 > >"}, "source header is not allowed"),
+]
+"""What would remove, forge or delay messages; the streams that agents write to allow none of it."""
+HARMLESS = [
+    {"Nats-Schedule-Source": "mail.critic.engineer"},  # of a message that is no schedule
+    {"Nats-Schedule-TTL": "1s"},
+    {"Nats-Marker-Reason": "Purge"},  # a word of the server's for readers; it acts on none that it reads
+    {"KV-Operation": "PURGE"},  # a word among clients
+    {"Nats-Expected-Stream": "OFFICE"},  # each of these is a condition on the agent's own message
+    {"Nats-Expected-Last-Subject-Sequence": "0"},
+    {"Nats-Stream": "MEMORY", "Nats-Sequence": "1", "Nats-Time-Stamp": "2001-01-01T00:00:00Z"},
+    {"Nats-Subject": "mail.user.critic"},
+    {"Nats-Last-Sequence": "77"},  # these two would end the reading of what comes after
+    {"Status": "204"},
+    {"Status": "503"},
+    {"Nats-Required-Api-Level": "99"},
+]
+
+
+@pytest.mark.parametrize(("headers", "reason"), REFUSED, ids=[str([*each[0]]) for each in REFUSED])
+async def test_no_header_removes_or_forges_a_message(
+    server: Server, headers: dict[str, str], reason: str
+) -> None:
+    engineer, critic = await server.connect("engineer"), await server.connect("critic")
+    admin = await server.connect(subjects.ADMIN)
+    await critic.store(subjects.mail("user", "critic"), b"first")
+    for subject in (subjects.mail("critic", "engineer"), subjects.memory_write("engineer")):
+        with pytest.raises(BusError, match=reason):
+            await engineer.store(subject, b"", headers=headers)
+    assert await last(admin, subjects.OFFICE, subjects.mail("user", "critic")) == b"first"
+
+
+async def test_no_header_hides_a_message_or_says_another_wrote_it(server: Server) -> None:
+    engineer, critic = await server.connect("engineer"), await server.connect("critic")
+    user = await server.connect(subjects.USER)
+    sent = []
+    for number, headers in enumerate(HARMLESS):
+        subject = subjects.state("engineer", "critic", f"t{number}")
+        await engineer.store(subject, subject.encode(), headers=headers)
+        sent.append((subject, subject.encode()))
+        assert await last(critic, subjects.OFFICE, subject) == subject.encode(), headers
+    await critic.store(subjects.mail("user", "critic"), b"after them")
+    sent.append((subjects.mail("user", "critic"), b"after them"))
+
+    async def read(stream: str) -> list[tuple[str, bytes]]:
+        request = {"seq": 1, "next_by_subj": ">", "batch": 100}
+        return [(each.subject, each.data) async for each in user.read(stream, request)]
+
+    assert await read(subjects.OFFICE) == sent
+    async with asyncio.timeout(5):
+        while await read(subjects.AUDIT) != sent:
+            await asyncio.sleep(0.1)
+
+
+async def test_a_trace_of_a_message_goes_nowhere_that_its_sender_may_not_write(server: Server) -> None:
+    admin = await server.connect(subjects.ADMIN)
+    async with server.raw_client("engineer") as client:
+        for only in ({}, {"Nats-Trace-Only": "true"}):
+            headers = {"Nats-Trace-Dest": subjects.mail("user", "critic"), **only}
+            await client.publish(subjects.mail("critic", "engineer"), b"x", headers=headers)
+        await client.flush()
+    await asyncio.sleep(0.2)
+    assert await last(admin, subjects.OFFICE, subjects.mail("user", "critic")) is None
+
+
+async def test_a_subject_with_wildcards_names_no_others(server: Server) -> None:
+    """The server takes them as plain words: a message on one reaches nobody's mailbox but its own."""
+    engineer, critic = await server.connect("engineer"), await server.connect("critic")
+    secret = subjects.record("critic", "thread", "t1")
+    await critic.store(secret, b"secret")
+    await engineer.store(subjects.mail("*", "engineer"), b"to all")
+    request = "$JS.API.CONSUMER.MSG.NEXT.OFFICE.critic"
+    async with server.raw_client("critic") as client:
+        inbox = await client.subscribe("_INBOX.one")
+        await client.publish(request, b'{"batch":1,"no_wait":true}', reply="_INBOX.one")
+        assert (await inbox.next_msg(2)).headers == {"Status": "404", "Description": "No Messages"}
+    async with server.raw_client("engineer") as client:
+        for asked in ("record.*.*.*", "record.>", "record.engineer.>.>", "record.engineer.*.>"):
+            inbox = await client.subscribe(f"_INBOX.{len(asked)}")
+            await client.publish(f"$JS.API.DIRECT.GET.OFFICE.{asked}", reply=f"_INBOX.{len(asked)}")
+            with contextlib.suppress(TimeoutError):
+                assert (await inbox.next_msg(0.3)).data == b"", asked
+
+
+# --- inboxes -------------------------------------------------------------------------------------
+
+
+async def test_an_agent_neither_learns_nor_reaches_an_inbox_of_peoples(server: Server) -> None:
+    """Who could write there could answer people's requests in the server's place."""
+    async with server.raw_client("engineer") as agent, server.raw_client(subjects.USER) as people:
+        asked = await agent.subscribe("$SRV.>")
+        await agent.flush()
+        inbox = people.new_inbox()
+        answers = await people.subscribe(inbox)
+        await people.publish("$SRV.PING", b"", reply=inbox)
+        ping = await asked.next_msg(2)
+        assert not ping.reply.startswith("_INBOX")
+        await agent.publish(inbox, b"forged")
+        await ping.respond(b"an answer")
+        assert (await answers.next_msg(2)).data == b"an answer"
+        with pytest.raises(TimeoutError):
+            await answers.next_msg(0.3)
