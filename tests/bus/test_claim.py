@@ -211,7 +211,6 @@ async def test_a_plain_message_twice_before_it_is_begun_is_done_once(server: Ser
     assert await steps(server) == ["new", "new", "claimed", "ended"]
 
 
-@pytest.mark.xfail(strict=True, reason="A plain second message becomes the task's last step")
 async def test_a_plain_message_again_while_it_is_worked_on_is_done_once(server: Server) -> None:
     conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
     taken = await take_up(engineer)
@@ -228,7 +227,6 @@ async def test_a_plain_message_again_while_it_is_worked_on_is_done_once(server: 
     assert state.status is TaskStatus.COMPLETED
 
 
-@pytest.mark.xfail(strict=True, reason="A plain second message becomes the task's last step")
 async def test_a_plain_message_again_after_the_end_is_not_done_again(server: Server) -> None:
     conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
     taken = await take_up(engineer)
