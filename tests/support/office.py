@@ -98,7 +98,7 @@ class Office:
     async def claimed(self, agent: str) -> list[str]:
         """The ids of the tasks that a process of ``agent`` has begun, ended ones included."""
         claims = await self.stored(subjects.task(agent, "*", "*", subjects.CLAIMED))
-        return [TaskChanged.from_json(data).task_id for _, _, data in claims]
+        return list(dict.fromkeys(TaskChanged.from_json(data).task_id for _, _, data in claims))
 
     async def task(self, assignee: str, task_id: str, requester: str = subjects.USER) -> TaskState | None:
         """The present state of a task."""

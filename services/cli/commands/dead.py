@@ -18,15 +18,13 @@ from services.cli.output.console import (
     print_result,
 )
 from services.cli.output.times import format_date, format_span, seconds_between
-from services.cli.queries.records import call_server, read_message, scan
+from services.cli.queries.records import RESENT, call_server, read_message, scan
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
 from shared.bus.records import TaskState, read_task, submission_entry
 from shared.contracts import DeadLetter, Task, TaskStatus, decode, generate_id
 from shared.errors import Conflict, MailroomError
 
-RESENT = "Mailroom-Resent"
-"""The header with the number of the dead letter whose message was sent again."""
 numbers_argument = click.argument("numbers", metavar="NUMBER...", nargs=-1, type=NumberType(1))
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")
 

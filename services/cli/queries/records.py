@@ -28,6 +28,8 @@ STEPS_BATCH = LAST_BATCH // 8
 """Tasks per request for their last steps; each has up to eight subjects."""
 MAX_READS = 3
 """How often a page is requested that was cut short, for instance by a lost connection."""
+RESENT = "Mailroom-Resent"
+"""The header with the number of the dead letter whose message was sent again."""
 
 
 async def call_server(bus: Bus, verb: str, body: object = None) -> dict[str, object]:

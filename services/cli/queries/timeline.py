@@ -8,7 +8,7 @@ import msgspec
 
 from services.cli.output.summaries import MessageSummary, summarize
 from services.cli.output.times import parse_time, seconds_between
-from services.cli.queries.records import find_dead_letter, last_sequence, read_goal, scan
+from services.cli.queries.records import RESENT, find_dead_letter, last_sequence, read_goal, scan
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state, task_steps
@@ -157,15 +157,20 @@ async def _build_timelines(
         records = [*records, *history]
     messages = {stored.seq: stored for stored in (*sent, *records)}
     entries = [
-        TimelineEntry(
-            time=each.time, seq=each.seq, subject=each.subject, summary=summarize(each.subject, each.data)
-        )
+        TimelineEntry(time=each.time, seq=each.seq, subject=each.subject, summary=_summarize(each))
         for _, each in sorted(messages.items())
     ]
     for entry in entries:
         if entry.summary.task_id in timelines:
             timelines[entry.summary.task_id].entries.append(entry)
     return timelines, entries
+
+
+def _summarize(stored: Stored) -> MessageSummary:
+    summary = summarize(stored.subject, stored.data)
+    if RESENT not in stored.headers:
+        return summary
+    return msgspec.structs.replace(summary, text=f"{summary.text} (sent again by a person)")
 
 
 def _build_timeline(task: Task, history: list[TaskState]) -> TaskTimeline:
