@@ -8,6 +8,7 @@ MailroomError            one sentence with the cause and, if there is one, the c
 │   │   └── NoResponders  nobody is subscribed who could answer
 │   ├── Denied           the broker does not allow it to this identity
 │   ├── BusFull          the stream's store is full
+│   │   └── BatchesBlocked  too many atomic commits are open
 │   ├── Refused          a service answered with an error
 │   └── Conflict         a commit was refused whole: something it expected has changed
 ├── ActionError          an action cannot be done as asked: unknown, bad parameters, service out of reach
@@ -56,7 +57,11 @@ class Denied(BusError):
 
 
 class BusFull(BusError):
-    """The stream's store is full."""
+    """The stream's store is full: handlers wait and repeat."""
+
+
+class BatchesBlocked(BusFull):
+    """Too many atomic commits are open, so none can be begun; handlers wait and repeat."""
 
 
 class Refused(BusError):

@@ -145,6 +145,7 @@ class MemoryService(Agent):
     async def _health(self) -> dict[str, object]:
         behind = self._follower.behind
         health = {**self._engine.health(), **self._maintenance.health(), "ingest": self._folder.status()}
+        health |= self._follower.status()
         if behind:
             health |= {"status": "catching up", "done": behind.done, "total": behind.total}
         return health

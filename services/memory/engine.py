@@ -1,7 +1,6 @@
 """The memory engine: opened, written to in batches, read from; it does not know the bus."""
 
 import asyncio
-import shutil
 import sys
 import threading
 import time
@@ -11,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from services.memory.loading import load_view, open_store, save_view
+from services.memory.loading import load_view, open_store, release, save_view
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
 from shared.contracts import (
@@ -34,8 +33,10 @@ from shared.settings import Settings
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
+    from services.memory.rebuild import Rebuild
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
+    from services.memory.storage.commit_table import CommitTable
     from services.memory.storage.store import Store
 
 READERS = 4
@@ -65,6 +66,7 @@ class MemoryEngine:
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
         self._path = path
+        self._stored = threading.Lock()
         self._embedder = embedder
         self._reranker = reranker
         self._watchers: list[Watcher] = []
@@ -113,23 +115,23 @@ class MemoryEngine:
 
     async def moment_of(self, version: int) -> float:
         """When a version was reached, in seconds since 1970; 0 if nothing was stored."""
-        return await self.run_in_reader(self._store.commits.moment_of, version)
+        return await self._ask_commits(lambda commits: commits.moment_of(version))
 
     async def read_note(self, name: str) -> str:
         """The text that was recorded under a name; empty if there is none."""
-        return await self.run_in_reader(self._store.commits.read_note, name)
+        return await self._ask_commits(lambda commits: commits.read_note(name))
 
     async def write_note(self, name: str, value: str) -> None:
         """Record a text under a name; durable when this returns."""
-        await self.run_in_reader(self._store.commits.write_note, name, value)
+        await self._ask_commits(lambda commits: commits.write_note(name, value))
 
     async def record_briefing(self, agent: str, version: int, moment: float) -> None:
         """Record when a briefing was made, so that it can be reproduced."""
-        await self.run_in_reader(self._store.commits.record_briefing, agent, version, moment)
+        await self._ask_commits(lambda commits: commits.record_briefing(agent, version, moment))
 
     async def briefing_moment(self, agent: str, version: int) -> float:
         """When a briefing was last made at a version; if that is not known, when the version was reached."""
-        made = await self.run_in_reader(self._store.commits.briefing_moment, agent, version)
+        made = await self._ask_commits(lambda commits: commits.briefing_moment(agent, version))
         return await self.moment_of(version) if made is None else made
 
     async def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
@@ -150,7 +152,7 @@ class MemoryEngine:
 
     async def find_answer(self, write_id: str) -> MemoryWritten | None:
         """The answer to a write that was applied at any time; None if it was not."""
-        version = await self.run_in_reader(self._store.commits.find, write_id)
+        version = await self._ask_commits(lambda commits: commits.find(write_id))
         return None if version is None else MemoryWritten(cause=write_id, version=version)
 
     async def get(self, ids: Sequence[str], at: int = 0) -> list[Node]:
@@ -230,9 +232,19 @@ class MemoryEngine:
         """Have ``watcher`` called with each change from now on."""
         self._watchers.append(watcher)
 
-    async def clear(self) -> None:
-        """Start over with nothing stored: the folder's content is removed."""
-        await self._run_in_writer(self._clear)
+    async def begin_rebuild(self) -> "Rebuild":
+        """A second memory, with nothing in it yet, that ``adopt`` puts in the place of this one.
+
+        It knows the vectors of the texts that this one has. Raises StartError if it cannot be stored.
+        """
+        from services.memory.rebuild import Rebuild
+
+        known = await self._run_in_writer(self._store.vectors_by_text)
+        return await asyncio.to_thread(Rebuild, self._path, self._embedder, *known)
+
+    async def adopt(self, rebuilt: "Rebuild") -> None:
+        """Read and write a rebuilt memory from now on."""
+        await self._run_in_writer(lambda: self._adopt(rebuilt))
 
     async def reindex(self) -> None:
         """Compact the tables, and rebuild from them all that search needs."""
@@ -307,12 +319,22 @@ class MemoryEngine:
         self._store.compact()
         self._use(self._store, load_view(self._store))
 
-    def _clear(self) -> None:
-        self._store.close()
-        for entry in self._path.iterdir():  # the folder itself may be a mount
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        store = open_store(self._path, self._embedder)
-        self._use(store, load_view(store))
+    def _adopt(self, rebuilt: "Rebuild") -> None:
+        from services.memory.storage.replacement import replace
+
+        rebuilt.close()
+        with self._stored:
+            self._store.close()
+            replace(self._path)
+            self._use(open_store(self._path, self._embedder), rebuilt.view)
+        release()
+
+    async def _ask_commits(self, work: "Callable[[CommitTable], T]") -> T:
+        def ask() -> T:
+            with self._stored:  # another store may be about to take its place
+                return work(self._store.commits)
+
+        return await self.run_in_reader(ask)
 
     def _use(self, store: "Store", view: "View") -> None:
         with self.lock:

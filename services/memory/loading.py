@@ -25,8 +25,10 @@ log = logger(__name__)
 
 def open_store(path: Path, embedder: "Embedder") -> "Store":
     """The store in ``path``; raises StartError with the cure."""
+    from services.memory.storage.replacement import settle
     from services.memory.storage.store import Store
 
+    settle(path)
     return Store(path, embedder.slug, embedder.dimensions)
 
 
@@ -36,7 +38,7 @@ def load_view(store: "Store", folder: Path | None = None, at: int = 0) -> "View"
 
     with _uncollected():
         view = View.build(store.load(at), folder / SNAPSHOT if folder else None)
-    _release()
+    release()
     return view
 
 
@@ -62,7 +64,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _release() -> None:
+def release() -> None:
     """Give back what loading took and nothing holds any more: some 200 MB at 100,000 nodes."""
     import pyarrow as pa
 

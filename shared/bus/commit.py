@@ -1,6 +1,7 @@
 """Commits: one message plainly, several in an atomic batch, which concurrent handlers share."""
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared.bus.entry import EXPECTED, EXPECTED_ON, Entry
-from shared.errors import BusError, BusFull, BusUnavailable, Conflict, Denied
+from shared.errors import BatchesBlocked, BusError, BusFull, BusUnavailable, Conflict, Denied
 from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
 from shared.trace import HEADER, current_trace
@@ -24,6 +25,11 @@ BATCH_INCOMPLETE = 10176
 INCOMPLETE_TRIES = 3
 INCOMPLETE_PAUSE = 0.3
 """Tries, and seconds between two, until an incomplete batch is taken as a full disk."""
+TOO_MANY_BATCHES = 10210
+"""The stream, or the server, has as many open batches as it may have: somebody leaves batches open."""
+OPEN_TRIES = 30
+OPEN_PAUSE = 0.1
+"""Tries, and at most seconds between two, while too many batches are open."""
 ANSWER_TIMEOUT = 5.0
 """Seconds without an answer after which a commit is sent again under the same message ids."""
 UNROUTED_TRIES = 5
@@ -305,10 +311,10 @@ class Committer:
 
     async def _store(self, entries: Sequence[Entry], answered: bytes | None = None) -> int:
         """Send until answered; returns the sequence of the last entry, 0 when several were stored before."""
-        unrouted = incomplete = 0
+        unrouted = incomplete = crowded = 0
         while True:
             data, answered = answered, None
-            if data is None and (data := await self._send(entries)) is None:
+            if data is None and (data := await self._send(entries, probe=incomplete + crowded > 0)) is None:
                 continue
             if not data:
                 unrouted += 1
@@ -326,9 +332,14 @@ class Committer:
                 return await self._store_rest(entries)
             if error.get("err_code") == DUPLICATE_IN_BATCH:
                 return 0
+            if error.get("err_code") == TOO_MANY_BATCHES and crowded < OPEN_TRIES:
+                crowded += 1
+                await asyncio.sleep(random.uniform(0, OPEN_PAUSE))  # noqa: S311  # spreads load, keeps no secret
+                continue
             if error.get("err_code") == BATCH_INCOMPLETE and incomplete < INCOMPLETE_TRIES:
+                # Again at once, to be told if there are too many; then it is the disk or the connection.
+                await asyncio.sleep(INCOMPLETE_PAUSE if incomplete else 0)
                 incomplete += 1
-                await asyncio.sleep(INCOMPLETE_PAUSE)
                 continue
             raise _error(error)
 
@@ -340,14 +351,17 @@ class Committer:
             await self._store([entry])
         return 0
 
-    async def _send(self, entries: Sequence[Entry]) -> bytes | None:
-        """One attempt: the server's answer, empty if no stream took it, None if none came."""
+    async def _send(self, entries: Sequence[Entry], *, probe: bool = False) -> bytes | None:
+        """One attempt: the server's answer, empty if no stream took it, None if none came.
+
+        ``probe`` asks why a batch is not begun: the last message of one that was not is only "incomplete".
+        """
         self._serial += 1
         token = f"{self._serial:x}"
         future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
         self._answers[token] = _Exchange(future, entries)
         try:
-            await self._publish(entries, f"{self._inbox}.{token}", token)
+            await self._publish(entries, f"{self._inbox}.{token}", token, probe)
             message = await asyncio.wait_for(future, ANSWER_TIMEOUT)
         except (TimeoutError, nats.errors.OutboundBufferLimitError):
             log.warning("commit_unanswered", messages=len(entries), connected=self._client.is_connected)
@@ -359,12 +373,13 @@ class Committer:
             del self._answers[token]
         return message.data
 
-    async def _publish(self, entries: Sequence[Entry], inbox: str, token: str) -> None:
+    async def _publish(self, entries: Sequence[Entry], inbox: str, token: str, probe: bool) -> None:
         """Write the batch in one piece: publish() for each message took half of a worker's time."""
         batch = f"{self._inbox[-12:]}-{token}" if len(entries) > 1 else ""
         last = len(entries)
+        answered = {1, last} if probe else {last}
         pieces = [
-            _message(entry, batch, number, inbox if number == last else "")
+            _message(entry, batch, number, inbox if number in answered else "", last=number == last)
             for number, entry in enumerate(entries, 1)
         ]
         if self._client.is_closed:
@@ -379,6 +394,8 @@ class Committer:
             await asyncio.sleep(0.05)
 
     async def _on_answer(self, message: Msg) -> None:
+        if not message.data and not message.headers:
+            return  # a batch was begun that was sent to find out whether it would be
         token = message.subject.rpartition(".")[2]
         waiting = self._answers.get(token)
         if isinstance(waiting, _Commit):
@@ -392,7 +409,7 @@ def _with_trace(entry: Entry, trace: str) -> Entry:
     return entry._replace(headers={HEADER: trace, **entry.headers} if entry.headers else {HEADER: trace})
 
 
-def _message(entry: Entry, batch: str, number: int, reply: str) -> bytes:
+def _message(entry: Entry, batch: str, number: int, reply: str, *, last: bool) -> bytes:
     """An entry as the client protocol's HPUB; ids and batch names are tokens, so nothing needs escaping."""
     headers = "NATS/1.0\r\n"
     if not entry.guard:  # a guarded one is stored once in any case
@@ -405,7 +422,7 @@ def _message(entry: Entry, batch: str, number: int, reply: str) -> bytes:
         headers += f"{name}: {value}\r\n"
     if batch:
         headers += f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n"
-        if reply:
+        if last:
             headers += "Nats-Batch-Commit: 1\r\n"
     size = len(headers) + 2
     command = f"HPUB {entry.subject} {reply} {size} {size + len(entry.payload)}\r\n{headers}\r\n"
@@ -426,6 +443,11 @@ def _error(error: dict[str, Any]) -> BusError:
     code, description = error.get("err_code"), error.get("description", "unknown error")
     if code in WRONG_LAST_SEQUENCE:
         return Conflict(f"The commit was refused: {description}")
+    if code == TOO_MANY_BATCHES:
+        return BatchesBlocked(
+            f"Too many commits of several messages are open at the server ({description})",
+            "One agent may leave its own open: 'mailroom doctor' names it",
+        )
     if code in (*BUS_FULL, BATCH_INCOMPLETE):
         return BusFull(f"The bus is full ({description})", "Free disk space, or raise nats_max_store")
     return BusError(f"The bus refused a commit: {description} ({code})")

@@ -13,6 +13,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from shared.bus.bulk import Span, read_all
 from shared.bus.client import BusClient
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
@@ -42,6 +43,7 @@ class Bus:
         self._consumers: list[Consumer] = []
         self._services: list[Any] = []
         self._secret = b""
+        self._url = ""
         self._last_error = ""
         self.closed = asyncio.Event()
         """Set when the connection is closed for good, such as when the server no longer knows the key."""
@@ -62,7 +64,7 @@ class Bus:
         return bus
 
     async def _open(self, url: str, seed: Path, wait: float) -> None:
-        self._secret = read_seed(self.name, seed)
+        self._secret, self._url = read_seed(self.name, seed), url
         deadline = asyncio.get_running_loop().time() + wait
         while True:
             try:
@@ -181,6 +183,14 @@ class Bus:
     ) -> AsyncGenerator[Stored, None]:
         """Messages of a stream as a direct get of several names them; see ``entry.read``."""
         return read(self._client, stream, request, timeout)
+
+    def read_all(
+        self, stream: str, start: int, end: int, *, subject: str = ">", timeout: float = 5.0
+    ) -> AsyncGenerator[list[Stored], None]:
+        """The messages of a stream from ``start`` to ``end``, quickly; see ``bulk.read_all``."""
+        client = Client()
+        opened = connect_once(client, self._url, self._secret, name=f"{self.name}-{self.instance}-bulk")
+        return read_all(client, opened, Span(stream, subject, start, end), timeout)
 
     async def subscribe(
         self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]

@@ -2,15 +2,20 @@
 
 import asyncio
 import contextlib
+import itertools
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from services.cli.commands.doctor import check_commits
+from services.cli.queries.open_batches import find_open_batches
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.entry import Entry
 from shared.bus.records import read_presence, read_presences
 from shared.contracts import Presence
-from shared.errors import BusError
+from shared.errors import BatchesBlocked, BusError
 from tests.support.server import Server
 
 
@@ -154,7 +159,7 @@ async def test_no_header_hides_a_message_or_says_another_wrote_it(server: Server
     user = await server.connect(subjects.USER)
     sent = []
     for number, headers in enumerate(HARMLESS):
-        subject = subjects.state("engineer", "critic", f"t{number}")
+        subject = subjects.task("engineer", "critic", f"t{number}", subjects.ENDED)
         await engineer.store(subject, subject.encode(), headers=headers)
         sent.append((subject, subject.encode()))
         assert await last(critic, subjects.OFFICE, subject) == subject.encode(), headers
@@ -219,3 +224,82 @@ async def test_an_agent_neither_learns_nor_reaches_an_inbox_of_peoples(server: S
         assert (await answers.next_msg(2)).data == b"an answer"
         with pytest.raises(TimeoutError):
             await answers.next_msg(0.3)
+
+
+# --- atomic batches ------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def batches_left_open(server: Server, number: int, period: float) -> AsyncIterator[None]:
+    """The engineer opens ``number`` batches every ``period`` seconds, and leaves them."""
+
+    async def leave() -> None:
+        async with server.raw_client("engineer") as client:
+            for serial in itertools.count():
+                for each in range(number):
+                    headers = {"Nats-Batch-Id": f"{serial}-{each}", "Nats-Batch-Sequence": "1"}
+                    await client.publish(subjects.mail("critic", "engineer"), b"", headers=headers)
+                await client.flush()
+                await asyncio.sleep(period)
+
+    task = asyncio.create_task(leave())
+    await asyncio.sleep(0.5)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def pair(number: int) -> list[Entry]:
+    return [Entry(subjects.mail(to, "critic"), b"%d" % number, f"{to}-{number}") for to in ("user", "nexus")]
+
+
+async def test_batches_that_an_agent_leaves_open_do_not_stop_the_others(server: Server) -> None:
+    critic = await server.connect("critic")
+    async with batches_left_open(server, 60, 0.5), asyncio.timeout(20):
+        for number in range(5):
+            await critic.commit(pair(number))
+
+
+async def test_a_commit_that_open_batches_block_says_so_and_passes_later(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.bus.commit.OPEN_TRIES", 2)
+    critic = await server.connect("critic")
+    async with server.raw_client("engineer") as client:
+        for each in range(10):
+            headers = {"Nats-Batch-Id": f"b{each}", "Nats-Batch-Sequence": "1"}
+            await client.publish(subjects.mail("critic", "engineer"), b"", headers=headers)
+        await client.flush()
+        with pytest.raises(BatchesBlocked, match=r"open at the server.*'mailroom doctor' names it"):
+            await critic.commit(pair(1))
+    await critic.commit([Entry(subjects.mail("user", "critic"), b"one message", "single")])
+    await asyncio.sleep(0.7)
+    await critic.commit(pair(2))
+
+
+async def test_who_leaves_batches_open_is_named(server: Server) -> None:
+    critic = await server.connect("critic")
+    assert await find_open_batches(server.config, server.url, 0.5) == {}
+    async with batches_left_open(server, 10, 0.3):
+        watching = asyncio.create_task(find_open_batches(server.config, server.url))
+        for number in range(3):
+            with contextlib.suppress(BatchesBlocked):
+                await critic.commit(pair(number))
+        found = await watching
+        check = await check_commits(await server.connect(subjects.USER), server.config)
+    assert found is not None
+    assert list(found) == ["engineer"]
+    assert found["engineer"] >= 10
+    assert check.verdict == "warn"
+    assert "which keep others from committing: engineer " in check.finding
+
+
+async def test_commits_of_many_processes_at_once_pass_within_the_limit(server: Server) -> None:
+    """Thirty connections, more than an office has processes, with several batches each at the same time."""
+    clients = [await server.connect("critic") for _ in range(30)]
+    async with asyncio.timeout(20):
+        await asyncio.gather(
+            *(client.commit(pair(100 * n + each)) for each in range(5) for n, client in enumerate(clients))
+        )

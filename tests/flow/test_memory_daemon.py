@@ -36,11 +36,12 @@ async def memory(settings: Settings) -> AsyncIterator[MemoryEngine]:
 
 
 async def store(memory: MemoryEngine, *writes: MemoryWrite) -> BatchResult:
-    """Store writes as the log would bring them: each with the next version."""
+    """Store writes as the log would bring them: each with the next version and a sender."""
     start = memory.version + 1
+    signed = [msgspec.structs.replace(write, sender=write.sender or "user") for write in writes]
     entries = [
         LoggedWrite(version=start + place, stored_at=time.time(), write=write)
-        for place, write in enumerate(writes)
+        for place, write in enumerate(signed)
     ]
     return await memory.write(entries)
 

@@ -319,10 +319,16 @@ class StoredMemory:
         self.edges = {key_of(one): one for one in read_edges(tables)}
 
     def write(self, *writes: MemoryWrite) -> list[str]:
-        """Apply writes as one commit at the next versions; returns their errors."""
+        """Apply writes as one commit at the next versions; returns their errors. Unsigned ones are a
+        person's.
+        """
         start = self.store.version + 1
         entries = [
-            LoggedWrite(version=version, stored_at=STORED_AT + version, write=write)
+            LoggedWrite(
+                version=version,
+                stored_at=STORED_AT + version,
+                write=msgspec.structs.replace(write, sender=write.sender or "user"),
+            )
             for version, write in enumerate(writes, start)
         ]
         change, errors = fold(entries, self.known(), STORED_DIMENSIONS)

@@ -17,6 +17,7 @@ from services.cli.agents import load_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
 from services.cli.output.console import clean, open_console, print_block, print_json
+from services.cli.queries.open_batches import WATCHED, find_open_batches, format_open_batches
 from services.cli.queries.records import call_server
 from shared import settings, subjects
 from shared.bus import Bus
@@ -58,8 +59,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def doctor(as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks bus, streams, agents, memory, keys, disk, embedding model, language model and sandbox. Exits
-    with 1 if a check fails.
+    Checks bus, streams, agents, memory, commits, keys, disk, embedding model, language model and sandbox.
+    Exits with 1 if a check fails.
     """
     checks = asyncio.run(_run_checks())
     if as_json:
@@ -104,6 +105,7 @@ async def _run_bus_checks(bus: Bus, config: Settings) -> list[Check]:
         "streams": lambda: check_streams(bus, config),
         "agents": lambda: check_agents(bus, config),
         "memory": lambda: check_memory(bus),
+        "commits": lambda: check_commits(bus, config),
     }
     checks = []
     for name, probe in probes.items():
@@ -167,6 +169,17 @@ async def check_agents(bus: Bus, config: Settings) -> Check:
         fix = "'mailroom up' starts them; their logs say why they ended"
         return _warn("agents", f"not running: {', '.join(missing)}", fix)
     return _ok("agents", f"{len(running)} running")
+
+
+async def check_commits(bus: Bus, config: Settings) -> Check:
+    """Whether somebody leaves atomic commits open."""
+    left = await find_open_batches(config, f"nats://{bus.url}")
+    if left is None:
+        return _ok("commits", "not watched: the admin's key is not here")
+    if left:
+        fix = f"Stop it; if its key was stolen, delete {config.keys}/<name>.nk and start the office again"
+        return _warn("commits", format_open_batches(left, WATCHED), fix)
+    return _ok("commits", f"nobody left one open within {WATCHED:g} s")
 
 
 def _agents(config: Settings) -> list[str]:

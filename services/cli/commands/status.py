@@ -25,6 +25,7 @@ from services.cli.output.console import (
     shorten,
 )
 from services.cli.output.times import format_span, seconds_between
+from services.cli.queries.open_batches import find_open_batches, format_open_batches
 from services.cli.queries.records import call_server, count_subjects, unknown_agent_error
 from shared import settings, subjects
 from shared.bus import Bus
@@ -32,6 +33,9 @@ from shared.bus.records import read_presences, read_record
 from shared.contracts import OfficeState, Presence, StateChanged
 from shared.errors import BusError
 from shared.text.phrases import count
+
+WATCHED = 0.6
+"""Seconds of watching for commits that are left open."""
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +48,10 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes."""
+    """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes.
+
+    ``open_commits`` are the atomic commits that were left open while it was read, by who did.
+    """
 
     url: str
     server_version: str
@@ -56,6 +63,7 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     stored: int
     state_dir: str
     free: int
+    open_commits: dict[str, int] = {}
 
 
 @click.command()
@@ -72,6 +80,7 @@ def status(as_json: bool) -> None:
 async def _read_status() -> SystemStatus:
     config = settings.load()
     async with connect() as bus:
+        watching = asyncio.create_task(find_open_batches(config, f"nats://{bus.url}", WATCHED))
         record = await read_record(bus, subjects.OFFICE_STATE, StateChanged)
         change = record.value if record else StateChanged(state=OfficeState.IDLE)
         dead = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
@@ -87,6 +96,7 @@ async def _read_status() -> SystemStatus:
             stored=int(account["storage"]),
             state_dir=str(config.state_dir),
             free=shutil.disk_usage(config.state_dir).free if config.state_dir.is_dir() else 0,
+            open_commits=await watching or {},
         )
 
 
@@ -123,6 +133,8 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     console.print(_make_table(system))
     console.print()
     _print_dead_letters(system.dead_letters, console)
+    if system.open_commits:
+        console.print(clean(format_open_batches(system.open_commits, WATCHED)), style="red", soft_wrap=True)
     if system.memory_writes_pending:
         console.print(f"{count(system.memory_writes_pending, 'memory write')} pending", style="yellow")
 

@@ -146,16 +146,20 @@ class StoredRows:
 
     def read_vectors(self, name: str, at: int, *, has_old: bool) -> tuple[list[str], Vectors]:
         """The ids and the newest vector of each, as ``read_states`` does."""
-        layout = self._layouts[name]
-        count = self._tables.count(name) + (self._tables.count(layout.history) if at else 0)
-        count += sum(batch.num_rows for batch in self._wal.read(name, layout.schema))
-        dimensions = layout.schema.field("embedding").type.list_size
-        # Read into place batch by batch: they are most of what is on disk.
-        keys, vectors = rows.read_vectors(self._read_batches(name, history=bool(at)), count, dimensions)
+        keys, vectors = self.read_all_vectors(name, history=bool(at))
         if at or has_old:
             held = rows.newest(keys, ("id",), at)
             keys, vectors = keys.filter(pa.array(held)), vectors[held]
         return keys.column("id").to_pylist(), vectors
+
+    def read_all_vectors(self, name: str, *, history: bool = True) -> tuple[pa.Table, Vectors]:
+        """The ids and versions of all rows of a table of vectors, and the vectors in the same order."""
+        layout = self._layouts[name]
+        count = self._tables.count(name) + (self._tables.count(layout.history) if history else 0)
+        count += sum(batch.num_rows for batch in self._wal.read(name, layout.schema))
+        dimensions = layout.schema.field("embedding").type.list_size
+        # Read into place batch by batch: they are most of what is on disk.
+        return rows.read_vectors(self._read_batches(name, history=history), count, dimensions)
 
     def _read_batches(
         self, name: str, columns: list[str] | None = None, *, history: bool

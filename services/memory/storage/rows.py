@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from services.memory.writes.change import join_text
 from shared.contracts import Edge, Node, Source
 
 Vectors = NDArray[np.float32]
@@ -179,6 +180,14 @@ def find_texts(states: pa.Table, embedded: pa.Table) -> pa.Table:
     texts = states.take(pa.array(rows))
     there = set(_pairs(embedded))
     return texts.filter(pa.array([pair not in there for pair in _pairs(texts)], pa.bool_()))
+
+
+def find_rows(states: pa.Table, embedded: pa.Table) -> dict[str, int]:
+    """The row of ``embedded`` (id, version) of each text of ``states`` (id, version, title, body)."""
+    places = {pair: place for place, pair in enumerate(_pairs(embedded))}
+    texts = map(join_text, states.column("title").to_pylist(), states.column("body").to_pylist())
+    found = zip(texts, map(places.get, _pairs(states)), strict=True)
+    return {text: place for text, place in found if place is not None}
 
 
 def _pairs(table: pa.Table) -> list[tuple[str, int]]:

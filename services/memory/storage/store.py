@@ -155,6 +155,12 @@ class Store:
                 },
             )
 
+    def vectors_by_text(self) -> tuple[dict[str, int], Vectors]:
+        """The vectors of this model, and the row in them of each text that any state of a node had."""
+        texts = self._rows.read("nodes", ["id", "version", "title", "body"])
+        keys, vectors = self._rows.read_all_vectors(self._vectors)
+        return rows.find_rows(texts, keys), vectors
+
     def missing_vectors(self, limit: int) -> list[tuple[str, int, str]]:
         """Texts without a vector of this model, at most ``limit``: id, version since which it has it, text.
 

@@ -2,23 +2,32 @@
 
 import asyncio
 import contextlib
+import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from services.memory.engine import MemoryEngine
 from services.memory.writes.answers import AnswerRegistry
 from services.memory.writes.batcher import MAX_BATCH, MAX_ROWS, Announcer, Batcher, count_rows, fill
+from services.memory.writes.change import LoggedWrite
 from services.memory.writes.write_log import LogEntry, WriteLog, read_entry
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import dead_letter_for
 from shared.bus.entry import seal
 from shared.contracts import TOKEN, MemoryRefused, MemoryWrite, MemoryWritten
-from shared.errors import ActionError, Reject
+from shared.errors import ActionError, MailroomError, Reject
 from shared.log import logger
+
+if TYPE_CHECKING:
+    from services.memory.rebuild import Rebuild
 
 BASE_NOTE = "base"
 """The name under which the store has the graph version before the first message of the log."""
+
+REPLAYED_AT_ONCE = 10_000
+"""Nodes and edges of one commit of a rebuild."""
 
 log = logger(__name__)
 
@@ -54,6 +63,8 @@ class LogFollower:
         self._level = asyncio.Event()
         self._busy = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
+        self._rebuilt = Progress(done=0, total=0)
+        self._problem = ""
 
     @property
     def behind(self) -> Progress | None:
@@ -61,6 +72,12 @@ class LogFollower:
         if self._level.is_set():
             return None
         return Progress(done=self._position, total=self._target)
+
+    def status(self) -> dict[str, object]:
+        """What belongs to memory's health: how far a rebuild is, or why the last one failed."""
+        if self._rebuilding is not None and not self._rebuilding.done():
+            return {"rebuilding": self._rebuilt}
+        return {"rebuild_failed": self._problem} if self._problem else {}
 
     async def open(self) -> None:
         """Find the place in the log where the store is.
@@ -101,8 +118,9 @@ class LogFollower:
                 await self._level.wait()
 
     async def rebuild(self, *, force: bool = False) -> dict[str, object]:
-        """Start to rebuild the store from the log; returns at once, ``behind`` has the progress.
+        """Start to rebuild the store from the log; returns at once, ``status`` has the progress.
 
+        What is there is read and written to until the new store has all of it.
         Raises ActionError if the log does not reach back to the beginning, so that something would be lost,
         unless ``force`` is set.
         """
@@ -153,12 +171,44 @@ class LogFollower:
         return known or await self._answers.wait(write_id)
 
     async def _rebuild(self) -> None:
-        async with self._busy:
-            self._level.clear()
-            self._position, self._target = 0, max(1, self._target)
-            await self._engine.clear()
-            await self.open()
-            await self._catch_up()
+        self._problem, self._rebuilt = "", Progress(done=0, total=self._position)
+        begun = time.monotonic()
+        try:
+            rebuilt = await self._engine.begin_rebuild()
+            try:
+                await self._replay(rebuilt, 1, self._position)
+                async with self._busy:
+                    await self._replay(rebuilt, self._rebuilt.total + 1, self._position)
+                    await self._engine.adopt(rebuilt)
+                    self._base = 0
+            finally:
+                await asyncio.to_thread(rebuilt.discard)
+        except Exception as error:
+            self._problem = (
+                str(error) if isinstance(error, MailroomError) else f"{type(error).__name__}: {error}"
+            )
+            log.exception("rebuild_failed")
+        else:
+            log.info("rebuilt", writes=self._position, seconds=round(time.monotonic() - begun, 1))
+
+    async def _replay(self, rebuilt: "Rebuild", start: int, end: int) -> None:
+        """Apply what the log has from ``start`` to ``end``, of which all was judged, to a second store."""
+        self._rebuilt = Progress(done=start - 1, total=end)
+        refused = await self._find_refused(start)
+        batch: list[LoggedWrite] = []
+        rows, storing = 0, asyncio.create_task(rebuilt.write([]))
+        async for logged in self._log.read(start, end):
+            if isinstance(logged.content, MemoryWrite) and logged.content.id not in refused:
+                entry = LoggedWrite(version=logged.seq, stored_at=logged.stored_at, write=logged.content)
+                batch.append(entry)
+                rows += count_rows(logged)
+            if rows >= REPLAYED_AT_ONCE:
+                await storing
+                self._rebuilt = Progress(done=logged.seq, total=end)
+                storing = asyncio.create_task(rebuilt.write(batch))
+                batch, rows = [], 0
+        await storing
+        await rebuilt.write(batch)
 
     async def _catch_up(self) -> None:
         if self._position < self._target:
@@ -197,13 +247,7 @@ class LogFollower:
 
     async def _apply(self, start: int, end: int) -> None:
         """Store what the log has from ``start`` to ``end``, except for what was refused then."""
-        own = subjects.memory_write(self._bus.name)
-        later = await self._log.last()
-        refused = {
-            logged.content.cause
-            async for logged in self._log.read(start, later, own)
-            if isinstance(logged.content, MemoryRefused)
-        }
+        refused = await self._find_refused(start)
         batch: list[LogEntry] = []
         rows = 0
         async for logged in self._log.read(start, end):
@@ -216,6 +260,15 @@ class LogFollower:
                 batch, rows = [], 0
         await self._store(batch)
         self._position = max(self._position, end)
+
+    async def _find_refused(self, start: int) -> set[str]:
+        """The writes of which the log says, from ``start`` on, that they were refused."""
+        own = subjects.memory_write(self._bus.name)
+        return {
+            logged.content.cause
+            async for logged in self._log.read(start, await self._log.last(), own)
+            if isinstance(logged.content, MemoryRefused)
+        }
 
     async def _store(self, batch: list[LogEntry]) -> None:
         if batch:

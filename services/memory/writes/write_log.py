@@ -58,12 +58,13 @@ class WriteLog:
 
         Their senders get a dead letter; see LogFollower.handle.
         """
-        async for message in self._messages(start, end, subject):
-            try:
-                content = read_entry(message.subject, message.data)
-            except Reject:
-                continue
-            yield LogEntry(seq=message.seq, stored_at=_seconds(message.time), content=content)
+        async for messages in self._pages(start, end, subject):
+            for message in messages:
+                try:
+                    content = read_entry(message.subject, message.data)
+                except Reject:
+                    continue
+                yield LogEntry(seq=message.seq, stored_at=_seconds(message.time), content=content)
 
     async def append(self, entry: MemoryWrite | MemoryRefused) -> int:
         """Write as the daemon itself; returns the sequence."""
@@ -71,7 +72,12 @@ class WriteLog:
         answer = await self._bus.store(subject, entry.to_json(), headers={"Nats-Msg-Id": entry.id})
         return int(answer["seq"])
 
-    async def _messages(self, start: int, end: int, subject: str) -> AsyncIterator[Stored]:
+    async def _pages(self, start: int, end: int, subject: str) -> AsyncIterator[list[Stored]]:
+        if end - start >= PAGE:  # worth a connection of its own
+            pages = self._bus.read_all(subjects.MEMORY, start, end, subject=subject, timeout=READ_TIMEOUT)
+            async for page in pages:
+                yield page
+            return
         while start <= end:
             begun = start
             request = {"seq": start, "next_by_subj": subject, "batch": PAGE}
@@ -79,7 +85,7 @@ class WriteLog:
                 if message.seq > end:
                     return
                 start = message.seq + 1
-                yield message
+                yield [message]
                 if not message.data:
                     break  # between accounts an empty message ends the answer
             if start == begun:

@@ -17,6 +17,7 @@ from shared.log import logger
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
+    from services.memory.rebuild import KnownVectors
     from services.memory.retrieval.view import View
     from services.memory.storage.rows import Vectors
     from services.memory.storage.store import Store
@@ -68,7 +69,7 @@ class Writer:
         self,
         store: "Store",
         view: "View",
-        embedder: "Embedder",
+        embedder: "Embedder | KnownVectors",
         lock: threading.Lock,
         watchers: Sequence[Watcher],
     ) -> None:
@@ -92,7 +93,8 @@ class Writer:
         event = None
         if change.writes:
             try:
-                event = self._apply(change)
+                self._apply(change)
+                event = self._describe(change)
                 self.problem = ""
             except ActionError as error:
                 self.problem = str(error)
@@ -121,6 +123,19 @@ class Writer:
                 if refusal.recorded
             ],
         )
+
+    def replay(self, entries: Sequence[LoggedWrite]) -> None:
+        """Apply writes that were judged before as one commit: the gate and the answers are left out.
+
+        Raises ActionError if they cannot be stored.
+        """
+        self._embedded.clear()
+        earlier = self._store.commits.find_all([entry.write.id for entry in entries])
+        change, _ = self._fold_once(
+            [entry for entry in entries if entry.write.id not in earlier], recorded=False
+        )
+        if change.writes:
+            self._apply(change)
 
     def embed_missing(self, limit: int) -> tuple[int, int]:
         """Embed up to ``limit`` texts that lack a vector: how many these were, and how many are left."""
@@ -200,14 +215,13 @@ class Writer:
                 found.append((node, cosine))
         return sorted(found, key=lambda pair: -pair[1])[:COMPARED]
 
-    def _apply(self, change: Change) -> GraphVersion:
+    def _apply(self, change: Change) -> None:
         ids, vectors = self._embed(change)
         self._store_change(change, ids, vectors)
         with self._lock:
             self._view.put(change, ids, vectors)
         for watch in self._watchers:
             watch(change)
-        return self._describe(change)
 
     def _embed(self, change: Change) -> "tuple[list[str], Vectors]":
         """The vectors of the texts that changed."""

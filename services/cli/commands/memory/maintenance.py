@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -84,8 +83,6 @@ def _is_list_of_maps(value: Any) -> bool:
 
 POLL_INTERVAL = 0.3
 """Seconds between checks of a rebuild's progress."""
-START_TIMEOUT = 3.0
-"""Seconds until a rebuild must have begun; if none is seen by then, it has ended already."""
 CATCHING_UP = "catching up"
 """The status of memory during a rebuild."""
 
@@ -134,15 +131,15 @@ def reindex(as_json: bool) -> None:
 def rebuild(yes: bool, force: bool, as_json: bool) -> None:
     """Rebuild memory from the log of all writes.
 
-    It answers no requests meanwhile, and stores new writes afterwards.
+    It answers and stores as before meanwhile.
     """
     if not yes:
         click.confirm("Rebuild the whole memory from its log?", abort=True, err=True)
     report = call_memory(lambda memory: _rebuild(memory, force))
-    print_result(report, f"Memory was rebuilt, at graph version {report.get('version')}.", as_json)
-    if report.get("status") != "ok":
-        click.echo(f"Error: {clean(str(report.get('problem') or report.get('status')))}", err=True)
+    if failed := report.get("rebuild_failed"):
+        click.echo(f"Error: Memory was not rebuilt: {clean(str(failed))}", err=True)
         sys.exit(1)
+    print_result(report, f"Memory was rebuilt, at graph version {report.get('version')}.", as_json)
 
 
 async def _rebuild(memory: Memory, force: bool) -> dict[str, Any]:
@@ -150,17 +147,14 @@ async def _rebuild(memory: Memory, force: bool) -> dict[str, Any]:
     from rich.progress import Progress
 
     await memory.rebuild(force=force)
-    begun = time.monotonic()
-    seen = False
     with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task("Rebuilding memory", total=None)
         while True:
             report = await memory.health()
-            if report.get("status") == CATCHING_UP:
-                seen = True
-                bar.update(task, completed=report.get("done", 0), total=report.get("total"))
-            elif seen or time.monotonic() - begun > START_TIMEOUT:
+            progress = report.get("rebuilding")
+            if progress is None:
                 return report
+            bar.update(task, completed=progress["done"], total=progress["total"])
             await asyncio.sleep(POLL_INTERVAL)
 
 

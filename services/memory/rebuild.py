@@ -1,0 +1,73 @@
+"""A rebuild: a second store and view, made of the log while the first ones are read and written to."""
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from services.memory.loading import load_view, open_store
+from services.memory.storage.replacement import DRAFT
+from services.memory.writes.change import LoggedWrite
+from services.memory.writes.writer import Writer
+
+if TYPE_CHECKING:
+    from services.memory.embedding import Embedder
+    from services.memory.storage.rows import Vectors
+
+
+class KnownVectors:
+    """An embedder that knows the vectors of some texts: embedding takes a thousand times as long as the rest
+    of a write, and gives the same again.
+    """
+
+    def __init__(self, embedder: "Embedder", rows: dict[str, int], vectors: "Vectors") -> None:
+        self.model_name, self.slug, self.dimensions = embedder.model_name, embedder.slug, embedder.dimensions
+        self._embedder = embedder
+        self._rows = rows
+        self._vectors = vectors
+
+    def embed(self, texts: Sequence[str]) -> "Vectors":
+        """Unit vectors of the texts, known or made."""
+        made = np.empty((len(texts), self.dimensions), np.float32)
+        places = np.array([self._rows.get(text, -1) for text in texts], np.intp)
+        known = places >= 0
+        made[known] = self._vectors[places[known]]
+        if not known.all():
+            made[~known] = self._embedder.embed([texts[place] for place in np.flatnonzero(~known).tolist()])
+        return made
+
+
+class Rebuild:
+    """The store and the view that writes of the log are applied to, in a thread of their own."""
+
+    def __init__(self, path: Path, embedder: "Embedder", rows: dict[str, int], vectors: "Vectors") -> None:
+        self._draft = path / DRAFT
+        self._closed = False
+        shutil.rmtree(self._draft, ignore_errors=True)
+        self.store = open_store(self._draft, embedder)
+        self.view = load_view(self.store)
+        known = KnownVectors(embedder, rows, vectors)
+        self._writer = Writer(self.store, self.view, known, threading.Lock(), ())
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="memory-rebuild")
+
+    async def write(self, entries: Sequence[LoggedWrite]) -> None:
+        """Apply writes that were judged before, in their order; raises ActionError if it cannot."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._writer.replay, list(entries))
+
+    def close(self) -> None:
+        """Close the store; the view stays."""
+        self._thread.shutdown()
+        if not self._closed:
+            self._closed = True
+            self.store.close()
+
+    def discard(self) -> None:
+        """Close the store and remove it, unless it has taken its place."""
+        self.close()
+        shutil.rmtree(self._draft, ignore_errors=True)
