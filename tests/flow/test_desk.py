@@ -298,11 +298,13 @@ async def test_what_is_not_for_it_is_buried_with_the_reason(
     assert clerk.results == []
 
 
-async def test_a_result_of_another_task_is_buried(team: Team, clerk: Clerk) -> None:
+@pytest.mark.parametrize("subject", [subjects.task("user", "clerk", "other", "ended"), "mail.clerk.user"])
+async def test_a_result_is_believed_as_the_end_of_its_task_alone(
+    team: Team, clerk: Clerk, subject: str
+) -> None:
     result = TaskResult(
         sender="user", recipient="clerk", task_id="t", agent="user", status=TaskStatus.COMPLETED, output="x"
     )
-    subject = subjects.task("user", "clerk", "other", subjects.ENDED)
     await team.user.commit([seal(subject, result)])
     (letter,) = await buried(team)
     assert letter.reason == f"it is a result of 't', but was published on '{subject}'"
