@@ -6,27 +6,27 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from shared.bus.entry import EXPECTED, EXPECTED_ON, Entry
-from shared.errors import BatchesBlocked, BusError, BusFull, BusUnavailable, Conflict, Denied
+from shared.bus.entry import Entry
+from shared.bus.wire import (
+    BATCH_INCOMPLETE,
+    DUPLICATE_IN_BATCH,
+    TOO_MANY_BATCHES,
+    error_of,
+    format_message,
+    read_answer,
+)
+from shared.errors import BusError, BusUnavailable, Conflict, Denied
 from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
 from shared.trace import HEADER, current_trace
 
-WRONG_LAST_SEQUENCE = (10071, 10164)
-DUPLICATE_IN_BATCH = 10201
-BUS_FULL = (10023, 10047, 10077)
-BATCH_INCOMPLETE = 10176
-"""A batch lost a part: because the connection broke, or because the disk is full."""
 INCOMPLETE_TRIES = 3
 INCOMPLETE_PAUSE = 0.3
 """Tries, and seconds between two, until an incomplete batch is taken as a full disk."""
-TOO_MANY_BATCHES = 10210
-"""The stream, or the server, has as many open batches as it may have: somebody leaves batches open."""
 OPEN_TRIES = 30
 OPEN_PAUSE = 0.1
 """Tries, and at most seconds between two, while too many batches are open."""
@@ -51,17 +51,6 @@ LARGEST = MAX_PAYLOAD - 64 * 1024
 """The most bytes of one message, without headers: the server disconnects a client that sends more."""
 
 log = logger(__name__)
-
-
-class _Answer(msgspec.Struct):
-    """What the server answers to a publish."""
-
-    seq: int = 0
-    duplicate: bool = False
-    error: dict[str, Any] | None = None
-
-
-_read_answer = msgspec.json.Decoder(_Answer).decode
 
 
 class _Commit:
@@ -199,13 +188,15 @@ class Committer:
         self._answers[token] = commit
         self._plain += 1
         commit.sent = time.monotonic()
-        await self._client._send_command(_message(commit.entries[0], "", 1, f"{self._inbox}.{token}"))
+        await self._client._send_command(
+            format_message(commit.entries[0], "", 1, f"{self._inbox}.{token}", last=True)
+        )
         queue = self._client._flush_queue
         if queue is not None and queue.empty():
             await self._client._flush_pending()
 
     def _on_plain_answer(self, commit: _Commit, data: bytes) -> None:
-        answer = _read_answer(data) if data else None
+        answer = read_answer(data) if data else None
         if answer is not None and answer.error is None:
             _succeed(commit, (answer.seq,))
         elif not commit.future.done():
@@ -324,7 +315,7 @@ class Committer:
                     )
                 await asyncio.sleep(UNROUTED_PAUSE)
                 continue
-            answer = _read_answer(data)
+            answer = read_answer(data)
             error = answer.error
             if error is None:
                 return 0 if answer.duplicate and len(entries) > 1 else answer.seq
@@ -341,7 +332,7 @@ class Committer:
                 await asyncio.sleep(INCOMPLETE_PAUSE if incomplete else 0)
                 incomplete += 1
                 continue
-            raise _error(error)
+            raise error_of(error)
 
     async def _store_rest(self, entries: Sequence[Entry]) -> int:
         """Some id is in the stream already. Batches are atomic: all are, unless two callers share an id."""
@@ -379,7 +370,7 @@ class Committer:
         last = len(entries)
         answered = {1, last} if probe else {last}
         pieces = [
-            _message(entry, batch, number, inbox if number in answered else "", last=number == last)
+            format_message(entry, batch, number, inbox if number in answered else "", last=number == last)
             for number, entry in enumerate(entries, 1)
         ]
         if self._client.is_closed:
@@ -409,26 +400,6 @@ def _with_trace(entry: Entry, trace: str) -> Entry:
     return entry._replace(headers={HEADER: trace, **entry.headers} if entry.headers else {HEADER: trace})
 
 
-def _message(entry: Entry, batch: str, number: int, reply: str, *, last: bool) -> bytes:
-    """An entry as the client protocol's HPUB; ids and batch names are tokens, so nothing needs escaping."""
-    headers = "NATS/1.0\r\n"
-    if not entry.guard:  # a guarded one is stored once in any case
-        headers += f"Nats-Msg-Id: {entry.id}\r\n"
-    if entry.expect is not None:
-        headers += f"{EXPECTED}: {entry.expect}\r\n"
-        if entry.guard:
-            headers += f"{EXPECTED_ON}: {entry.guard}\r\n"
-    for name, value in (entry.headers or {}).items():
-        headers += f"{name}: {value}\r\n"
-    if batch:
-        headers += f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n"
-        if last:
-            headers += "Nats-Batch-Commit: 1\r\n"
-    size = len(headers) + 2
-    command = f"HPUB {entry.subject} {reply} {size} {size + len(entry.payload)}\r\n{headers}\r\n"
-    return b"%b%b\r\n" % (command.encode(), entry.payload)
-
-
 def _succeed(commit: _Commit, sequences: tuple[int, ...]) -> None:
     if not commit.future.done():
         commit.future.set_result(sequences)
@@ -437,17 +408,3 @@ def _succeed(commit: _Commit, sequences: tuple[int, ...]) -> None:
 def _fail(commit: _Commit, error: Exception) -> None:
     if not commit.future.done():
         commit.future.set_exception(error)
-
-
-def _error(error: dict[str, Any]) -> BusError:
-    code, description = error.get("err_code"), error.get("description", "unknown error")
-    if code in WRONG_LAST_SEQUENCE:
-        return Conflict(f"The commit was refused: {description}")
-    if code == TOO_MANY_BATCHES:
-        return BatchesBlocked(
-            f"Too many commits of several messages are open at the server ({description})",
-            "One agent may leave its own open: 'mailroom doctor' names it",
-        )
-    if code in (*BUS_FULL, BATCH_INCOMPLETE):
-        return BusFull(f"The bus is full ({description})", "Free disk space, or raise nats_max_store")
-    return BusError(f"The bus refused a commit: {description} ({code})")
