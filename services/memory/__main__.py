@@ -17,7 +17,8 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus.consumer import ConsumerConfig
-from shared.bus.lease import Holder, Lease
+from shared.bus.lease import Lease
+from shared.bus.liveness import Holder
 from shared.contracts import (
     BriefQuery,
     EdgesQuery,

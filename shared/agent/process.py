@@ -18,7 +18,7 @@ from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
 from shared.bus import Bus
 from shared.bus.consumer import Consumer, ConsumerConfig
-from shared.bus.lease import Holder
+from shared.bus.liveness import Holder
 from shared.bus.peers import Peers
 from shared.contracts import MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
@@ -126,6 +126,7 @@ class AgentProcess:
         profile = self.agent.context.profile
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.models.prepare()
+        await self._peers.answer()
         await self.agent.on_start()
         self._started = True
         await self._bus.serve(
@@ -136,7 +137,6 @@ class AgentProcess:
             self.agent.signed_endpoints(),
             {"instance": self._bus.instance, "actions": ",".join(self.agent.context.actions)},
         )
-        await self._peers.answer()
         # Before the first message: the presence tells the others whose messages to hand on if this ends.
         await self._store_presence()
         await self._consume(subjects.OFFICE, profile.name)

@@ -2,68 +2,32 @@
 
 import asyncio
 import contextlib
-import os
-import socket
+import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Self
 
 import msgspec
 
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.entry import Stored
+from shared.bus.liveness import Holder, Liveness
 from shared.errors import BusError
 from shared.log import logger
 
 RENEW = subjects.LEASE_TTL / 3
 """Seconds between two renewals: two may get lost."""
+RECONNECTED = 0.1
+"""Seconds after a reconnection until the next renewal: another process may have taken the lease meanwhile."""
 
 log = logger(__name__)
-
-
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The holder of a lease: a process of a host, and the PID namespace of its number."""
-
-    instance: str
-    host: str
-    space: str
-    pid: int
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}"
-
-    @classmethod
-    def this(cls, instance: str) -> Self:
-        """The calling process."""
-        space = Path("/proc/self/ns/pid")
-        return cls(
-            instance=instance,
-            host=socket.gethostname(),
-            space=str(space.readlink()) if space.is_symlink() else "",
-            pid=os.getpid(),
-        )
-
-    def is_gone(self, here: "Holder") -> bool:
-        """Whether it has certainly ended; False if ``here`` is on another host and cannot know."""
-        if (self.host, self.space) != (here.host, here.space) or self.instance == here.instance:
-            return False
-        if self.pid == here.pid:
-            return True
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
 
 
 class Lease:
     """The lease ``name``, held from ``acquire`` until ``release``, or until LEASE_TTL of silence.
 
-    Each write is a compare-and-set on its entry, so there is one holder; ``lost`` is set if another process
-    wrote last, as after this one was frozen for longer than a lease lasts.
+    It is also free once its holder is gone, see Liveness. Each write is a compare-and-set on its entry, so
+    there is one holder; ``lost`` is set if another process wrote last, as after this one was frozen for
+    longer than a lease lasts.
     """
 
     def __init__(self, bus: Bus, name: str, holder: Holder) -> None:
@@ -71,6 +35,7 @@ class Lease:
         self._bus = bus
         self._subject = subjects.lease(name)
         self._holder = holder
+        self._liveness = Liveness(bus, holder)
         self._seq = 0
         self._renewing: asyncio.Task[None] | None = None
 
@@ -98,7 +63,7 @@ class Lease:
     async def _take(self) -> Holder | None:
         """Take it if it is free or its holder is gone; otherwise returns the holder."""
         entry, holder = await self._read()
-        if holder is not None and not holder.is_gone(self._holder):
+        if holder is not None and not await self._liveness.is_gone(holder):
             return holder
         self._seq = entry.seq if entry else 0
         try:
@@ -121,11 +86,21 @@ class Lease:
 
     async def _renew(self) -> None:
         while not self.lost.is_set():
-            await asyncio.sleep(RENEW)
+            await self._pause()
             try:
                 await self._write(msgspec.json.encode(self._holder))
             except BusError as error:
                 await self._check_lost(error)
+
+    async def _pause(self) -> None:
+        """Wait until the next renewal is due, or the connection is back after it was lost."""
+        deadline, before = time.monotonic() + RENEW, True
+        while time.monotonic() < deadline:
+            await asyncio.sleep(RECONNECTED)
+            now = self._bus.connected
+            if now and not before:
+                return
+            before = now
 
     async def _check_lost(self, error: BusError) -> None:
         """Set ``lost`` if a renewal failed because another process holds the lease now."""

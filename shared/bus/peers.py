@@ -10,7 +10,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import Consumer
-from shared.bus.lease import Holder
+from shared.bus.liveness import Holder, Liveness
 from shared.contracts import Presence
 from shared.errors import BusError, BusUnavailable, NoResponders
 from shared.log import logger
@@ -19,12 +19,8 @@ INTERVAL = 1.0
 """Seconds between two checks whether the known processes are there."""
 READ_INTERVAL = 5.0
 """Seconds between two reads of the presences, which name the processes."""
-MISSING = 2.0
-"""Seconds without a connection after which a process counts as gone whose id cannot be checked from here: one
-that only lost its connection is back within half a second."""
-ANSWER_TIMEOUT = 1.0
 ANSWER_TRIES = 5
-"""Seconds until a process must answer, and how often it is asked; one that is frozen never does."""
+"""How often a process is asked for what it has in hand before it counts as frozen."""
 IN_FLIGHT = 0.1
 """Seconds until what the server has delivered has arrived."""
 MAX_RANGE = 50_000
@@ -40,9 +36,8 @@ Held = dict[str, list[int]]
 class Peers:
     """The processes of the same agent besides this one, known by their presences.
 
-    One is gone if its process id is no longer on this machine, or if the server has had no connection of it
-    for MISSING seconds. What it had in hand is then delivered again, instead of after ``ack_wait``: all that
-    the server counts as delivered and not acknowledged, except what a living process has in hand. So nobody
+    What one had in hand that is gone is delivered again at once, instead of after ``ack_wait``: all that the
+    server counts as delivered and not acknowledged, except what a living process has in hand. So nobody
     has to write down what is in hand. A process that is frozen keeps its connection, and its messages come
     back after ``ack_wait``, unless the death of another process hands them back. In every case the claims
     decide who works.
@@ -54,10 +49,9 @@ class Peers:
     def __init__(self, bus: Bus, consumers: Sequence[Consumer]) -> None:
         self._bus = bus
         self._consumers = consumers
-        self._here = Holder.this(bus.instance)
+        self._liveness = Liveness(bus, Holder.this(bus.instance))
         self._known: dict[str, tuple[Holder, int]] = {}
         self._read_at = float("-inf")
-        self._missing: dict[str, float] = {}
         self._begun = False
 
     async def answer(self) -> None:
@@ -77,7 +71,9 @@ class Peers:
         if time.monotonic() - self._read_at > READ_INTERVAL:
             self._known = await self._read()
             self._read_at = time.monotonic()
-        gone = [name for name, (holder, _) in list(self._known.items()) if await self._is_gone(holder)]
+        gone = [
+            name for name, (holder, _) in list(self._known.items()) if await self._liveness.is_gone(holder)
+        ]
         removed = [name for name in gone if await self._remove(name)]
         # A process that starts alone also finds what one left whose presence has expired, or was removed by
         # a process that died right after.
@@ -99,32 +95,12 @@ class Peers:
                 found[holder.instance] = (holder, stored.seq)
         return found
 
-    async def _is_gone(self, holder: Holder) -> bool:
-        if holder.is_gone(self._here):
-            return True
-        if await self._is_connected(holder.instance):
-            self._missing.pop(holder.instance, None)
-            return False
-        now = time.monotonic()
-        return now - self._missing.setdefault(holder.instance, now) >= MISSING
-
-    async def _is_connected(self, instance: str) -> bool:
-        try:
-            await self._ask(instance)
-        except NoResponders:
-            return False
-        except BusUnavailable:
-            return True
-        return True
-
     async def _ask(self, instance: str) -> Held:
-        subject = subjects.peer(self._bus.name, instance)
-        return msgspec.json.decode(await self._bus.request(subject, timeout=ANSWER_TIMEOUT), type=Held)
+        return msgspec.json.decode(await self._liveness.ask(instance), type=Held)
 
     async def _remove(self, instance: str) -> bool:
         """Remove the presence of a process that is gone; whether this process was the one that did."""
         _, seq = self._known.pop(instance)
-        self._missing.pop(instance, None)
         headers = {"KV-Operation": "DEL", "Nats-Expected-Last-Subject-Sequence": str(seq)}
         try:
             await self._bus.store(subjects.presence(self._bus.name, instance), b"", headers=headers)

@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 from shared import subjects
-from shared.bus.lease import Holder, Lease
+from shared.bus import Bus
+from shared.bus.lease import Lease
+from shared.bus.liveness import Holder
+from shared.bus.peers import Peers
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -53,6 +56,45 @@ async def test_one_that_was_killed_on_this_host_is_followed_at_once(server: Serv
     await asyncio.wait_for(follower.acquire(ignore), 2)
     await dead.release()
     await follower.release()
+
+
+async def test_one_that_was_killed_elsewhere_is_followed_once_its_connection_is_gone(server: Server) -> None:
+    first, bus = await server.connect("memory"), await server.connect("memory")
+    await Peers(first, []).answer()
+    dead = Lease(first, "memory", msgspec.structs.replace(THERE, instance=first.instance))
+    await dead.acquire(ignore)
+    taking = asyncio.create_task(Lease(bus, "memory", Holder.this(bus.instance)).acquire(ignore))
+    await asyncio.sleep(4)
+    assert not taking.done()
+    await first._client.close()
+    await asyncio.wait_for(taking, 5)
+
+
+async def test_a_holder_whose_connection_was_lost_looks_at_once_whether_it_still_has_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.bus.lease.RENEW", 60.0)
+    bus = await server.connect("memory")
+    lease = Lease(bus, "memory", HERE)
+    await lease.acquire(ignore)
+    first = await position(bus)
+    server.kill()
+    await eventually(lambda: not bus.connected)
+    await asyncio.sleep(0.3)
+    await server.restart()
+
+    async def renewed() -> bool:
+        return bus.connected and await position(bus) > first
+
+    await eventually(renewed, 5)
+    await lease.release()
+
+
+async def position(bus: Bus) -> int:
+    """The sequence of the lease's entry."""
+    stored = await bus.last("KV_leases", subjects.lease("memory"))
+    assert stored
+    return stored.seq
 
 
 async def test_a_holder_that_slept_too_long_finds_it_lost(

@@ -12,7 +12,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.consumer import Consumer
-from shared.bus.lease import Holder
+from shared.bus.liveness import Holder
 from shared.bus.peers import Peers
 from shared.contracts import Presence
 from tests.bus.conftest import AGENTS, consume

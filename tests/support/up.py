@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ class UpCommand:
     def __init__(self, state_dir: Path, **more: str) -> None:
         self.state_dir = state_dir
         self.events: list[dict[str, Any]] = []
+        self.times: list[float] = []
+        """When each of them was printed, in seconds since the start."""
+        self._begun = time.monotonic()
         self.up = subprocess.Popen(
             [sys.executable, "-m", "services.cli", "up", "--json"],
             cwd=ROOT,
@@ -37,11 +41,18 @@ class UpCommand:
     def _read(self) -> None:
         assert self.up.stdout is not None
         with self.up.stdout:
-            self.events.extend(map(json.loads, self.up.stdout))
+            for line in self.up.stdout:
+                self.times.append(time.monotonic() - self._begun)
+                self.events.append(json.loads(line))
 
     def said(self, name: str, text: str) -> bool:
         """Whether it printed a line about ``name`` that contains ``text``."""
         return any(event.get("name") == name and text in event["text"] for event in list(self.events))
+
+    def when(self, name: str, text: str) -> float:
+        """The seconds until it printed a line about ``name`` that contains ``text``; 0 if it has not."""
+        said = zip(list(self.events), self.times, strict=False)
+        return next((at for event, at in said if event.get("name") == name and text in event["text"]), 0.0)
 
     def record(self) -> dict[str, Any]:
         """What it prints when everything is ready."""

@@ -91,7 +91,10 @@ class Supervisor:
                 self._start(program)
         if port:
             await self._wait_until_started([self._start(server_program(self.config, port))])
+            begun = time.monotonic()
             await provision_streams(self.config, self.url, names)
+            text = f"streams ready after {time.monotonic() - begun:.1f} s"
+            self.report(LogLine("office", "info", text))
         self._specialists.start(foreign=not port)
         # An agent cannot register before the streams exist.
         await self._start_in_parallel(program for program in programs if program.stage == AGENT)
