@@ -1,23 +1,61 @@
-"""The NATS client, with a faster parser of headers."""
+"""The NATS client, with shorter ways for what a worker does with every task."""
 
+from collections.abc import Callable
+
+import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+Receive = Callable[[str, bytes, dict[str, str] | None], None]
+"""Takes the subject, the payload and the headers of a message."""
 
 
 class BusClient(Client):
-    """nats-py's client; its own parser of headers looks at every character: a fifth of a worker's time."""
+    """nats-py's client. Its own parser of headers looks at every character: a fifth of a worker's time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._direct: dict[int, Receive] = {}
 
     async def answer(self, reply: str, verdict: bytes) -> None:
-        """Publish an acknowledgement, without the checks of ``publish``."""
+        """Publish an acknowledgement, without the checks of ``publish``; raises nats.errors.Error."""
+        if self.is_closed:
+            raise nats.errors.ConnectionClosedError
         await self._send_command(b"PUB %b  %d\r\n%b\r\n" % (reply.encode(), len(verdict), verdict))
+        await self.flush_soon()
+
+    async def send(self, message: bytes) -> None:
+        """Write a message in the form of the protocol; raises nats.errors.Error."""
+        if self.is_closed:
+            raise nats.errors.ConnectionClosedError
+        await self._send_command(message)
+        await self.flush_soon()
+
+    async def flush_soon(self) -> None:
+        """Have what was written sent, together with what else is written in this turn of the event loop."""
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
+
+    async def subscribe_directly(self, subject: str, receive: Receive) -> Subscription:
+        """Subscribe; ``receive`` is called as soon as a message is read, with no queue or task between."""
+
+        async def ignore(_: Msg) -> None:
+            pass
+
+        subscription = await self.subscribe(subject, cb=ignore)
+        self._direct[subscription._id] = receive
+        return subscription
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        receive = self._direct.get(sid)
+        if receive is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            receive(subject.decode(), data, await self._process_headers(headers) if headers else None)
 
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:
         lines = raw.decode("utf-8", "replace").split("\r\n")
         pairs = [line.partition(":") for line in lines]
-        return {name: value.strip() for name, colon, value in pairs if colon and not _has_space(name)}
-
-
-def _has_space(name: str) -> bool:
-    return len(name.split(None, 1)) != 1 or name[0].isspace() or name[-1].isspace()
+        return {name: value.strip() for name, colon, value in pairs if colon and name.split() == [name]}

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 import nats.errors
-from nats.aio.client import Client
-from nats.aio.msg import Msg
 
+from shared.bus.client import BusClient
 from shared.bus.entry import Entry
 from shared.bus.wire import (
     BATCH_INCOMPLETE,
@@ -68,7 +67,7 @@ class _Commit:
 class _Exchange(NamedTuple):
     """Entries on their way, and the future of the server's answer to them."""
 
-    future: asyncio.Future[Msg]
+    future: asyncio.Future[bytes]
     entries: Sequence[Entry]
 
 
@@ -85,7 +84,7 @@ class Committer:
 
     def __init__(
         self,
-        client: Client,
+        client: BusClient,
         stored_last: Callable[[str], Awaitable[tuple[int, bytes] | None]],
         *,
         synced: bool = True,
@@ -108,7 +107,7 @@ class Committer:
     async def start(self) -> None:
         """Subscribe to the answers and begin to send."""
         self._inbox = self._client.new_inbox()
-        await self._client.subscribe(f"{self._inbox}.*", cb=self._on_answer)
+        await self._client.subscribe_directly(f"{self._inbox}.*", self._on_answer)
         self._loops = [asyncio.create_task(self._run()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
@@ -188,12 +187,7 @@ class Committer:
         self._answers[token] = commit
         self._plain += 1
         commit.sent = time.monotonic()
-        await self._client._send_command(
-            format_message(commit.entries[0], "", 1, f"{self._inbox}.{token}", last=True)
-        )
-        queue = self._client._flush_queue
-        if queue is not None and queue.empty():
-            await self._client._flush_pending()
+        await self._client.send(format_message(commit.entries[0], "", 1, f"{self._inbox}.{token}", last=True))
 
     def _on_plain_answer(self, commit: _Commit, data: bytes) -> None:
         answer = read_answer(data) if data else None
@@ -349,11 +343,11 @@ class Committer:
         """
         self._serial += 1
         token = f"{self._serial:x}"
-        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._answers[token] = _Exchange(future, entries)
         try:
             await self._publish(entries, f"{self._inbox}.{token}", token, probe)
-            message = await asyncio.wait_for(future, ANSWER_TIMEOUT)
+            data = await asyncio.wait_for(future, ANSWER_TIMEOUT)
         except (TimeoutError, nats.errors.OutboundBufferLimitError):
             log.warning("commit_unanswered", messages=len(entries), connected=self._client.is_connected)
             await self._reconnected()
@@ -362,7 +356,7 @@ class Committer:
             raise BusUnavailable("The connection to the bus was closed") from None
         finally:
             del self._answers[token]
-        return message.data
+        return data
 
     async def _publish(self, entries: Sequence[Entry], inbox: str, token: str, probe: bool) -> None:
         """Write the batch in one piece: publish() for each message took half of a worker's time."""
@@ -373,10 +367,7 @@ class Committer:
             format_message(entry, batch, number, inbox if number in answered else "", last=number == last)
             for number, entry in enumerate(entries, 1)
         ]
-        if self._client.is_closed:
-            raise nats.errors.ConnectionClosedError
-        await self._client._send_command(b"".join(pieces))
-        await self._client._flush_pending()
+        await self._client.send(b"".join(pieces))
 
     async def _reconnected(self) -> None:
         while not self._client.is_connected:
@@ -384,16 +375,16 @@ class Committer:
                 raise BusUnavailable("The connection to the bus was closed")
             await asyncio.sleep(0.05)
 
-    async def _on_answer(self, message: Msg) -> None:
-        if not message.data and not message.headers:
+    def _on_answer(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
+        if not data and not headers:
             return  # a batch was begun that was sent to find out whether it would be
-        token = message.subject.rpartition(".")[2]
+        token = subject.rpartition(".")[2]
         waiting = self._answers.get(token)
         if isinstance(waiting, _Commit):
             self._forget(token)
-            self._on_plain_answer(waiting, message.data)
+            self._on_plain_answer(waiting, data)
         elif waiting is not None and not waiting.future.done():
-            waiting.future.set_result(message)
+            waiting.future.set_result(data)
 
 
 def _with_trace(entry: Entry, trace: str) -> Entry:

@@ -37,7 +37,7 @@ class Bus:
     def __init__(self, name: str, *, synced: bool = True) -> None:
         self.name = name
         self.instance = generate_id().replace("-", "")[-12:]
-        self._client: Client = BusClient()
+        self._client = BusClient()
         self._synced = synced
         self._office = Committer(self._client, self._last_payload, synced=synced)
         self._consumers: list[Consumer] = []

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 
 import msgspec
-from nats.aio.client import Client
 
 from shared import subjects
+from shared.bus.client import BusClient
 from shared.bus.entry import Delivery, backoff
 from shared.bus.lanes import Lane, choose, take
 from shared.bus.pulls import HEARTBEAT, Pull
@@ -61,7 +61,7 @@ class Consumer:
     """
 
     def __init__(
-        self, client: Client, config: ConsumerConfig, handler: Handler, dead_letter: DeadLetterHandler
+        self, client: BusClient, config: ConsumerConfig, handler: Handler, dead_letter: DeadLetterHandler
     ) -> None:
         self.handled = self.failed = 0
         self._client, self._config, self._handler, self._dead_letter = client, config, handler, dead_letter

@@ -8,10 +8,10 @@ import time
 from collections.abc import Awaitable, Callable
 
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from shared.bus.client import BusClient
 from shared.bus.entry import Delivery
 from shared.log import logger
 
@@ -41,7 +41,7 @@ class Pull:
 
     def __init__(
         self,
-        client: Client,
+        client: BusClient,
         stream: str,
         durable: str,
         received: Callable[["Pull", Delivery], Awaitable[None]],
@@ -165,7 +165,7 @@ class Pull:
 
     async def _answer(self, reply: str, verdict: bytes) -> None:
         try:
-            await self._client.publish(reply, verdict)
+            await self._client.answer(reply, verdict)
         except nats.errors.Error as error:
             # Without it the server delivers the message again, and the claim or the message ids keep
             # anything that was committed from being done twice.
