@@ -34,7 +34,7 @@ BARE = "a bare connection"
 """The bound: a process that does nothing but hold one."""
 HEAVY = ("lancedb", "pyarrow", "onnxruntime", "openai", "anthropic", "jiter")
 """What no agent but memory may have in it; jiter is the native part of both model SDKs."""
-READY, SIZE, OPEN, IDLE = at_most(0.6), at_most(50), at_most(6), at_most(2)
+READY, SIZE, OPEN, IDLE = at_most(0.3), at_most(40), at_most(6), at_most(2)
 NOTHING = at_most(0)
 STARTS, REST = 3, 30.0
 """How often each start is measured, and for how many seconds the office is left alone."""

@@ -21,15 +21,17 @@ from tests.bench.ground import NOOP, PATIENCE, SIZE, Ground, RivalLane, noop_tas
 from tests.bench.hops import Mark, Trace, took, trace_goal, trace_task, typical_hops
 from tests.bench.plan import Plan
 from tests.bench.rivals.pull import Pull
-from tests.bench.rows import NO_TARGET, Row, Target, at_most, compare
+from tests.bench.rows import NO_TARGET, Row, Target, at_most, at_most_times, compare
 
 NAME = "latency"
 TASKS, GOALS = 300, 40
 BARE = "bare publish and consume"
 PARTS = "the task and its review"
-TARGETS = {50: at_most(5), 99: at_most(20)}
+TARGETS = {50: at_most(4), 99: at_most(15)}
 """Milliseconds of a no-op task, by percentile."""
-OVER_PARTS = at_most(60)
+TIMES_BARE = at_most_times(3)
+"""A no-op task at the median, against a bare round trip."""
+OVER_PARTS = at_most(25)
 """Milliseconds a goal may take over the task and the review it consists of."""
 
 
@@ -168,7 +170,8 @@ def _task_rows(traces: Sequence[Trace], bare: Sequence[float], commits: Sequence
             _row(f"no-op task, subject to result, p{percent}", at(times, percent), BARE, bound, target),
             _row(f"one atomic commit of two messages, p{percent}", at(commits, percent), BARE, bound),
         ]
-    return [*rows, *_hop_rows("of a task", traces)]
+    ratio = _row("no-op task, against a bare round trip", at(times, 50), BARE, at(bare, 50), TIMES_BARE)
+    return [*rows, ratio, *_hop_rows("of a task", traces)]
 
 
 def _goal_rows(traces: Sequence[Trace]) -> list[Row]:
