@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.memory.retrieval import keywords as module
-from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words, split_words
+from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words
 from services.memory.retrieval.node_index import NodeIndex
+from services.memory.retrieval.postings import Codes
 from services.memory.retrieval.search import Search, SearchState
 from services.memory.retrieval.view import View
+from services.memory.retrieval.word_splitting import MANY, encode, split_words
 from services.memory.storage.rows import write_nodes
 from shared.contracts import MemoryQuery, Node
 from tests.support.memory import NOW, make_tables, note, put, search_ids, vector
@@ -223,3 +227,15 @@ def _score_words(keywords: Keywords, live: np.ndarray, text: str) -> np.ndarray:
         weight = np.log(1 + (np.count_nonzero(live) - frequency + 0.5) / (frequency + 0.5))
         scores[slots] += weight * counts / (counts + K1 * (1 - B + B * lengths[slots] / lengths.mean()))
     return scores
+
+
+@given(st.lists(st.text(st.characters(max_codepoint=127), max_size=30), min_size=MANY, max_size=MANY + 3))
+def test_many_texts_at_once_have_the_words_that_each_has(texts: list[str]) -> None:
+    terms = Codes()
+    lengths, codes = encode([*texts, "snake_case_words run _a_ 42"], terms)
+    names = list(terms)
+    ends = np.cumsum(lengths)
+    found = [
+        [names[code] for code in codes[end - length : end]] for end, length in zip(ends, lengths, strict=True)
+    ]
+    assert found == [split_words(text) for text in [*texts, "snake_case_words run _a_ 42"]]

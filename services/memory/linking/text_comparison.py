@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from services.memory.retrieval.keywords import split_words
+from services.memory.retrieval.word_splitting import split_words
 from shared.text import words
 
 MAX_CHARACTERS = 8_000

@@ -2,10 +2,8 @@
 
 import hashlib
 import os
-import re
 import zipfile
 import zlib
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,18 +15,13 @@ from numpy.typing import NDArray
 from services.memory.retrieval.arrays import GrowingArray, capacity_for
 from services.memory.retrieval.node_index import NodeIndex
 from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, StoredPostings, renumber
+from services.memory.retrieval.word_splitting import encode, fold_words, split_words
 from shared.log import logger
 from shared.text import words
 
 K1 = 0.9
 B = 0.4
 """The usual values for short texts of uneven length (Anserini's), which also served conversations best."""
-
-MAX_WORD = 64
-"""Longer words are cut: no search needs more of them."""
-
-REMEMBERED = 300_000
-"""Words as they are written that are kept with what they are reduced to: working that out takes 30 us."""
 
 FREQUENT = 32
 """A word that one in so many nodes has is frequent."""
@@ -40,7 +33,6 @@ SPREAD = 64
 """Frequent words whose counts are kept by slot, a byte each."""
 
 _NOWHERE: Slots = np.empty(0, np.uint32)
-_WORD = re.compile(r"\w+")
 
 FILE = "words.npz"
 FORMAT = 1
@@ -50,28 +42,9 @@ _DAMAGED = (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipF
 log = logger(__name__)
 
 
-class _StemCache(dict[str, tuple[str, ...]]):
-    """What each word as it is written is reduced to, worked out when it is first asked for."""
-
-    def __missing__(self, raw: str) -> tuple[str, ...]:
-        parts = [part for part in raw.split("_") if part] if "_" in raw else []
-        if len(self) >= REMEMBERED:
-            self.clear()
-        reduced = self[raw] = tuple(words.stem(word[:MAX_WORD]) for word in (raw, *parts))
-        return reduced
-
-
-_reduced = _StemCache()
-
-
-def split_words(text: str) -> list[str]:
-    """The words of a text, case folded and reduced to their stems; snake_case whole and in parts."""
-    return list(chain.from_iterable(map(_reduced.__getitem__, _WORD.findall(text.casefold()))))
-
-
 def plain_words(text: str) -> set[str]:
     """The words of a question as they are written, but for case; without those that say nothing."""
-    return {word for word in _WORD.findall(text.casefold()) if word not in PLAIN_STOP_WORDS}
+    return {word for word in fold_words(text) if word not in PLAIN_STOP_WORDS}
 
 
 def query_words(text: str) -> set[str]:
@@ -125,7 +98,7 @@ class Keywords:
     def build(cls, texts: Iterable[str]) -> "Keywords":
         """Of the texts of slots 0, 1, 2 ...; 100,000 of 30 words take 1 to 2 s."""
         terms = Codes()
-        lengths, codes = _encode(texts, terms)
+        lengths, codes = encode([*texts], terms)
         slots = np.repeat(np.arange(len(lengths)), lengths)
         keywords = cls(lengths=lengths.astype(np.float32))
         keywords._postings = Postings.build(list(terms), codes, slots)
@@ -141,7 +114,7 @@ class Keywords:
     ) -> "Keywords":
         """Of what was stored, but for the slots ``missing``, whose texts are read."""
         keywords = cls(stored, lengths)
-        counts, codes = _encode(map(texts, missing), keywords._postings.codes)
+        counts, codes = encode([*map(texts, missing)], keywords._postings.codes)
         slots = np.array(missing, np.int64)
         lengths[slots] = counts
         keywords._postings.extend(codes, np.repeat(slots, counts))
@@ -149,7 +122,7 @@ class Keywords:
 
     def extend(self, texts: Sequence[str]) -> None:
         """Index texts in the next slots."""
-        lengths, codes = _encode(texts, self._postings.codes)
+        lengths, codes = encode(texts, self._postings.codes)
         slots = np.arange(len(self._lengths), len(self._lengths) + len(lengths))
         self._postings.extend(codes, np.repeat(slots, lengths))
         self._lengths.extend(lengths.astype(np.float32))
@@ -193,16 +166,6 @@ class Keywords:
     def store(self, new_slots: NDArray[np.int32]) -> StoredPostings:
         """All of it in one, for slots that get other numbers: ``new_slots[old]``, or -1 where one goes."""
         return self._postings.store(new_slots)
-
-
-def _encode(texts: Iterable[str], terms: Codes) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """How many words each text has, and the numbers of all these words."""
-    lengths, codes = [], array("q")
-    for text in texts:
-        found = split_words(text)
-        lengths.append(len(found))
-        codes.extend(map(terms.__getitem__, found))
-    return np.array(lengths, np.int64), np.array(codes, np.int64)
 
 
 def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> None:

@@ -6,11 +6,13 @@ from services.memory.engine import MemoryEngine
 from services.memory.writes.answers import AnswerRegistry
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.write_log import LogEntry, WriteLog
+from services.memory.writes.writer import MAX_EVENT_IDS
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import read_record
 from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten
+from shared.contracts.base import amended
 from shared.errors import BusError
 from shared.log import logger
 
@@ -20,6 +22,9 @@ MAX_ROWS = 5_000
 """The nodes and edges after which a batch is full: more of them take no less time each."""
 PAUSE = 1.0
 """Seconds before an announcement that failed is tried again."""
+
+EVERY = 0.1
+"""Seconds between two announcements: each is a synced message of the bus, as dear as a small commit."""
 
 log = logger(__name__)
 
@@ -38,17 +43,22 @@ class Announcer:
     async def run(self, version: int) -> None:
         """Announce what is after the last announcement until cancelled, first ``version``, the store's.
 
+        Commits that follow one another within EVERY seconds are announced together, as the last of them.
         A daemon that was killed between a commit and its announcement no longer knows what the commit
         changed: such a version is announced without kinds, agents and ids.
         """
         announced = await self._last()
-        event, replayed = GraphVersion(version=version), True
+        waiting = [(GraphVersion(version=version), True)]
         while True:
-            # A memory rebuilt without what its log no longer has counts from the log's beginning.
-            if event.version > announced or not replayed:
-                await self._announce(event)
-                announced = event.version
-            event, replayed = await self._events.get()
+            for event, replayed in _join(waiting):
+                # A memory rebuilt without what its log no longer has counts from the log's beginning.
+                if event.version > announced or not replayed:
+                    await self._announce(event)
+                    announced = event.version
+            await asyncio.sleep(EVERY)
+            waiting = [await self._events.get()]
+            while not self._events.empty():
+                waiting.append(self._events.get_nowait())
 
     async def _last(self) -> int:
         try:
@@ -125,6 +135,22 @@ class Batcher:
         self._unrecorded.append(MemoryRefused(cause=logged.content.id, error=reason))
         await self.record_refusals()
         self._answers.settle(logged.seq, MemoryWritten(cause=logged.content.id, error=reason))
+
+
+def _join(events: list[tuple[GraphVersion, bool]]) -> list[tuple[GraphVersion, bool]]:
+    """The events, those in a row that are not replayed as one, with all that they name."""
+    joined: list[tuple[GraphVersion, bool]] = []
+    for event, replayed in events:
+        if joined and not replayed and not joined[-1][1]:
+            before, _ = joined.pop()
+            event = amended(
+                event,
+                kinds=tuple(sorted({*before.kinds, *event.kinds})),
+                agents=tuple(sorted({*before.agents, *event.agents})),
+                ids=tuple(dict.fromkeys((*before.ids, *event.ids)))[:MAX_EVENT_IDS],
+            )
+        joined.append((event, replayed))
+    return joined
 
 
 def fill(waiting: list[LogEntry]) -> list[LogEntry]:
