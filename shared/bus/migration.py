@@ -13,7 +13,7 @@ from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.entry import Entry
 from shared.bus.records import read_task, step_entry, submission_entry
-from shared.contracts import Task, TaskChanged, TaskRecordV1, TaskResult, TaskStatus
+from shared.contracts import Task, TaskChanged, TaskRecordV1, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
 from shared.errors import BusError, Conflict
 
@@ -75,7 +75,8 @@ def _ended_entries(record: TaskRecordV1, *, known: bool) -> list[Entry]:
     step = subjects.CANCELLED if result.sender == task.requester else subjects.ENDED
     submitted, end = submission_entry(task), step_entry(task, step, result, 0)
     headers = {MIGRATED: "1"}
-    end = end._replace(expect=None, guard="", headers=headers if known else None)
+    # Under an id of its own: the result's is that of the mail by which it was sent.
+    end = end._replace(id=generate_id(), expect=None, guard="", headers=headers if known else None)
     return [submitted._replace(headers=headers), end]
 
 

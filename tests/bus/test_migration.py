@@ -35,6 +35,9 @@ async def store_old(bus: Bus, record: TaskRecordV1) -> None:
     subject = f"state.{task.assignee}.{task.requester}.{task.task_id}"
     hand_out = Entry(f"task.{task.assignee}.{task.requester}", task.to_json(), generate_id())
     await bus.commit([Entry(subject, record.to_json(), record.id), hand_out])
+    if record.result is not None:
+        mail = subjects.mail(task.requester, task.assignee)
+        await bus.commit([Entry(mail, record.result.to_json(), record.result.id)])
 
 
 @pytest.mark.parametrize("times", [1, 2])
