@@ -141,7 +141,7 @@ class AgentProcess:
         )
         # Before the first message: the presence tells the others whose messages to hand on if this ends.
         await self._store_presence()
-        self._consume(subjects.OFFICE, profile.name)
+        self._consume(subjects.OFFICE, *subjects.mailboxes(profile.name))
         if profile.name in subjects.TIMED:
             self._consume(subjects.timers_stream(profile.name), subjects.timers_durable(profile.name))
         self.agent.context.spawn(self._peers.watch())
@@ -190,12 +190,12 @@ class AgentProcess:
         except BusError as error:
             logger.warning("not_write_agent_noded", reason=str(error))
 
-    def _consume(self, stream: str, durable: str) -> None:
+    def _consume(self, stream: str, *durables: str) -> None:
         self._consumers.append(
             self._bus.consumer(
                 ConsumerConfig(
                     stream=stream,
-                    durables=(durable,),
+                    durables=durables,
                     concurrency=self.agent.context.profile.concurrency,
                     ack_wait=self._config.task_ack_wait,
                     max_attempts=self._config.max_attempts,
