@@ -56,9 +56,12 @@ ADMIN = "admin"
 RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 
+DURABLE_ENDINGS = ("_urgent", "_high", "_medium", "_low", "_timers")
+"""What the names of an agent's further durables end with."""
+
 # --- steps of a task ---------------------------------------------------------------------------------
 NEW = {"URGENT": "new_urgent", "HIGH": "new_high", "MEDIUM": "new", "LOW": "new_low"}
-"""The step that submits a task, by its priority: the assignee has a durable for each."""
+"""The step that submits a task, by its priority, highest first: the assignee has a durable for each."""
 CLAIMED = "claimed"
 """A process of the assignee began an attempt."""
 NOTED = "noted"
@@ -227,15 +230,17 @@ def max_deliveries(stream: str, durable: str) -> str:
     return f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}"
 
 
-def mailbox(agent: str) -> list[str]:
-    """The subjects of an agent's mailbox."""
-    subjects = [
-        mail(agent, "*"),
-        task("*", agent, "*", ENDED),
-        *(task(agent, "*", "*", step) for step in NEW.values()),
-        max_deliveries(OFFICE, agent),
-    ]
-    return [SUBMIT, *subjects] if agent == CONDUCTOR else subjects
+def mailboxes(agent: str) -> dict[str, list[str]]:
+    """The durables of OFFICE that deliver an agent's messages, in order of precedence, and their subjects.
+
+    What work under way waits for goes before new tasks, and these have a lane for each priority. People
+    have no tasks.
+    """
+    steps = NEW.items() if agent != USER else ()
+    lanes = {f"{agent}_{priority.lower()}": [task(agent, "*", "*", step)] for priority, step in steps}
+    names = (agent, *lanes)
+    mail_of = [mail(agent, "*"), task("*", agent, "*", ENDED), *(max_deliveries(OFFICE, n) for n in names)]
+    return {agent: [SUBMIT, *mail_of] if agent == CONDUCTOR else mail_of, **lanes}
 
 
 def sender_of(subject: str) -> str:
@@ -266,6 +271,6 @@ def sender_of(subject: str) -> str:
 
 
 def require_agent_name(name: str) -> None:
-    """Raise ConfigError if ``name`` is reserved."""
-    if name in RESERVED_NAMES:
+    """Raise ConfigError if ``name`` is reserved, or might be that of another agent's durable."""
+    if name in RESERVED_NAMES or name.endswith(DURABLE_ENDINGS):
         raise ConfigError(f"{name!r} cannot be an agent's name: it is reserved", "Choose another name")

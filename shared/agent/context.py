@@ -37,6 +37,9 @@ RESERVED = frozenset({FINISH, REST, *offered_actions(0)})
 MAX_RECORDED_COMMAND = 8_000
 """The most characters of a command that are recorded with its verdict."""
 
+CANCEL_AGAIN = 0.5
+"""Seconds until background work that goes on in spite of it is cancelled again."""
+
 
 class AgentContext:
     """Everything one agent works with, as separate parts; skills and helper functions receive it too."""
@@ -169,9 +172,11 @@ class AgentContext:
 
     async def stop_background(self) -> None:
         """Cancel what ``spawn`` started and wait for its end."""
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        while left := set(self._background):
+            for task in left:
+                task.cancel()
+            # asyncio.wait_for loses a cancellation that comes together with its result.
+            await asyncio.wait(left, timeout=CANCEL_AGAIN)
 
     def _on_background_end(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)

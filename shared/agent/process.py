@@ -28,6 +28,8 @@ from shared.tasks.profile import Profile, load_profile
 DEFAULT_URL = "nats://127.0.0.1:4222"
 HEARTBEAT = subjects.PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
+TAKEOVER_WAIT = 1.0
+"""Seconds a starting process gives the return of what a dead one had in hand before it takes new messages."""
 CONNECT_WAIT = 15.0
 """Seconds a starting process waits for the server."""
 
@@ -139,10 +141,14 @@ class AgentProcess:
         )
         # Before the first message: the presence tells the others whose messages to hand on if this ends.
         await self._store_presence()
-        await self._consume(subjects.OFFICE, profile.name)
+        self._consume(subjects.OFFICE, *subjects.mailboxes(profile.name))
         if profile.name in subjects.TIMED:
-            await self._consume(subjects.timers_stream(profile.name), subjects.timers_durable(profile.name))
+            self._consume(subjects.timers_stream(profile.name), subjects.timers_durable(profile.name))
         self.agent.context.spawn(self._peers.watch())
+        # What was interrupted goes before what is new, if it is known soon enough.
+        await self._peers.wait_until_checked(TAKEOVER_WAIT)
+        for consumer in self._consumers:
+            await self._bus.start(consumer)
         self.agent.context.spawn(self._executor.watch_claims())
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.spawn(self._write_agent_node())
@@ -184,12 +190,12 @@ class AgentProcess:
         except BusError as error:
             logger.warning("not_write_agent_noded", reason=str(error))
 
-    async def _consume(self, stream: str, durable: str) -> None:
+    def _consume(self, stream: str, *durables: str) -> None:
         self._consumers.append(
-            await self._bus.consume(
+            self._bus.consumer(
                 ConsumerConfig(
                     stream=stream,
-                    durables=(durable,),
+                    durables=durables,
                     concurrency=self.agent.context.profile.concurrency,
                     ack_wait=self._config.task_ack_wait,
                     max_attempts=self._config.max_attempts,

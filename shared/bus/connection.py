@@ -219,10 +219,18 @@ class Bus:
         dead_letter: DeadLetterHandler,
     ) -> Consumer:
         """Start to consume a durable; see Consumer."""
-        consumer = Consumer(self._client, config, handler, dead_letter)
+        consumer = self.consumer(config, handler, dead_letter)
+        await self.start(consumer)
+        return consumer
+
+    def consumer(self, config: ConsumerConfig, handler: Handler, dead_letter: DeadLetterHandler) -> Consumer:
+        """A consumer on this connection, to be started with ``start``."""
+        return Consumer(self._client, config, handler, dead_letter)
+
+    async def start(self, consumer: Consumer) -> None:
+        """Start a consumer; it stops with the connection."""
         self._consumers.append(consumer)
         await consumer.start()
-        return consumer
 
     async def serve(
         self,

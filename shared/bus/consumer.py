@@ -231,7 +231,7 @@ class Consumer:
 
     async def _make_way(self) -> None:
         """Hand back what waits here for long, and ask for nothing while there is no slot for it."""
-        while True:
+        while not self._stopping:
             await self._busy.wait()
             await asyncio.sleep(PATIENCE / 2)
             full = self._free <= 0 and asyncio.get_running_loop().time() - self._full_since >= PATIENCE
@@ -314,7 +314,7 @@ class Consumer:
 
     async def _watch(self) -> None:
         """Report progress of running handlers to the server, and notice if it went silent."""
-        while True:
+        while not self._stopping:
             await asyncio.sleep(min(self._config.ack_wait / 3, HEARTBEAT))
             for delivery in list(self._in_hand.values()):
                 await delivery.in_progress()

@@ -57,7 +57,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         _direct_get(subjects.OFFICE, subjects.approval_asked(name, "*")),
         _direct_get(subjects.OFFICE, subjects.approval_answered(name, "*")),
         _direct_get(subjects.OFFICE, subjects.record(name, "*", "*")),
-        *_pulls(subjects.OFFICE, name),
+        *(subject for durable in subjects.mailboxes(name) for subject in _pulls(subjects.OFFICE, durable)),
         *(_direct_get(subjects.OFFICE, subject) for subject in _task_records(name, agents)),
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
@@ -150,7 +150,7 @@ def _durables(name: str) -> tuple[tuple[str, str], ...]:
     timers = (
         ((subjects.timers_stream(name), subjects.timers_durable(name)),) if name in subjects.TIMED else ()
     )
-    return ((subjects.OFFICE, name), *timers)
+    return (*((subjects.OFFICE, durable) for durable in subjects.mailboxes(name)), *timers)
 
 
 def _direct_get(stream: str, subject: str) -> str:

@@ -1,6 +1,7 @@
 """The other processes of an agent: which are gone, and what they had in hand, delivered again at once."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ class Peers:
         self._liveness = Liveness(bus, Holder.this(bus.instance))
         self._known: dict[str, tuple[Holder, int]] = {}
         self._read_at = float("-inf")
-        self._begun = False
+        self._checked = asyncio.Event()
 
     async def answer(self) -> None:
         """Answer the others' questions about what this process has in hand."""
@@ -65,7 +66,13 @@ class Peers:
                 await self._check()
             except (BusError, ValueError) as error:
                 log.warning("peers_unchecked", reason=str(error))
+            self._checked.set()
             await asyncio.sleep(INTERVAL)
+
+    async def wait_until_checked(self, seconds: float) -> None:
+        """Wait at most ``seconds`` for the first check and what follows from it."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._checked.wait(), seconds)
 
     async def _check(self) -> None:
         if time.monotonic() - self._read_at > READ_INTERVAL:
@@ -77,9 +84,8 @@ class Peers:
         removed = [name for name in gone if await self._remove(name)]
         # A process that starts alone also finds what one left whose presence has expired, or was removed by
         # a process that died right after.
-        if removed or (not self._begun and not self._known):
+        if removed or (not self._checked.is_set() and not self._known):
             await self._return_unfinished(removed)
-        self._begun = True
 
     async def _read(self) -> dict[str, tuple[Holder, int]]:
         """The other processes, and the positions of their presences."""

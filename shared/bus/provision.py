@@ -162,7 +162,11 @@ def durables(agents: Sequence[str], ack_wait: float, max_attempts: int) -> list[
             "max_ack_pending": subjects.MAX_ACK_PENDING,
         }
 
-    result = [(subjects.OFFICE, durable(name, subjects.mailbox(name))) for name in (*agents, subjects.USER)]
+    result = [
+        (subjects.OFFICE, durable(name, filters))
+        for agent in (*agents, subjects.USER)
+        for name, filters in subjects.mailboxes(agent).items()
+    ]
     for name in set(subjects.TIMED).intersection(agents):
         timers = durable(subjects.timers_durable(name), [subjects.timer_due(name)])
         result.append((subjects.timers_stream(name), timers))

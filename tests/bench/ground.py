@@ -101,9 +101,8 @@ class MailroomLane(Lane):
     """The no-op agent, as Mailroom runs it."""
 
     def __init__(self, ground: "Ground") -> None:
-        super().__init__(
-            ground, stream=subjects.OFFICE, audit=subjects.AUDITED[subjects.OFFICE], durable=NOOP
-        )
+        audit, durable = subjects.AUDITED[subjects.OFFICE], f"{NOOP}_medium"
+        super().__init__(ground, stream=subjects.OFFICE, audit=audit, durable=durable)
         self._serial = 0
 
     async def start(self, processes: int = 1) -> None:

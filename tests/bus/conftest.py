@@ -47,7 +47,7 @@ async def consume(
     return await bus.consume(
         ConsumerConfig(
             stream=subjects.OFFICE,
-            durables=durables or (bus.name,),
+            durables=durables or tuple(subjects.mailboxes(bus.name)),
             concurrency=concurrency,
             ack_wait=ACK_WAIT,
             max_attempts=max_attempts,

@@ -63,11 +63,9 @@ class Storm:
 
 async def read_attempts(office: Office) -> list[Attempt]:
     """Every claim that was made on a task, in order."""
-    claims: dict[tuple[str, int], Attempt] = {}
-    for _, _, data in await office.stored(subjects.state("*", "*", "*")):
-        record = TaskChanged.from_json(data)
-        if record.attempt and not record.note and record.result is None:
-            begun = datetime.fromisoformat(record.created_at)
-            attempt = Attempt(record.task.assignee, record.task.task_id, record.attempt, begun)
-            claims.setdefault((attempt.task_id, attempt.number), attempt)
-    return list(claims.values())
+    attempts = []
+    for _, subject, data in await office.stored(subjects.task("*", "*", "*", subjects.CLAIMED)):
+        claim = TaskChanged.from_json(data)
+        begun = datetime.fromisoformat(claim.created_at)
+        attempts.append(Attempt(subject.split(".")[1], claim.task_id, claim.attempt, begun))
+    return attempts

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.memory.graph import network
 from services.memory.graph.graph import Graph
 from services.memory.storage.rows import EDGES, NODES
 from shared.contracts import Edge, EdgesQuery, Node, Relation
@@ -251,8 +252,9 @@ changes = st.lists(
 
 
 @settings(deadline=None)
-@given(changes, st.integers(0, 40))
-def test_any_changes_leave_the_graph_as_a_dictionary_would_be(edges, loaded):
+@given(changes, st.integers(0, 40), st.sampled_from([0, 7, 1_000]))
+def test_any_changes_leave_the_graph_as_a_dictionary_would_be(edges, loaded, least):
+    """However often the edges by place are listed anew meanwhile."""
     plain = {}
     for each in edges:
         key = (each.from_id, each.to_id, each.relation.value)
@@ -261,7 +263,10 @@ def test_any_changes_leave_the_graph_as_a_dictionary_would_be(edges, loaded):
             plain[key] = each
     unique = {(each.from_id, each.to_id, each.relation): each for each in edges[:loaded]}
     graph = Graph.load(table(unique.values()))
-    graph.put(edges[loaded:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "LEAST_CHANGED", least)
+        for each in edges[loaded:]:
+            graph.put([each])
     assert list(graph.page(EdgesQuery()).edges) == [plain[key] for key in sorted(plain)]
     assert len(graph) == len(plain)
     for name in "abcde":

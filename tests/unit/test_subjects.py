@@ -92,7 +92,8 @@ def test_a_mailbox_holds_what_is_for_its_owner_and_nothing_else(a: str, b: str, 
         subjects.mail(a, c),
         subjects.max_deliveries(subjects.OFFICE, a),
     ]
-    assert all(any(fits(pattern, subject) for pattern in subjects.mailbox(a)) for subject in mine)
+    patterns = [pattern for filters in subjects.mailboxes(a).values() for pattern in filters]
+    assert all(sum(fits(pattern, subject) for pattern in patterns) == 1 for subject in mine)
     others = [
         *(subjects.task(b, a, token, step) for step in STEPS if step != subjects.ENDED),
         *(subjects.task(a, b, token, step) for step in STEPS if step not in subjects.NEW.values()),
@@ -100,12 +101,19 @@ def test_a_mailbox_holds_what_is_for_its_owner_and_nothing_else(a: str, b: str, 
         subjects.dead(a),
     ]
     if a not in (b, c):
-        assert not any(fits(pattern, subject) for pattern in subjects.mailbox(a) for subject in others)
+        assert not any(fits(pattern, subject) for pattern in patterns for subject in others)
 
 
 def test_only_the_conductor_gets_submissions() -> None:
-    assert subjects.SUBMIT in subjects.mailbox(subjects.CONDUCTOR)
-    assert subjects.SUBMIT not in subjects.mailbox("scout")
+    assert subjects.SUBMIT in subjects.mailboxes(subjects.CONDUCTOR)[subjects.CONDUCTOR]
+    assert subjects.SUBMIT not in subjects.mailboxes("scout")["scout"]
+
+
+def test_mail_goes_before_tasks_and_these_by_priority() -> None:
+    lanes = ("scout", "scout_urgent", "scout_high", "scout_medium", "scout_low")
+    assert tuple(subjects.mailboxes("scout")) == lanes
+    with pytest.raises(ConfigError, match="reserved"):
+        subjects.require_agent_name("scout_low")
 
 
 @given(a=names, b=names, token=tokens)

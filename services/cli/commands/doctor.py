@@ -147,7 +147,11 @@ def check_server(bus: Bus) -> Check:
 async def check_streams(bus: Bus, config: Settings) -> Check:
     """Whether all streams and mailboxes exist."""
     needed = [f"STREAM.INFO.{stream}" for pair in subjects.AUDITED.items() for stream in pair]
-    needed += [f"CONSUMER.INFO.{subjects.OFFICE}.{name}" for name in (*_agents(config), subjects.USER)]
+    needed += [
+        f"CONSUMER.INFO.{subjects.OFFICE}.{name}"
+        for agent in (*_agents(config), subjects.USER)
+        for name in subjects.mailboxes(agent)
+    ]
     missing = []
     for verb in needed:
         try:

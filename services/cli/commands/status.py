@@ -91,7 +91,7 @@ async def _read_status() -> SystemStatus:
             state=change.state,
             active=change.active,
             agents=await _read_agents(bus),
-            memory_writes_pending=sum(await _read_mailbox(bus, subjects.MEMORY, subjects.MEMORY_DAEMON)),
+            memory_writes_pending=sum(await _read_durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON)),
             dead_letters={subject.partition(".")[2]: count for subject, count in dead.items()},
             stored=int(account["storage"]),
             state_dir=str(config.state_dir),
@@ -109,13 +109,14 @@ async def _read_agents(bus: Bus) -> tuple[AgentStatus, ...]:
         running.setdefault(presence.agent, []).append(presence)
     found = []
     for agent, processes in sorted(running.items()):
-        pending, in_hand = await _read_mailbox(bus, subjects.OFFICE, agent)
+        counts = [await _read_durable(bus, subjects.OFFICE, name) for name in subjects.mailboxes(agent)]
+        pending, in_hand = map(sum, zip(*counts, strict=True))
         found.append(AgentStatus(agent=agent, processes=tuple(processes), pending=pending, in_hand=in_hand))
     return tuple(found)
 
 
-async def _read_mailbox(bus: Bus, stream: str, durable: str) -> tuple[int, int]:
-    """The numbers of waiting and of unacknowledged messages; 0 without such a mailbox."""
+async def _read_durable(bus: Bus, stream: str, durable: str) -> tuple[int, int]:
+    """The numbers of waiting and of unacknowledged messages; 0 without such a durable."""
     try:
         info: dict[str, Any] = await call_server(bus, f"CONSUMER.INFO.{stream}.{durable}")
     except BusError:

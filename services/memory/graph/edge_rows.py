@@ -20,6 +20,9 @@ RELATIONS = tuple(Relation)
 NAMES = tuple(relation.value for relation in RELATIONS)
 CODES = {name: code for code, name in enumerate(NAMES)}
 
+GONE = -1
+"""The code in a row whose edge was removed."""
+
 EDGE = np.dtype(
     [
         ("start", np.int32),
@@ -93,6 +96,14 @@ class EdgeRows:
         self._odd_times.pop(row, None)
         if (edge.created_at, edge.touched_at) != (to_text(created), to_text(touched)):
             self._odd_times[row] = (edge.created_at, edge.touched_at)
+
+    def remove(self, row: int) -> None:
+        """Forget the edge of a row."""
+        self.array["relation"][row] = GONE
+
+    def live(self) -> NDArray[np.intp]:
+        """The rows that hold an edge."""
+        return np.flatnonzero(self.array["relation"][: len(self._provenance)] != GONE)
 
     def read(self, rows: NDArray[np.intp], ids: list[str]) -> list[Edge]:
         """The edges of these rows by from, to and relation; ``ids`` has those of the nodes by place."""

@@ -56,6 +56,10 @@ class Graph:
             with self._lock:
                 for change in changes[first : first + _LOCKED]:
                     change()
+        if self._network.is_outdated:
+            adjacency = self._network.make_adjacency()  # readers go on: nobody else changes edges
+            with self._lock:
+                self._network.adjacency = adjacency
 
     def edge(self, start: str, end: str, relation: str) -> Edge | None:
         """The edge from ``start`` to ``end`` of this relation."""
@@ -74,7 +78,7 @@ class Graph:
             place = self._network.places.get(node_id)
             if place is None:
                 return []
-            rows = np.array(self._network.incident([place], direction)[0], np.intp)
+            rows = self._network.incident([place], direction)[0]
             return self._network.read(
                 rows[relation_mask(relations)[self._network.rows.array["relation"][rows]]]
             )
@@ -155,9 +159,7 @@ class Graph:
     ) -> Steps:
         """The edges that lead on from these places to live nodes and weigh at least ``floor`` then."""
         with self._lock:
-            found, counts = self._network.incident(places, direction)
-            rows = np.array(found, np.intp)
-            origins = np.repeat(np.arange(len(places)), counts)
+            rows, origins = self._network.incident(places, direction)
             if relations:
                 wanted = relation_mask(relations)[self._network.rows.array["relation"][rows]]
                 rows, origins = rows[wanted], origins[wanted]
@@ -174,7 +176,7 @@ class Graph:
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
         """All edges between live nodes that weigh at least ``floor``: the places of both ends, the weight."""
         with self._lock:
-            rows = np.asarray(self._network.net.edge_indices(), np.intp)
+            rows = self._network.rows.live()
             if relations:
                 rows = rows[relation_mask(relations)[self._network.rows.array["relation"][rows]]]
             edges = self._network.rows.array[rows]
@@ -196,7 +198,7 @@ class Graph:
     def faded(self, floor: float, moment: float, limit: int) -> list[Edge]:
         """The edges that weigh less than ``floor`` now; the lightest if there are over ``limit``."""
         with self._lock:
-            rows = np.asarray(self._network.net.edge_indices(), np.intp)
+            rows = self._network.rows.live()
             weights = self._network.weigh(self._network.rows.array[rows], moment)
             faded = weights < floor
             rows, weights = rows[faded], weights[faded]

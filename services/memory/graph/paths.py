@@ -4,8 +4,9 @@ import heapq
 import math
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,25 @@ from services.memory.graph.decay import HIDDEN
 from services.memory.graph.graph import Graph
 from services.memory.graph.walk import MAX_SECONDS, GraphView
 from shared.contracts import Path, PathsQuery
-from shared.contracts.queries import MAX_VISITED
+from shared.contracts.queries import MAX_VISITED, Direction
 
 MAX_DETOUR = 2_000
 """The most steps spent on looking for one way round."""
+
+MEASURED_AT_ONCE = 128
+"""Places that a Neighbourhood goes on from at once: fewer take more steps, more go further than needed."""
 
 _EACH = 1e-9
 """What a hop costs beside -log of its weight, so that of equally strong ways the shorter is the better."""
 
 _DIGITS = 12
+_SLACK = 1e-9
+_MOST = 1e9
+
+FURTHER = 1.1
+"""How much further is looked if fewer ways are found than wanted."""
+
+_TURNED: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
 
 class Route(NamedTuple):
@@ -51,31 +62,119 @@ def find_paths(view: GraphView, query: PathsQuery, moment: float) -> list[Path]:
     Raises ValueError for nodes that are not in memory.
     """
     start, end = (view.graph.locate([node_id])[0] for node_id in (query.from_id, query.to_id))
-    search = PathSearch(view.graph, query, end, moment)
-    paths = (_read(view, search, way) for way in search.best(start, query.k))
+    search = PathSearch(view.graph, query, start, end, moment)
+    paths = (_read(view, search, way) for way in search.find())
     return [path for path in paths if path]
 
 
-class PathSearch:
-    """Ways to one node: from behind, the least cost from everywhere; then, guided by it, way after way."""
+class Edges(NamedTuple):
+    """Edges that were walked: the places of their ends, what they cost and weigh, relations by code, rows."""
 
-    def __init__(self, graph: Graph, query: PathsQuery, end: int, moment: float) -> None:
+    tails: NDArray[np.intp]
+    heads: NDArray[np.intp]
+    costs: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    relations: NDArray[np.int8]
+    rows: NDArray[np.intp]
+
+    def select(self, which: NDArray[Any]) -> "Edges":
+        """Some of them, by a mask or by their numbers."""
+        return Edges(*(column[which] for column in self))
+
+
+class Neighbourhood:
+    """The places around one by the cost of the best way from it, or to it if ``direction`` is turned round.
+
+    ``costs`` has what was found by place, final below ``radius``; ``walked`` the edges. Locks the graph for
+    MEASURED_AT_ONCE places at a time.
+    """
+
+    def __init__(
+        self, graph: Graph, query: PathsQuery, place: int, direction: Direction, moment: float
+    ) -> None:
+        self.costs = np.full(graph.count_places(), np.inf)
+        self.costs[place] = 0.0
+        self.radius = 0.0
+        self.walked: list[Edges] = []
+        floor = max(query.min_weight, HIDDEN)
+        self._steps = partial(
+            graph.steps, direction=direction, relations=query.relations, floor=floor, moment=moment
+        )
+        self._is_open = self.costs == 0.0
+        self.open = np.array([place])
+        """The places that are to be gone on from."""
+
+    def grow(self) -> None:
+        """Go on from the nearest places."""
+        costs = self.costs[self.open]
+        last = min(MEASURED_AT_ONCE, len(costs)) - 1
+        places = self.open[np.argpartition(costs, last)[: last + 1]]
+        steps = self._steps(places.tolist())
+        known = steps.targets < len(self.costs)  # others came into memory meanwhile
+        tails, heads = places[steps.origins[known]], steps.targets[known]
+        weights, relations, rows = (column[known] for column in steps[2:])
+        costs = _EACH - np.log(weights)
+        self.walked.append(Edges(tails, heads, costs, weights, relations, rows))
+        before = self.costs[heads]
+        np.minimum.at(self.costs, heads, self.costs[tails] + costs)
+        self._is_open[places] = False
+        self._is_open[heads[self.costs[heads] < before]] = True
+        self.open = np.flatnonzero(self._is_open)
+        self.radius = float(self.costs[self.open].min(initial=np.inf))
+
+
+class PathSearch:
+    """Ways between two nodes, looked for where ways as good as those found can be, from both ends.
+
+    Within that, the least cost from everywhere to the end; then, guided by it, way after way.
+    """
+
+    def __init__(self, graph: Graph, query: PathsQuery, start: int, end: int, moment: float) -> None:
         self._graph = graph
         self._query = query
+        self._start = start
         self._end = end
-        self._moment = moment
-        self._floor = max(query.min_weight, HIDDEN)
+        self._near, self._far = (
+            Neighbourhood(graph, query, place, direction, moment)
+            for place, direction in ((start, query.direction), (end, _TURNED[query.direction]))
+        )
         self._hops: dict[int, dict[int, Hop]] = {}
         self._steps = 0
         self._deadline = time.monotonic() + MAX_SECONDS
-        self._bounds = self._measure()
+        self._bounds = np.empty((0, 0))
+        self._numbers: dict[int, int] = {}
 
-    def best(self, start: int, k: int) -> list[Route]:
-        """The best ``k`` ways from ``start``, by Yen's algorithm."""
+    def find(self) -> list[Route]:
+        """The best ways, as many as the query asks for.
+
+        A way that costs no more than both radii together leads along nothing but what was walked: where it
+        leaves the one neighbourhood it is within the other.
+        """
+        near, far, k = self._near, self._far, self._query.k
+        wanted, meeting = 0.0, np.inf
+        while True:
+            while near.radius + far.radius <= max(wanted, meeting * (FURTHER if k > 1 else 1)):
+                if np.inf in (near.radius, far.radius) or time.monotonic() > self._deadline:
+                    break
+                side = min(near, far, key=lambda side: len(side.open))
+                side.grow()
+                reached = side.walked[-1].heads
+                meeting = min(meeting, (near.costs[reached] + far.costs[reached]).min(initial=np.inf))
+            reach = near.radius + far.radius
+            self._measure(reach)
+            found = self.best(k)
+            enough = len(found) == k and found[-1].cost <= reach
+            if enough or reach == np.inf or time.monotonic() > self._deadline:
+                return found
+            wanted = found[-1].cost if len(found) == k else FURTHER * reach
+
+    def best(self, k: int) -> list[Route]:
+        """The best ``k`` ways along what was measured, by Yen's algorithm."""
+        self._steps = 0
         found: list[Route] = []
         candidates: list[Route] = []
         seen: set[tuple[int, ...]] = set()
-        way = self._find((start,), ())
+        way = self._find((self._start,), ())
         while way:
             found.append(way)
             if len(found) == k:
@@ -89,7 +188,7 @@ class PathSearch:
 
     def hop(self, place: int, target: int) -> Hop:
         """The step from one node of a way to the next."""
-        return self._neighbours(place)[target]
+        return self._hops[place][target]
 
     def _detours(self, way: Route, found: Sequence[Route]) -> Iterator[Route]:
         """From each node of a way on the best one that none of the found ones takes."""
@@ -100,29 +199,40 @@ class PathSearch:
             if detour:
                 yield detour
 
-    def _measure(self) -> list[NDArray[np.float64]]:
-        """The least cost from every place to the end with at most 0, 1, 2 ... hops, while that helps."""
-        tails, heads, weights = self._graph.walkable(self._query.relations, self._floor, self._moment)
-        if self._query.direction == "in":
-            tails, heads = heads, tails
-        elif self._query.direction == "both":
-            tails, heads = np.concatenate([tails, heads]), np.concatenate([heads, tails])
-            weights = np.concatenate([weights, weights])
-        costs = _EACH - np.log(weights)
-        least = np.full(self._graph.count_places(), np.inf)
-        least[self._end] = 0.0
+    def _measure(self, reach: float) -> None:
+        """Find the least cost from every place to the end with at most 0, 1, 2 ... hops, while that helps;
+        and keep the hops that may be part of a way that costs no more than ``reach``.
+        """
+        near, far = self._near, self._far
+        edges = _join(near.walked, far.walked)
+        spent = np.minimum(near.costs, near.radius)[edges.tails] + edges.costs
+        most = min(reach, _MOST) + _SLACK
+        edges = edges.select(spent + np.minimum(far.costs, far.radius)[edges.heads] <= most)
+        names, ends = np.unique(np.concatenate((edges.tails, edges.heads, [self._end])), return_inverse=True)
+        tails, heads = np.split(ends[:-1], 2)
+        least = np.full(len(names), np.inf)
+        least[ends[-1]] = 0.0
         bounds, changed = [least], least < np.inf
         while changed.any() and len(bounds) <= self._query.depth:
             using = np.flatnonzero(changed[heads])
             least = bounds[-1].copy()
-            np.minimum.at(least, tails[using], costs[using] + bounds[-1][heads[using]])
+            np.minimum.at(least, tails[using], edges.costs[using] + bounds[-1][heads[using]])
             changed = least < bounds[-1]
             bounds.append(least)
-        return bounds
+        self._bounds = np.stack(bounds)
+        self._numbers = dict(zip(names.tolist(), range(len(names)), strict=True))
+        spent = np.minimum(near.costs, near.radius)[edges.tails] + edges.costs
+        edges = edges.select(spent + bounds[-1][heads] <= most)
+        edges = edges.select(np.lexsort((-edges.relations, -edges.costs)))
+        self._hops = {}
+        columns = (column.tolist() for column in edges)
+        for tail, head, cost, weight, _, row in zip(*columns, strict=True):
+            self._hops.setdefault(tail, {})[head] = Hop(weight, cost, row)  # the strongest is written last
 
     def _bound(self, place: int, hops: int) -> float:
         """The least cost from a place to the end with that many hops."""
-        return float(self._bounds[min(hops, len(self._bounds) - 1)][place])
+        number = self._numbers.get(place)
+        return math.inf if number is None else float(self._bounds[min(hops, len(self._bounds) - 1), number])
 
     def _find(self, root: tuple[int, ...], taken: Sequence[int]) -> Route | None:
         """The best way that begins with ``root`` and goes on to none of ``taken``: A*."""
@@ -141,7 +251,8 @@ class PathSearch:
             if way.cost == math.inf or any(other <= length and less <= cost for other, less in labels):
                 continue
             labels.append((length, cost))
-            for target, hop in self._neighbours(place).items():
+            self._steps += 1
+            for target, hop in self._hops.get(place, {}).items():
                 if target in way.places or (way.places == root and target in taken):
                     continue
                 onward = self._guess((*way.places, target), cost + hop.cost)
@@ -155,21 +266,11 @@ class PathSearch:
         least = math.inf if left < 0 else cost + self._bound(places[-1], left)
         return Route(round(least, _DIGITS), tuple(self._graph.names(places)), places)
 
-    def _neighbours(self, place: int) -> dict[int, Hop]:
-        if place in self._hops:
-            return self._hops[place]
-        self._steps += 1
-        query = self._query
-        steps = self._graph.steps([place], query.direction, query.relations, self._floor, self._moment)
-        order = np.lexsort((-steps.relations, steps.weights))  # the strongest is written last
-        columns = (steps.targets[order].tolist(), steps.weights[order].tolist(), steps.rows[order].tolist())
-        known = len(self._bounds[0])
-        hops = {
-            target: Hop(weight, _EACH - math.log(weight), row)
-            for target, weight, row in zip(*columns, strict=True)
-            if target < known  # others came into memory meanwhile
-        }
-        return self._hops.setdefault(place, hops)
+
+def _join(near: list[Edges], far: list[Edges]) -> Edges:
+    """What was walked from both ends, all of it towards the second one."""
+    turned = [Edges(edges.heads, edges.tails, *edges[2:]) for edges in far]
+    return Edges(*map(np.concatenate, zip(*near, *turned, strict=True)))
 
 
 def _read(view: GraphView, search: PathSearch, way: Route) -> Path | None:
