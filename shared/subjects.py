@@ -233,14 +233,16 @@ def max_deliveries(stream: str, durable: str) -> str:
 def mailboxes(agent: str) -> dict[str, list[str]]:
     """The durables of OFFICE that deliver an agent's messages, in order of precedence, and their subjects.
 
-    What work under way waits for goes before new tasks, and these have a lane for each priority. People
-    have no tasks.
+    What work under way waits for goes before new tasks and goals, and tasks have a lane for each priority.
+    People have no tasks.
     """
     steps = NEW.items() if agent != USER else ()
     lanes = {f"{agent}_{priority.lower()}": [task(agent, "*", "*", step)] for priority, step in steps}
+    if agent == CONDUCTOR:
+        lanes[f"{agent}_medium"].append(SUBMIT)
     names = (agent, *lanes)
     mail_of = [mail(agent, "*"), task("*", agent, "*", ENDED), *(max_deliveries(OFFICE, n) for n in names)]
-    return {agent: [SUBMIT, *mail_of] if agent == CONDUCTOR else mail_of, **lanes}
+    return {agent: mail_of, **lanes}
 
 
 def sender_of(subject: str) -> str:

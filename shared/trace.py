@@ -6,16 +6,23 @@ goals and tasks also carry it in themselves, because they outlive the process th
 
 import os
 import re
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 HEADER = "traceparent"
 
 _FORM = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_current: ContextVar[str] = ContextVar("trace", default="")
+_current: ContextVar[Mapping[str, str] | None] = ContextVar("trace", default=None)
 
 
 def current_trace() -> str:
     """The ``traceparent`` of what is being handled; empty outside of a handler."""
+    headers = _current.get()
+    return headers[HEADER] if headers else ""
+
+
+def trace_headers() -> Mapping[str, str] | None:
+    """The same as the headers of a message; None outside of a handler."""
     return _current.get()
 
 
@@ -23,4 +30,4 @@ def continue_trace(parent: str) -> None:
     """Begin a span of the trace of ``parent``, or a new trace if ``parent`` is no valid ``traceparent``."""
     known = _FORM.fullmatch(parent) if parent else None
     trace_id = known[1] if known else os.urandom(16).hex()
-    _current.set(f"00-{trace_id}-{os.urandom(8).hex()}-01")
+    _current.set({HEADER: f"00-{trace_id}-{os.urandom(8).hex()}-01"})

@@ -1,7 +1,6 @@
 """Dispatches deliveries: decoded, checked, handled by type, then committed or dead-lettered."""
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -35,8 +34,6 @@ from shared.trace import continue_trace
 
 MAIL = (Email, Question, Response, CancelGoal, AgentReport)
 """Envelopes that go to the recipient's mailbox; others are events of their sender."""
-
-OLD_TASK = re.compile(r"task\.[^.]+\.[^.]+")
 
 Handler = Callable[[Any], Awaitable[Outbox | None]]
 """A handler of one kind of envelope; None if it is for the next handler."""
@@ -210,7 +207,8 @@ def address(envelope: Envelope, sender: str) -> Entry:
 
 def _is_migrated(delivery: Delivery) -> bool:
     """Whether a message is one of an earlier version that the migration has brought to other subjects."""
-    return MIGRATED in delivery.headers or OLD_TASK.fullmatch(delivery.subject) is not None
+    old_task = delivery.subject.startswith("task.") and delivery.subject.count(".") == 2
+    return MIGRATED in delivery.headers or old_task
 
 
 def _is_submission(subject: str, task: Task) -> bool:

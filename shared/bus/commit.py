@@ -21,7 +21,6 @@ from shared.bus.wire import (
 from shared.errors import BusError, BusUnavailable, Conflict, Denied
 from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
-from shared.trace import HEADER, current_trace
 
 INCOMPLETE_TRIES = 3
 INCOMPLETE_PAUSE = 0.3
@@ -132,8 +131,6 @@ class Committer:
                 raise BusError(
                     f"A message on {entry.subject!r} has {len(entry.payload):,} of {LARGEST:,} bytes"
                 )
-        if trace := current_trace():
-            entries = [_with_trace(entry, trace) for entry in entries]
         commit = _Commit(entries)
         if len(entries) == 1 and not self._singles and self._may_send_plainly():
             await self._send_plainly(commit)
@@ -385,10 +382,6 @@ class Committer:
             self._on_plain_answer(waiting, data)
         elif waiting is not None and not waiting.future.done():
             waiting.future.set_result(data)
-
-
-def _with_trace(entry: Entry, trace: str) -> Entry:
-    return entry._replace(headers={HEADER: trace, **entry.headers} if entry.headers else {HEADER: trace})
 
 
 def _succeed(commit: _Commit, sequences: tuple[int, ...]) -> None:

@@ -22,7 +22,7 @@ from shared.bus.entry import Entry, Stored, is_stored, read, stored
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger
-from shared.trace import HEADER, current_trace
+from shared.trace import trace_headers
 
 log = logger(__name__)
 
@@ -295,5 +295,4 @@ class Bus:
 
 def _traced(headers: Mapping[str, str] | None) -> dict[str, str] | None:
     """``headers`` with the present trace."""
-    trace = {HEADER: value} if (value := current_trace()) else {}
-    return {**trace, **(headers or {})} or None
+    return {**(trace_headers() or {}), **(headers or {})} or None

@@ -10,6 +10,7 @@ from nats.aio.msg import Msg
 
 from shared.contracts import Envelope
 from shared.errors import BusError, BusUnavailable, Retry
+from shared.trace import trace_headers
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 """The header by which a message is refused unless the last one on its subject has this sequence."""
@@ -35,7 +36,7 @@ class Entry(NamedTuple):
 
 def seal(subject: str, envelope: Envelope, expect: int | None = None) -> Entry:
     """The entry that stores ``envelope`` on ``subject``."""
-    return Entry(subject, envelope.to_json(), envelope.id, expect)
+    return Entry(subject, envelope.to_json(), envelope.id, expect, trace_headers())
 
 
 class Stored(NamedTuple):

@@ -27,7 +27,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.errors import Conflict
 from shared.log import logger
-from shared.trace import current_trace
+from shared.trace import current_trace, trace_headers
 
 log = logger(__name__)
 
@@ -109,7 +109,7 @@ def task_steps(task: Task) -> str:
 def step_entry(task: Task, step: str, payload: Task | TaskChanged | TaskResult, after: int) -> Entry:
     """The entry that stores a step of ``task``, if the step before it is still that of sequence ``after``."""
     subject = subjects.task(task.assignee, task.requester, task.task_id, step)
-    return Entry(subject, payload.to_json(), payload.id, after, guard=task_steps(task))
+    return Entry(subject, payload.to_json(), payload.id, after, trace_headers(), task_steps(task))
 
 
 def submission_entry(task: Task, *, after: int = 0) -> Entry:

@@ -162,7 +162,11 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         full, claimed = asyncio.Event(), asyncio.Event()
         await bus.consume(
             ConsumerConfig(
-                stream=subjects.OFFICE, durables=("engineer",), concurrency=2, ack_wait=1, max_attempts=1
+                stream=subjects.OFFICE,
+                durables=tuple(subjects.mailboxes("engineer")),
+                concurrency=2,
+                ack_wait=1,
+                max_attempts=1,
             ),
             handle,
             bury,
