@@ -414,7 +414,7 @@ async def test_only_the_assignee_s_answer_is_taken(office: Office, agent: str) -
         status=TaskStatus.COMPLETED,
         output="a lie",
     )
-    await engineer.commit([seal(subjects.mail("boss", "engineer"), lie)])
+    await engineer.commit([seal(subjects.task("engineer", "boss", f"{name}-1", subjects.ENDED), lie)])
     assert (await result(office, "boss", name)).output == "the truth"
     await engineer.close()
 
