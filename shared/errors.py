@@ -19,6 +19,7 @@ MailroomError            one sentence with the cause and, if there is one, the c
 │       └── BudgetSpent       the budget of the task or the day is used up
 └── Verdict              how a handler ends other than by returning
     ├── Retry            deliver it again after a delay
+    │   └── Postponed    as often as needed: it was not attempted
     └── Reject           never deliver it again: store a dead letter with the reason
 """
 
@@ -106,6 +107,13 @@ class Retry(Verdict):
     def __init__(self, reason: str, delay: float | None = None) -> None:
         super().__init__(reason)
         self.delay = delay
+
+
+class Postponed(Retry):
+    """Deliver the message again at once, which is not counted as a failed attempt."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, delay=0.0)
 
 
 class Reject(Verdict):

@@ -7,10 +7,18 @@ import msgspec
 
 from services.conductor.state_machine import REVIEW, all_ended, skip_blocked
 from shared import subjects
-from shared.contracts import Goal, Task, TaskResult, TaskStatus, Verdict
+from shared.contracts import Goal, Task, TaskPriority, TaskResult, TaskStatus, Verdict
 
 MAX_REVIEWS = 3
 """How often the critic is asked about one goal; its last verdict is reported and not acted upon."""
+
+REVIEW_PRIORITY = {
+    TaskPriority.LOW: TaskPriority.HIGH,
+    TaskPriority.MEDIUM: TaskPriority.HIGH,
+    TaskPriority.HIGH: TaskPriority.URGENT,
+    TaskPriority.URGENT: TaskPriority.URGENT,
+}
+"""The priority of a goal's review: a goal under way goes before the inspections of new ones like it."""
 
 
 def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = False) -> Task:
@@ -25,7 +33,7 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
         text=f"Review what came of: {goal.text[:500]}",
         assignee=subjects.CRITIC,
         requester=subjects.CONDUCTOR,
-        priority=goal.priority,
+        priority=REVIEW_PRIORITY[goal.priority],
         context={"action": REVIEW, "params": params},
         deadline=goal.deadline,
     )

@@ -18,6 +18,7 @@ from shared.errors import ActionError
 from shared.messaging.threads import history_of
 from shared.reasoning.prompt import conclude, frame_task
 from shared.tasks.actions import Outcome
+from shared.tasks.context import Opened
 
 MAX_QUERY = 60_000
 """The most characters of a task with its context that is worked on."""
@@ -77,10 +78,12 @@ def find_mode(context: Mapping[str, Any], default: str) -> Mode | None:
     return parse_mode(str(named or default))
 
 
-def query_of(task: Task, limit: int) -> Query:
-    """What a task asks, with its context except the mode, in ``limit`` characters."""
+def query_of(task: Task, limit: int, references: Mapping[str, Opened]) -> Query:
+    """What a task asks, with its context except the mode and its references, in ``limit`` characters."""
     context = {name: value for name, value in task.context.items() if name != "mode"}
-    whole = frame_task(msgspec.structs.replace(task, context=context), "", min(limit, MAX_QUERY // 2))
+    whole = frame_task(
+        msgspec.structs.replace(task, context=context), "", min(limit, MAX_QUERY // 2), references
+    )
     return Query(text=task.text, whole=whole[:MAX_QUERY], history=tuple(history_of(task.context)))
 
 

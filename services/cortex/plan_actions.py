@@ -110,7 +110,8 @@ class PlanActions:
 
     async def work_out_task(self, task: Task) -> Outcome:
         """Work out a task that names no action, with its context, in the mode it names or that fits it."""
-        query = query_of(task, self._context.models.context_characters // 3)
+        limit = self._context.models.context_characters // 3
+        query = query_of(task, limit, self._context.current_task.references)
         mode = find_mode(task.context, self._default_mode)
         return await self._work_out(mode, query, may_rest=is_email_task(task))
 

@@ -15,8 +15,9 @@ from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing
 from shared.skills.documents import is_named, is_of_person
-from shared.skills.workspace import goal_folder, open_workspace, outputs_path, workspace_path
+from shared.skills.workspace import goal_folder, open_workspace, outputs_path
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.workspaces import workspace_path
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
 TAIL = 4_000

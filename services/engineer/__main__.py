@@ -30,10 +30,10 @@ from shared.skills.workspace import (
     outputs_path,
     require_source,
     slug,
-    workspace_path,
 )
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from shared.tasks.workspaces import workspace_path
 
 REPO = {"repo": "Absolute path of the repository"}
 FOLDER = {"folder": "Name of the project's folder in the workspace"}

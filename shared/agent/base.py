@@ -119,7 +119,9 @@ class Agent:
         if scores:
             context.current_task.facts["context"] = scores
         conclusion = await context.run_loop(
-            frame_task(task, memories, context.models.context_characters // 3),
+            frame_task(
+                task, memories, context.models.context_characters // 3, context.current_task.references
+            ),
             history=[message_of(entry) for entry in history_of(task.context)],
             may_rest=is_email_task(task),
         )

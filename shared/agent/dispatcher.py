@@ -8,6 +8,7 @@ import msgspec
 
 from shared import subjects
 from shared.agent.base import Agent, Outbox
+from shared.agent.dependencies import wait_for_dependencies
 from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
 from shared.bus.claim import claim, dead_letter_for
@@ -134,9 +135,13 @@ class Dispatcher:
         return entries
 
     async def _work(self, delivery: Delivery, task: Task) -> None:
+        never = await wait_for_dependencies(self._bus, delivery, task)
         held = await claim(self._bus, delivery, task)
         if held is None:
             await self._delegation.close(task)
+            return
+        if never is not None:
+            await held.finish(never)
             return
         if held.attempt > self._agent.context.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")

@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime
 
 from shared.agent.base import Agent
+from shared.agent.references import open_references
 from shared.bus import Claim
 from shared.bus.records import read_task
 from shared.contracts import Task, TaskResult, TaskStatus
@@ -106,6 +107,9 @@ class TaskExecutor:
 
     async def _do(self, context: TaskContext) -> Outcome:
         current_task.set(context)
+        context.references, unopened = await open_references(self._agent.context, context.task)
+        if unopened:
+            context.facts["unopened"] = unopened
         return await self._agent.on_task(context.task)
 
     async def watch_claims(self) -> None:

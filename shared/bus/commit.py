@@ -264,7 +264,8 @@ class Committer:
             return
         first = last - len(entries) + 1
         for commit in group:
-            _succeed(commit, tuple(range(first, first + len(commit.entries))))
+            count = len(commit.entries)
+            _succeed(commit, tuple(range(first, first + count)) if last else (0,) * count)
             first += len(commit.entries)
 
     async def _send_one(self, commit: _Commit, answered: bytes | None = None) -> None:

@@ -40,6 +40,8 @@ class Bus:
         self._client = BusClient()
         self._synced = synced
         self._office = Committer(self._client, self._last_payload, synced=synced)
+        self._memory: Committer | None = None
+        self._memory_started: asyncio.Future[None]
         self._consumers: list[Consumer] = []
         self._services: list[Any] = []
         self._secret = b""
@@ -87,6 +89,9 @@ class Bus:
                 self._client = BusClient()
                 self._office = Committer(self._client, self._last_payload, synced=self._synced)
 
+    def _committers(self) -> list[Committer]:
+        return [self._office] if self._memory is None else [self._office, self._memory]
+
     @property
     def connected(self) -> bool:
         """Whether the connection is up at present."""
@@ -111,6 +116,22 @@ class Bus:
     async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Store all entries in OFFICE or none; see Committer.commit."""
         return await self._office.commit(entries)
+
+    async def append(self, entry: Entry, *, timeout: float = 5.0) -> int:
+        """Store one message in MEMORY; returns its sequence. Those that wait at the same time share a batch.
+
+        Append it again with the same id after BusUnavailable: it is stored once.
+        """
+        if self._memory is None:
+            self._memory = Committer(self._client, self._last_payload, synced=self._synced)
+            self._memory_started = asyncio.ensure_future(self._memory.start())
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(self._memory_started)
+                (seq,) = await self._memory.commit([entry])
+        except TimeoutError:
+            raise BusUnavailable(f"No answer on {entry.subject!r} within {timeout:g} s") from None
+        return seq
 
     async def publish(
         self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None
@@ -259,7 +280,8 @@ class Bus:
         await asyncio.gather(*(consumer.stop(grace) for consumer in self._consumers))
         for service in self._services:
             await service.stop()
-        await self._office.stop()
+        for committer in self._committers():
+            await committer.stop()
         if self._client.is_connected:
             try:
                 await self._client.flush(2)
@@ -276,7 +298,8 @@ class Bus:
             self._last_error = text
             return
         log.error("denied_by_broker", action=denied[1].lower(), subject=denied[2], identity=self.name)
-        self._office.on_denied(denied[2])
+        for committer in self._committers():
+            committer.on_denied(denied[2])
 
     async def _on_closed(self) -> None:
         self.closed.set()
@@ -288,7 +311,8 @@ class Bus:
     async def _on_reconnected(self) -> None:
         log.info("bus_reconnected", server=self.url)
         self._last_error = ""
-        self._office.on_reconnected()
+        for committer in self._committers():
+            committer.on_reconnected()
         for consumer in self._consumers:
             await consumer.reconnected()
 

@@ -12,7 +12,7 @@ from shared.bus.client import BusClient
 from shared.bus.entry import Delivery, backoff
 from shared.bus.lanes import Lane, choose, take
 from shared.bus.pulls import HEARTBEAT, Pull
-from shared.errors import BusError, BusFull, Conflict, MailroomError, Reject, Retry
+from shared.errors import BusError, BusFull, Conflict, MailroomError, Postponed, Reject, Retry
 from shared.log import logger
 
 BUS_FULL_PAUSE = 1.0
@@ -267,6 +267,8 @@ class Consumer:
         except asyncio.CancelledError:
             await delivery.nak()
             raise
+        except Postponed:
+            await delivery.nak()
         except Reject as reject:
             await self._give_up(delivery, str(reject))
         except Exception as error:

@@ -10,6 +10,7 @@ from shared.contracts.base import (
     TOKEN,
     Contract,
     Envelope,
+    decoding,
     generate_id,
     generate_iso_timestamp,
     generate_task_id,
@@ -116,10 +117,13 @@ class _Tag(msgspec.Struct):
 
 def decode(data: bytes) -> Envelope:
     """The envelope in ``data``; raises ValueError with a reason for people."""
+    decoding.now = True
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise ValueError(_reason(data, error)) from None
+    finally:
+        decoding.now = False
 
 
 def _reason(data: bytes, error: Exception) -> str:

@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+import threading
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -146,6 +147,15 @@ OptionalName = Annotated[str, unless_empty(require_name)]
 OptionalTimestamp = Annotated[str, unless_empty(require_timestamp)]
 
 
+class _Decoding(threading.local):
+    """Whether this thread decodes an envelope, so that msgspec has checked the types of its fields."""
+
+    now = False
+
+
+decoding = _Decoding()
+
+
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """Plain, immutable data that travels as JSON.
 
@@ -157,7 +167,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         shape = shape_of(type(self))
-        if not agree(shape, shape.read(self)):
+        if not decoding.now and not agree(shape, shape.read(self)):
             self._fit(shape.fields)
         elif shape.others:
             self._fit(shape.others)

@@ -9,6 +9,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.entry import seal
 from shared.contracts import (
     Briefing,
     BriefQuery,
@@ -122,9 +123,8 @@ class Memory:
 
     async def write(self, write: MemoryWrite) -> MemoryWritten:
         """Send a write to the daemon and wait until it is applied; see ``add``."""
-        subject = subjects.memory_write(self._bus.name)
-        stored = await self._bus.store(subject, write.to_json(), headers={"Nats-Msg-Id": write.id})
-        written = await self._await_written(WrittenQuery(id=write.id, seq=stored["seq"]))
+        seq = await self._bus.append(seal(subjects.memory_write(self._bus.name), write))
+        written = await self._await_written(WrittenQuery(id=write.id, seq=seq))
         if written.error or written.rejection:
             raise WriteRefused(written)
         return written

@@ -1,6 +1,7 @@
 """How a task is written as a prompt, and how a loop's conclusion becomes a result."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -8,20 +9,30 @@ import msgspec
 from shared.contracts import Email, Task
 from shared.reasoning.loop import Conclusion
 from shared.tasks.actions import Outcome
+from shared.tasks.context import Opened
 from shared.text.excerpt import excerpt, quote
 
 MAX_INPUT = 20_000
 """Characters of one earlier result that are quoted."""
 MAX_INPUTS = 100_000
 """Characters of everything quoted together; if there is more, the longest texts are shortened most."""
+MAX_NAME = 200
+"""Characters of a reference in the title of what it names."""
+TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
+NO_REFERENCES: Mapping[str, Opened] = MappingProxyType({})
 
 
-def frame_task(task: Task, known: str, max_inputs: int = MAX_INPUTS) -> str:
+def frame_task(
+    task: Task, known: str, max_inputs: int = MAX_INPUTS, references: Mapping[str, Opened] = NO_REFERENCES
+) -> str:
     """The prompt for a task: its text, then earlier results, review feedback and memories, quoted as data.
 
-    The quoted parts of the task's context have at most ``max_inputs`` characters together.
+    The quoted parts of the task's context and its ``references`` have at most ``max_inputs`` characters
+    together.
     """
     inputs = _inputs_of(task.context)
+    for name, opened in references.items():
+        inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = _format_opened(opened)
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
     parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in inputs.items())]
     if known:
@@ -83,6 +94,10 @@ def decline(email: Email, actions: tuple[str, ...]) -> Email:
         f"I cannot work on emails: no model is configured. {can}"
         "Set MAILROOM_BRAIN to connect one, or ask nexus."
     )
+
+
+def _format_opened(opened: Opened) -> str:
+    return f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
 
 
 def _format(value: Any) -> str:

@@ -18,10 +18,9 @@ from shared.skills.workspace import (
     open_workspace,
     outputs_path,
     snapshots_path,
-    workspace_name,
-    workspace_path,
 )
 from shared.tasks.actions import Outcome
+from shared.tasks.workspaces import workspace_name, workspace_path
 
 LONGEST_NOTE = 300
 """Characters of a command in the journal; a longer one is cut and gets a digest."""

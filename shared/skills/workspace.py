@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shared.agent.context import AgentContext
-from shared.contracts import TOKEN, CommandVerdict, Task
+from shared.contracts import TOKEN, CommandVerdict
 from shared.errors import ActionError, NotApproved
 from shared.files import write_atomically
 from shared.sandbox import remove_tree
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
+from shared.tasks.workspaces import workspace_name, workspace_path
 
 if TYPE_CHECKING:
     from shared.policy import Ruling
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
 
 FORGOTTEN = 7 * 86_400.0
 """Seconds without use until a workspace is removed: time to inspect it, or to continue the goal."""
-
-
-def workspace_name(task: Task) -> str:
-    """The name of a task's workspace and of the folder of its outputs: its goal's id, else its own."""
-    return task.parent_goal_id or task.goal_id or task.task_id
-
-
-def workspace_path(settings: Settings, task: Task) -> Path:
-    """The path of a task's workspace, which may not exist."""
-    return settings.workspaces.absolute() / workspace_name(task)
 
 
 def open_workspace(context: AgentContext) -> Path:

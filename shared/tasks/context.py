@@ -1,6 +1,6 @@
 """The attempt at a task that a handler is working on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -19,8 +19,20 @@ MAX_REFS = 200
 """Files, and sources, in the result of an unfinished task."""
 
 
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reference of a task names: ``kind`` is memory, file or task; ``status`` that of a task."""
+
+    kind: str
+    output: str
+    status: str = ""
+    output_paths: tuple[str, ...] = ()
+
+
 class TaskContext:
-    """One attempt at one task; ``facts`` go into its result."""
+    """One attempt at one task; ``facts`` go into its result.
+
+    ``references`` are the contents of what the task refers to, in the order in which it does.
+    """
 
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
@@ -28,6 +40,7 @@ class TaskContext:
         self._earlier = Usage()
         self._own = Usage()
         self.facts: dict[str, Any] = {}
+        self.references: Mapping[str, Opened] = {}
         self._uncertain: dict[str, None] = {}
         self._steps = 0
         self._sources: dict[str, None] = {}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 
 import pytest
 
@@ -12,7 +13,7 @@ from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import Entry, seal
 from shared.bus.records import submission_entry
 from shared.contracts import Email, Task
-from shared.errors import BusError, BusFull, Conflict
+from shared.errors import BusError, BusFull, BusUnavailable, Conflict, Denied
 from tests.bus.conftest import server_in
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -207,3 +208,29 @@ async def test_an_envelope_is_its_own_message_id(server: Server) -> None:
     stored = await (await server.connect("user")).last(subjects.OFFICE, "mail.critic.engineer")
     assert stored is not None
     assert stored.headers["Nats-Msg-Id"] == letter.id
+
+
+async def test_memory_writes_that_wait_together_share_a_batch_and_keep_their_own_sequences(
+    server: Server,
+) -> None:
+    engineer, memory = await server.connect("engineer"), await server.connect("memory")
+    entries = [Entry("memory.write.engineer", b"write %d" % number, f"w{number}") for number in range(80)]
+    found = await asyncio.gather(*(engineer.append(entry) for entry in entries))
+    assert sorted(found) == list(range(1, 81))
+    everything = {"seq": 1, "next_by_subj": ">", "batch": 100}
+    stored = [each async for each in memory.read("MEMORY", everything)]
+    assert {each.seq: each.data for each in stored} == {
+        seq: entry.payload for seq, entry in zip(found, entries, strict=True)
+    }
+    assert sum("Nats-Batch-Id" in each.headers for each in stored) > 16
+    # Sent again, alone or with others, each is stored once.
+    again = await asyncio.gather(*(engineer.append(entry) for entry in entries[:40]))
+    assert set(again) <= {0, *found}
+    assert len([each async for each in memory.read("MEMORY", everything)]) == 80
+    with pytest.raises(Denied):
+        await engineer.append(Entry("memory.write.critic", b"forged", "f1"))
+    server.process.send_signal(signal.SIGSTOP)
+    with pytest.raises(BusUnavailable):
+        await engineer.append(Entry("memory.write.engineer", b"late", "late"), timeout=0.3)
+    server.process.send_signal(signal.SIGCONT)
+    assert await engineer.append(Entry("memory.write.engineer", b"late", "late")) in (0, 81)

@@ -25,7 +25,7 @@ class BriefedMemory:
 
     async def write(self, *nodes: Node, edges: Iterable[Edge] = (), **fields: object) -> int:
         """Write at the next version, and return that."""
-        write = MemoryWrite(sender="nexus", nodes=nodes, edges=tuple(edges), insist=True, **fields)  # type: ignore[arg-type]
+        write = MemoryWrite(sender="user", nodes=nodes, edges=tuple(edges), insist=True, **fields)  # type: ignore[arg-type]
         written = await self.memory.write(write)
         assert written.error == ""
         return self.engine.version

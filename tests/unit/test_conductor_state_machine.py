@@ -23,7 +23,8 @@ from services.conductor.state_machine import (
     state_of,
     task_for,
 )
-from shared.contracts import Goal, GoalTask, OfficeState, TaskResult, TaskStatus, Verdict
+from shared import subjects
+from shared.contracts import Goal, GoalTask, OfficeState, TaskPriority, TaskResult, TaskStatus, Verdict
 
 COMPLETED, FAILED, TIMEOUT, CANCELLED = (
     TaskStatus.COMPLETED,
@@ -161,6 +162,14 @@ def test_a_task_carries_what_it_builds_on_and_the_critic_s_reasons() -> None:
     assert handed.depends_on == ("g-a-1",)
     assert handed.deadline == plan.deadline
     assert task_for(goal(a=""), named(plan, "a"), {}).context == {}
+
+
+@pytest.mark.parametrize("priority", TaskPriority)
+def test_a_review_goes_before_the_work_of_new_goals(priority: TaskPriority) -> None:
+    order = list(subjects.NEW)
+    review = review_task(msgspec.structs.replace(goal(a=""), priority=priority, review_task_id="r"), {})
+    assert order.index(review.priority) < order.index(priority) or priority is TaskPriority.URGENT
+    assert order.index(review.priority) <= order.index("HIGH")
 
 
 def test_a_review_names_the_results_and_the_repository() -> None:

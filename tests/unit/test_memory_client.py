@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from shared.bus.entry import Entry
 from shared.contracts import (
     Hit,
     MemoryWritten,
@@ -70,10 +71,10 @@ class Wire:
             raise answer
         return msgspec.json.encode(answer)
 
-    async def store(self, subject: str, payload: bytes, *, headers: dict[str, str]) -> dict[str, int]:
-        self.asked.append((subject, msgspec.json.decode(payload)))
-        self.message_id = headers["Nats-Msg-Id"]
-        return {"seq": 7}
+    async def append(self, entry: Entry) -> int:
+        self.asked.append((entry.subject, msgspec.json.decode(entry.payload)))
+        self.message_id = entry.id
+        return 7
 
 
 async def test_what_is_added_is_signed_and_asked_after():

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from services.memory.graph.decay import parse_time
-from services.memory.retrieval.node_index import NodeIndex
+from services.memory.retrieval.node_index import MANY, NodeIndex
 from services.memory.retrieval.node_table import read_times
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.storage.rows import write_nodes
@@ -157,3 +157,33 @@ def test_neighbours_after_sessions_were_put_back(monkeypatch: pytest.MonkeyPatch
         put(some, entry)
         nodes[entry.id] = entry
         assert stands_beside(some) == should_stand_beside(nodes)
+
+
+def test_many_put_at_once_are_as_if_put_one_by_one() -> None:
+    nodes = [
+        note(
+            f"n{number}",
+            f"Töpfe {number}",
+            body="x" * (number % 7),
+            kind=("fact", "goal")[number % 2],
+            tags=(f"t{number % 5}", "all"),
+            source=Source(agent=("scout", "")[number % 2], session=f"s{number // 10}"),
+            updated_at="2026-04-01" if number == 3 else "",
+            retired_version=int(number == 5),
+            metadata={"n": number},
+        )
+        for number in range(MANY + 10)
+    ]
+    once, one_by_one = index(note("n1", "older")), index(note("n1", "older"))
+    put(once, *nodes)
+    for node in nodes:
+        put(one_by_one, node)
+    slots = np.arange(once.size)
+    for name in ("live", "current", "created", "changed", "importance", "version", "size"):
+        assert once.column(name).tolist() == one_by_one.column(name).tolist(), name
+    live = once.column("live")
+    for filters in ({"tags": ("t2", "all")}, {"agent": "scout"}, {"session": "s3"}, {"kinds": ("goal",)}):
+        assert once.admit(live, **filters).tolist() == one_by_one.admit(live, **filters).tolist()  # type: ignore[arg-type]
+    assert once.read(slots.tolist()) == one_by_one.read(slots.tolist())
+    kept = once.keep(slots[once.column("current")])
+    assert {node.id: node for node in kept.read(range(kept.size))} == {node.id: node for node in nodes}

@@ -8,7 +8,8 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.changing import LONGEST_NOTE, shorten
 from shared.skills.files import _line_of_only
-from shared.skills.workspace import slug, snapshots_path, workspace_name, workspace_path
+from shared.skills.workspace import slug, snapshots_path
+from shared.tasks.workspaces import workspace_name, workspace_path
 
 
 def task(**fields: str) -> Task:

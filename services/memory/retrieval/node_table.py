@@ -80,12 +80,17 @@ class NodeRows:
         return NodeRows(pa.Table.from_batches([self.batch.take(pa.array(rows))]))
 
 
-def read_tags(table: pa.RecordBatch) -> Postings:
-    """Which tags occur in which rows."""
+def flatten_tags(table: pa.RecordBatch) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """The tags, and of each time that one occurs its place among them and the row."""
     tags = table.column("tags")
     encoded = tags.flatten().dictionary_encode()
     rows = pc.list_parent_indices(tags).to_numpy().astype(np.int64)
-    return Postings.build(encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64), rows)
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64), rows
+
+
+def read_tags(table: pa.RecordBatch) -> Postings:
+    """Which tags occur in which rows."""
+    return Postings.build(*flatten_tags(table))
 
 
 def _is_silent(name: str, column: pa.Array) -> bool:

@@ -1,5 +1,6 @@
 """Which terms occur in which slots, and how often: compact arrays, and short lists for what came since."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,11 @@ AT_ONCE = 32_768
 
 
 class Codes(dict[str, int]):
-    """A number for each term, a new one for a new term."""
+    """A number for each term, a new one for a new term; ``of_raw`` has those of words as they are written."""
+
+    def __init__(self, *pairs: Iterable[tuple[str, int]]) -> None:
+        super().__init__(*pairs)
+        self.of_raw: dict[str, list[int]] = {}
 
     def __missing__(self, term: str) -> int:
         code = self[term] = len(self)

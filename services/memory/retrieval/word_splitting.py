@@ -72,7 +72,14 @@ def _encode_many(texts: Sequence[str], terms: Codes) -> tuple[Numbers, Numbers]:
     blank = pc.equal(raw, "").to_numpy(zero_copy_only=False)
     encoded = raw.dictionary_encode()
     places = encoded.indices.to_numpy()[~blank]
-    codes = [[terms[word] for word in _reduced[raw]] if raw else [] for raw in encoded.dictionary.to_pylist()]
+    known = terms.of_raw
+    if len(known) > REMEMBERED:
+        known.clear()
+    written = encoded.dictionary.to_pylist()
+    for word in written:
+        if word not in known:
+            known[word] = [terms[term] for term in _reduced[word]] if word else []
+    codes = [known[word] for word in written]
     counts = np.fromiter(map(len, codes), np.int64, len(codes))
     flat = np.fromiter(chain.from_iterable(codes), np.int64, int(counts.sum()))
     each = counts[places]  # a word in snake_case has several codes

@@ -7,6 +7,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.entry import seal
 from shared.contracts import MemoryRefused, MemoryWrite, decode
 from shared.errors import Reject
 
@@ -68,9 +69,7 @@ class WriteLog:
 
     async def append(self, entry: MemoryWrite | MemoryRefused) -> int:
         """Write as the daemon itself; returns the sequence."""
-        subject = subjects.memory_write(self._bus.name)
-        answer = await self._bus.store(subject, entry.to_json(), headers={"Nats-Msg-Id": entry.id})
-        return int(answer["seq"])
+        return await self._bus.append(seal(subjects.memory_write(self._bus.name), entry))
 
     async def _pages(self, start: int, end: int, subject: str) -> AsyncIterator[list[Stored]]:
         if end - start >= PAGE:  # worth a connection of its own

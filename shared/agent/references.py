@@ -1,0 +1,143 @@
+"""References: what a task's ``context_refs`` and ``evidence_refs`` name, opened for its agent.
+
+One is the id of a memory node, a file in the task's workspace, with or without a line, or the id of an ended
+task of the same requester for the same agent; ``memory:``, ``file:`` and ``task:`` say which. Nothing that
+was opened counts as words of a person: it is kept beside the task's context, not in it.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+
+from shared.agent.context import AgentContext
+from shared.bus.records import read_task_state
+from shared.contracts import TOKEN, CommandVerdict, Node, Task
+from shared.errors import ActionError, BusError
+from shared.sandbox.confined import ConfinedFolder
+from shared.tasks.context import Opened
+from shared.tasks.workspaces import workspace_path
+from shared.text.excerpt import excerpt, sendable
+
+MAX_REFERENCES = 50
+"""How many references of one task are opened."""
+MAX_TEXT = 20_000
+"""The most characters of one that are passed on."""
+MAX_FILE = 1_000_000
+"""The most bytes of a file that is read."""
+LINES_BEFORE = 20
+"""Lines before the one that a reference names from which on a file is shown."""
+REFERENCE = re.compile(r"(?:(?P<kind>memory|file|task):)?(?P<name>.+)", re.DOTALL)
+PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,9}))?", re.DOTALL)
+
+
+class Unopened(Exception):
+    """Why a reference cannot be opened."""
+
+
+async def open_references(context: AgentContext, task: Task) -> tuple[dict[str, Opened], dict[str, str]]:
+    """What the references of ``task`` name, and for each that cannot be opened the reason.
+
+    Raises BusError if the bus does not answer; if only memory does not, its references are not opened.
+    """
+    names = list(dict.fromkeys((*task.context_refs, *task.evidence_refs)))
+    wanted, rest = names[:MAX_REFERENCES], names[MAX_REFERENCES:]
+    if not wanted:
+        return {}, {}
+    reading = _Reading(context, task)
+    nodes, memory_fault = await reading.nodes(wanted)
+    opened: dict[str, Opened] = {}
+    unopened = {sendable(name): f"more than {MAX_REFERENCES} are not opened" for name in rest}
+    for name in wanted:
+        try:
+            opened[sendable(name)] = await reading.open(name, nodes, memory_fault)
+        except (Unopened, ActionError) as error:
+            unopened[sendable(name)] = str(error)
+    return opened, unopened
+
+
+class _Reading:
+    """The reading of one task's references."""
+
+    def __init__(self, context: AgentContext, task: Task) -> None:
+        self._context, self._task = context, task
+        self._workspace = workspace_path(context.settings, task)
+
+    async def nodes(self, names: list[str]) -> tuple[Mapping[str, Node], str]:
+        """The memory nodes among ``names``, by id, and why memory could not be asked if it could not."""
+        ids = [name for kind, name in map(_parse, names) if kind in ("", "memory") and TOKEN.fullmatch(name)]
+        if not ids:
+            return {}, ""
+        try:
+            return {node.id: node for node in await self._context.memory.get(*ids)}, ""
+        except BusError as error:
+            return {}, str(error)
+
+    async def open(self, reference: str, nodes: Mapping[str, Node], memory_fault: str) -> Opened:
+        """What ``reference`` names; raises Unopened and ActionError."""
+        kind, name = _parse(reference)
+        if kind in ("", "file") and (kind or await asyncio.to_thread(self._has_file, name)):
+            return await self._open_file(name)
+        if kind in ("", "memory") and (node := nodes.get(name)):
+            return Opened(kind="memory", output=excerpt(f"{node.title}\n\n{node.body}".strip(), MAX_TEXT))
+        if kind in ("", "task") and TOKEN.fullmatch(name) and (result := await self._open_task(name)):
+            return result
+        if kind != "task" and memory_fault and TOKEN.fullmatch(name):
+            raise Unopened(memory_fault)
+        raise Unopened(
+            "it is no memory node, no file in the workspace, and no task that "
+            f"{self._task.requester} has submitted to {self._task.assignee}"
+            if not kind
+            else f"there is no such {kind}"
+        )
+
+    async def _open_task(self, name: str) -> Opened | None:
+        task = self._task
+        state = await read_task_state(self._context.bus, task.assignee, task.requester, name)
+        if state is None:
+            return None
+        if state.result is None:
+            raise Unopened("the task has not ended")
+        text = state.result.output or state.result.error_message
+        return Opened(
+            kind="task",
+            status=str(state.status),
+            output=excerpt(text, MAX_TEXT),
+            output_paths=state.result.output_paths,
+        )
+
+    def _has_file(self, name: str) -> bool:
+        try:
+            with ConfinedFolder(self._workspace) as folder:
+                return folder.stat(_place(name)[0]) is not None
+        except ActionError:
+            return False
+
+    async def _open_file(self, name: str) -> Opened:
+        path, line = _place(name)
+        where = self._workspace / path
+        ruling = await self._context.judge_read(str(where), workspace=str(self._workspace))
+        if ruling.verdict is not CommandVerdict.ALLOW:
+            raise Unopened(f"the policy does not allow to read it ({ruling.rule}): {ruling.why}")
+        data = await asyncio.to_thread(self._read, path)
+        if b"\0" in data[:8192]:
+            raise Unopened("it is no text file")
+        lines = data.decode("utf-8", "replace").splitlines(keepends=True)
+        return Opened(
+            kind="file", output=excerpt("".join(lines[max(0, line - 1 - LINES_BEFORE) :]), MAX_TEXT)
+        )
+
+    def _read(self, path: str) -> bytes:
+        with ConfinedFolder(self._workspace) as folder:
+            return folder.read(path, MAX_FILE)
+
+
+def _parse(reference: str) -> tuple[str, str]:
+    """The kind that a reference says it is, else an empty string, and its name."""
+    found = REFERENCE.fullmatch(reference)
+    return (found["kind"] or "", found["name"]) if found else ("", reference)
+
+
+def _place(name: str) -> tuple[str, int]:
+    """The path of a file, and the line that is meant, from 1."""
+    found = PLACE.fullmatch(name)
+    return (found["path"], int(found["line"] or 1)) if found else (name, 1)
