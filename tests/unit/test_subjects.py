@@ -105,7 +105,7 @@ def test_a_mailbox_holds_what_is_for_its_owner_and_nothing_else(a: str, b: str, 
 
 
 def test_only_the_conductor_gets_submissions() -> None:
-    assert subjects.SUBMIT in subjects.mailboxes(subjects.CONDUCTOR)[subjects.CONDUCTOR]
+    assert subjects.SUBMIT in subjects.mailboxes(subjects.CONDUCTOR)["conductor_medium"]
     assert subjects.SUBMIT not in subjects.mailboxes("scout")["scout"]
 
 
