@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
@@ -91,8 +92,8 @@ class Committer:
         self._client = client
         self._stored_last = stored_last
         self._window = SYNCED_WINDOW if synced else WINDOW
-        self._singles: list[_Commit] = []
-        self._several: list[_Commit] = []
+        self._singles: deque[_Commit] = deque()
+        self._several: deque[_Commit] = deque()
         self._wake = asyncio.Event()
         self._answers: dict[str, _Exchange | _Commit] = {}
         self._plain = 0
@@ -113,6 +114,9 @@ class Committer:
         """Stop sending; callers still waiting get BusUnavailable."""
         for task in (*self._loops, *self._tasks):
             task.cancel()
+        self._fail_all()
+
+    def _fail_all(self) -> None:
         plain = [each for each in self._answers.values() if isinstance(each, _Commit)]
         for commit in (*self._singles, *self._several, *plain):
             _fail(commit, BusUnavailable("The connection to the bus was closed"))
@@ -124,6 +128,8 @@ class Committer:
         """
         if not entries:
             return ()
+        if self._client.is_closed:
+            raise BusUnavailable("The connection to the bus was closed")
         if len(entries) > MAX_BATCH:
             raise BusError(f"A commit of {len(entries)} messages is larger than the limit of {MAX_BATCH}")
         for entry in entries:
@@ -169,7 +175,7 @@ class Committer:
                 if group:
                     self._batches.add(self._spawn(self._send_group(group)))
             while self._singles and self._may_send_plainly():
-                commit = self._singles.pop(0)
+                commit = self._singles.popleft()
                 if not commit.future.done():
                     await self._send_plainly(commit)
 
@@ -203,6 +209,8 @@ class Committer:
         while True:
             await asyncio.sleep(1.0)
             self._send_again(time.monotonic() - ANSWER_TIMEOUT)
+            if self._client.is_closed:
+                self._fail_all()
 
     def _send_again(self, sent_before: float) -> None:
         """Send again what was sent plainly before a moment and is not answered."""
@@ -245,7 +253,7 @@ class Committer:
                 not group
                 or (count + len(queue[0].entries) <= MAX_BATCH and size + queue[0].size <= MAX_BATCH_BYTES)
             ):
-                commit = queue.pop(0)
+                commit = queue.popleft()
                 if not commit.future.done():
                     group.append(commit)
                     count += len(commit.entries)
