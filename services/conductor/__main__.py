@@ -28,8 +28,10 @@ from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Goal, GoalDue, ReminderDue, TaskResult, TaskStatus
+from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.said import sign_said, strings_in
 
 
 class Conductor(Agent):
@@ -58,9 +60,12 @@ class Conductor(Agent):
 
     # --- what happens to goals -------------------------------------------------------------------
 
-    async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
+    async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
         goal = read_goal(data, seq, stored_at, self.context.settings.goal_timeout)
+        if sender == subjects.USER:
+            words = "\n".join([goal.text, *strings_in(goal.context)])
+            goal = amended(goal, said=sign_said(self.context.bus, words, goal.deadline))
         stored = await self._store.find(goal.goal_id)
         if stored is not None and is_another_submission(goal, stored.goal):
             return await self._answer_repeated(goal, stored.goal, seq)

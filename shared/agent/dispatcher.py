@@ -30,6 +30,7 @@ from shared.contracts import (
 )
 from shared.errors import BusError, Conflict, Reject
 from shared.log import logger
+from shared.tasks.said import SaidChecker
 from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
@@ -51,6 +52,7 @@ class Dispatcher:
         self._name = agent.context.profile.name
         self._delegation = agent.context.delegation
         self._executor = executor
+        self._said = SaidChecker(self._bus)
         self._handlers = _handlers_of(agent)
 
     async def handle(self, delivery: Delivery) -> None:
@@ -58,9 +60,11 @@ class Dispatcher:
         if _is_migrated(delivery):
             return
         continue_trace(str(delivery.headers.get(TRACE_HEADER, "")))
-        if delivery.subject == subjects.SUBMIT:
+        if delivery.subject == subjects.SUBMIT or delivery.subject.startswith(f"{subjects.SUBMIT}."):
+            sender = subjects.sender_of(delivery.subject) or subjects.USER
             await self._commit_outbox(
-                delivery, lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at)
+                delivery,
+                lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at, sender),
             )
             return
         if delivery.subject.startswith("$JS.EVENT."):
@@ -143,6 +147,7 @@ class Dispatcher:
         if never is not None:
             await held.finish(never)
             return
+        held.task = await self._said.check(held.task)
         if held.attempt > self._agent.context.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:
