@@ -78,7 +78,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     """One piece of work for one agent.
 
     ``context`` may name an ``action`` and its ``params``, which the assignee then executes unchanged.
-    ``depends_on`` lists task ids; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
+    ``context_refs`` and ``evidence_refs`` name what the assignee is shown: memory nodes, files of the
+    workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
+    have to complete first; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
     Trace Context. ``said`` travels with every task that follows from what a person said. Raises ValueError
     naming the field.
     """
