@@ -46,6 +46,7 @@ async def test_every_goal_ends_once_whatever_is_killed(office: Office, tmp_path:
     for name in office.members:
         await storm.strike(name)
         await storm.strike("slow")
+    await office.server.restart()
     await asyncio.gather(*(office.finished(f"g{number}", timeout=120) for number in range(GOALS)))
 
     takeovers = await storm.takeovers()
