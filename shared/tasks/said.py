@@ -56,6 +56,11 @@ def strings_in(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
+def names_something(words: str) -> bool:
+    """Whether ``words`` name a path or an address, so that it counts who said them."""
+    return bool(_naming(words).strip())
+
+
 def sign_said(bus: Bus, words: str, deadline: str = "") -> Said | None:
     """What a person said in ``words``, signed by the agent of ``bus``; None if it names nothing."""
     text = _naming(words)[:MAX_SAID]
