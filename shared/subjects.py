@@ -255,6 +255,17 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
     return {agent: mail_of, **lanes}
 
 
+def is_for(agent: str, subject: str) -> bool:
+    """Whether a message on ``subject`` is delivered to ``agent``."""
+    mine = [pattern for patterns in mailboxes(agent).values() for pattern in patterns]
+    mine += [timer_due(agent), *(MEMORY_SUBJECTS if agent == MEMORY_DAEMON else ())]
+    tokens = subject.split(".")
+    return any(
+        len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True))
+        for wanted in (pattern.split(".") for pattern in mine)
+    )
+
+
 def sender_of(subject: str) -> str:
     """The publisher, which the broker guarantees: the token of ``subject`` that names it.
 

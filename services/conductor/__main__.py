@@ -109,10 +109,12 @@ class Conductor(Agent):
         return await self._runner.apply_result(stored, result)
 
     async def on_cancel(self, request: CancelGoal) -> Outbox:
-        """End a goal on request."""
+        """End a goal at the request of a person or of its requester."""
         stored = await self._store.find(request.goal_id)
         if stored is None:
             raise Reject(f"there is no goal {request.goal_id!r} to cancel")
+        if request.sender not in (subjects.USER, stored.goal.requester):
+            raise Reject(f"the goal {request.goal_id!r} is not {request.sender}'s to cancel")
         reason = f"cancelled by {request.sender}" + (f": {request.reason}" if request.reason else "")
         return await self._runner.cancel(stored, TaskStatus.CANCELLED, reason)
 
