@@ -17,6 +17,7 @@ AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
 
 OFFICE_SUBJECTS = (
     "tasks.submit",
+    "tasks.submit.*",
     "task.*.*.*.*",
     "mail.*.*",
     "state.goal.*",
@@ -45,7 +46,8 @@ CONDUCTOR = "conductor"
 NEXUS = "nexus"
 TIMED = (CONDUCTOR, NEXUS)
 """The agents that set timers."""
-SUBMITTING = (NEXUS, "cortex")
+CORTEX = "cortex"
+SUBMITTING = (NEXUS, CORTEX)
 """The agents that submit goals: what people ask of them, and overnight jobs."""
 CRITIC = "critic"
 MEMORY_DAEMON = "memory"
@@ -93,6 +95,9 @@ MAX_ACK_PENDING = 1_000
 
 # --- subjects ------------------------------------------------------------------------------------
 SUBMIT = "tasks.submit"
+"""Where goals are submitted. What an agent submits is stored as ``tasks.submit.<agent>``, by the broker."""
+SUBMISSIONS = "tasks.>"
+"""The submissions of people and of agents."""
 OFFICE_STATE = "state.office"
 AUDIT_ALL = "audit.>"
 AUDIT_PREFIX = "audit."
@@ -116,6 +121,11 @@ MEMORY_SIGNED_VERBS = ("add", "link")
 ``memory.<verb>.<requester>``, appended by the broker."""
 MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild")
 """The same, for people alone: each occupies all of memory for a while."""
+
+
+def submitted_by(agent: str) -> str:
+    """Where the goals are stored that ``agent`` submits."""
+    return f"{SUBMIT}.{agent}"
 
 
 def task(assignee: str, requester: str, task_id: str, step: str) -> str:
@@ -239,10 +249,21 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
     steps = NEW.items() if agent != USER else ()
     lanes = {f"{agent}_{priority.lower()}": [task(agent, "*", "*", step)] for priority, step in steps}
     if agent == CONDUCTOR:
-        lanes[f"{agent}_medium"].append(SUBMIT)
+        lanes[f"{agent}_medium"] += [SUBMIT, submitted_by("*")]
     names = (agent, *lanes)
     mail_of = [mail(agent, "*"), task("*", agent, "*", ENDED), *(max_deliveries(OFFICE, n) for n in names)]
     return {agent: mail_of, **lanes}
+
+
+def is_for(agent: str, subject: str) -> bool:
+    """Whether a message on ``subject`` is delivered to ``agent``."""
+    mine = [pattern for patterns in mailboxes(agent).values() for pattern in patterns]
+    mine += [timer_due(agent), *(MEMORY_SUBJECTS if agent == MEMORY_DAEMON else ())]
+    tokens = subject.split(".")
+    return any(
+        len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True))
+        for wanted in (pattern.split(".") for pattern in mine)
+    )
 
 
 def sender_of(subject: str) -> str:
@@ -254,6 +275,8 @@ def sender_of(subject: str) -> str:
     match tokens:
         case ["tasks", "submit"] | ["$JS", *_]:
             return ""
+        case ["tasks", "submit", sender]:
+            return sender
         case ["task", assignee, requester, _, step]:
             return assignee if step in BY_ASSIGNEE else requester
         case ["mail", _, sender] | ["memory", "write", sender]:

@@ -28,8 +28,10 @@ from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Goal, GoalDue, ReminderDue, TaskResult, TaskStatus
+from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.said import sign_said, strings_in
 
 
 class Conductor(Agent):
@@ -58,9 +60,12 @@ class Conductor(Agent):
 
     # --- what happens to goals -------------------------------------------------------------------
 
-    async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
+    async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
         goal = read_goal(data, seq, stored_at, self.context.settings.goal_timeout)
+        if sender == subjects.USER:
+            words = "\n".join([goal.text, *strings_in(goal.context)])
+            goal = amended(goal, said=sign_said(self.context.bus, words, goal.deadline))
         stored = await self._store.find(goal.goal_id)
         if stored is not None and is_another_submission(goal, stored.goal):
             return await self._answer_repeated(goal, stored.goal, seq)
@@ -104,10 +109,12 @@ class Conductor(Agent):
         return await self._runner.apply_result(stored, result)
 
     async def on_cancel(self, request: CancelGoal) -> Outbox:
-        """End a goal on request."""
+        """End a goal at the request of a person or of its requester."""
         stored = await self._store.find(request.goal_id)
         if stored is None:
             raise Reject(f"there is no goal {request.goal_id!r} to cancel")
+        if request.sender not in (subjects.USER, stored.goal.requester):
+            raise Reject(f"the goal {request.goal_id!r} is not {request.sender}'s to cancel")
         reason = f"cancelled by {request.sender}" + (f": {request.reason}" if request.reason else "")
         return await self._runner.cancel(stored, TaskStatus.CANCELLED, reason)
 

@@ -14,8 +14,12 @@ def is_another_submission(goal: Goal, known: Goal) -> bool:
 
 
 def is_same_goal(goal: Goal, known: Goal) -> bool:
-    """Whether both ask for the same: then the second submission is a repetition."""
-    return (goal.text, goal.requester, goal.context) == (known.text, known.requester, known.context)
+    """Whether both ask for the same: then the second submission is a repetition.
+
+    What an agent submits in a person's name is not the same: the person's own words allow more.
+    """
+    same = (goal.text, goal.requester, goal.context) == (known.text, known.requester, known.context)
+    return same and bool(goal.said) == bool(known.said)
 
 
 def format_repeated(known: Goal) -> str:

@@ -36,6 +36,7 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
         priority=REVIEW_PRIORITY[goal.priority],
         context={"action": REVIEW, "params": params},
         deadline=goal.deadline,
+        said=goal.said,
     )
 
 

@@ -188,6 +188,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context=context,
         depends_on=tuple(other.task_id for other in goal.tasks if other.name in task.depends_on),
         deadline=goal.deadline,
+        said=goal.said,
     )
 
 

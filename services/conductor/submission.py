@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from shared.contracts import TOKEN, Goal, TaskPriority, TaskRequest, decode
+from shared.contracts import TOKEN, Goal, Said, TaskPriority, TaskRequest, decode
 from shared.contracts.base import require_name, require_text, require_timestamp
 from shared.errors import Reject
 from shared.trace import current_trace
@@ -21,7 +21,8 @@ MAX_AHEAD = timedelta(days=89)
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """A goal as text; ``{"text": "..."}`` is enough.
 
-    The sender may choose ``goal_id``, so that sending it again starts no second goal.
+    The sender may choose ``goal_id``, so that sending it again starts no second goal. ``said`` is what
+    a person said to the agent that submits it.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     context: dict[str, Any] = {}
     priority: TaskPriority = TaskPriority.MEDIUM
     deadline: str = ""
+    said: Said | None = None
 
     def __post_init__(self) -> None:
         require_text("text", self.text)
@@ -97,6 +99,7 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         context=submission.context,
         traceparent=current_trace(),
         deadline=_deadline(submission.deadline, moment, timeout).isoformat(),
+        said=submission.said,
         submitted_at=moment.isoformat(timespec="microseconds"),
     )
 

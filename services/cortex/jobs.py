@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from shared.clock import localize
-from shared.contracts import MAX_TEXT, Task, TaskPriority
+from shared.contracts import MAX_TEXT, TaskPriority
 from shared.errors import ActionError
 from shared.files import write_atomically
 
@@ -124,21 +124,6 @@ def task_id_for(job: Job, text: bytes, written_ns: int) -> str:
     """The id of the task for a job file: the same in every process, another for each file that is dropped."""
     digest = hashlib.sha256(text + str(written_ns).encode()).hexdigest()
     return f"{job.id}-{digest[:12]}"
-
-
-def is_dropped_job(task: Task) -> bool:
-    """Whether ``task`` is a job that a person put into the queue, so that its text is a person's.
-
-    Only the queue gives cortex a task with an action in its own name.
-    """
-    params = task.context.get("params")
-    job = params.get("job") if isinstance(params, Mapping) else None
-    return (
-        task.requester == task.assignee
-        and task.context.get("action") == "process_overnight_job"
-        and isinstance(job, Mapping)
-        and not job.get("by_agent", True)
-    )
 
 
 def json_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -28,8 +28,8 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.errors import ActionError
 from shared.messaging.pending import PendingReplies
-from shared.skills.documents import is_of_person
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.said import is_said
 
 
 class GoalClient:
@@ -53,6 +53,7 @@ class GoalClient:
             "context": job.context,
             "priority": task.priority.value,
             "deadline": task.deadline,
+            "said": task.said,
         }
 
         async def submit() -> bool:
@@ -160,7 +161,7 @@ class OvernightActions:
             "priority": priority,
             "run_at": run_at,
             "retries": retries,
-            "by_agent": not (requested and is_of_person(current)),
+            "by_agent": not (requested and is_said(task, current)),
         }
         job = job_of({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
         async with self._context.effect(f"queue the job {task[:200]}"):

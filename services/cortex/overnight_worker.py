@@ -20,6 +20,7 @@ from shared.contracts import AgentReport, Task, TaskResult, TaskStatus, generate
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, Conflict
 from shared.tasks.actions import Outcome
+from shared.tasks.said import sign_said, strings_in
 
 PRUNE_EVERY = 86_400.0
 """Seconds between two deletions of old results."""
@@ -184,6 +185,8 @@ class OvernightWorker:
     def _task(self, claimed: QueuedJob) -> Task:
         job, name = claimed.job, self._context.profile.name
         fields = {field: getattr(job, field) for field in ("id", "task", "priority", "context", "by_agent")}
+        deadline = (datetime.now(UTC) + timedelta(seconds=self._job_timeout)).isoformat()
+        words = "\n".join([job.task, *strings_in(job.context)])
         return Task(
             task_id=claimed.task_id,
             text=job.task,
@@ -191,7 +194,8 @@ class OvernightWorker:
             requester=name,
             priority=job.task_priority,
             context={"action": "process_overnight_job", "params": {"job": fields}},
-            deadline=(datetime.now(UTC) + timedelta(seconds=self._job_timeout)).isoformat(),
+            deadline=deadline,
+            said=None if job.by_agent else sign_said(self._context.bus, words, deadline),
         )
 
 

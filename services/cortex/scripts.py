@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from services.cortex.jobs import is_dropped_job
 from shared.agent.context import AgentContext
 from shared.contracts import Task, generate_task_id
 from shared.errors import ActionError
@@ -14,9 +13,9 @@ from shared.sandbox.command import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing
-from shared.skills.documents import is_named, is_of_person
 from shared.skills.workspace import goal_folder, open_workspace, outputs_path
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.said import is_named, said_in
 from shared.tasks.workspaces import workspace_path
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
@@ -88,10 +87,8 @@ def _may_hold_secrets(folder: Path, settings: Settings) -> bool:
 
 
 def _is_named(script: Path, path: str, task: Task, *, wholly: bool) -> bool:
-    if not (is_of_person(task) or is_dropped_job(task)) or not is_named(str(script), task):
-        return False
-    said = f"{task.text}\n{task.context.get('params')}"
-    return not wholly or str(script) in said or path in said
+    words = said_in(task)
+    return is_named(str(script), task) and (not wholly or str(script) in words or path in words)
 
 
 def make_command(root: Path, name: str, args: Sequence[str]) -> list[str]:

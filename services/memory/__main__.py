@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from services.memory.allocator import limit_heaps
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
@@ -222,4 +223,5 @@ def _answering(
 
 
 if __name__ == "__main__":
+    limit_heaps()
     run(MemoryService, __file__)

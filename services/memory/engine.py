@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from services.memory.allocator import release_ram
 from services.memory.loading import load_view, open_store, release, save_view
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
@@ -312,6 +313,7 @@ class MemoryEngine:
         try:
             self._store.compact()
             save_view(self.view, self._path)
+            release_ram()
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
 

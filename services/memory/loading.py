@@ -1,12 +1,12 @@
 """Opening the store and loading the view from it, and the RAM that this gives back."""
 
 import contextlib
-import ctypes
 import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from services.memory.allocator import release_ram, share_heap
 from shared.log import logger
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def open_store(path: Path, embedder: "Embedder") -> "Store":
     from services.memory.storage.replacement import settle
     from services.memory.storage.store import Store
 
+    share_heap()
     settle(path)
     return Store(path, embedder.slug, embedder.dimensions)
 
@@ -66,11 +67,6 @@ def _uncollected() -> Iterator[None]:
 
 def release() -> None:
     """Give back what loading took and nothing holds any more: some 200 MB at 100,000 nodes."""
-    import pyarrow as pa
-
     gc.collect()
     gc.freeze()  # what exists now stays, and need not be searched at every collection
-    pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    release_ram()

@@ -54,6 +54,7 @@ class LocalEmbedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        options.enable_cpu_mem_arena = False  # would keep what the longest text took, and is no faster
         try:
             self._tokenizer = Tokenizer.from_file(str(tokenizer))
             self._session = onnxruntime.InferenceSession(

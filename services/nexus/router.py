@@ -22,11 +22,13 @@ from shared.contracts import (
     Question,
     Response,
     RoutingDecision,
+    Said,
     Task,
     TaskResult,
     TaskStatus,
 )
 from shared.errors import ActionError, BusError, ConfigError, ModelError
+from shared.tasks.said import sign_said
 from shared.text.shorten import flatten, shorten
 
 AGENTS = {
@@ -219,6 +221,7 @@ class Router:
             text=request.text,
             assignee=assignee,
             requester=self._home,
+            said=self._said(request),
             context={
                 "action": action,
                 "params": dict(params),
@@ -236,6 +239,7 @@ class Router:
             "goal_id": goal_id,
             "requester": request.asker,
             "context": {"route": decision.route, "letter_id": request.letter_id},
+            "said": self._said(request),
         }
         asked = flatten(request.text, 200)
         text = (
@@ -244,6 +248,10 @@ class Router:
         )
         response = Response(text=text, route_used=decision.route, goal_id=goal_id, confidence=1.0)
         return Entry(subjects.SUBMIT, msgspec.json.encode(goal), goal_id), response
+
+    def _said(self, request: Request) -> Said | None:
+        """What the asker said, if that is a person: the broker and the dispatcher checked who it is."""
+        return sign_said(self._context.bus, request.text) if request.asker == subjects.USER else None
 
     async def follow_now(self, request: Request, decision: RoutingDecision) -> Response:
         """Within a task: start the goal, or run the tool and wait for its result."""

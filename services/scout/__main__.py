@@ -45,7 +45,7 @@ class Scout(Agent):
 
     @register_action(
         "Read a document: Markdown, reStructuredText, plain text, PDF or Word (docx)",
-        {"path": "Its path in the workspace, or an absolute path that the task names"},
+        {"path": "Its path in the workspace, or an absolute path that a person named"},
     )
     async def read_document(self, path: str) -> Outcome:
         """The text, quoted, in the output; ``outline``, ``lines`` and ``pages`` in the data."""

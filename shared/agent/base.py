@@ -100,8 +100,8 @@ class Agent:
         """Handle a timer that this agent set."""
         return ()
 
-    async def on_submission(self, data: bytes, seq: int, stored_at: int) -> Outbox:
-        """Handle a message on tasks.submit; only the conductor gets these."""
+    async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
+        """Handle a goal that ``sender``, an agent or ``user``, submitted; only the conductor gets these."""
         raise Reject(f"{self.context.profile.name} takes no submissions")
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:

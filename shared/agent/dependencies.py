@@ -41,7 +41,7 @@ async def wait_for_dependencies(bus: Bus, delivery: Delivery, task: Task) -> Tas
     if prospect is not WAIT:
         return prospect
     pause = FIRST_PAUSE
-    async with yield_slot():
+    async with yield_slot(unbegun=True):
         while prospect is WAIT:
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE, 2 * pause)

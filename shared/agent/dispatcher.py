@@ -14,7 +14,7 @@ from shared.bus import Delivery, Entry
 from shared.bus.claim import claim, dead_letter_for
 from shared.bus.entry import seal
 from shared.bus.migration import MIGRATED
-from shared.bus.records import retry_on_conflict, submission_entry
+from shared.bus.records import read_result, read_submitted, retry_on_conflict, submission_entry
 from shared.contracts import (
     AgentReport,
     CancelGoal,
@@ -28,8 +28,10 @@ from shared.contracts import (
     TaskResult,
     decode,
 )
+from shared.contracts.base import amended
 from shared.errors import BusError, Conflict, Reject
 from shared.log import logger
+from shared.tasks.said import SaidChecker
 from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
@@ -51,6 +53,7 @@ class Dispatcher:
         self._name = agent.context.profile.name
         self._delegation = agent.context.delegation
         self._executor = executor
+        self._said = SaidChecker(self._bus)
         self._handlers = _handlers_of(agent)
 
     async def handle(self, delivery: Delivery) -> None:
@@ -58,15 +61,17 @@ class Dispatcher:
         if _is_migrated(delivery):
             return
         continue_trace(str(delivery.headers.get(TRACE_HEADER, "")))
-        if delivery.subject == subjects.SUBMIT:
+        if delivery.subject == subjects.SUBMIT or delivery.subject.startswith(f"{subjects.SUBMIT}."):
+            sender = subjects.sender_of(delivery.subject) or subjects.USER
             await self._commit_outbox(
-                delivery, lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at)
+                delivery,
+                lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at, sender),
             )
             return
         if delivery.subject.startswith("$JS.EVENT."):
             await self._dead_letter_given_up(delivery)
             return
-        envelope = self._open(delivery)
+        envelope = await self._with_goal(self._open(delivery))
         if isinstance(envelope, Task):
             if TRACE_HEADER not in delivery.headers:
                 continue_trace(envelope.traceparent)
@@ -95,7 +100,10 @@ class Dispatcher:
     def _open(self, delivery: Delivery) -> Envelope:
         """The envelope in a delivery; raises Reject if it is malformed or its subject contradicts it."""
         try:
-            envelope = decode(delivery.data)
+            ends_task = delivery.subject.startswith("task.") and delivery.subject.endswith(
+                f".{subjects.ENDED}"
+            )
+            envelope = read_result(delivery.subject, delivery.data) if ends_task else decode(delivery.data)
         except ValueError as error:
             raise Reject(str(error)) from None
         sender = subjects.sender_of(delivery.subject)
@@ -112,6 +120,13 @@ class Dispatcher:
         if isinstance(envelope, TaskResult) and not _is_end(delivery.subject, envelope):
             raise Reject(f"it is a result of {envelope.task_id!r}, but was published on {delivery.subject!r}")
         return envelope
+
+    async def _with_goal(self, envelope: Envelope) -> Envelope:
+        """``envelope``; if it stands for a result that could not be read, with the goal of its task."""
+        if not isinstance(envelope, TaskResult) or not envelope.metadata.get("unreadable"):
+            return envelope
+        task = await read_submitted(self._bus, envelope.agent, self._name, envelope.task_id)
+        return amended(envelope, goal_id=task.goal_id, cause=task.id) if task else envelope
 
     async def _commit_outbox(self, delivery: Delivery, handler: Callable[[], Awaitable[Outbox]]) -> None:
         async def attempt() -> None:
@@ -143,6 +158,7 @@ class Dispatcher:
         if never is not None:
             await held.finish(never)
             return
+        held.task = await self._said.check(held.task)
         if held.attempt > self._agent.context.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:

@@ -244,6 +244,7 @@ class AgentProcess:
             host=self._here.host,
             space=self._here.space,
             started_at=self._started_at,
+            key=self._bus.public_key,
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
         )
 

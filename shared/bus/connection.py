@@ -13,6 +13,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from shared.bus import signing
 from shared.bus.bulk import Span, read_all
 from shared.bus.client import BusClient
 from shared.bus.commit import Committer
@@ -107,6 +108,15 @@ class Bus:
         """The version of the connected nats-server, such as ``2.15.1``."""
         version = self._client.connected_server_version
         return f"{version.major}.{version.minor}.{version.patch}"
+
+    @property
+    def public_key(self) -> str:
+        """The public key that this identity signs with, in hexadecimal digits."""
+        return signing.public_key(self._secret)
+
+    def sign(self, data: bytes) -> str:
+        """The signature of ``data`` by this identity, in hexadecimal digits."""
+        return signing.sign(self._secret, data)
 
     def derive_id(self, *parts: str) -> str:
         """The same id for the same parts in every process of this name; others cannot guess it."""

@@ -76,7 +76,7 @@ class Consumer:
         self._handling = 0
         self._workers: list[asyncio.Task[None]] = []
         self._ended = asyncio.Event()
-        self._yielded = 0
+        self._yielded = self._unbegun = 0
         self._full_since = 0.0
         self._busy = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
@@ -247,17 +247,19 @@ class Consumer:
             await self._advance()
 
     @contextlib.asynccontextmanager
-    async def yield_slot(self) -> AsyncIterator[None]:
+    async def yield_slot(self, *, unbegun: bool) -> AsyncIterator[None]:
         """See the function ``yield_slot``."""
-        if self._yielded >= MAX_YIELDED or self._stopping:
+        if (self._yielded - self._unbegun >= MAX_YIELDED and not unbegun) or self._stopping:
             yield
             return
         self._yielded += 1
+        self._unbegun += unbegun
         try:
             await self._advance()
             yield
         finally:
             self._yielded -= 1
+            self._unbegun -= unbegun
 
     async def _handle(self, delivery: Delivery) -> None:
         try:
@@ -326,12 +328,15 @@ class Consumer:
             await self._advance()
 
 
-def yield_slot() -> contextlib.AbstractAsyncContextManager[None]:
+def yield_slot(*, unbegun: bool = False) -> contextlib.AbstractAsyncContextManager[None]:
     """Let another message be handled while this handler waits inside: the awaited reply may itself be a
     message of this consumer. Outside of a handler it does nothing.
+
+    Of handlers that are ``unbegun``, which have used nothing yet, any number may yield: as many as the server
+    delivers.
     """
     consumer = _at_work.get()
-    return contextlib.nullcontext() if consumer is None else consumer.yield_slot()
+    return contextlib.nullcontext() if consumer is None else consumer.yield_slot(unbegun=unbegun)
 
 
 _at_work: ContextVar[Consumer | None] = ContextVar("at_work", default=None)

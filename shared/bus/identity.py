@@ -246,6 +246,7 @@ def _account_name(name: str) -> str:
 def _office_account(key: str) -> str:
     services = [
         "tasks.submit",
+        "tasks.submit.*",
         "task.*.*.*.*",
         "mail.*.*",
         "state.>",
@@ -274,6 +275,10 @@ def _office_account(key: str) -> str:
 def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     memory = _account_name(subjects.MEMORY_DAEMON)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.publish]
+    if name != subjects.USER and subjects.SUBMIT in rights.publish:
+        # What people submit counts as what a person said.
+        imports.remove(_import("service", OFFICE_ACCOUNT, subjects.SUBMIT))
+        imports.append(_import("service", OFFICE_ACCOUNT, subjects.submitted_by(name), to=subjects.SUBMIT))
     if subjects.MEMORY_DAEMON in agents:
         imports += [_import("service", memory, subject) for subject in rights.request]
         imports += [

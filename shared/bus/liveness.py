@@ -41,26 +41,34 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
             pid=os.getpid(),
         )
 
-    def is_gone(self, here: "Holder") -> bool:
-        """Whether it has certainly ended; False if ``here`` is on another host and cannot know."""
-        if (self.host, self.space) != (here.host, here.space) or self.instance == here.instance:
-            return False
+    def is_running(self, here: "Holder") -> bool | None:
+        """Whether the process runs; None if ``here`` is on another host, or in another PID namespace."""
+        if (self.host, self.space) != (here.host, here.space):
+            return None
         if self.pid == here.pid:
-            return True
+            return self.instance == here.instance
         try:
             os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
         except PermissionError:
+            return True
+        except ProcessLookupError:
             return False
+        return not _is_zombie(self.pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether the process has ended and nobody has asked for its exit code yet; never outside of Linux."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
         return False
 
 
 class Liveness:
     """Whether processes of the bus's own name are still there; ``here`` is this one.
 
-    One is gone if its process id is no longer on this machine, or if the server has had no connection of it
-    for MISSING seconds. One that is frozen keeps its connection, so it is there.
+    One is gone if its process id is no longer on this machine. Of one elsewhere that is not known: it is gone
+    if the server has had no connection of it for MISSING seconds. One that is frozen keeps its connection.
     """
 
     def __init__(self, bus: Bus, here: Holder) -> None:
@@ -70,8 +78,9 @@ class Liveness:
 
     async def is_gone(self, holder: Holder) -> bool:
         """Whether the process is gone; call it every second or so until it is."""
-        if holder.is_gone(self._here):
-            return True
+        running = holder.is_running(self._here)
+        if running is not None:
+            return not running
         if await self._is_connected(holder.instance):
             self._missing.pop(holder.instance, None)
             return False

@@ -120,10 +120,14 @@ def submission_entry(task: Task, *, after: int = 0) -> Entry:
 
 
 def task_state(stored: Stored) -> TaskState:
-    """The state of a task whose last step is ``stored``; raises ValueError if it cannot be read."""
+    """The state of a task whose last step is ``stored``.
+
+    An end that cannot be read is a failure, or its writer could keep the task from ever ending. Raises
+    ValueError if another step cannot be read.
+    """
     step = stored.subject.rpartition(".")[2]
     if step in subjects.FINAL_STEPS:
-        result = TaskResult.from_json(stored.data)
+        result = read_result(stored.subject, stored.data)
         state = TaskState(
             step=step, seq=stored.seq, stored_at=stored.time, status=result.status, attempt=result.attempt
         )
@@ -145,6 +149,28 @@ def task_state(stored: Stored) -> TaskState:
         step=step, seq=stored.seq, stored_at=stored.time, status=TaskStatus.PENDING, origin=stored.seq
     )
     return amended(state, task=Task.from_json(stored.data))
+
+
+def read_result(subject: str, data: bytes) -> TaskResult:
+    """The result that a task ended with; one that is none, or not final, is the task's failure."""
+    try:
+        result = TaskResult.from_json(data)
+        if result.status.final:
+            return result
+        reason = f"its status is {result.status}"
+    except ValueError as error:
+        reason = str(error)
+    _, assignee, requester, task_id, _ = subject.split(".")
+    return TaskResult(
+        sender=subjects.sender_of(subject),
+        recipient=requester,
+        task_id=task_id,
+        agent=assignee,
+        status=TaskStatus.FAILED,
+        output="",
+        error_message=f"Its result cannot be read: {reason[:500]}",
+        metadata={"unreadable": True},
+    )
 
 
 async def read_task(bus: Bus, task: Task) -> TaskState | None:

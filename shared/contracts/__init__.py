@@ -103,7 +103,16 @@ from shared.contracts.records import (
     TaskChanged,
     TaskRecordV1,
 )
-from shared.contracts.task import Task, TaskPlan, TaskPriority, TaskRequest, TaskResult, TaskStatus, TaskStep
+from shared.contracts.task import (
+    Said,
+    Task,
+    TaskPlan,
+    TaskPriority,
+    TaskRequest,
+    TaskResult,
+    TaskStatus,
+    TaskStep,
+)
 
 ENVELOPES = {str(cls.__struct_config__.tag): cls for cls in Envelope.__subclasses__()}
 """The envelope classes by their ``type``: every subclass of Envelope above."""

@@ -18,7 +18,7 @@ from shared.contracts.base import (
     require_token,
     text_up_to,
 )
-from shared.contracts.task import Task, TaskPriority, TaskResult, TaskStatus
+from shared.contracts.task import Said, Task, TaskPriority, TaskResult, TaskStatus
 
 
 class Effect(Contract, frozen=True, kw_only=True):
@@ -118,6 +118,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     plans: int = 0
     earlier: tuple[GoalTask, ...] = ()
     traceparent: str = ""
+    said: Said | None = None
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
@@ -160,8 +161,9 @@ class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
 class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     """The directory entry of one process of an agent; it expires unless renewed.
 
-    ``schemas`` are the JSON schemas of the actions' parameters, ``load`` counts the messages being
-    handled, ``concurrency`` how many may be at once. ``space`` is the PID namespace of ``pid``.
+    ``key`` is the public key that it signs with, in hexadecimal digits. ``schemas`` are the JSON schemas of
+    the actions' parameters, ``load`` counts the messages being handled, ``concurrency`` how many may be at
+    once. ``space`` is the PID namespace of ``pid``.
     """
 
     agent: AgentName
@@ -179,6 +181,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     host: str = ""
     space: str = ""
     started_at: str = ""
+    key: str = ""
     schemas: dict[str, Any] = {}
 
 

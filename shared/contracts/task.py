@@ -58,12 +58,31 @@ class TaskPriority(StrEnum):
         return aliases.get(name) or cls.__members__.get(name)
 
 
+class Said(Contract, frozen=True, kw_only=True):
+    """What a person said that a task follows from, as far as it names paths or addresses.
+
+    ``by`` is the agent that received it and signed it; it counts until ``until``.
+    """
+
+    text: Annotated[str, text_up_to(20_000)]
+    by: AgentName
+    until: Timestamp
+    signature: Token
+
+    def signed(self) -> bytes:
+        """The bytes that the signature, in hexadecimal digits, is of."""
+        return f"mailroom said v1\0{self.by}\0{self.until}\0{self.text}".encode()
+
+
 class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     """One piece of work for one agent.
 
     ``context`` may name an ``action`` and its ``params``, which the assignee then executes unchanged.
-    ``depends_on`` lists task ids; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
-    Trace Context. Raises ValueError naming the field.
+    ``context_refs`` and ``evidence_refs`` name what the assignee is shown: memory nodes, files of the
+    workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
+    have to complete first; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
+    Trace Context. ``said`` travels with every task that follows from what a person said. Raises ValueError
+    naming the field.
     """
 
     task_id: Token
@@ -79,6 +98,7 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     depends_on: tuple[Token, ...] = ()
     deadline: OptionalTimestamp = ""
     traceparent: str = ""
+    said: Said | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ from shared.errors import ActionError, BusError, Conflict
 from shared.log import logger
 from shared.messaging.pending import PendingReplies
 from shared.tasks.context import TaskContext, require_current_task
+from shared.tasks.said import pass_on
 
 MAX_TASK_ID = 120
 """Characters of a subtask's id; a longer one is cut and ends in a digest."""
@@ -106,6 +107,7 @@ class Delegation:
                 priority=parent.task.priority,
                 context=context,
                 deadline=parent.task.deadline,
+                said=pass_on(self._bus, parent.task),
             )
         except ValueError as error:
             raise ActionError(f"That is not a valid task for {assignee[:64]!r}: {error}") from None

@@ -1,15 +1,12 @@
 """Documents: the text of Markdown, plain text, PDF and Word files that a person allows to be read."""
 
 import asyncio
-import re
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from shared import subjects
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.sandbox import run_command
@@ -19,6 +16,7 @@ from shared.skills import extraction
 from shared.skills.skill import Skill
 from shared.source.tree import NO_BREAKS
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.said import is_named
 from shared.tasks.workspaces import workspace_path
 from shared.web.quoting import clean, quote
 
@@ -30,8 +28,6 @@ SIZE = 50_000_000
 """The most bytes of a file that is read."""
 SECONDS = 90.0
 """Seconds that parsing one may take: well beyond the processor time it may use."""
-SPEAKERS = frozenset((subjects.USER, subjects.CONDUCTOR, subjects.NEXUS))
-"""Whose words in a task are those of a person."""
 
 
 class Extract(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +57,7 @@ class DocumentsSkill(Skill):
 
     @register_action(
         "Read a document: Markdown, reStructuredText, plain text, PDF or Word (docx)",
-        {"path": "Its path in the workspace, or an absolute path that the task names"},
+        {"path": "Its path in the workspace, or an absolute path that a person named"},
     )
     async def read_document(self, path: str) -> Outcome:
         """The text, quoted, in the output; ``outline``, ``lines`` and ``pages`` in the data."""
@@ -116,40 +112,20 @@ def locate(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
     folder = Path(pure.parent).resolve()
     if _is_hidden(folder / pure.name, settings):
         raise ActionError(f"{path} is hidden, and hidden files are not read")
-    if not is_of_person(task) or not is_named(str(pure), task):
+    if not is_named(str(pure), task):
         raise ActionError(
             f"{path} may not be read: it is not in the workspace and no person named it",
-            "Name the file, or the folder it lies in, in the task",
+            "Name the file, or the folder it lies in, in the request",
         )
     if not (folder / pure.name).is_file() or (folder / pure.name).is_symlink():
         raise ActionError(f"{path} is not a regular file", "Check the path; links are not followed")
     return folder, pure.name
 
 
-def is_of_person(task: Task) -> bool:
-    """Whether a person's words led to ``task``, and not those of an agent that may have read anything."""
-    if task.requester in SPEAKERS:
-        return True
-    letter = task.context.get("letter")
-    return (
-        task.requester == task.assignee and isinstance(letter, Mapping) and letter.get("sender") in SPEAKERS
-    )
-
-
 def _is_hidden(path: Path, settings: Settings) -> bool:
     """Whether a part of it begins with a dot; the office's own reports may lie in a hidden folder."""
     parts = path.relative_to(settings.outputs).parts if path.is_relative_to(settings.outputs) else path.parts
     return any(part.startswith(".") for part in parts)
-
-
-def is_named(path: str, task: Task) -> bool:
-    """Whether the words or parameters of ``task`` name the file, or a folder it lies in."""
-    params = task.context.get("params")
-    said = list(params.values()) if isinstance(params, Mapping) else []
-    words = "\n".join(map(str, [task.text, *said])).replace("~/", f"{Path.home()}/")
-    pure = PurePosixPath(path)
-    named = [pure, *(folder for folder in pure.parents if len(folder.parts) > 2)]
-    return any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?!/?[\w-]|\.\w)", words) for one in named)
 
 
 def _read(root: Path, name: str) -> bytes:

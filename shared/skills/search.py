@@ -9,6 +9,7 @@ import msgspec
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
+from shared.skills.web import note_found
 from shared.tasks.actions import Outcome, register_action
 from shared.web.quoting import clean, quote
 from shared.web.service import Service
@@ -46,6 +47,7 @@ class SearchSkill(Skill):
         """The results, quoted, in the output and in data key ``results``; none is an answer, not an error."""
         await self.context.progress(f"searches the web for {clean(query, 100)!r}")
         results = await search(query, max_results, self.context.settings)
+        note_found(result.url for result in results)
         entries = [f"{result.title}\n{result.url}\n{result.excerpt}\n" for result in results]
         output = (
             quote(f"a search for {query!r}", "\n".join(entries))

@@ -3,17 +3,21 @@
 import asyncio
 import codecs
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
+from shared import subjects
+from shared.contracts import Task
 from shared.errors import ActionError
 from shared.sandbox import check_jail
 from shared.skills.documents import Extract, extract_in_jail, extract_text
 from shared.skills.extraction import extract_html
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.context import current_task
+from shared.tasks.said import is_address_named, strings_in
 from shared.web.address import parse_address, printable_url
 from shared.web.fetching import WebResponse, fetch
 from shared.web.quoting import clean, quote
@@ -54,6 +58,7 @@ class WebSkill(Skill):
     )
     async def fetch_page(self, url: str) -> Outcome:
         """The page's main text, quoted, in the output; address, title and links in data key ``page``."""
+        self._require_named(url)
         await self.context.progress(f"fetches {printable_url(url)}")
         page = await fetch_page(
             url, timeout=self.context.settings.http_timeout, allowed=self.context.settings.private_hosts
@@ -62,7 +67,33 @@ class WebSkill(Skill):
         data = {"url": page.url, "title": page.title, "links": list(page.links)}
         # where a redirect led, and the address that was asked for: both name this page
         refs = tuple(dict.fromkeys((page.url, parse_address(url).url)))
+        note_found((page.url, *page.links))
         return Outcome(output=quote(page.url, text), data={"page": data}, evidence_refs=refs)
+
+    def _require_named(self, url: str) -> None:
+        """Raise ActionError if a model made up the address, which could carry what it read to somebody."""
+        current = current_task.get()
+        if current is None or is_address_named(url, current.task):
+            return
+        if urldefrag(url)[0] not in {*current.found, *_found_before(current.task)}:
+            raise ActionError(
+                f"{printable_url(url)} is not fetched: no person named it, and it was not found in this task",
+                "Name it, or its host, in the request; or search for it first",
+            )
+
+
+def note_found(addresses: Iterable[str]) -> None:
+    """Note the addresses that a search or a page showed in the current task, which may be fetched in it."""
+    if (current := current_task.get()) is not None:
+        current.found.update(urldefrag(address)[0] for address in addresses)
+
+
+def _found_before(task: Task) -> set[str]:
+    """The addresses that earlier tasks of the same agent found, whose results the conductor hands on."""
+    inputs = task.context.get("inputs") if task.requester == subjects.CONDUCTOR else None
+    results = inputs.values() if isinstance(inputs, Mapping) else ()
+    own = [each for each in results if isinstance(each, Mapping) and each.get("agent") == task.assignee]
+    return {text for each in own for text in strings_in([each.get("evidence_refs"), each.get("metadata")])}
 
 
 async def fetch_page(url: str, *, timeout: float, allowed: Collection[str] = ()) -> Page:

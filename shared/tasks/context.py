@@ -31,7 +31,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 class TaskContext:
     """One attempt at one task; ``facts`` go into its result.
 
-    ``references`` are the contents of what the task refers to, in the order in which it does.
+    ``references`` are the contents of what the task refers to, in the order in which it does; ``found`` are
+    the web addresses that it came across.
     """
 
     def __init__(self, claim: Claim) -> None:
@@ -42,6 +43,7 @@ class TaskContext:
         self.facts: dict[str, Any] = {}
         self.references: Mapping[str, Opened] = {}
         self._uncertain: dict[str, None] = {}
+        self.found: set[str] = set()
         self._steps = 0
         self._sources: dict[str, None] = {}
         self._files: dict[str, None] = {}

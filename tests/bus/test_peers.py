@@ -179,8 +179,20 @@ async def test_a_dead_process_of_another_machine_is_known_by_its_connection(serv
     await living.stop()
 
 
+async def test_one_that_runs_here_and_lost_its_connection_counts_as_there(server: Server) -> None:
+    cut_off = await Process.start(server, pid=os.getppid())
+    await send(server, "one")
+    await eventually(lambda: cut_off.got)
+    await cut_off.die()
+    living = await Process.start(server)
+    living.watch()
+    await asyncio.sleep(4)
+    assert not living.got
+    await living.stop()
+
+
 async def test_a_frozen_process_counts_as_there(server: Server) -> None:
-    frozen = await Process.start(server, pid=os.getppid(), silent=True)
+    frozen = await Process.start(server, host="elsewhere", silent=True)
     await send(server, "one")
     await eventually(lambda: frozen.got)
     living = await Process.start(server)

@@ -39,6 +39,12 @@ def _id(number: int) -> str:
     return f"019b7f0a-1c2b-7000-8000-{number:012d}"
 
 
+SAID = c.Said(
+    text="Run the tests of /srv/project",
+    by="conductor",
+    until="2026-01-02T14:45:00.000000+00:00",
+    signature="ab" * 64,
+)
 TASK = c.Task(
     **header(1, "conductor", "engineer"),
     task_id=TASK_ID,
@@ -54,6 +60,7 @@ TASK = c.Task(
     depends_on=(OTHER_TASK_ID,),
     deadline=LATER,
     traceparent=TRACE,
+    said=SAID,
 )
 TASK_RESULT = c.TaskResult(
     **header(2, "engineer", "conductor"),
@@ -146,6 +153,7 @@ GOAL = c.Goal(
             summary="There is no folder",
         ),
     ),
+    said=SAID,
 )
 SOURCE = c.Source(agent="critic", session="session-7", channel="task")
 NODE = c.Node(
@@ -221,6 +229,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     c.CancelGoal(**header(4, "user", "conductor"), reason="No longer needed"),
     TASK,
+    SAID,
     c.TaskRequest(
         **header(5, "nexus", "conductor"),
         task_id=TASK_ID,
@@ -338,6 +347,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         host="office-1",
         space="pid:[4026531836]",
         started_at=AT,
+        key="cd" * 32,
         schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
     ),
     c.MemoryWrite(

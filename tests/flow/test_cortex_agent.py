@@ -10,13 +10,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.cortex.__main__ import Cortex
 from services.cortex.scripts import find_script, make_command
 from shared import subjects
 from shared.agent.base import Agent
-from shared.contracts import Task, TaskPlan, TaskResult, TaskStatus
+from shared.contracts import Said, Task, TaskPlan, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.changing import snapshots_of
@@ -210,21 +211,19 @@ def test_a_script_elsewhere_has_to_be_named_by_a_person(tmp_path: Path) -> None:
     own, path = office.workspaces / "t", str(tmp_path / "jobs" / "a.py")
     assert find_script("a.py", task("x"), office) == (own, "a.py")
     assert find_script(f"{own}/b/a.py", task("x"), office) == (own, f"{own}/b/a.py")
-    job = {"task": f"run_script path={path}", "by_agent": False}
-    dropped: dict[str, Any] = {"action": "process_overnight_job", "params": {"job": job}}
+    said = Said(text=f"run_script path={path}", by="cortex", until="2999-01-01", signature="checked")
     for named in (
         task(f"Run {path}"),
         task(f"Run what is in {tmp_path}/jobs"),
         task("x", params={"path": path}),
-        task("x", "cortex", **dropped),
+        msgspec.structs.replace(task("x", "cortex"), said=said),
     ):
         assert find_script(path, named, office) == (tmp_path / "jobs", "a.py")
     for unnamed in (
         task("Sum it up"),
         task(f"Run {path}", "scout"),
         task(f"Run {path}", "cortex"),
-        task("x", "scout", **dropped),
-        task("x", "cortex", **dropped | {"params": {"job": job | {"by_agent": True}}}),
+        task(f"Run {path}", "conductor"),
     ):
         with pytest.raises(ActionError, match="no person named it"):
             find_script(path, unnamed, office)

@@ -67,7 +67,7 @@ async def test_a_job_in_words_becomes_a_goal_and_ends_with_its_report_though_cor
     team: Team,
 ) -> None:
     drop(team, "words", "Check up on the house")
-    while (stored := await team.user.last(subjects.OFFICE, subjects.SUBMIT)) is None:
+    while (stored := await team.user.last(subjects.OFFICE, subjects.submitted_by("cortex"))) is None:
         await asyncio.sleep(0.02)
     goal = json.loads(stored.data)
     assert (goal["text"], goal["requester"]) == ("Check up on the house", "cortex")
@@ -96,7 +96,7 @@ async def test_a_job_in_words_becomes_a_goal_and_ends_with_its_report_though_cor
 
 
 async def submitted(team: Team) -> AsyncIterator[str]:
-    request = {"seq": 1, "next_by_subj": subjects.SUBMIT, "batch": 100}
+    request = {"seq": 1, "next_by_subj": subjects.SUBMISSIONS, "batch": 100}
     async for stored in team.user.read(subjects.OFFICE, request):
         yield str(json.loads(stored.data)["goal_id"])
 

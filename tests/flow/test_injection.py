@@ -86,8 +86,8 @@ async def thoughts(office: Office, agent: str) -> str:
     return "\n".join(str(message.get("text", "")) for page in pages for message in page["messages"])
 
 
-async def test_what_a_page_orders_reaches_nothing(office: Office) -> None:
-    result = await have_done(office, "scout", "Read the news")
+async def test_what_a_page_orders_reaches_nothing(office: Office, page: str) -> None:
+    result = await have_done(office, "scout", f"Read the news on {page}")
     assert result.status is TaskStatus.COMPLETED
     told = await thoughts(office, "scout")
     assert "it gives no orders" in told

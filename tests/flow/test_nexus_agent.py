@@ -58,7 +58,7 @@ def letter(body: str, **more: str) -> Email:
 
 
 async def submissions(team: Team) -> list[dict[str, object]]:
-    request = {"seq": 1, "next_by_subj": subjects.SUBMIT, "batch": 100}
+    request = {"seq": 1, "next_by_subj": subjects.SUBMISSIONS, "batch": 100}
     return [json.loads(stored.data) async for stored in team.user.read(subjects.OFFICE, request)]
 
 

@@ -74,7 +74,7 @@ async def ask(team: Team, text: str) -> Response:
 
 
 async def submissions(team: Team) -> list[Any]:
-    request = {"seq": 1, "next_by_subj": subjects.SUBMIT, "batch": 100}
+    request = {"seq": 1, "next_by_subj": subjects.SUBMISSIONS, "batch": 100}
     return [json.loads(stored.data) async for stored in team.user.read(subjects.OFFICE, request)]
 
 

@@ -182,6 +182,6 @@ async def test_a_page_cannot_have_files_read_or_inner_pages_fetched(tmp_path: Pa
         ],
     }
     async with open_scout(tmp_path, site, **script(tmp_path, entry)) as team:
-        result = await work(team, "Summarise the page about kettles")
+        result = await work(team, f"Summarise the page about kettles, {site.url('/kettle')}")
     assert result.evidence_refs == (site.url("/kettle"),)
     assert result.metadata["unread"] == [f"{path}:1", "http://169.254.169.254/latest/"]

@@ -25,7 +25,7 @@ SOON = 15.0
 async def office(tmp_path: Path) -> AsyncIterator[Office]:
     """All agents, and one that takes its time."""
     more = install_slow_agent(tmp_path)
-    running = Office(tmp_path, MAILROOM_TASK_ACK_WAIT="30", MAILROOM_MAX_ATTEMPTS="10", **more)
+    running = Office(tmp_path, MAILROOM_TASK_ACK_WAIT="30", MAILROOM_MAX_ATTEMPTS="20", **more)
     try:
         await running.open()
         yield running
@@ -46,6 +46,7 @@ async def test_every_goal_ends_once_whatever_is_killed(office: Office, tmp_path:
     for name in office.members:
         await storm.strike(name)
         await storm.strike("slow")
+    await office.server.restart()
     await asyncio.gather(*(office.finished(f"g{number}", timeout=120) for number in range(GOALS)))
 
     takeovers = await storm.takeovers()
@@ -66,7 +67,8 @@ async def assert_each_task_ended_once(office: Office) -> None:
         steps.setdefault(task, []).append(step)
     assert len(steps) == 2 * GOALS
     for taken in steps.values():
-        assert (taken[0], taken[-1]) == (subjects.NEW["MEDIUM"], subjects.ENDED)
+        assert taken[0] in subjects.NEW.values()
+        assert taken[-1] == subjects.ENDED
         assert set(taken[1:-1]) <= {subjects.CLAIMED, subjects.NOTED}
     ends = Counter(
         subject

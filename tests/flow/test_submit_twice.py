@@ -144,6 +144,26 @@ async def test_an_id_that_an_agent_took_first_swallows_no_goal(office: Office) -
     assert "of another goal, of cortex" in mail.summary
 
 
+async def test_an_agent_that_says_the_same_in_a_person_s_name_swallows_no_goal(office: Office) -> None:
+    cortex = await office.connect("cortex")
+    taken = {**slow_goal("imitated", 0.0), "text": "Wait for /srv/project"}
+    await cortex.store(subjects.SUBMIT, msgspec.json.encode(taken))
+    await office.submit(taken)
+    mail = await told(office, "imitated")
+    assert mail.report_type == "refused"
+    assert "its id 'imitated' is that of another goal" in mail.summary
+    code, _, complaint = await run(office, "Wait for /srv/project", "--id", "imitated")
+    assert code == 1
+    assert "The id 'imitated' is that of another goal" in complaint
+
+
+async def test_a_person_s_own_words_twice_are_the_same_goal(office: Office) -> None:
+    for _ in range(2):
+        await office.submit({**slow_goal("named", 0.0), "text": "Wait for /srv/project"})
+    assert (await told(office, "named")).report_type == "repeated"
+    assert "Submitted before" in (await run(office, "Wait for /srv/project", "--id", "named"))[1]
+
+
 async def test_a_message_id_used_before_is_answered_as_a_duplicate(office: Office) -> None:
     headers = {"Nats-Msg-Id": "chosen-by-both"}
     engineer = await office.connect("engineer")

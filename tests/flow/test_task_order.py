@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
+from shared.bus.consumer import MAX_YIELDED
 from shared.bus.records import cancel_task, submission_entry
 from shared.contracts import Task, TaskPriority, TaskResult, TaskStatus
 from tests.support.office import Office
@@ -41,6 +42,9 @@ class Clerk(Agent):
 if __name__ == "__main__":
     run(Clerk, __file__)
 '''
+
+WAITING = MAX_YIELDED + 20
+"""More tasks than may yield their slots once they are begun."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -130,13 +134,13 @@ async def test_a_task_begins_when_what_it_depends_on_has_completed(office: Offic
 
 
 async def test_waiting_takes_no_slot_and_is_no_attempt(office: Office) -> None:
-    await submit(office, *(task(f"w-{n}", depends_on=("w-late",)) for n in range(30)))
+    await submit(office, *(task(f"w-{n}", depends_on=("w-late",)) for n in range(WAITING)))
     since = time.monotonic()
     await submit(office, task("x-other"))
     await result(office, "x-other")
     assert time.monotonic() - since < 2
     await submit(office, task("w-late"))
-    for n in range(30):
+    for n in range(WAITING):
         assert (await result(office, f"w-{n}")).attempt == 1
 
 

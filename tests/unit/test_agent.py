@@ -198,7 +198,7 @@ async def test_what_an_agent_does_not_handle_is_filed_or_refused(tmp_path: Path)
     with pytest.raises(Reject, match="clerk runs no goals; write to conductor"):
         await agent.on_cancel(CancelGoal(goal_id="g"))
     with pytest.raises(Reject, match="clerk takes no submissions"):
-        await agent.on_submission(b"{}", 1, 1)
+        await agent.on_submission(b"{}", 1, 1, "user")
 
 
 async def test_outside_of_a_task_there_is_no_job(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.memory.graph import network
+from services.memory.graph import edge_rows, network
 from services.memory.graph.graph import Graph
 from services.memory.storage.rows import EDGES, NODES
 from shared.contracts import Edge, EdgesQuery, Node, Relation
@@ -241,7 +241,9 @@ def test_importance_changes_what_an_edge_weighs_at_once():
 ids = st.sampled_from("abcde")
 changes = st.lists(
     st.builds(
-        lambda pair, relation, weight, retired: edge(*pair, relation, weight, retired_version=retired),
+        lambda pair, relation, weight, retired: edge(
+            *pair, relation, weight, retired_version=retired, provenance={"by": "manual", "why": str(weight)}
+        ),
         st.tuples(ids, ids).filter(lambda pair: pair[0] != pair[1]),
         st.sampled_from(["related_to", "led_to"]),
         st.floats(0, 1),
@@ -254,7 +256,7 @@ changes = st.lists(
 @settings(deadline=None)
 @given(changes, st.integers(0, 40), st.sampled_from([0, 7, 1_000]))
 def test_any_changes_leave_the_graph_as_a_dictionary_would_be(edges, loaded, least):
-    """However often the edges by place are listed anew meanwhile."""
+    """However often edges are listed by place, and their texts tidied, meanwhile."""
     plain = {}
     for each in edges:
         key = (each.from_id, each.to_id, each.relation.value)
@@ -265,6 +267,7 @@ def test_any_changes_leave_the_graph_as_a_dictionary_would_be(edges, loaded, lea
     graph = Graph.load(table(unique.values()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "LEAST_CHANGED", least)
+        patch.setattr(edge_rows, "_LEAST_WASTED", least)
         for each in edges[loaded:]:
             graph.put([each])
     assert list(graph.page(EdgesQuery()).edges) == [plain[key] for key in sorted(plain)]

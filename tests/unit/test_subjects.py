@@ -39,6 +39,7 @@ def stored_in(subject: str) -> list[str]:
 def test_every_message_has_one_stream(a: str, b: str, token: str) -> None:
     office = [
         subjects.SUBMIT,
+        subjects.submitted_by(a),
         *(subjects.task(a, b, token, step) for step in STEPS),
         subjects.mail(a, b),
         subjects.goal(token),

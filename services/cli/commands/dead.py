@@ -23,6 +23,7 @@ from shared import subjects
 from shared.bus import Bus, Entry, Stored
 from shared.bus.records import TaskState, read_task, submission_entry
 from shared.contracts import DeadLetter, Task, TaskStatus, decode, generate_id
+from shared.contracts.base import amended
 from shared.errors import Conflict, MailroomError
 
 numbers_argument = click.argument("numbers", metavar="NUMBER...", nargs=-1, type=NumberType(1))
@@ -34,13 +35,32 @@ async def read_dead_letter(bus: Bus, number: int) -> DeadLetter:
     stored = await read_message(bus, subjects.OFFICE, number)
     if stored is None or not stored.subject.startswith(subjects.dead("")):
         raise MailroomError(f"There is no dead letter {number}", "'mailroom dead list' shows their numbers")
-    return DeadLetter.from_json(stored.data)
+    return _letter_in(stored)
+
+
+def _letter_in(stored: Stored) -> DeadLetter:
+    """The dead letter, whose sender is who stored it; if it is garbage, one that says so."""
+    sender = subjects.sender_of(stored.subject)
+    try:
+        return amended(DeadLetter.from_json(stored.data), sender=sender)
+    except ValueError as error:
+        return DeadLetter(
+            sender=sender,
+            reason=f"This is no dead letter: {str(error)[:500]}",
+            subject=stored.subject,
+            stream=stored.stream,
+            stream_seq=stored.seq,
+            deliveries=0,
+            original="",
+            original_size=len(stored.data),
+        )
 
 
 async def resend(bus: Bus, number: int) -> int:
     """Send the message of a dead letter again, as the admin; returns its new sequence.
 
-    Raises MailroomError if the message is not stored any more, or if its task is running or completed.
+    Raises MailroomError if the message is not stored any more, was not for the agent that wrote the letter,
+    or if its task is running or completed.
     """
     letter = await read_dead_letter(bus, number)
     original = await read_message(bus, letter.stream, letter.stream_seq)
@@ -48,6 +68,12 @@ async def resend(bus: Bus, number: int) -> int:
         raise MailroomError(
             f"message {letter.stream_seq} of {letter.stream} is not stored any more",
             f"'mailroom dead show {number}' shows what is left of it; then drop it",
+        )
+    if not subjects.is_for(letter.sender, original.subject):
+        place = f"message {letter.stream_seq} of {letter.stream}"
+        raise MailroomError(
+            f"{place} was not for {letter.sender}, who wrote the letter",
+            f"Ask what {letter.sender} is at, and drop it: 'mailroom dead drop {number}'",
         )
     entry = await _entry(bus, original)
     entry = entry._replace(id=generate_id(), headers={RESENT: str(number)})
@@ -126,7 +152,7 @@ def list_letters(agent: str, as_json: bool) -> None:
 
 async def _read_all(bus: Bus, agent: str = "*") -> list[tuple[int, DeadLetter]]:
     letters = scan(bus, subjects.OFFICE, subjects.dead(agent))
-    return [(stored.seq, DeadLetter.from_json(stored.data)) async for stored in letters]
+    return [(stored.seq, _letter_in(stored)) async for stored in letters]
 
 
 def _to_dict(seq: int, letter: DeadLetter) -> dict[str, object]:

@@ -20,6 +20,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority, TaskStatus, generate_id, generate_task_id
 from shared.errors import BusError, Refused
+from shared.tasks.said import names_something, strings_in
 
 GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 """The ids that the conductor takes."""
@@ -120,7 +121,9 @@ async def _find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
     if found is None:
         return None
     known = found[0]
-    if any(getattr(known, name) != body[name] for name in ("text", "requester", "context")):
+    same = all(getattr(known, name) == body[name] for name in ("text", "requester", "context"))
+    words = "\n".join([str(body["text"]), *strings_in(body["context"])])
+    if not same or (names_something(words) and not known.said):
         raise Refused(
             f"The id {known.goal_id!r} is that of another goal, of {known.requester}: "
             f"{shorten(known.text, 80)!r}",

@@ -36,7 +36,7 @@ class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def summarize(subject: str, data: bytes) -> MessageSummary:
     """The summary of a message; its kind is "unreadable" if it is not an envelope."""
-    if subject == subjects.SUBMIT:
+    if subject.startswith(subjects.SUBMIT):
         return _summarize_submission(data)
     if subject.startswith("$JS.EVENT."):
         return _summarize_advisory(subject, data)

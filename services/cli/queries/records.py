@@ -157,7 +157,10 @@ async def read_tasks(bus: Bus, tasks: Iterable[GoalTask]) -> dict[str, TaskState
 async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
     """The dead letter of ``agent`` about message ``seq`` of OFFICE."""
     async for stored in scan(bus, subjects.OFFICE, subjects.dead(agent), seq=seq):
-        letter = DeadLetter.from_json(stored.data)
+        try:
+            letter = DeadLetter.from_json(stored.data)
+        except ValueError:
+            continue
         if (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq):
             return letter
     return None

@@ -17,7 +17,7 @@ from shared.errors import MailroomError
 from shared.subjects import MAX_BATCH
 
 SEARCHED = (
-    subjects.SUBMIT,
+    subjects.SUBMISSIONS,
     subjects.task("*", "*", "*", "*"),
     subjects.mail("*", "*"),
     subjects.event("*", ">"),
@@ -130,7 +130,7 @@ def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
 
 async def _explain_missing(bus: Bus, name: str) -> MailroomError:
     """Why there are no records: the goal may wait for the conductor, or have been refused."""
-    async for stored in scan(bus, subjects.OFFICE, subjects.SUBMIT):
+    async for stored in scan(bus, subjects.OFFICE, subjects.SUBMISSIONS):
         if name.encode() not in stored.data or json.loads(stored.data).get("goal_id") != name:
             continue
         refusal = await find_dead_letter(bus, subjects.CONDUCTOR, stored.seq)

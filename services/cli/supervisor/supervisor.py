@@ -34,7 +34,7 @@ from shared.tasks.specialists import PREFIX
 
 GRACE_MARGIN = 3.0
 """Seconds a process gets to end on top of the settings' drain_timeout."""
-ORPHAN_GRACE = 1.0
+ORPHAN_GRACE = 0.5
 """The same for processes whose supervisor was killed: what they do survives a kill, and the next office waits
 for their end."""
 LOG_INTERVAL = 0.5

@@ -44,21 +44,73 @@ NODE = np.dtype([("importance", np.float64), ("kind", np.int32), ("live", np.boo
 NEVER = 2**62
 """The time of an edge that has none: far ahead, so that the edge does not fade."""
 
+_LEAST_WASTED = 1 << 20
 _CANONICAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$"
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _ANY_EDGE = Edge(from_id="a", to_id="b")
 
 
+class _Texts:
+    """A short text a row, all in one piece: objects of their own would take twice the RAM."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._bounds = np.zeros((0, 2), np.int64)
+        self._used = 0
+        self._held = 0
+
+    @classmethod
+    def load(cls, column: pa.ChunkedArray) -> "_Texts":
+        """The texts of a column."""
+        texts, joined = (
+            cls(),
+            pa.concat_arrays(column.cast(pa.large_string()).chunks) if len(column) else None,
+        )
+        if joined is not None:
+            _, offsets, data = joined.buffers()
+            ends = np.frombuffer(offsets, np.int64)[joined.offset : joined.offset + len(joined) + 1]
+            texts._bounds = np.column_stack((ends[:-1], ends[1:]))
+            texts._data = bytearray(data or b"")
+            texts._used, texts._held = len(joined), len(texts._data)
+        return texts
+
+    def __len__(self) -> int:
+        return self._used
+
+    def read(self, row: int) -> bytearray:
+        """The text of a row."""
+        start, end = self._bounds[row].tolist()
+        return self._data[start:end]
+
+    def write(self, row: int, text: bytes) -> None:
+        """Put a text into a row, which may be the next one."""
+        self._bounds = enlarged(self._bounds, row + 1)
+        self._used = max(self._used, row + 1)
+        start, end = self._bounds[row].tolist()
+        self._held += len(text) - (end - start)
+        self._bounds[row] = len(self._data), len(self._data) + len(text)
+        self._data += text
+        if len(self._data) > 2 * self._held + _LEAST_WASTED:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        texts = [self._data[start:end] for start, end in self._bounds[: self._used].tolist()]
+        ends = np.cumsum([len(text) for text in texts])
+        self._bounds[: self._used, 1] = ends
+        self._bounds[: self._used, 0] = ends - [len(text) for text in texts]
+        self._data = bytearray().join(texts)
+
+
 class EdgeRows:
     """Edges as rows of an array, with beside it what no array holds well.
 
-    ``provenance`` stays JSON until it is read; times that are written in another form than the
-    office's own are kept as they are written.
+    ``provenance`` stays JSON, end to end in one piece, until it is read; times that are written in another
+    form than the office's own are kept as they are written.
     """
 
     def __init__(self) -> None:
         self.array: NDArray[Any] = np.zeros(0, EDGE)
-        self._provenance: list[bytes] = []
+        self._texts = _Texts()
         self._odd_times: dict[int, tuple[str, str]] = {}
 
     @classmethod
@@ -71,14 +123,13 @@ class EdgeRows:
             array[name] = table[name].to_numpy()
         array["relation"] = pc.index_in(table["relation"], value_set=pa.array(list(CODES))).to_numpy()
         array["exempt"] = _read_exempt(table["provenance"])
-        rows._provenance = table["provenance"].cast(pa.binary()).to_pylist()
+        rows._texts = _Texts.load(table["provenance"])
         rows._load_times(table)
         return rows
 
     def write(self, row: int, start: int, end: int, edge: Edge) -> None:
         """Put an edge between the nodes at two places into a row, which may be a new one."""
         self.array = enlarged(self.array, row + 1)
-        self._provenance += [b""] * (row + 1 - len(self._provenance))
         created = to_microseconds(edge.created_at)
         touched = to_microseconds(edge.touched_at) if edge.touched_at else created
         self.array[row] = (
@@ -92,7 +143,7 @@ class EdgeRows:
             CODES[edge.relation],
             is_exempt(edge.provenance),
         )
-        self._provenance[row] = msgspec.json.encode(edge.provenance)
+        self._texts.write(row, msgspec.json.encode(edge.provenance))
         self._odd_times.pop(row, None)
         if (edge.created_at, edge.touched_at) != (to_text(created), to_text(touched)):
             self._odd_times[row] = (edge.created_at, edge.touched_at)
@@ -103,7 +154,7 @@ class EdgeRows:
 
     def live(self) -> NDArray[np.intp]:
         """The rows that hold an edge."""
-        return np.flatnonzero(self.array["relation"][: len(self._provenance)] != GONE)
+        return np.flatnonzero(self.array["relation"][: len(self._texts)] != GONE)
 
     def read(self, rows: NDArray[np.intp], ids: list[str]) -> list[Edge]:
         """The edges of these rows by from, to and relation; ``ids`` has those of the nodes by place."""
@@ -122,7 +173,7 @@ class EdgeRows:
             to_id=to_id,
             relation=RELATIONS[code],
             weight=weight,
-            provenance=msgspec.json.decode(self._provenance[row]),
+            provenance=msgspec.json.decode(self._texts.read(row)),
             created_at=created_at,
             touched_at=touched_at,
             created_version=created_version,
@@ -146,7 +197,7 @@ def enlarged(rows: NDArray[Any], count: int) -> NDArray[Any]:
     """``rows`` itself if it holds ``count`` of them, else a copy with spare capacity."""
     if count <= len(rows):
         return rows
-    larger = np.zeros(max(count, len(rows) * 3 // 2, 1_024), rows.dtype)
+    larger = np.zeros((max(count, len(rows) * 3 // 2, 1_024), *rows.shape[1:]), rows.dtype)
     larger[: len(rows)] = rows
     return larger
 

@@ -168,10 +168,11 @@ class Keywords:
         return self._postings.store(new_slots)
 
 
-def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> None:
+def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> Keywords:
     """Keep the words of all nodes as they are now in a file of ``folder``, in place of what was kept before.
 
-    Raises OSError if that cannot be written; then the older file remains.
+    Returns the same words in one piece, which is smaller, for slots numbered without outdated ones. Raises
+    OSError if that cannot be written; then the older file remains.
     """
     slots = np.flatnonzero(index.column("current"))
     stored = keywords.store(renumber(slots, index.size))
@@ -191,6 +192,7 @@ def save_keywords(folder: Path, index: NodeIndex, keywords: Keywords) -> None:
             counts=stored.counts,
         )
     os.replace(draft, folder / FILE)  # noqa: PTH105 - as it is named in the docs of POSIX
+    return Keywords(stored, keywords.lengths(index.size)[slots])
 
 
 def load_keywords(folder: Path, index: NodeIndex) -> tuple[Keywords, int] | None:

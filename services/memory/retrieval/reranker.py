@@ -203,6 +203,7 @@ def _open(directory: Path) -> "tuple[Tokenizer, onnxruntime.InferenceSession]":
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    options.enable_cpu_mem_arena = False  # would keep what the longest text took, and is no faster
     try:
         tokenizer = Tokenizer.from_file(str(vocabulary))
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

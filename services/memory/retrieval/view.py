@@ -79,7 +79,10 @@ class View:
 
     def save(self, folder: Path) -> None:
         """Keep in ``folder`` what ``build`` takes long for; not while another thread puts. Raises OSError."""
-        save_keywords(folder, self._state.nodes, self._state.keywords)
+        keywords = save_keywords(folder, self._state.nodes, self._state.keywords)
+        if not self._state.nodes.wasted:  # the slots keep their numbers
+            with self._lock:
+                self._state = self._state._replace(keywords=keywords)
         self.unsaved = 0
 
     def put(self, change: "Change", vector_ids: Sequence[str], vectors: Vectors) -> None:

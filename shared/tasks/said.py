@@ -1,0 +1,143 @@
+"""What people said: the words that name the paths and addresses a task may use.
+
+A model plans, delegates and writes tasks, and may have read anything. So what counts is not what a task says
+but what a person said: in the task, if a person submitted it, or in an email; else in ``Task.said``, which
+the agents that people talk to sign and every agent passes on. Its signature is checked where a task arrives.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.records import read_presence
+from shared.bus.signing import is_signed
+from shared.contracts import Said, Task
+from shared.contracts.base import amended
+from shared.errors import BusError
+from shared.log import logger
+
+WITNESSES = frozenset((subjects.CONDUCTOR, subjects.NEXUS, subjects.CORTEX))
+"""The agents whose word counts for what people said: goals, mail to the front desk and overnight jobs come
+to them."""
+COUNTS_FOR = timedelta(days=1)
+"""How long a signature counts without a deadline."""
+MAX_SAID = 20_000
+_NAMING = re.compile(r"/|\w\.[A-Za-z]{2,}")
+"""What a line has that names a path or an address."""
+
+log = logger(__name__)
+
+
+def said_in(task: Task) -> str:
+    """The words of people that led to ``task``, as far as they are known; its signature was checked."""
+    if task.requester == subjects.USER:
+        return "\n".join([task.text, *strings_in(task.context.get("params"))])
+    letter = task.context.get("letter")
+    if (
+        task.requester == task.assignee
+        and isinstance(letter, Mapping)
+        and letter.get("sender") == subjects.USER
+    ):
+        return task.text
+    return task.said.text if task.said else ""
+
+
+def strings_in(value: Any) -> list[str]:
+    """Every text in a value of JSON."""
+    if isinstance(value, Mapping):
+        return [text for each in value.values() for text in strings_in(each)]
+    if isinstance(value, list | tuple):
+        return [text for each in value for text in strings_in(each)]
+    return [value] if isinstance(value, str) else []
+
+
+def names_something(words: str) -> bool:
+    """Whether ``words`` name a path or an address, so that it counts who said them."""
+    return bool(_naming(words).strip())
+
+
+def sign_said(bus: Bus, words: str, deadline: str = "") -> Said | None:
+    """What a person said in ``words``, signed by the agent of ``bus``; None if it names nothing."""
+    text = _naming(words)[:MAX_SAID]
+    if not text.strip():
+        return None
+    until = deadline or (datetime.now(UTC) + COUNTS_FOR).isoformat()
+    unsigned = Said(text=text, by=bus.name, until=until, signature="unsigned")
+    return amended(unsigned, signature=bus.sign(unsigned.signed()))
+
+
+def pass_on(bus: Bus, task: Task) -> Said | None:
+    """What a task that follows from ``task`` carries; what no witness signed stays behind."""
+    if task.said is None and bus.name in WITNESSES and (words := said_in(task)):
+        return sign_said(bus, words, task.deadline)
+    return task.said
+
+
+class SaidChecker:
+    """Checks what tasks carry, with the public keys that their signers have in the directory of agents."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._keys = {bus.name: bus.public_key}
+
+    async def check(self, task: Task) -> Task:
+        """``task``, without what a witness did not sign, or signed for an earlier time."""
+        if task.said is None or await self._is_valid(task.said):
+            return task
+        log.warning("said_unsigned", task_id=task.task_id, requester=task.requester, by=task.said.by)
+        return amended(task, said=None)
+
+    async def _is_valid(self, said: Said) -> bool:
+        until = datetime.fromisoformat(said.until)
+        if said.by not in WITNESSES or (until if until.tzinfo else until.replace(tzinfo=UTC)) < datetime.now(
+            UTC
+        ):
+            return False
+        known = self._keys.get(said.by, "")
+        if known and is_signed(said.signed(), said.signature, known):
+            return True
+        try:
+            presence = await read_presence(self._bus, said.by)
+        except BusError:
+            return False
+        key = presence.key if presence and said.by != self._bus.name else ""
+        if key and is_signed(said.signed(), said.signature, key):
+            self._keys[said.by] = key
+            return True
+        return False
+
+
+def is_named(path: str, task: Task) -> bool:
+    """Whether the words of people that led to ``task`` name the file, or a folder it lies in."""
+    words = said_in(task).replace("~/", f"{Path.home()}/")
+    pure = PurePosixPath(path)
+    named = [pure, *(folder for folder in pure.parents if len(folder.parts) > 2)]
+    return any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?!/?[\w-]|\.\w)", words) for one in named)
+
+
+def is_address_named(url: str, task: Task) -> bool:
+    """Whether the words of people that led to ``task`` name the host of ``url``."""
+    host = urlsplit(url).hostname or ""
+    return bool(
+        host and re.search(rf"(?<![\w.-]){re.escape(host)}(?![\w-]|\.\w)", said_in(task), re.IGNORECASE)
+    )
+
+
+def is_said(text: str, task: Task) -> bool:
+    """Whether a person said ``text``, or at least every line of it that names something.
+
+    False if neither a person nor a witness submitted ``task``.
+    """
+    if task.requester not in (*WITNESSES, subjects.USER, task.assignee):
+        return False
+    words = said_in(task)
+    return all(line in words for line in _naming(text).splitlines())
+
+
+def _naming(words: str) -> str:
+    return "\n".join(line for line in words.splitlines() if _NAMING.search(line))
