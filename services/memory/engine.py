@@ -116,23 +116,23 @@ class MemoryEngine:
 
     async def moment_of(self, version: int) -> float:
         """When a version was reached, in seconds since 1970; 0 if nothing was stored."""
-        return await self._ask_commits(lambda commits: commits.moment_of(version))
+        return await self.ask_commits(lambda commits: commits.moment_of(version))
 
     async def read_note(self, name: str) -> str:
         """The text that was recorded under a name; empty if there is none."""
-        return await self._ask_commits(lambda commits: commits.read_note(name))
+        return await self.ask_commits(lambda commits: commits.read_note(name))
 
     async def write_note(self, name: str, value: str) -> None:
         """Record a text under a name; durable when this returns."""
-        await self._ask_commits(lambda commits: commits.write_note(name, value))
+        await self.ask_commits(lambda commits: commits.write_note(name, value))
 
     async def record_briefing(self, agent: str, version: int, moment: float) -> None:
         """Record when a briefing was made, so that it can be reproduced."""
-        await self._ask_commits(lambda commits: commits.record_briefing(agent, version, moment))
+        await self.ask_commits(lambda commits: commits.record_briefing(agent, version, moment))
 
     async def briefing_moment(self, agent: str, version: int) -> float:
         """When a briefing was last made at a version; if that is not known, when the version was reached."""
-        made = await self._ask_commits(lambda commits: commits.briefing_moment(agent, version))
+        made = await self.ask_commits(lambda commits: commits.briefing_moment(agent, version))
         return await self.moment_of(version) if made is None else made
 
     async def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
@@ -153,7 +153,7 @@ class MemoryEngine:
 
     async def find_answer(self, write_id: str) -> MemoryWritten | None:
         """The answer to a write that was applied at any time; None if it was not."""
-        version = await self._ask_commits(lambda commits: commits.find(write_id))
+        version = await self.ask_commits(lambda commits: commits.find(write_id))
         return None if version is None else MemoryWritten(cause=write_id, version=version)
 
     async def get(self, ids: Sequence[str], at: int = 0) -> list[Node]:
@@ -331,7 +331,9 @@ class MemoryEngine:
             self._use(open_store(self._path, self._embedder), rebuilt.view)
         release()
 
-    async def _ask_commits(self, work: "Callable[[CommitTable], T]") -> T:
+    async def ask_commits(self, work: "Callable[[CommitTable], T]") -> T:
+        """Read from the commit table, or write to it."""
+
         def ask() -> T:
             with self._stored:  # another store may be about to take its place
                 return work(self._store.commits)

@@ -20,6 +20,10 @@ SNAPSHOT = "index"
 WORTH_SAVING = 0.1
 """The snapshot is rewritten if more than this share of the nodes is not in it."""
 
+COLLECTED_AFTER = 50_000
+"""New objects after which cycles are looked for: 70 times the usual, since large writes make many objects
+and no cycles."""
+
 log = logger(__name__)
 
 
@@ -69,4 +73,5 @@ def release() -> None:
     """Give back what loading took and nothing holds any more: some 200 MB at 100,000 nodes."""
     gc.collect()
     gc.freeze()  # what exists now stays, and need not be searched at every collection
+    gc.set_threshold(COLLECTED_AFTER, 20, 20)
     release_ram()

@@ -124,15 +124,18 @@ class _Tag(msgspec.Struct):
     type: str | None = None
 
 
-def decode(data: bytes) -> Envelope:
-    """The envelope in ``data``; raises ValueError with a reason for people."""
-    decoding.now = True
+def decode(data: bytes, *, checked: bool = False) -> Envelope:
+    """The envelope in ``data``; raises ValueError with a reason for people.
+
+    ``checked`` says that the same was decoded before: values are then not checked again, types are.
+    """
+    decoding.now, decoding.checked = True, checked
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise ValueError(_reason(data, error)) from None
     finally:
-        decoding.now = False
+        decoding.now = decoding.checked = False
 
 
 def _reason(data: bytes, error: Exception) -> str:

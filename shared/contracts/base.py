@@ -148,9 +148,12 @@ OptionalTimestamp = Annotated[str, unless_empty(require_timestamp)]
 
 
 class _Decoding(threading.local):
-    """Whether this thread decodes an envelope, so that msgspec has checked the types of its fields."""
+    """Whether this thread decodes an envelope, so that msgspec has checked the types of its fields, and
+    whether all of it was checked before.
+    """
 
     now = False
+    checked = False
 
 
 decoding = _Decoding()
@@ -166,6 +169,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def __post_init__(self) -> None:
+        if decoding.checked:
+            return
         shape = shape_of(type(self))
         if not decoding.now and not agree(shape, shape.read(self)):
             self._fit(shape.fields)

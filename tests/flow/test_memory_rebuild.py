@@ -12,7 +12,7 @@ from services.memory.rebuild import KnownVectors
 from services.memory.storage.replacement import DRAFT, settle
 from services.memory.writes.write_log import WriteLog
 from shared import subjects
-from shared.contracts import Edge, EdgeKey, Node
+from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
 from shared.memory import Memory, WriteRefused
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -51,11 +51,23 @@ async def fill(memory: Memory) -> None:
     await memory.unlink(EdgeKey(from_id="n0008", to_id="n0000"))
 
 
+async def send_rubbish(office: Office) -> None:
+    """What was not accepted when it came: a value that no node may have, and another's name."""
+    scout, good = (
+        await office.connect("scout"),
+        MemoryWrite(nodes=(Node(id="bad", title="Bad"),), insist=True),
+    )
+    for text, other in (('"importance":0.5', '"importance":5.5'), ('"sender":""', '"sender":"critic"')):
+        await scout.store(
+            subjects.memory_write("scout"), good.to_json().replace(text.encode(), other.encode())
+        )
+
+
 async def picture(memory: Memory) -> list[object]:
     return [
         [node async for node in memory.iterate_nodes()],
         [edge async for edge in memory.iterate_edges()],
-        await memory.get("n0003", "n0007", "refused"),
+        await memory.get("n0003", "n0007", "refused", "bad"),
         await memory.get("n0003", at=12),
         [(hit.node.id, hit.score) for hit in await memory.search(SAME, limit=3)],
     ]
@@ -70,6 +82,8 @@ async def is_done(memory: Memory) -> bool:
 async def test_it_is_read_and_written_to_meanwhile_and_the_same_afterwards(office: Office) -> None:
     memory = Memory(office.user)
     await fill(memory)
+    await send_rubbish(office)
+    await memory.add(note(2_000), insist=True)
     before, asked, written = await picture(memory), 0, 0
     counts = await memory.stats()
     assert (await memory.rebuild())["writes"] > 16

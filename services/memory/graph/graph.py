@@ -3,8 +3,7 @@
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,8 @@ from shared.contracts.queries import Direction
 
 MAX_NEAR = 10_000
 """Where ``hops`` stops: what is near to this many nodes is near to nothing."""
+
+T = TypeVar("T")
 
 _LOCKED = 64
 """Changes made at once: readers wait for no more."""
@@ -50,16 +51,18 @@ class Graph:
 
     def put(self, edges: Iterable[Edge], nodes: Iterable[Node] = ()) -> None:
         """Take in edges and nodes as they are now; retired edges leave, retired nodes are in the way."""
-        changes: list[Callable[[], None]] = [partial(self._network.put_node, node) for node in nodes]
-        changes += [partial(self._network.put_edge, edge) for edge in edges]
-        for first in range(0, len(changes), _LOCKED):
-            with self._lock:
-                for change in changes[first : first + _LOCKED]:
-                    change()
+        self._put_each(self._network.put_node, [*nodes])
+        self._put_each(self._network.put_edge, [*edges])
         if self._network.is_outdated:
             adjacency = self._network.make_adjacency()  # readers go on: nobody else changes edges
             with self._lock:
                 self._network.adjacency = adjacency
+
+    def _put_each(self, put: Callable[[T], None], items: Sequence[T]) -> None:
+        for first in range(0, len(items), _LOCKED):
+            with self._lock:
+                for item in items[first : first + _LOCKED]:
+                    put(item)
 
     def edge(self, start: str, end: str, relation: str) -> Edge | None:
         """The edge from ``start`` to ``end`` of this relation."""

@@ -146,6 +146,10 @@ class CommitTable:
         rows = self._read(query, version)
         return float(rows[0][0]) if rows else 0.0
 
+    def applied(self) -> list[int]:
+        """The versions of all writes that were applied."""
+        return [version for (version,) in self._read("select version from moments")]
+
     def record_moment(self, version: int, moment: float) -> None:
         """Record when a version was reached whose writes are not recorded."""
         with self._transaction():

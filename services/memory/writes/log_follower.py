@@ -145,8 +145,9 @@ class LogFollower:
         if isinstance(content, MemoryRefused):
             self._passed.add(delivery.seq)
             return
+        seconds, rest = divmod(delivery.stored_at, 10**9)  # as a float it would lose the last microsecond
         self._waiting[delivery.seq] = LogEntry(
-            seq=delivery.seq, stored_at=delivery.stored_at / 1e9, content=content
+            seq=delivery.seq, stored_at=seconds + rest / 1e9, content=content
         )
         self._arrived.set()
         await asyncio.shield(self._answers.expect(delivery.seq))
@@ -195,9 +196,13 @@ class LogFollower:
         """Apply what the log has from ``start`` to ``end``, of which all was judged, to a second store."""
         self._rebuilt = Progress(done=start - 1, total=end)
         refused = await self._find_refused(start)
+        applied = {
+            version - self._base
+            for version in await self._engine.ask_commits(lambda commits: commits.applied())
+        }
         batch: list[LoggedWrite] = []
         rows, storing = 0, asyncio.create_task(rebuilt.write([]))
-        async for logged in self._log.read(start, end):
+        async for logged in self._log.read(start, end, applied=applied):
             if isinstance(logged.content, MemoryWrite) and logged.content.id not in refused:
                 entry = LoggedWrite(version=logged.seq, stored_at=logged.stored_at, write=logged.content)
                 batch.append(entry)

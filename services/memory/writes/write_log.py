@@ -1,6 +1,6 @@
 """The write log: the MEMORY stream as the daemon reads and extends it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Container
 from datetime import datetime
 
 import msgspec
@@ -54,15 +54,18 @@ class WriteLog:
             return abs(_seconds(found[0].time) - moment) < CLOCK_GRAIN
         return bool(found) and await self.first() > seq
 
-    async def read(self, start: int, end: int, subject: str = ">") -> AsyncIterator[LogEntry]:
+    async def read(
+        self, start: int, end: int, subject: str = ">", applied: Container[int] = ()
+    ) -> AsyncIterator[LogEntry]:
         """The messages from ``start`` to ``end``, both included; unreadable ones are skipped.
 
-        Their senders get a dead letter; see LogFollower.handle.
+        Their senders get a dead letter; see LogFollower.handle. ``applied`` are those that were read before
+        and accepted.
         """
         async for messages in self._pages(start, end, subject):
             for message in messages:
                 try:
-                    content = read_entry(message.subject, message.data)
+                    content = read_entry(message.subject, message.data, checked=message.seq in applied)
                 except Reject:
                     continue
                 yield LogEntry(seq=message.seq, stored_at=_seconds(message.time), content=content)
@@ -94,10 +97,13 @@ class WriteLog:
         return self._bus.read(subjects.MEMORY, request, timeout=READ_TIMEOUT)
 
 
-def read_entry(subject: str, data: bytes) -> MemoryWrite | MemoryRefused:
-    """The content of a message of the log; raises Reject with the reason if it is not accepted."""
+def read_entry(subject: str, data: bytes, *, checked: bool = False) -> MemoryWrite | MemoryRefused:
+    """The content of a message of the log; raises Reject with the reason if it is not accepted.
+
+    ``checked`` says that the write is not refused, since it was applied before.
+    """
     try:
-        entry = decode(data)
+        entry = decode(data, checked=checked)
     except ValueError as error:
         raise Reject(str(error)) from None
     sender = subjects.sender_of(subject)
