@@ -1,11 +1,13 @@
 """Searching a view: what is found, in which order, and that looking at a part of memory finds the same."""
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from services.memory.retrieval import search, vectors
+from services.memory.retrieval import keywords, search, vectors
 from services.memory.retrieval.view import View
 from shared.contracts import Edge, MemoryQuery, Source
 from tests.support.memory import DIMENSIONS, NOW, Stated, make_view, note, put, search_ids, vector
@@ -166,6 +168,42 @@ def test_names_and_dates_in_a_question_count() -> None:
     assert search_ids(view, "What about Caroline's hiking?")[0] == "a"
     assert search_ids(view, "When did Melanie go hiking?")[0] == "b"
     assert search_ids(view, "hiking in January 2026")[0] == "a"
+
+
+def test_what_was_put_is_found_by_the_next_search_while_others_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By words that are frequent and rare, and by meaning; also when the words were saved in between."""
+    monkeypatch.setattr(keywords, "FEW", 10)
+    view, directions = many(monkeypatch, 300)
+    monkeypatch.setattr(search, "LONG", 0)
+    stop, failures = threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                assert len(search_ids(view, "word1 word2", unit(directions[0]))) == 10
+            except Exception as error:
+                failures.append(error)
+                return
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    try:
+        for number in range(90):
+            meant = vector(*[0] * (number + 1), 1)
+            put(view, note(f"x{number}", f"word1 only{number}", kind="event"), vectors={f"x{number}": meant})
+            assert search_ids(view, f"only{number}", vector(*[0] * 300, 1), limit=1) == [f"x{number}"]
+            assert search_ids(view, "unheard", meant, limit=1) == [f"x{number}"]
+            assert len(search_ids(view, "word1", kinds=("event",), limit=100)) == number + 1
+            if number % 40 == 20:
+                view.save(tmp_path)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert not failures
 
 
 def test_an_empty_view_answers() -> None:

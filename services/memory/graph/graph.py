@@ -194,7 +194,9 @@ class Graph:
         """The edges that join these nodes with each other; the strongest if there are over ``limit``."""
         with self._lock:
             steps = self.steps(places, "out", relations, floor, moment)
-            inside = np.isin(steps.targets, places)
+            among = np.zeros(self.count_places(), np.bool_)
+            among[places] = True
+            inside = among[steps.targets]
             rows, weights = steps.rows[inside], steps.weights[inside]
             return self._network.read(rows[np.argsort(-weights, kind="stable")[:limit]])
 
