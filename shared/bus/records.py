@@ -122,8 +122,8 @@ def submission_entry(task: Task, *, after: int = 0) -> Entry:
 def task_state(stored: Stored) -> TaskState:
     """The state of a task whose last step is ``stored``.
 
-    An end that cannot be read is a failure, or its writer could keep the task from ever ending. Raises
-    ValueError if another step cannot be read.
+    What the assignee wrote may be garbage, which must keep nobody from ending the task: an end that cannot be
+    read is a failure, and another step says nothing. Raises ValueError if the task itself cannot be read.
     """
     step = stored.subject.rpartition(".")[2]
     if step in subjects.FINAL_STEPS:
@@ -133,7 +133,7 @@ def task_state(stored: Stored) -> TaskState:
         )
         return amended(state, result=result)
     if step in subjects.BY_ASSIGNEE:
-        change = TaskChanged.from_json(stored.data)
+        change = _read_change(stored)
         return TaskState(
             step=step,
             seq=stored.seq,
@@ -149,6 +149,14 @@ def task_state(stored: Stored) -> TaskState:
         step=step, seq=stored.seq, stored_at=stored.time, status=TaskStatus.PENDING, origin=stored.seq
     )
     return amended(state, task=Task.from_json(stored.data))
+
+
+def _read_change(stored: Stored) -> TaskChanged:
+    try:
+        return TaskChanged.from_json(stored.data)
+    except ValueError as error:
+        note = f"This step cannot be read: {str(error)[:400]}"
+        return TaskChanged(task_id=stored.subject.split(".")[3], origin=0, attempt=0, worker="", note=note)
 
 
 def read_result(subject: str, data: bytes) -> TaskResult:

@@ -2,19 +2,21 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from shared import subjects
 from shared.bus.entry import seal
-from shared.contracts import CancelGoal, DeadLetter, TaskStatus
+from shared.contracts import CancelGoal, DeadLetter, Presence, TaskStatus
 from shared.tasks.profile import Profile
 from tests.flow.test_cli_dead import run, send
 from tests.flow.test_conductor_goals import Judge, Planned, Stage, Worker
 from tests.support.server import Server
 from tests.support.team import open_team
 
+PRESENT = Presence(sender="typist", agent="typist", instance="i", version="1", actions={"do": "Do something"})
 pytestmark = pytest.mark.timeout(60)
 
 
@@ -44,6 +46,26 @@ async def test_a_goal_ends_though_an_agent_ends_its_task_with_garbage_or_others_
         worker.gate.set()
     assert goal.status is TaskStatus.FAILED
     assert "Its result cannot be read" in goal.tasks[0].summary
+
+
+async def test_a_goal_ends_at_its_deadline_though_a_step_of_its_task_is_garbage(tmp_path: Path) -> None:
+    async with open_team(tmp_path, ["conductor", "critic", "memory", "typist"]) as team:
+        conductor = await team.join(
+            Planned, Profile(name="conductor", description="Conducts.", concurrency=8)
+        )
+        playing = Stage(team, conductor, conductor)
+        deadline = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
+        body = {"text": "x", "goal_id": "g1", "deadline": deadline, "context": {"playbook": "unstaffed"}}
+        typist = await team.connect("typist")
+        await typist.store(subjects.presence("typist", "i"), PRESENT.to_json())
+        await team.user.store(subjects.SUBMIT, json.dumps(body).encode())
+        await playing.until(lambda goal: goal.tasks and goal.tasks[0].issued)
+        goal = await playing.goal("g1")
+        assert goal is not None
+        noted = subjects.task("typist", "conductor", goal.tasks[0].task_id, subjects.NOTED)
+        await typist.store(noted, b"garbage")
+        goal = await playing.ended("g1")
+    assert goal.status is TaskStatus.TIMEOUT
 
 
 async def test_a_dead_letter_gets_nothing_sent_again_that_its_writer_did_not_receive(
