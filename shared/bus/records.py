@@ -35,6 +35,8 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Contract)
 
 AFTER_NEW = (subjects.CLAIMED, subjects.NOTED, *subjects.FINAL_STEPS)
+MAX_PROCESSES = 100
+"""The most processes of one agent that are listed: those that wrote last."""
 CONFLICT_TRIES = 8
 """How often a write that lost a race is tried before its Conflict is raised."""
 
@@ -266,12 +268,22 @@ def refreshed(change: TaskChanged, **changes: object) -> TaskChanged:
 async def read_presences(bus: Bus) -> list[Presence]:
     """The presence of every process of every agent at work, by agent and start; raises BusError.
 
-    What an agent wrote that is no presence, or is another's, is left out.
+    What an agent wrote that is no presence, or is another's, is left out. The bucket is read page by page:
+    the last messages of more than 1,024 subjects are refused, and one agent can write as many entries.
     """
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-    request = {"multi_last": [subjects.presence("*", "*")], "batch": 1_000}
-    found = [_presence_in(stored) async for stored in bus.read(stream, request)]
-    return sorted(filter(None, found), key=lambda presence: (presence.agent, presence.started_at))
+    found: dict[str, list[Presence]] = {}
+    position = 1
+    while True:
+        request = {"seq": position, "next_by_subj": subjects.presence("*", "*"), "batch": 1_000}
+        page = [stored async for stored in bus.read(stream, request)]
+        for presence in filter(None, map(_presence_in, page)):
+            found.setdefault(presence.agent, []).append(presence)
+        if len(page) < 1_000:
+            break
+        position = page[-1].seq + 1
+    latest = [presence for each in found.values() for presence in each[-MAX_PROCESSES:]]
+    return sorted(latest, key=lambda presence: (presence.agent, presence.started_at))
 
 
 async def read_presence(bus: Bus, agent: str) -> Presence | None:

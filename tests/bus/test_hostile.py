@@ -13,9 +13,9 @@ from services.cli.queries.open_batches import find_open_batches
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry
-from shared.bus.records import read_presence, read_presences
+from shared.bus.records import MAX_PROCESSES, read_presence, read_presences
 from shared.contracts import Presence
-from shared.errors import BatchesBlocked, BusError
+from shared.errors import BatchesBlocked, BusError, BusUnavailable
 from tests.support.server import Server
 
 
@@ -108,6 +108,24 @@ async def test_nobody_stands_in_the_directory_under_anothers_name(server: Server
     await engineer.store(subjects.presence("engineer", "y"), b"no presence at all")
     assert [(each.agent, each.instance) for each in await read_presences(critic)] == [("critic", "i")]
     assert await read_presence(critic, "engineer") is None
+
+
+async def test_an_agent_with_countless_entries_hides_nobody(server: Server) -> None:
+    critic = await server.connect("critic")
+    async with server.raw_client("engineer") as client:
+        for number in range(1_100):
+            await client.publish(
+                subjects.presence("engineer", f"{number}"), presence("engineer", f"{number}")
+            )
+        await client.flush()
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(BusUnavailable):
+                await critic.store(subjects.presence("critic", "i"), presence("critic"))
+                break
+    found = [each.agent for each in await read_presences(critic)]
+    assert found.count("critic") == 1
+    assert found.count("engineer") == MAX_PROCESSES
 
 
 # --- headers -------------------------------------------------------------------------------------
