@@ -54,9 +54,14 @@ async def wait_for_dependencies(bus: Bus, delivery: Delivery, task: Task) -> Tas
 
 async def _look(bus: Bus, delivery: Delivery, task: Task) -> TaskResult | None:
     """WAIT, or what wait_for_dependencies returns."""
-    names = dict.fromkeys(task.depends_on)
-    states = {name: await read_task_state(bus, task.assignee, task.requester, name) for name in names}
-    if reason := _find_failure(task, states):
+    states: dict[str, TaskState | None] = {}
+    reason = ""
+    for name in dict.fromkeys(task.depends_on):
+        try:
+            states[name] = await read_task_state(bus, task.assignee, task.requester, name)
+        except ValueError as error:
+            reason = f"it depends on {name}, which cannot be read: {error}"
+    if reason := reason or _find_failure(task, states):
         return task.result(bus.name, TaskStatus.FAILED, output="", error_message=reason[:4_000])
     waiting = [name for name, state in states.items() if state is None or not state.status.final]
     if not waiting:

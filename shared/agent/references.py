@@ -50,7 +50,7 @@ async def open_references(context: AgentContext, task: Task) -> tuple[dict[str, 
     for name in wanted:
         try:
             opened[sendable(name)] = await reading.open(name, nodes, memory_fault)
-        except (Unopened, ActionError) as error:
+        except (Unopened, ActionError, ValueError) as error:
             unopened[sendable(name)] = str(error)
     return opened, unopened
 

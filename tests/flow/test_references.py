@@ -119,8 +119,12 @@ async def test_what_cannot_be_opened_is_named_with_the_reason_and_the_task_goes_
         "task:gone",
         "memory:gone",
         "https://example.com/a",
+        "nul\0byte.txt",
+        "file:nul\0byte.txt",
+        "garbled",
         "long.txt",
     )
+    await office.user.store(subjects.task("reader", subjects.USER, "garbled", "new"), b"garbled")
     metadata = await perform(office, "u-1", "tell", context_refs=refs)
     assert list(metadata["told"]) == ["long.txt"]
     assert len(metadata["told"]["long.txt"]["output"]) <= MAX_TEXT

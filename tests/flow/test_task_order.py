@@ -151,6 +151,11 @@ async def test_a_task_fails_if_what_it_depends_on_failed(office: Office) -> None
     assert ended.error_message == "it depends on e-first, which ended as failed: it broke"
     await submit(office, task("e-self", depends_on=("e-self",)))
     assert (await result(office, "e-self")).error_message == "it depends on itself"
+    await office.user.store(subjects.task("clerk", subjects.USER, "e-garbled", "new_low"), b"garbled")
+    await submit(office, task("e-on-garbled", depends_on=("e-garbled",)))
+    ended = await result(office, "e-on-garbled")
+    assert ended.error_message.startswith("it depends on e-garbled, which ")
+    assert ended.attempt == 1
 
 
 async def test_what_is_missing_is_waited_for_until_the_deadline(office: Office) -> None:
