@@ -16,7 +16,9 @@ from shared.errors import ActionError, ModelError
 from shared.skills.documents import PLAIN, read_document
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
-from shared.web.quoting import quote
+from shared.tasks.said import is_named
+from shared.tasks.workspaces import workspace_path
+from shared.web.quoting import clean, quote
 
 READING = ("search_web", "fetch_page", "read_document", "read_repository")
 """The actions research is done with."""
@@ -32,11 +34,18 @@ class Scout(Agent):
 
     @register_action(
         "Read a repository's documents and structure: what it is, how it is built, what is left open",
-        {"repo": "Absolute path of the repository"},
+        {"repo": "Absolute path of the repository, as a person named it"},
     )
     async def read_repository(self, repo: str) -> Outcome:
         """The RepositoryReading in data key ``reading``; nothing in the repository is run or changed."""
-        reading = await asyncio.to_thread(read_repository, Path(repo))
+        task, folder = self.context.task, Path(repo).expanduser()
+        workspace = workspace_path(self.context.settings, task).resolve()
+        if not folder.resolve().is_relative_to(workspace) and not is_named(str(folder), task):
+            raise ActionError(
+                f"{clean(repo, 200)} is not read: it is not in the workspace and no person named it",
+                "Name the repository, or the folder it lies in, in the request",
+            )
+        reading = await asyncio.to_thread(read_repository, folder)
         return Outcome(
             output=format_reading(reading),
             data={"reading": reading.to_dict()},

@@ -30,6 +30,8 @@ MAX_SAID = 20_000
 _NAMING = re.compile(r"/|\w\.[A-Za-z]{2,}")
 """What a line has that names a path or an address."""
 
+_PATH = re.compile(r"(?<![\w./-])/[^\s\"'`<>|,;()\[\]{}\0]+")
+
 log = logger(__name__)
 
 
@@ -116,8 +118,14 @@ def is_named(path: str, task: Task) -> bool:
     """Whether the words of people that led to ``task`` name the file, or a folder it lies in."""
     words = said_in(task).replace("~/", f"{Path.home()}/")
     pure = PurePosixPath(path)
+    if ".." in pure.parts:
+        return False  # it leads out of what is named
     named = [pure, *(folder for folder in pure.parents if len(folder.parts) > 2)]
-    return any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?!/?[\w-]|\.\w)", words) for one in named)
+    if any(re.search(rf"(?<![\w./-]){re.escape(str(one))}(?!/?[\w-]|\.\w)", words) for one in named):
+        return True
+    # A plan has where links lead, a person perhaps not.
+    said = {Path(each.rstrip(".:")).resolve() for each in _PATH.findall(words)}
+    return not said.isdisjoint(map(Path, named))
 
 
 def is_address_named(url: str, task: Task) -> bool:

@@ -83,6 +83,18 @@ async def test_a_path_that_only_a_models_plan_names_is_not_read(tmp_path: Path, 
     assert "no person named it" in result.error_message
 
 
+async def test_a_folder_that_only_a_models_plan_names_is_not_read(tmp_path: Path, secret: Path) -> None:
+    for number, (text, said) in enumerate(
+        [("Sum it up", "no person named it"), (f"Sum up {secret.parent}", "1 file")]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with stage(folder, planned("read_repository", repo=str(secret.parent))) as playing:
+            await playing.submit("g1", text=text)
+            result = await result_of(playing, "scout")
+        assert said in (result.output or result.error_message)
+
+
 @pytest.mark.parametrize("told", ["text", "context"])
 async def test_a_path_in_the_persons_own_words_is_read(tmp_path: Path, secret: Path, told: str) -> None:
     async with stage(tmp_path, reads(secret)) as playing:

@@ -189,6 +189,11 @@ def test_only_what_a_person_named_may_be_read_elsewhere(tmp_path: Path) -> None:
         with pytest.raises(ActionError, match="no person named it"):
             locate(str(path), unsaid, SETTINGS)
     assert not is_named("/etc/passwd", task("Look into /etc and /"))
+    link = tmp_path / "link"
+    link.symlink_to(path.parent)
+    assert is_named(str(path), task(f"Look into {link}."))
+    assert not is_named(str(path), task(f"Look into {link}2"))
+    assert not is_named(f"{link}/../../etc/passwd", task(f"Look into {link}"))
 
 
 def test_home_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
