@@ -66,6 +66,7 @@ class Rebuild:
         if not self._closed:
             self._closed = True
             self.store.close()
+            del self._writer  # and with it the known vectors, before RAM is given back
 
     def discard(self) -> None:
         """Close the store and remove it, unless it has taken its place."""
