@@ -114,6 +114,10 @@ class MemoryEngine:
         """Seconds since the last write or query; since the start if there was none."""
         return time.monotonic() - self._used
 
+    def touch(self) -> None:
+        """Count as used now: what is made ahead waits until nothing is."""
+        self._used = time.monotonic()
+
     async def moment_of(self, version: int) -> float:
         """When a version was reached, in seconds since 1970; 0 if nothing was stored."""
         return await self.ask_commits(lambda commits: commits.moment_of(version))

@@ -209,6 +209,7 @@ class LogFollower:
                 rows += count_rows(logged)
             if rows >= REPLAYED_AT_ONCE:
                 await storing
+                self._engine.touch()
                 self._rebuilt = Progress(done=logged.seq, total=end)
                 storing = asyncio.create_task(rebuilt.write(batch))
                 batch, rows = [], 0
