@@ -172,10 +172,8 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
         if decoding.checked:
             return
         shape = shape_of(type(self))
-        if not decoding.now and not agree(shape, shape.read(self)):
-            self._fit(shape.fields)
-        elif shape.others:
-            self._fit(shape.others)
+        if not decoding.now:
+            self._fit(shape.others if agree(shape, shape.read(self)) else shape.fields)
         for value, (default, name, check) in zip(shape.read_checked(self), shape.checks, strict=False):
             if value is not default:  # most are defaults, and these are valid
                 check(name, value)

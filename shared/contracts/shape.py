@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
+from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -30,6 +31,8 @@ class Field(NamedTuple):
     """The exact class of its values; None if one class is not enough."""
     member: type | None
     """The class of a tuple's entries, or of a dict's keys."""
+    optional: bool
+    """Whether None is a value."""
 
 
 class Shape(NamedTuple):
@@ -95,7 +98,7 @@ def _field(info: msgspec.structs.FieldInfo) -> Field:
         kind = hint
     elif hint == dict[str, Any] or (origin is tuple and isinstance(parts[0], type) and parts[0] is not float):
         kind, member = origin, parts[0]
-    return Field(info.name, info.encode_name, hint, info.required, kind, member)
+    return Field(info.name, info.encode_name, hint, info.required, kind, member, NoneType in parts)
 
 
 def agree(shape: Shape, values: tuple[Any, ...]) -> bool:
@@ -110,7 +113,9 @@ def agree(shape: Shape, values: tuple[Any, ...]) -> bool:
 
 
 def is_plain(field: Field, value: Any) -> bool:
-    """Whether ``value`` needs no conversion: a finite float, or an empty tuple of numbers."""
+    """Whether ``value`` needs no conversion: a finite float, an empty tuple of numbers, or None."""
+    if value is None:
+        return field.optional
     if type(value) is float:
         return field.hint is float and math.isfinite(value)
     return value == () and type(value) is tuple and field.hint == _NUMBERS
