@@ -46,7 +46,7 @@ READERS = 4
 EMBEDDED_AT_ONCE = 64
 """Texts of one step when all are embedded again: writes wait for no more than that."""
 
-SWITCH = 0.0001
+SWITCH = 0.00002
 """Seconds a thread computes while others wait: a fifth of the usual, so that searches need not wait long."""
 
 P = ParamSpec("P")
