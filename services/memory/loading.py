@@ -27,14 +27,15 @@ and no cycles."""
 log = logger(__name__)
 
 
-def open_store(path: Path, embedder: "Embedder") -> "Store":
-    """The store in ``path``; raises StartError with the cure."""
+def open_store(path: Path, embedder: "Embedder", *, synced: bool = True) -> "Store":
+    """The store in ``path``, whose commits are ``synced``; raises StartError with the cure."""
+    from services.memory.storage.disk import Disk
     from services.memory.storage.replacement import settle
     from services.memory.storage.store import Store
 
     share_heap()
     settle(path)
-    return Store(path, embedder.slug, embedder.dimensions)
+    return Store(path, embedder.slug, embedder.dimensions, Disk(path, synced=synced))
 
 
 def load_view(store: "Store", folder: Path | None = None, at: int = 0) -> "View":

@@ -49,7 +49,7 @@ class Rebuild:
         self._draft = path / DRAFT
         self._closed = False
         shutil.rmtree(self._draft, ignore_errors=True)
-        self.store = open_store(self._draft, embedder)
+        self.store = open_store(self._draft, embedder, synced=False)
         self.view = load_view(self.store)
         known = KnownVectors(embedder, rows, vectors)
         self._writer = Writer(self.store, self.view, known, threading.Lock(), ())

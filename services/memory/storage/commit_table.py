@@ -72,7 +72,8 @@ class CommitTable:
             raise
 
     def _prepare(self, schema: int) -> None:
-        for pragma in ("locking_mode = exclusive", "journal_mode = wal", "synchronous = full"):
+        synchronous = f"synchronous = {'full' if self._disk.synced else 'off'}"
+        for pragma in ("locking_mode = exclusive", "journal_mode = wal", synchronous):
             self._database.execute(f"pragma {pragma}")
         with self._transaction():
             for statement in _SCHEMA.split(";"):
