@@ -29,5 +29,5 @@ def trace_headers() -> Mapping[str, str] | None:
 def continue_trace(parent: str) -> None:
     """Begin a span of the trace of ``parent``, or a new trace if ``parent`` is no valid ``traceparent``."""
     known = _FORM.fullmatch(parent) if parent else None
-    trace_id = known[1] if known else f"{random.getrandbits(128):032x}"  # noqa: S311  # keeps no secret
-    _current.set({HEADER: f"00-{trace_id}-{random.getrandbits(64):016x}-01"})  # noqa: S311
+    trace_id = known[1] if known else f"{random.getrandbits(128):032x}"
+    _current.set({HEADER: f"00-{trace_id}-{random.getrandbits(64):016x}-01"})

@@ -84,10 +84,9 @@ class Reporter:
     async def _remember(self, goal: Goal, results: Mapping[str, Any], path: Path) -> None:
         nodes, edges = memories_of(goal, results, path, self._derive_id)
         try:
-            await self._memory.add(*nodes, edges=edges, insist=True)
+            await self._memory.queue(*nodes, edges=edges, insist=True)
         except BusError as error:
-            # The write is queued in any case; the report does not wait for a daemon that is down.
-            log.warning("findings_not_confirmed", goal_id=goal.goal_id, reason=str(error))
+            log.warning("findings_not_stored", goal_id=goal.goal_id, reason=str(error))
 
 
 def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) -> str:

@@ -254,7 +254,7 @@ class AgentProcess:
 
 
 def _collect_seldom() -> None:
-    """Look for cyclic garbage less often, and not in what was imported: a fifth of a worker's time went there."""
+    """Look for cyclic garbage less often, and not in what was imported: a fifth of a worker's time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE, 20, 20)

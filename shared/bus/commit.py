@@ -39,11 +39,11 @@ GROUPS_IN_FLIGHT = 2
 """A second group is sent while the first waits for the disk; a third was no faster."""
 WINDOW = 1_000
 """How many single messages are on their way at once."""
-SYNCED_WINDOW = 8
+SYNCED_WINDOW = 4
 """The same if the server writes each to disk before it answers."""
 GROUP = 16
 """The least single messages that wait for a batch to be faster than sending each plainly."""
-SECOND_GROUP = 250
+SECOND_GROUP = 128
 """The least messages for a second group: an atomic batch costs the server about 3.5 ms, however small."""
 
 LARGEST = MAX_PAYLOAD - 64 * 1024
@@ -182,6 +182,8 @@ class Committer:
     # --- one message, sent plainly -------------------------------------------------------------------
 
     def _may_send_plainly(self) -> bool:
+        if self._synced and len(self._singles) >= GROUP:
+            return False  # they wait for the next batch
         return self._plain < self._window and self._client.is_connected
 
     async def _send_plainly(self, commit: _Commit) -> None:

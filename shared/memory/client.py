@@ -104,10 +104,11 @@ class Memory:
         A node replaces the one with its id; an identical write changes nothing. ``insist`` skips the write
         gate. Raises WriteRefused if nothing is stored; after BusUnavailable the write may still be pending.
         """
-        mine = tuple(self._signed(node) for node in nodes)
-        return await self.write(
-            MemoryWrite(sender=self._bus.name, nodes=mine, edges=tuple(edges), insist=insist)
-        )
+        return await self.write(self._write_of(nodes, edges, insist=insist))
+
+    async def queue(self, *nodes: Node, edges: Sequence[Edge] = (), insist: bool = False) -> None:
+        """As ``add``, but returns once the write is stored in the log, which the daemon applies in order."""
+        await self._append(self._write_of(nodes, edges, insist=insist))
 
     async def link(self, *edges: Edge) -> MemoryWritten:
         """Add edges; an existing one gets the new weight and provenance."""
@@ -123,11 +124,18 @@ class Memory:
 
     async def write(self, write: MemoryWrite) -> MemoryWritten:
         """Send a write to the daemon and wait until it is applied; see ``add``."""
-        seq = await self._bus.append(seal(subjects.memory_write(self._bus.name), write))
-        written = await self._await_written(WrittenQuery(id=write.id, seq=seq))
+        written = await self._await_written(WrittenQuery(id=write.id, seq=await self._append(write)))
         if written.error or written.rejection:
             raise WriteRefused(written)
         return written
+
+    def _write_of(self, nodes: Sequence[Node], edges: Sequence[Edge], *, insist: bool) -> MemoryWrite:
+        mine = tuple(self._signed(node) for node in nodes)
+        return MemoryWrite(sender=self._bus.name, nodes=mine, edges=tuple(edges), insist=insist)
+
+    async def _append(self, write: MemoryWrite) -> int:
+        """Store a write in the log; returns its sequence."""
+        return await self._bus.append(seal(subjects.memory_write(self._bus.name), write))
 
     # --- finding ---------------------------------------------------------------------------------
 

@@ -324,8 +324,12 @@ async def test_the_report_comes_by_mail(office: Office, checkups: dict[str, Chec
 async def test_what_was_found_is_in_memory(office: Office, checkups: dict[str, Checkup]) -> None:
     memory = Memory(office.user)
     name = checkups["kettle"].repo.name
-    hits = await memory.search("which test of the kettle fails?", limit=10, tags=["checkup", name])
-    assert any("failing test tests/test_core.py::test_pour" in hit.node.title for hit in hits)
+
+    async def is_found() -> bool:
+        hits = await memory.search("which test of the kettle fails?", limit=10, tags=["checkup", name])
+        return any("failing test tests/test_core.py::test_pour" in hit.node.title for hit in hits)
+
+    await eventually(is_found)  # the goal ends once it is in the log
     hits = await memory.search("kettle.core imports kettle.web", limit=3, kinds=["observation"])
     assert hits[0].node.metadata["place"] == "kettle/core.py:2"
     assert hits[0].node.source.agent == "conductor"
