@@ -68,6 +68,7 @@ class MemoryService(Agent):
         await self._follower.open()
         self.context.spawn(self._follower.run())
         self.context.spawn(self._follower.announce())
+        self.context.spawn(self._engine.tidy_when_idle())
         await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
         self._folder = IngestFolder(
             self.context.settings.ingest, self._follower.submit, self._engine.get, self._engine.list_nodes

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from services.memory.allocator import release_ram
-from services.memory.loading import load_view, open_store, release, save_view
+from services.memory.loading import WORTH_SAVING, load_view, open_store, release, save_view
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
 from shared.contracts import (
@@ -46,6 +46,10 @@ READERS = 4
 EMBEDDED_AT_ONCE = 64
 """Texts of one step when all are embedded again: writes wait for no more than that."""
 
+IDLE = 3.0
+"""Seconds without a write or a query after which memory is tidied."""
+LEAST_UNSAVED = 1_000
+"""Nodes written since the last time for which that is worth it."""
 SWITCH = 0.00002
 """Seconds a thread computes while others wait: a search takes the interpreter lock some sixty times, and
 waits so long each time if somebody writes. With .001 it took half as long again among 200 writes/s.
@@ -314,6 +318,17 @@ class MemoryEngine:
         if query.deep:
             return self._reranker.search(view, query, vector, time.time())
         return view.search(query, vector, time.time())
+
+    async def tidy_when_idle(self) -> None:
+        """After many writes, once memory is idle, bring it into the form in which a restart finds it.
+
+        A search takes 5.7 ms then instead of 8.1, at 100,000 nodes. Runs until cancelled.
+        """
+        while True:
+            await asyncio.sleep(IDLE)
+            if self.idle >= IDLE and self.view.unsaved > max(LEAST_UNSAVED, WORTH_SAVING * self.view.count()):
+                await self._run_in_writer(self._compact)
+                await self._run_in_writer(release)
 
     def _compact(self) -> None:
         try:

@@ -12,9 +12,11 @@ from shared.bus.client import BusClient
 from shared.bus.entry import Delivery, backoff
 from shared.bus.lanes import Lane, choose, take
 from shared.bus.pulls import HEARTBEAT, Pull
-from shared.errors import BusError, BusFull, Conflict, MailroomError, Postponed, Reject, Retry
+from shared.errors import BusError, BusFull, BusUnavailable, Conflict, MailroomError, Postponed, Reject, Retry
 from shared.log import logger
 
+UNAVAILABLE_PAUSE = 2.0
+"""The most seconds until a message comes again that met a server, or a service, that did not answer."""
 BUS_FULL_PAUSE = 1.0
 """Seconds until a write is retried that the bus had no storage for."""
 MAX_YIELDED = 256
@@ -301,6 +303,10 @@ class Consumer:
             )
             return
         delay = 0.05 if contended else backoff(delivery.deliveries, retry)
+        if isinstance(error, BusUnavailable):
+            delay = min(
+                delay, UNAVAILABLE_PAUSE
+            )  # no fault of the message, which kills may have brought often
         log.warning(
             "retrying", subject=delivery.subject, seq=delivery.seq, delay=delay, reason=_sentence(error)
         )
