@@ -306,7 +306,7 @@ class Consumer:
         if isinstance(error, BusUnavailable):
             delay = min(
                 delay, UNAVAILABLE_PAUSE
-            )  # no fault of the message, which kills may have brought often
+            )  # no fault of the message
         log.warning(
             "retrying", subject=delivery.subject, seq=delivery.seq, delay=delay, reason=_sentence(error)
         )
