@@ -304,9 +304,7 @@ class Consumer:
             return
         delay = 0.05 if contended else backoff(delivery.deliveries, retry)
         if isinstance(error, BusUnavailable):
-            delay = min(
-                delay, UNAVAILABLE_PAUSE
-            )  # no fault of the message
+            delay = min(delay, UNAVAILABLE_PAUSE)  # no fault of the message
         log.warning(
             "retrying", subject=delivery.subject, seq=delivery.seq, delay=delay, reason=_sentence(error)
         )
