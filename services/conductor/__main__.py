@@ -21,7 +21,7 @@ from services.conductor.resubmission import (
     is_same_goal,
 )
 from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import PLAN, needs_plan
+from services.conductor.state_machine import OVERDUE, PLAN, needs_plan
 from services.conductor.submission import read_goal
 from shared import subjects
 from shared.agent.base import Agent, Outbox
@@ -124,8 +124,7 @@ class Conductor(Agent):
         if stored is None or not isinstance(due, GoalDue):
             return ()
         if due.what != THINKING:
-            late = "its deadline passed before it was done"
-            return await self._runner.cancel(stored, TaskStatus.TIMEOUT, late)
+            return await self._runner.cancel(stored, TaskStatus.TIMEOUT, OVERDUE)
         if stored.goal.thinking and not stored.goal.status.final:
             await self._runner.resume(due.goal_id)
         return ()

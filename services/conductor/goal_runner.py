@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -16,6 +17,7 @@ from services.conductor.review import apply_verdict, read_verdict, review_task
 from services.conductor.state_machine import (
     ANSWER,
     BY_MODEL,
+    OVERDUE,
     REPAIR,
     REVIEW,
     advance,
@@ -23,6 +25,7 @@ from services.conductor.state_machine import (
     ask_model_about,
     end,
     format_undone,
+    is_overdue,
     outcome_of,
     record_result,
     review_needs_repair,
@@ -111,6 +114,8 @@ class GoalRunner:
         """End the goal as its tasks ended, with a report on disk and one by mail to its requester."""
         if not goal.status.final:
             status, reason = outcome_of(goal)
+            if status is TaskStatus.FAILED and is_overdue(goal, datetime.now(UTC)):
+                status, reason = TaskStatus.TIMEOUT, OVERDUE  # its tasks have the same deadline
             undone = format_undone(goal) if goal.playbook == BY_MODEL else ""
             goal = end(goal, status, reason or "; ".join(filter(None, (undone, goal.reason))))
         goal = await self._report(goal)

@@ -1,6 +1,7 @@
 """The states of a goal: pure functions from a goal and what happened to it, to the goal as it is next."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,8 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 
+OVERDUE = "its deadline passed before it was done"
+"""Why a goal ended at its deadline."""
 MAX_REPAIRS = 2
 """How often another plan is asked for after the first; a failure after that is reported."""
 
@@ -166,6 +169,11 @@ def outcome_of(goal: Goal) -> tuple[TaskStatus, str]:
     if len(failed) < len(goal.tasks):
         return TaskStatus.COMPLETED, ""
     return TaskStatus.FAILED, "; ".join(f"{task.name}: {task.summary}" for task in failed)
+
+
+def is_overdue(goal: Goal, now: datetime) -> bool:
+    """Whether the goal's deadline has passed."""
+    return bool(goal.deadline) and now >= datetime.fromisoformat(goal.deadline)
 
 
 def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:

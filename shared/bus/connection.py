@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import re
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -48,6 +49,8 @@ class Bus:
         self._secret = b""
         self._url = ""
         self._last_error = ""
+        self.reconnected_at = float("-inf")
+        """When the connection was last up again after it was lost, by the monotonic clock."""
         self.closed = asyncio.Event()
         """Set when the connection is closed for good, such as when the server no longer knows the key."""
 
@@ -320,6 +323,7 @@ class Bus:
 
     async def _on_reconnected(self) -> None:
         log.info("bus_reconnected", server=self.url)
+        self.reconnected_at = time.monotonic()
         self._last_error = ""
         for committer in self._committers():
             committer.on_reconnected()

@@ -11,7 +11,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import Consumer
-from shared.bus.liveness import Holder, Liveness
+from shared.bus.liveness import MISSING, Holder, Liveness
 from shared.contracts import Presence
 from shared.errors import BusError, BusUnavailable, NoResponders
 from shared.log import logger
@@ -52,6 +52,7 @@ class Peers:
         self._consumers = consumers
         self._liveness = Liveness(bus, Holder.this(bus.instance))
         self._known: dict[str, tuple[Holder, int]] = {}
+        self._returned_at = float("-inf")
         self._read_at = float("-inf")
         self._checked = asyncio.Event()
 
@@ -83,9 +84,15 @@ class Peers:
         ]
         removed = [name for name in gone if await self._remove(name)]
         # A process that starts alone also finds what one left whose presence has expired, or was removed by
-        # a process that died right after.
-        if removed or (not self._checked.is_set() and not self._known):
+        # a process that died right after. A server that was killed has forgotten what was handed back.
+        if removed or (not self._checked.is_set() and not self._known) or self._is_server_back():
             await self._return_unfinished(removed)
+            self._returned_at = time.monotonic()
+
+    def _is_server_back(self) -> bool:
+        """Whether the server was away since the last time, and living processes are connected again."""
+        back = self._bus.reconnected_at
+        return back > self._returned_at - MISSING and time.monotonic() - back > MISSING
 
     async def _read(self) -> dict[str, tuple[Holder, int]]:
         """The other processes, and the positions of their presences."""
