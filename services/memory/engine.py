@@ -52,7 +52,7 @@ LEAST_UNSAVED = 1_000
 """Nodes written since the last time for which that is worth it."""
 SWITCH = 0.00002
 """Seconds a thread computes while others wait: a search takes the interpreter lock some sixty times, and
-waits so long each time if somebody writes. With .001 it took half as long again among 200 writes/s.
+waits so long each time while there are writes. With .001 it took half as long again among 200 writes/s.
 """
 
 P = ParamSpec("P")

@@ -83,7 +83,7 @@ class Dispatcher:
         await self._commit_outbox(delivery, lambda: _first_answer(handlers, envelope))
 
     async def dead_letter(self, delivery: Delivery, reason: str) -> None:
-        """Store a dead letter; if it is a task, its failure and the result mail are in the same commit."""
+        """Store a dead letter; if it is a task, its failure is in the same commit."""
         task = _task_in(delivery)
         entry = seal(subjects.dead(self._name), dead_letter_for(self._bus, delivery, reason, task))
         log.error("dead_lettered", subject=delivery.subject, seq=delivery.seq, reason=reason)
@@ -228,8 +228,8 @@ def address(envelope: Envelope, sender: str) -> Entry:
 
 def _is_migrated(delivery: Delivery) -> bool:
     """Whether a message is one of an earlier version that the migration has brought to other subjects."""
-    old_task = delivery.subject.startswith("task.") and delivery.subject.count(".") == 2
-    return MIGRATED in delivery.headers or old_task
+    is_task = delivery.subject.startswith("task.")
+    return is_task and (MIGRATED in delivery.headers or delivery.subject.count(".") == 2)
 
 
 def _is_submission(subject: str, task: Task) -> bool:

@@ -141,7 +141,7 @@ def _bucket(name: str, *, ttl: float) -> dict[str, Any]:
         max_msgs_per_subject=1,
         max_age=int(ttl * SECOND),
         deny_delete=True,
-        # An agent may write its own entries; with a rollup it could remove everybody's.
+        # An agent may write its own entries; with a rollup it could remove those of all.
         allow_rollup_hdrs=False,
         duplicate_window=int(min(ttl, subjects.DUPLICATE_WINDOW) * SECOND),
     )

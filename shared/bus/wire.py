@@ -13,7 +13,7 @@ BUS_FULL = (10023, 10047, 10077)
 BATCH_INCOMPLETE = 10176
 """A batch lost a part: because the connection broke, or because the disk is full."""
 TOO_MANY_BATCHES = 10210
-"""The stream, or the server, has as many open batches as it may have: somebody leaves batches open."""
+"""The stream, or the server, has as many open batches as it may have: a client leaves batches open."""
 
 
 class Answer(msgspec.Struct):

@@ -71,7 +71,7 @@ class WebSkill(Skill):
         return Outcome(output=quote(page.url, text), data={"page": data}, evidence_refs=refs)
 
     def _require_named(self, url: str) -> None:
-        """Raise ActionError if a model made up the address, which could carry what it read to somebody."""
+        """Raise ActionError if a model made up the address, which could send what it read elsewhere."""
         current = current_task.get()
         if current is None or is_address_named(url, current.task):
             return

@@ -370,12 +370,18 @@ async def test_a_killed_delegator_hands_nothing_out_twice(office: Office) -> Non
 async def test_replicas_that_delegate_at_once_get_their_own_answers(office: Office) -> None:
     office.start("boss", "-2")
     await office.ready("boss", "-2")
-    names = [f"both-{number}" for number in range(12)]
-    tasks = [task("boss", name, "have_said", texts=[f"{name}a", f"{name}b"], seconds=0.05) for name in names]
-    await hand_out(office.user, *tasks)
-    results = {name: await result(office, "boss", name, timeout=30) for name in names}
-    assert {name: one.output for name, one in results.items()} == {n: f"{n}a {n}b" for n in names}
-    assert len({one.metadata["pid"] for one in results.values()}) == 2
+    processes: set[object] = set()
+    for turn in range(10):  # a replica that was late with its first pull gets none of the first twelve
+        names = [f"both-{turn}-{number}" for number in range(12)]
+        said = {name: [f"{name}a", f"{name}b"] for name in names}
+        tasks = [task("boss", name, "have_said", texts=said[name], seconds=0.05) for name in names]
+        await hand_out(office.user, *tasks)
+        results = {name: await result(office, "boss", name, timeout=30) for name in names}
+        assert {name: one.output for name, one in results.items()} == {n: f"{n}a {n}b" for n in names}
+        processes |= {one.metadata["pid"] for one in results.values()}
+        if len(processes) == 2:
+            break
+    assert len(processes) == 2
     office.signal("boss-2", signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""A killed agent's task goes on within seconds, whoever is left or started; ack_wait is half a minute."""
+"""A killed agent's task goes on within seconds in another process; ack_wait is half a minute."""
 
 import asyncio
 from collections.abc import AsyncIterator

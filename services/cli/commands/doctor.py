@@ -176,7 +176,7 @@ async def check_agents(bus: Bus, config: Settings) -> Check:
 
 
 async def check_commits(bus: Bus, config: Settings) -> Check:
-    """Whether somebody leaves atomic commits open."""
+    """Whether a client leaves atomic commits open."""
     left = await find_open_batches(config, f"nats://{bus.url}")
     if left is None:
         return _ok("commits", "not watched: the admin's key is not here")

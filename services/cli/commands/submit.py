@@ -136,7 +136,7 @@ async def _publish(bus: Bus, body: dict[str, Any]) -> int:
     """Publish a submission; returns its sequence in OFFICE.
 
     Its message id is random. The goal's id would not do: the server drops a message whose id any other
-    message had in the last two minutes, whoever sent that.
+    message had in the last two minutes, from any sender.
     """
     payload = msgspec.json.encode(body)
     stored = await bus.store(subjects.SUBMIT, payload, headers={"Nats-Msg-Id": generate_id()})

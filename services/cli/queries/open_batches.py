@@ -1,4 +1,4 @@
-"""Who opens atomic commits and leaves them open, which keeps everybody from committing several messages."""
+"""Which clients leave atomic commits open, which keeps all others from committing several messages."""
 
 import asyncio
 from collections import Counter

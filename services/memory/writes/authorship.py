@@ -18,7 +18,7 @@ PROPOSAL = "proposal"
 
 
 def sign_node(node: Node, sender: str) -> Node:
-    """The node with its author: an agent's own is its own, people and memory may name anybody or nobody."""
+    """The node with its author: an agent's own is its own, people and memory may name any author or none."""
     if node.source.agent == sender or not sender or sender in TRUSTED:
         return node
     return amended(node, source=msgspec.structs.replace(node.source, agent=sender))
