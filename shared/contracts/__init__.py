@@ -16,15 +16,20 @@ from shared.contracts.base import (
     generate_task_id,
 )
 from shared.contracts.checkup import (
+    CommandRecord,
+    Connection,
     DriftRule,
     Finding,
     HistoryReading,
     Inspection,
+    NotChecked,
+    Preparation,
     RepositoryReading,
     Severity,
     Statement,
     TestFailure,
     TestRun,
+    TestSuite,
     ToolRun,
     Verdict,
 )
@@ -104,6 +109,7 @@ from shared.contracts.records import (
     TaskRecordV1,
 )
 from shared.contracts.task import (
+    ResultOutcome,
     Said,
     Task,
     TaskPlan,

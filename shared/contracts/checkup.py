@@ -65,11 +65,69 @@ class TestFailure(Contract, frozen=True, kw_only=True):
     source: str
 
 
-class TestRun(Contract, frozen=True, kw_only=True):
-    """A run of a project's tests.
+class NotChecked(Contract, frozen=True, kw_only=True):
+    """Something that was asked for and not looked at: what, why, and what to do so that it can be."""
 
-    ``found`` is the source of the command, ``problem`` the reason if nothing could be run or counted; counts
-    are -1 if the runner's output does not have them. ``log_path`` is the whole output.
+    what: Text
+    why: Text
+    cure: str = ""
+
+
+class CommandRecord(Contract, frozen=True, kw_only=True):
+    """A command that was run: as a person would type it, its exit code, and how many seconds it took."""
+
+    command: str
+    exit_code: int = 0
+    seconds: float = 0.0
+
+
+class Connection(Contract, frozen=True, kw_only=True):
+    """A connection that a jailed command asked the gate for; ``why`` is empty if it was ``allowed``.
+
+    ``sent`` and ``received`` are in bytes.
+    """
+
+    host: str
+    port: int
+    allowed: bool
+    why: str = ""
+    sent: int = 0
+    received: int = 0
+    seconds: float = 0.0
+
+
+class Preparation(Contract, frozen=True, kw_only=True):
+    """How a project's environment was made.
+
+    ``ecosystem`` is python, javascript, rust, go, java, c or other, ``folder`` that of the project relative
+    to the repository, ``tool`` and ``interpreter`` what was used, with versions (``uv 0.9.5``, ``CPython
+    3.12.1``), ``read`` the files it was made from, ``cached`` whether an earlier one was used. ``problem`` is
+    why it failed, in one sentence, empty if it did not; ``cure`` what to do then; ``refused`` the hosts that
+    were asked for and not reachable.
+    """
+
+    ecosystem: str
+    folder: str = "."
+    tool: str = ""
+    interpreter: str = ""
+    read: tuple[str, ...] = ()
+    steps: tuple[CommandRecord, ...] = ()
+    seconds: float = 0.0
+    cached: bool = False
+    problem: str = ""
+    cure: str = ""
+    refused: tuple[str, ...] = ()
+    log_path: str = ""
+
+
+class TestSuite(Contract, frozen=True, kw_only=True):
+    """A run of one test command of a project, in its ``folder``.
+
+    ``found`` is the source of the command, ``problem`` the reason if nothing could be run or counted,
+    ``cure`` what to do then; counts are -1 if the runner's output has none. ``log_path`` is the whole output.
+    ``counted_by`` is what the counts come from (``JUnit report``, ``go test -json``, ``console text``).
+    ``flaky`` are the tests that failed and then passed when run once more; they count as passed. ``hung`` are
+    those that were running when their time was up.
     """
 
     __test__ = False
@@ -86,6 +144,23 @@ class TestRun(Contract, frozen=True, kw_only=True):
     failures: tuple[TestFailure, ...] = ()
     problem: str = ""
     log_path: str = ""
+    cure: str = ""
+    folder: str = "."
+    interpreter: str = ""
+    counted_by: str = ""
+    flaky: tuple[str, ...] = ()
+    hung: tuple[str, ...] = ()
+
+
+class TestRun(TestSuite, frozen=True, kw_only=True):
+    """A run of all tests of a project: if it has several ``suites``, the counts are their sums.
+
+    ``prepared`` is how its environments were made, ``not_run`` which test commands were not run, and why.
+    """
+
+    prepared: tuple[Preparation, ...] = ()
+    suites: tuple[TestSuite, ...] = ()
+    not_run: tuple[NotChecked, ...] = ()
 
 
 class ToolRun(Contract, frozen=True, kw_only=True):
@@ -98,17 +173,21 @@ class ToolRun(Contract, frozen=True, kw_only=True):
 
 
 class DriftRule(Contract, frozen=True, kw_only=True):
-    """An architecture rule that a repository states about itself, and where its code breaks it."""
+    """A rule that a repository states about itself, and where its code breaks it.
+
+    ``not_checked`` is why it was not checked; empty if it was.
+    """
 
     rule: str
     source: str
     violations: tuple[Finding, ...] = ()
+    not_checked: str = ""
 
 
 class Inspection(Contract, frozen=True, kw_only=True):
     """The findings of the critic's tools, worst first, and violations of the repository's own rules.
 
-    ``findings`` holds the worst; ``total`` counts all.
+    ``findings`` holds the worst; ``total`` counts all. ``not_checked`` is what no tool looked at.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -116,6 +195,7 @@ class Inspection(Contract, frozen=True, kw_only=True):
     tools: tuple[ToolRun, ...] = ()
     drift: tuple[DriftRule, ...] = ()
     drift_note: str = ""
+    not_checked: tuple[NotChecked, ...] = ()
 
 
 class Verdict(Contract, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Records of the office: tasks, goals, dead letters, presence, approvals, reminders."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,7 +18,7 @@ from shared.contracts.base import (
     require_token,
     text_up_to,
 )
-from shared.contracts.task import Said, Task, TaskPriority, TaskResult, TaskStatus
+from shared.contracts.task import ResultOutcome, Said, Task, TaskPriority, TaskResult, TaskStatus
 
 
 class Effect(Contract, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``status`` is the goal's own, ``reviews`` how often the critic was asked, ``verdict`` its last
     one, ``report_path`` the path of the report once there is one. ``thinking`` is what a model is being asked
     for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, ``earlier`` the tasks that a
-    later plan replaced, ``traceparent`` its trace.
+    later plan replaced, ``traceparent`` its trace, ``outcome`` what it came to.
     """
 
     goal_id: Token
@@ -119,6 +119,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     earlier: tuple[GoalTask, ...] = ()
     traceparent: str = ""
     said: Said | None = None
+    outcome: ResultOutcome = ResultOutcome.NONE
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
@@ -194,12 +195,13 @@ class CommandVerdict(StrEnum):
 
 
 class CommandJudged(Envelope, frozen=True, kw_only=True, tag="command_judged.v1"):
-    """A command that the policy denied or left to a person."""
+    """A command that the policy denied or left to a person; ``reach`` as in ApprovalRequest."""
 
     command: Text
     verdict: CommandVerdict
     rule: Annotated[str, text_up_to(100)]
     why: str
+    reach: tuple[str, ...] = ()
     task_id: str = ""
 
 
@@ -207,7 +209,8 @@ class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request
     """An agent's request for permission; without an answer by ``expires_at`` it is refused.
 
     ``approval_id`` follows from the agent, ``what`` and the goal (the task, if another agent handed it
-    out), so that one thing is asked once for a goal and a grant is valid for that alone.
+    out), so that one thing is asked once for a goal and a grant is valid for that alone. ``reach`` is what
+    a grant would open of the network: registries (``python``) and hosts (``host:example.org``).
     """
 
     approval_id: Token
@@ -215,15 +218,17 @@ class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request
     what: Text
     rule: str = ""
     why: str = ""
+    reach: tuple[str, ...] = ()
     expires_at: Timestamp
 
 
 class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v1"):
-    """A person's answer; ``note`` is for the agent."""
+    """A person's answer; ``note`` is for the agent, ``scope`` how far a grant of reach goes."""
 
     approval_id: Token
     granted: bool
     note: str = ""
+    scope: Literal["command", "task", "goal"] = "command"
 
 
 class ReminderStatus(StrEnum):

@@ -43,6 +43,19 @@ class TaskStatus(StrEnum):
 FINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED})
 
 
+class ResultOutcome(StrEnum):
+    """What a task or a goal that ended came to; NONE while it has not ended, and in older records.
+
+    DONE is only what was asked for and is true. NOT_CHECKED: it was done, and that could not be verified.
+    """
+
+    NONE = ""
+    DONE = "done"
+    FINDINGS = "done_with_findings"
+    NOT_CHECKED = "not_checked"
+    FAILED = "failed"
+
+
 class TaskPriority(StrEnum):
     """How urgent a task is; any case, and P3 (LOW) to P0 (URGENT), are accepted."""
 
@@ -188,7 +201,8 @@ class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
 class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     """The result of a task; ``error_message`` is required if the status is FAILED.
 
-    ``attempt`` is the number of the attempt that it comes from; 0 if the task was never begun.
+    ``attempt`` is the number of the attempt that it comes from; 0 if the task was never begun. ``outcome``
+    says what it came to.
     """
 
     task_id: Token
@@ -201,6 +215,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     error_message: str = ""
     metadata: dict[str, Any] = {}
     attempt: Count = 0
+    outcome: ResultOutcome = ResultOutcome.NONE
 
     def __post_init__(self) -> None:
         super().__post_init__()

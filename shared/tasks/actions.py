@@ -9,18 +9,23 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from shared.contracts import ResultOutcome
 from shared.errors import ActionError, ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an action: text for people, data for programs, the sources, the files it wrote."""
+    """The result of an action: text for people, data for programs, the sources, the files it wrote.
+
+    ``outcome`` is what it came to (default: done).
+    """
 
     output: str
     data: dict[str, Any] = {}
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
+    outcome: ResultOutcome = ResultOutcome.DONE
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

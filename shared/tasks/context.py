@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shared.bus import Claim, Entry
-from shared.contracts import Task, TaskResult, TaskStatus
+from shared.contracts import ResultOutcome, Task, TaskResult, TaskStatus
 from shared.llm.protocol import Usage
 from shared.tasks.actions import Outcome
 from shared.text.excerpt import sendable
@@ -138,6 +138,7 @@ class TaskContext:
             output_paths=tuple(map(sendable, outcome.output_paths)),
             evidence_refs=tuple(map(sendable, outcome.evidence_refs)),
             metadata={**outcome.data, **self.facts, **unknown},
+            outcome=outcome.outcome,
         )
 
     def failure(self, reason: str, status: TaskStatus = TaskStatus.FAILED) -> TaskResult:
@@ -151,6 +152,7 @@ class TaskContext:
             output_paths=tuple(self._files)[:MAX_REFS],
             evidence_refs=tuple(self._sources)[:MAX_REFS],
             metadata={**self.facts, **steps, **unknown},
+            outcome=ResultOutcome.FAILED,
         )
 
     def _format_partial(self) -> str:

@@ -74,6 +74,7 @@ TASK_RESULT = c.TaskResult(
     error_message="One test failed",
     metadata={"passed": 11, "failed": 1, "coverage": 0.95, "flaky": None, "slow": [True, False]},
     attempt=2,
+    outcome=c.ResultOutcome.FAILED,
 )
 STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
 FINDING = c.Finding(
@@ -154,6 +155,7 @@ GOAL = c.Goal(
         ),
     ),
     said=SAID,
+    outcome=c.ResultOutcome.FINDINGS,
 )
 SOURCE = c.Source(agent="critic", session="session-7", channel="task")
 NODE = c.Node(
@@ -212,10 +214,52 @@ STEP = c.TaskStep(
     context={"action": "write_file"},
 )
 TOOL_RUN = c.ToolRun(name="bandit", version="1.9.4", findings=1, problem="2 files could not be parsed")
-DRIFT_RULE = c.DriftRule(
-    rule="shop does not import admin", source="ARCHITECTURE.md:21", violations=(FINDING,)
-)
 TEST_FAILURE = c.TestFailure(test="test_login", message="assert 401 == 200", source="tests/test_login.py:40")
+NOT_CHECKED = c.NotChecked(what="main.go", why="There is no Go here", cure="Install it: apt install golang")
+COMMAND_RECORD = c.CommandRecord(command="uv sync", exit_code=1, seconds=2.5)
+CONNECTION = c.Connection(
+    host="pypi.org", port=443, allowed=False, why="It was not granted", sent=517, received=39, seconds=0.25
+)
+PREPARATION = c.Preparation(
+    ecosystem="python",
+    folder="shop",
+    tool="uv 0.9.5",
+    interpreter="CPython 3.12.1",
+    read=("uv.lock",),
+    steps=(COMMAND_RECORD,),
+    seconds=3.5,
+    cached=True,
+    problem="numpy could not be built",
+    cure="Install gfortran",
+    refused=("example.org",),
+    log_path="outputs/prepare.log",
+)
+TEST_SUITE = c.TestSuite(
+    command="pytest -q",
+    found="pyproject.toml:30",
+    exit_code=1,
+    passed=11,
+    failed=1,
+    skipped=2,
+    errors=0,
+    seconds=3.25,
+    timed_out=True,
+    failures=(TEST_FAILURE,),
+    problem="Stopped after 300 seconds",
+    log_path="outputs/tests.log",
+    cure="Name it in .mailroom.yaml",
+    folder="shop",
+    interpreter="CPython 3.12.1",
+    counted_by="JUnit report",
+    flaky=("tests/test_pay.py::test_retry",),
+    hung=("tests/test_pay.py::test_slow",),
+)
+DRIFT_RULE = c.DriftRule(
+    rule="shop does not import admin",
+    source="ARCHITECTURE.md:21",
+    violations=(FINDING,),
+    not_checked="Two packages could not be read",
+)
 SECTION = c.BriefingSection(title="Active Context", nodes=(NODE,), omitted=2)
 
 EXAMPLES: tuple[c.Contract, ...] = (
@@ -405,6 +449,11 @@ EXAMPLES: tuple[c.Contract, ...] = (
         problem="The history is shallow",
     ),
     TEST_FAILURE,
+    NOT_CHECKED,
+    COMMAND_RECORD,
+    CONNECTION,
+    PREPARATION,
+    TEST_SUITE,
     c.TestRun(
         command="pytest -q",
         found="pyproject.toml:30",
@@ -418,6 +467,15 @@ EXAMPLES: tuple[c.Contract, ...] = (
         failures=(TEST_FAILURE,),
         problem="Stopped after 300 seconds",
         log_path="outputs/tests.log",
+        cure="Name it in .mailroom.yaml",
+        folder="shop",
+        interpreter="CPython 3.12.1",
+        counted_by="JUnit report",
+        flaky=("tests/test_pay.py::test_retry",),
+        hung=("tests/test_pay.py::test_slow",),
+        prepared=(PREPARATION,),
+        suites=(TEST_SUITE,),
+        not_run=(NOT_CHECKED,),
     ),
     TOOL_RUN,
     DRIFT_RULE,
@@ -427,6 +485,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         tools=(TOOL_RUN,),
         drift=(DRIFT_RULE,),
         drift_note="One rule could be read",
+        not_checked=(NOT_CHECKED,),
     ),
     c.Verdict(approved=False, score=4, reasons=("The tests were not run",), redo=("tests",)),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
@@ -530,6 +589,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         verdict=c.CommandVerdict.ASK,
         rule="git.rewrite-remote",
         why="It overwrites what others may have fetched.",
+        reach=("host:git.example.org",),
         task_id=TASK_ID,
     ),
     c.ApprovalRequest(
@@ -539,10 +599,15 @@ EXAMPLES: tuple[c.Contract, ...] = (
         what="git push --force",
         rule="git.rewrite-remote",
         why="It overwrites what others may have fetched.",
+        reach=("host:git.example.org",),
         expires_at=LATER,
     ),
     c.ApprovalAnswer(
-        **header(42, "user", "engineer"), approval_id="9f86d081884c7d65", granted=True, note="Go ahead"
+        **header(42, "user", "engineer"),
+        approval_id="9f86d081884c7d65",
+        granted=True,
+        note="Go ahead",
+        scope="goal",
     ),
     c.TaskSession(
         **header(43, "engineer", "engineer"),
