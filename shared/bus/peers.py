@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import Consumer
+from shared.bus.entry import EXPECTED
 from shared.bus.liveness import MISSING, Holder, Liveness
 from shared.contracts import Presence
 from shared.errors import BusError, BusUnavailable, NoResponders
@@ -44,14 +45,17 @@ class Peers:
     decide who works.
 
     No clock is compared with another process's. Of several survivors one hands the messages back: the one
-    that removes the presence, by compare-and-set.
+    that puts itself into the presence, by compare-and-set. It removes the presence when that is done; if it
+    dies before, another finds it there.
     """
 
     def __init__(self, bus: Bus, consumers: Sequence[Consumer]) -> None:
         self._bus = bus
         self._consumers = consumers
-        self._liveness = Liveness(bus, Holder.this(bus.instance))
-        self._known: dict[str, tuple[Holder, int]] = {}
+        self._here = Holder.this(bus.instance)
+        self._liveness = Liveness(bus, self._here)
+        self._known: dict[str, tuple[Presence, int]] = {}
+        self._taken: dict[str, int] = {}
         self._returned_at = float("-inf")
         self._read_at = float("-inf")
         self._checked = asyncio.Event()
@@ -79,23 +83,24 @@ class Peers:
         if time.monotonic() - self._read_at > READ_INTERVAL:
             self._known = await self._read()
             self._read_at = time.monotonic()
-        gone = [
-            name for name, (holder, _) in list(self._known.items()) if await self._liveness.is_gone(holder)
-        ]
-        removed = [name for name in gone if await self._remove(name)]
-        # A process that starts alone also finds what one left whose presence has expired, or was removed by
-        # a process that died right after. A server that was killed has forgotten what was handed back.
-        if removed or (not self._checked.is_set() and not self._known) or self._is_server_back():
-            await self._return_unfinished(removed)
+        for name, (presence, _) in list(self._known.items()):
+            if name not in self._taken and await self._liveness.is_gone(_holder(presence)):
+                await self._take(name)
+        # A process that starts alone also finds what one left whose presence has expired. A server that was
+        # killed has forgotten what was handed back.
+        if self._taken or (not self._checked.is_set() and not self._known) or self._is_server_back():
+            await self._return_unfinished(list(self._taken))
             self._returned_at = time.monotonic()
+            for name in list(self._taken):
+                await self._remove(name)
 
     def _is_server_back(self) -> bool:
         """Whether the server was away since the last time, and living processes are connected again."""
         back = self._bus.reconnected_at
         return back > self._returned_at - MISSING and time.monotonic() - back > MISSING
 
-    async def _read(self) -> dict[str, tuple[Holder, int]]:
-        """The other processes, and the positions of their presences."""
+    async def _read(self) -> dict[str, tuple[Presence, int]]:
+        """The presences of the other processes, and their positions."""
         stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
         request = {"multi_last": [subjects.presence(self._bus.name, "*")], "batch": 1_000}
         found = {}
@@ -103,25 +108,37 @@ class Peers:
             if not stored.data:
                 continue
             entry = Presence.from_json(stored.data)
-            holder = Holder(instance=entry.instance, host=entry.host, space=entry.space, pid=entry.pid)
-            if holder.instance != self._bus.instance:
-                found[holder.instance] = (holder, stored.seq)
+            if entry.instance != self._bus.instance:
+                found[entry.instance] = (entry, stored.seq)
         return found
 
     async def _ask(self, instance: str) -> Held:
         return msgspec.json.decode(await self._liveness.ask(instance), type=Held)
 
-    async def _remove(self, instance: str) -> bool:
-        """Remove the presence of a process that is gone; whether this process was the one that did."""
-        _, seq = self._known.pop(instance)
-        headers = {"KV-Operation": "DEL", "Nats-Expected-Last-Subject-Sequence": str(seq)}
+    async def _take(self, instance: str) -> None:
+        """Put this process into the presence of one that is gone, unless another was faster."""
+        presence, seq = self._known.pop(instance)
+        here = self._here
+        taken = msgspec.structs.replace(presence, host=here.host, space=here.space, pid=here.pid)
+        if now := await self._replace(instance, taken.to_json(), {EXPECTED: str(seq)}):
+            self._taken[instance] = now
+
+    async def _remove(self, instance: str) -> None:
+        """Remove the presence of a process of which nothing is left."""
+        await self._replace(instance, b"", {"KV-Operation": "DEL", EXPECTED: str(self._taken[instance])})
+        del self._taken[instance]
+
+    async def _replace(self, instance: str, presence: bytes, headers: Mapping[str, str]) -> int:
+        """Store another presence of a process; returns its position, 0 if another process was faster."""
         try:
-            await self._bus.store(subjects.presence(self._bus.name, instance), b"", headers=headers)
+            answer = await self._bus.store(
+                subjects.presence(self._bus.name, instance), presence, headers=headers
+            )
         except BusUnavailable:
             raise
         except BusError:
-            return False
-        return True
+            return 0
+        return int(answer["seq"])
 
     # --- what they left --------------------------------------------------------------------------
 
@@ -175,6 +192,10 @@ class Peers:
 
     def _own_answer(self) -> bytes:
         return msgspec.json.encode(self._own())
+
+
+def _holder(presence: Presence) -> Holder:
+    return Holder(instance=presence.instance, host=presence.host, space=presence.space, pid=presence.pid)
 
 
 class _Unfinished(msgspec.Struct, frozen=True, kw_only=True):

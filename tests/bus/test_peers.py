@@ -4,9 +4,10 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from shared import subjects
@@ -15,6 +16,7 @@ from shared.bus.consumer import Consumer
 from shared.bus.liveness import Holder
 from shared.bus.peers import Peers
 from shared.contracts import Presence
+from shared.errors import BusUnavailable
 from tests.bus.conftest import AGENTS, consume
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -134,6 +136,54 @@ async def test_it_comes_to_one_that_was_there(server: Server, ended: int) -> Non
     living.watch()
     await eventually(lambda: bodies(living) == [b"one"], QUICK)
     await living.stop()
+
+
+async def test_what_a_second_one_took_over_and_could_not_hand_back_comes_to_the_third(
+    server: Server, ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = await Process.start(server, pid=ended)
+    await send(server, "one")
+    await eventually(lambda: dead.got)
+    await dead.die()
+    second = await Process.start(server, pid=ended)
+    taken = asyncio.Event()
+
+    async def hang(gone: Sequence[str]) -> None:
+        assert list(gone) == [dead.bus.instance]
+        taken.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(second.peers, "_return_unfinished", hang)
+    monkeypatch.setattr(second.peers, "_here", msgspec.structs.replace(second.peers._here, pid=ended))
+    second.watch()
+    await asyncio.wait_for(taken.wait(), QUICK)
+    await second.stop()
+    await second.die()
+    third = await Process.start(server)
+    third.watch()
+    await eventually(lambda: bodies(third) == [b"one"], QUICK)
+    await third.stop()
+
+
+async def test_it_is_handed_back_though_the_server_does_not_answer_at_first(
+    server: Server, ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = await Process.start(server, pid=ended)
+    await send(server, "one")
+    await eventually(lambda: dead.got)
+    await dead.die()
+    started = await Process.start(server)
+    ask, failures = started.peers._state, iter([1])
+
+    async def fail_once(stream: str, durable: str) -> object:
+        if next(failures, None):
+            raise BusUnavailable("No answer")
+        return await ask(stream, durable)
+
+    monkeypatch.setattr(started.peers, "_state", fail_once)
+    started.watch()
+    await eventually(lambda: bodies(started) == [b"one"], QUICK)
+    await started.stop()
 
 
 async def test_what_a_living_process_has_in_hand_stays_there(server: Server, ended: int) -> None:
