@@ -2,7 +2,8 @@
 
 from shared.sandbox.command import CommandResult, run_command
 from shared.sandbox.jail import Limits
+from shared.sandbox.reach import Reach
 from shared.sandbox.removal import is_older, remove_tree
 from shared.sandbox.self_test import check_jail
 
-__all__ = ["CommandResult", "Limits", "check_jail", "is_older", "remove_tree", "run_command"]
+__all__ = ["CommandResult", "Limits", "Reach", "check_jail", "is_older", "remove_tree", "run_command"]

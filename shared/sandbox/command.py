@@ -1,5 +1,6 @@
 """The only place where Mailroom runs a program, and always in the jail."""
 
+import contextlib
 import math
 import os
 import shutil
@@ -9,9 +10,12 @@ from pathlib import Path
 
 import msgspec
 
+from shared.contracts import Connection
 from shared.errors import ActionError
 from shared.sandbox.execution import OutputCapture, execute, open_log
+from shared.sandbox.gate_client import gate, launch, proxy_environment
 from shared.sandbox.jail import Limits, compose_spec
+from shared.sandbox.reach import Reach
 from shared.sandbox.self_test import check_jail
 from shared.sandbox.visible_files import HOME, TEMPORARY, manager_homes, search_path, visible_mounts
 
@@ -22,7 +26,8 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     ``exit_code`` is negative if a signal ended it, also if it reports that as a shell does, by 128 plus the
     signal's number. ``output`` is its standard output and standard error as they came, undecodable bytes
     replaced; if ``truncated``, a line in it says how much of the middle was cut. ``errors`` is the standard
-    error alone if that was asked for. ``problem`` says why it was ended early.
+    error alone if that was asked for. ``problem`` says why it was ended early. ``connections`` are those it
+    asked the gate for.
     """
 
     argv: tuple[str, ...]
@@ -33,6 +38,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
     truncated: bool = False
     problem: str = ""
+    connections: tuple[Connection, ...] = ()
 
 
 async def run_command(
@@ -48,37 +54,42 @@ async def run_command(
     separate_errors: bool = False,
     stop_signal: int = signal.SIGTERM,
     limits: Limits | None = None,
+    reach: Reach | None = None,
 ) -> CommandResult:
     """Run ``argv`` in ``cwd``, in the jail, for at most ``timeout`` seconds.
 
     Of the machine's files the command sees /usr, the tool chains on the PATH, and at their own paths the
     ``writable`` folders (the only ones it can change), the ``readable`` ones, and ``cwd`` (read-only unless
     it lies in a writable one). No other command must be able to replace one of these folders. Home and /tmp
-    are the command's own and removed afterwards; there is no network, no input, no other process, and of
-    the caller's environment only the PATH, to which ``env`` is added. Up to ``output_limit`` bytes of its
-    output are returned, half from the start and half from the end; ``log_path`` gets up to LOG_LIMIT. When
-    its time is up, or when the caller is cancelled or dies, every process it started gets ``stop_signal`` and
-    GRACE seconds later SIGKILL; none outlives it.
+    are the command's own and removed afterwards; there is no network but the hosts of ``reach``, by a proxy
+    that the environment names, no input, no other process, and of the caller's environment only the PATH, to
+    which ``env`` is added. Up to ``output_limit`` bytes of its output are returned, half from the start and
+    half from the end; ``log_path`` gets up to LOG_LIMIT. When its time is up, or when
+    the caller is cancelled or dies, every process it started gets ``stop_signal`` and GRACE seconds later
+    SIGKILL; none outlives it.
 
     Raises ActionError if the jail does not work here, if the program or a folder does not exist or may not be
     shown, or if no process can be started.
     """
     if reason := await check_jail():
         raise ActionError(f"Commands are refused, because the jail does not work here: {reason}")
-    environment = {**_clean_environment(), **(env or {})}
+    is_open = reach is not None and bool(reach.hosts)
+    environment = {**_clean_environment(), **(proxy_environment() if is_open else {}), **(env or {})}
     _require_runnable(argv, cwd, environment["PATH"])
-    spec = compose_spec(
-        argv,
-        cwd=Path(os.path.abspath(cwd)),  # noqa: PTH100 - links are followed inside the jail
-        mounts=visible_mounts(cwd, writable, readable, argv[0]),
-        environment=environment,
-        limits=limits or Limits(cpu_seconds=math.ceil(timeout * (os.cpu_count() or 1)) + 1),
-        stop_signal=stop_signal,
-    )
+    mounts = visible_mounts(cwd, writable, readable, argv[0])
     with open_log(log_path) as log:
         output = OutputCapture(output_limit, log)
         errors = OutputCapture(output_limit, log) if separate_errors else None
-        ending = await execute(spec, timeout, output, errors)
+        async with gate.open(reach) if reach and reach.hosts else contextlib.nullcontext() as passage:
+            spec = compose_spec(
+                launch(argv) if passage else argv,
+                cwd=Path(os.path.abspath(cwd)),  # noqa: PTH100 - links are followed inside the jail
+                mounts=[*mounts, passage.mount] if passage else mounts,
+                environment=environment,
+                limits=limits or Limits(cpu_seconds=math.ceil(timeout * (os.cpu_count() or 1)) + 1),
+                stop_signal=stop_signal,
+            )
+            ending = await execute(spec, timeout, output, errors)
     return CommandResult(
         argv=tuple(argv),
         exit_code=ending.exit_code,
@@ -88,6 +99,7 @@ async def run_command(
         timed_out=ending.timed_out,
         truncated=bool(output.cut or (errors and errors.cut)),
         problem=ending.problem,
+        connections=passage.connections if passage else (),
     )
 
 

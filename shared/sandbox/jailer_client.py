@@ -17,6 +17,7 @@ from shared.jailer import JailSpec, write_spec
 from shared.sandbox.jail import find_bubblewrap
 from shared.sandbox.removal import remove_tree
 from shared.sandbox.seccomp import seccomp_filter
+from shared.settings import environment
 
 ROOT = Path(__file__).parents[2]
 START = """
@@ -44,9 +45,14 @@ PUBLIC_ETC = (
     *(
         "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime mime.types magic protocols services"
     ).split(),
-    *("ssl/openssl.cnf crypto-policies debian_version os-release java* maven/m2.conf maven/logging").split(),
+    *("ssl/openssl.cnf ssl/certs/java/cacerts crypto-policies debian_version os-release java*").split(),
+    *("maven/m2.conf maven/logging").split(),
 )
-"""What programs need of the machine's own /etc, as patterns; no certificates, as there is no network."""
+"""What programs need of the machine's own /etc, as patterns."""
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+"""Where a command finds the certificates that the machine trusts."""
+BUNDLES = (CERTIFICATES, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem")
+"""Where distributions keep them."""
 
 
 class JailerClient:
@@ -126,7 +132,7 @@ def make_jail_folder() -> str:
     It is made once, because each mount would cost every command time; the jailer that gets it removes it. The
     folders of killed processes are removed first. Raises ActionError if it cannot be made.
     """
-    _remove_orphans()
+    remove_orphans(PREFIX)
     try:
         return _make_folder()
     except OSError as error:
@@ -144,6 +150,8 @@ def _make_folder() -> str:
     for path in (path for pattern in PUBLIC_ETC for path in Path("/etc").glob(pattern)):
         with contextlib.suppress(OSError, shutil.Error):
             _copy(path, etc / path.relative_to("/etc"))
+    if bundle := _find_certificates():
+        _copy(bundle, etc / Path(CERTIFICATES).relative_to("/etc"))
     for name, text in OWN_ETC.items():
         (etc / name).write_text(text)
         (etc / name).chmod(0o644)
@@ -153,12 +161,20 @@ def _make_folder() -> str:
     return str(folder.resolve())
 
 
-def _remove_orphans() -> None:
-    for folder in Path(PLACE).glob(f"{PREFIX}*"):
-        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+def remove_orphans(prefix: str) -> None:
+    """Remove the folders with ``prefix`` of processes that were killed."""
+    for folder in Path(PLACE).glob(f"{prefix}*"):
+        owner = folder.name.removeprefix(prefix).partition("-")[0]
         with contextlib.suppress(OSError):
             if folder.lstat().st_uid == os.geteuid() and not Path("/proc", owner).exists():
                 remove_tree(folder)
+
+
+def _find_certificates() -> Path | None:
+    """The file of the certificates that the person's settings name, else the machine's."""
+    env = environment()
+    named = [env.get(name, "") for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")]
+    return next((Path(path) for path in (*named, *BUNDLES) if path and Path(path).is_file()), None)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -12,29 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from shared.errors import ActionError
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-REFUSED = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "168.63.129.16/32",  # Azure's platform channel: a public number, reachable only from inside
-            "192.0.0.0/24",  # RFC 6890: IETF protocol assignments
-            "192.88.99.0/24",  # RFC 7526: relays of 6to4
-            "2001::/23",  # RFC 2928: protocol assignments, Teredo among them, which carries an IPv4 address
-            "2002::/16",  # RFC 3056: 6to4, which carries an IPv4 address
-            "3fff::/20",  # RFC 9637: documentation
-        ),
-    )
-)
-"""Networks refused beside those that IANA's registries list as not global."""
-
-UNICAST = ipaddress.ip_network("2000::/3")
-"""RFC 4291: all of IPv6 that is routed between networks; what maps or translates IPv4 lies outside."""
-
-ISATAP = (0x00005EFE, 0x02005EFE)
-"""RFC 5214: the middle of interface identifiers that carry an IPv4 address."""
+from shared.gate.addresses import is_public, parse_ip
 
 PRIVATE_SUFFIXES = frozenset(
     "localhost localdomain local internal intranet private corp home lan test invalid example onion alt arpa "
@@ -109,7 +87,7 @@ def require_public(place: WebAddress, allowed: Collection[str]) -> None:
         return
     if (place.port < 1024 and place.port not in (80, 443)) or place.port in OTHER_SERVICES:
         raise refusal(place.url, f"port {place.port} belongs to another service than the web")
-    address = _parse_ip(place.host)
+    address = parse_ip(place.host)
     if address is not None:
         if not is_public(address):
             raise refusal(place.url, f"{address} is not a public address")
@@ -145,17 +123,6 @@ async def look_up_host(host: str, port: int) -> Sequence[tuple[Any, ...]]:
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
-def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public internet."""
-    if not address.is_global or address.is_multicast or address.is_reserved:
-        return False
-    if any(address.version == network.version and address in network for network in REFUSED):
-        return False
-    if isinstance(address, ipaddress.IPv4Address):
-        return True
-    return address in UNICAST and (int(address) >> 32) & 0xFFFFFFFF not in ISATAP
-
-
 def refusal(url: str, reason: str) -> ActionError:
     """The error that says why ``url`` is not fetched."""
     cure = "Give the address of a public page; private_hosts in the settings lists exceptions"
@@ -173,7 +140,7 @@ def _plain_host(url: str, host: str) -> str:
         raise refusal(url, "its host is encoded or names a network interface")
     name = unicodedata.normalize("NFKC", host).replace("。", ".").lower().removesuffix(".")
     if ":" in name:
-        address = _parse_ip(name)
+        address = parse_ip(name)
         if address is None:
             raise refusal(url, "it cannot be read as an address")
         return str(address)
@@ -187,13 +154,6 @@ def _plain_host(url: str, host: str) -> str:
     if not all(LABEL.fullmatch(label) for label in name.split(".")):
         raise refusal(url, "its host is not a valid name")
     return name
-
-
-def _parse_ip(host: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 def _rebuild(parts: SplitResult, scheme: str, host: str, port: int) -> str:

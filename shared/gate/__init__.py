@@ -1,0 +1,39 @@
+"""The gate: the process through which jailed commands reach hosts that they may reach; all but ``registries``
+with the standard library alone, so that it starts quickly.
+
+This module is what it shares with its client: the addresses inside the jail, and what is sent for a command.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+PORT = 61_128
+"""Where the proxy listens on the jail's loopback: above the ports that the kernel gives out by itself."""
+SOCKET = "/run/gate.sock"
+"""Where a command's own socket to the gate is inside the jail."""
+DESCRIPTORS = 2
+"""The descriptors in a message for a command: its listening Unix socket, and its control socket."""
+
+
+class Session(NamedTuple):
+    """What one command may reach: see shared.sandbox.reach.Reach, of which this is the part for the gate."""
+
+    hosts: list[str]
+    private: list[str]
+    max_bytes: int
+
+
+def encode_session(session: Session) -> bytes:
+    """``session`` as a message to the gate."""
+    return json.dumps(session).encode()
+
+
+def decode_session(message: bytes) -> Session:
+    """The session in a message."""
+    return Session(*json.loads(message))
+
+
+def decode_report(words: bytes) -> list[dict[str, Any]]:
+    """The connections that a gate reported at the end of a command, as the fields of Connection."""
+    found: list[dict[str, Any]] = json.loads(words or b"[]")
+    return found

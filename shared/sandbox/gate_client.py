@@ -1,0 +1,199 @@
+"""The client of the gate: starts that process, and opens it for one command."""
+
+import asyncio
+import atexit
+import contextlib
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from shared.contracts import Connection
+from shared.errors import ActionError
+from shared.gate import PORT, SOCKET, Session, decode_report, encode_session
+from shared.jailer import Mount
+from shared.log import logger
+from shared.sandbox.jailer_client import CERTIFICATES, PLACE, ROOT, remove_orphans
+from shared.sandbox.reach import Reach
+
+log = logger(__name__)
+
+PREFIX = "mailroom-gate-"
+SEND_SECONDS = 5.0
+"""Seconds until a gate that takes no message counts as frozen."""
+REPORT_SECONDS = 2.0
+"""Seconds it has to report the connections after the end of a command."""
+START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from shared.gate.server import serve
+serve(sys.argv[2])
+"""
+LAUNCH = f"""
+import os, signal, socket, sys
+try:
+    with socket.socket() as listener, socket.socket(socket.AF_UNIX) as gate:
+        listener.bind(("127.0.0.1", {PORT}))
+        listener.listen(256)
+        gate.connect({SOCKET!r})
+        socket.send_fds(gate, [b"."], [listener.fileno()])
+except OSError as error:
+    print(f"The gate does not answer: {{error.strerror}}", file=sys.stderr, flush=True)
+for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(number, signal.SIG_DFL)
+try:
+    os.execvp(sys.argv[1], sys.argv[1:])
+except OSError as error:
+    print(f"{{sys.argv[1]}} cannot be started: {{error.strerror}}", file=sys.stderr, flush=True)
+    os._exit(127)
+"""
+"""The program that runs in the jail before the command, which replaces it: it makes a socket that listens on
+the jail's loopback and hands it to the gate, which then accepts what connects to it."""
+
+
+def launch(argv: Sequence[str]) -> list[str]:
+    """``argv`` as a command that makes the way to the gate first."""
+    return [sys.executable, "-I", "-S", "-c", LAUNCH, *argv]
+
+
+def proxy_environment() -> dict[str, str]:
+    """The variables by which programs find the gate and trust what the machine trusts."""
+    proxy, direct = f"http://127.0.0.1:{PORT}", "127.0.0.1,localhost,::1"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    certificates = (
+        *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"),
+        *("GIT_SSL_CAINFO", "CURL_CA_BUNDLE"),
+    )
+    return {
+        **{each: proxy for name in names for each in (name, name.lower())},
+        **dict.fromkeys(("npm_config_proxy", "npm_config_https_proxy", "CARGO_HTTP_PROXY"), proxy),
+        **dict.fromkeys(("NO_PROXY", "no_proxy", "npm_config_noproxy"), direct),
+        **dict.fromkeys(certificates, CERTIFICATES),
+    }
+
+
+class Passage:
+    """The gate as it is open for one command; ``mount`` is to be shown in its jail."""
+
+    def __init__(self, mount: Mount) -> None:
+        self.mount = mount
+        self.connections: tuple[Connection, ...] = ()
+
+
+class GateClient:
+    """The process that connects: one for each process of Mailroom, from the first command with reach on."""
+
+    def __init__(self) -> None:
+        self.owner = 0
+        self.requests: socket.socket | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self.folder = Path()
+        self.lock = threading.Lock()
+        self.numbers = itertools.count()
+
+    @contextlib.asynccontextmanager
+    async def open(self, reach: Reach) -> AsyncIterator[Passage]:
+        """The gate, open for what ``reach`` names; its connections are known after the end.
+
+        Raises ActionError if it cannot be opened.
+        """
+        control, theirs = socket.socketpair()
+        with control:
+            control.setblocking(False)
+            with theirs:
+                path, asked = await asyncio.to_thread(self._ask, reach, theirs)
+            try:
+                passage = Passage(Mount(str(path), SOCKET, False))
+                yield passage
+                passage.connections = await self._read_report(control, asked)
+            finally:
+                path.unlink(missing_ok=True)
+
+    async def _read_report(
+        self, control: socket.socket, asked: subprocess.Popen[bytes] | None
+    ) -> tuple[Connection, ...]:
+        words = b""
+        try:
+            control.shutdown(socket.SHUT_WR)
+            async with asyncio.timeout(REPORT_SECONDS):
+                while more := await asyncio.get_running_loop().sock_recv(control, 65_536):
+                    words += more
+        except TimeoutError:
+            self.give_up(asked)
+        except OSError:
+            pass  # the gate was killed
+        if not words:
+            log.warning("gate_without_report", reason="it was killed, or does not answer")
+        return tuple(msgspec.convert(each, Connection) for each in decode_report(words))
+
+    def _ask(self, reach: Reach, control: socket.socket) -> tuple[Path, subprocess.Popen[bytes] | None]:
+        session = Session(list(reach.hosts), list(reach.allow_private), reach.max_bytes)
+        with self.lock:
+            for _ in range(2):
+                try:
+                    requests = self._open()
+                    path = self.folder / str(next(self.numbers))
+                    with socket.socket(socket.AF_UNIX) as door:
+                        door.bind(str(path))
+                        path.chmod(0o666)  # its folder is closed; in the jail it is another user's
+                        door.listen(8)
+                        socket.send_fds(
+                            requests, [encode_session(session)], [door.fileno(), control.fileno()]
+                        )
+                    return path, self.process
+                except OSError as error:  # the process was killed, or is frozen
+                    self._end()
+                    problem = error.strerror or "it does not answer"
+        raise ActionError(f"The gate to the network cannot be opened: {problem}", "Try again")
+
+    def _open(self) -> socket.socket:
+        if self.requests is not None and self.owner == os.getpid():
+            return self.requests
+        remove_orphans(PREFIX)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=PLACE)).resolve()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(SEND_SECONDS)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", START, str(ROOT), str(self.folder)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"LANG": "C.UTF-8"},
+                cwd="/",
+                start_new_session=True,
+            )
+        self.owner, self.requests = os.getpid(), ours
+        return ours
+
+    def give_up(self, asked: subprocess.Popen[bytes] | None) -> None:
+        """Kill the process ``asked``, which does not answer; the next command starts another one."""
+        with self.lock:
+            if asked is not None and asked is self.process:  # else another caller did so before
+                self._end()
+
+    def _end(self) -> None:
+        if self.process is not None and self.owner == os.getpid():
+            self.process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """End the process, and with it every connection of commands that still run."""
+        if self.requests is None or self.process is None:
+            return
+        self.requests.close()
+        self.requests = None
+        if self.owner == os.getpid():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
+
+
+gate = GateClient()
+atexit.register(gate.close)
