@@ -55,8 +55,9 @@ def test_everything_is_ready_when_it_says_where_it_is(office: UpCommand) -> None
     assert set(signs) == AGENTS
     commands = processes_of(office.state_dir)
     assert all(f"services.{name}" in commands[pid] for name, pid in signs.items())
-    assert {path.stem for path in (office.state_dir / "logs").glob("*.log")} == {*AGENTS, "nats"}
-    assert '"event":"ready"' in (office.state_dir / "logs" / "scout.log").read_text().replace(" ", "")
+    logs = office.state_dir / "logs"
+    assert {path.stem for path in logs.glob("*.log")} == {*AGENTS, "nats"}
+    wait_for(lambda: '"event":"ready"' in (logs / "scout.log").read_text().replace(" ", ""))
 
 
 def test_a_second_up_says_what_runs_and_breaks_nothing(office: UpCommand) -> None:
