@@ -17,6 +17,7 @@ COMMANDS = {
     "down": "services.cli.commands.up:down",
     "demo": "services.cli.commands.demo:demo",
     "provision": "services.cli.commands.up:provision",
+    "checkup": "services.cli.commands.checkup:checkup",
     "submit": "services.cli.commands.submit:submit",
     "ask": "services.cli.commands.ask:ask",
     "mail": "services.cli.commands.mail:mail",
@@ -180,8 +181,12 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def cli() -> None:
     """Run a team of AI agents that work together over a message bus.
 
-    'mailroom up' starts the office: server, memory and agents. 'mailroom submit "..."' gives it a goal.
-    Exit codes: 0 success, 1 failure, 2 usage error.
+    'mailroom up' starts the office: server, memory and agents. 'mailroom checkup' examines the project in the
+    current folder, 'mailroom submit "..."' gives the office any goal. Where a goal's ID is asked for, its
+    beginning or end is enough; 'last' and '-' are the latest goal.
+
+    Exit codes: 0 done; 1 failed, refused or not checked; 2 not understood (usage); 3 done with findings that
+    --fail-on names.
     """
 
 

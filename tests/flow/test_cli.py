@@ -292,9 +292,7 @@ async def test_goals_are_listed_with_their_tasks(office_server: Server) -> None:
     done = await run(office_server, "tasks")
     assert done.returncode == 0, done.stderr
     block = done.stdout.partition(goal_id)[2]
-    assert re.match(
-        r"  ✓ completed  .*\n  Find \[31mit\n    ✓ look +scout +.* m?s  12 documents read\n", block
-    )
+    assert re.match(r"  ✓ done in .*\n  Find \[31mit\n    ✓ look +scout +.* m?s  12 documents read\n", block)
     goals = json.loads((await run(office_server, "tasks", "--json")).stdout)
     assert conductor.goal.to_dict() in goals
 

@@ -16,6 +16,7 @@ from shared.contracts import (
     Goal,
     GoalTask,
     OfficeState,
+    ResultOutcome,
     StateChanged,
     Task,
     TaskResult,
@@ -75,9 +76,16 @@ class StandIn:
         )
         self._change(tasks=(ended,))
 
-    async def finish(self, status: TaskStatus, reason: str = "", report: Path | None = None) -> None:
+    async def finish(
+        self,
+        status: TaskStatus,
+        reason: str = "",
+        report: Path | None = None,
+        outcome: ResultOutcome = ResultOutcome.NONE,
+    ) -> None:
         self._change(
             status=status,
+            outcome=outcome,
             reason=reason,
             answer="All is well." if status is TaskStatus.COMPLETED else "",
             report_path=str(report or ""),

@@ -1,6 +1,7 @@
 """What the command line puts on a screen."""
 
 import io
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from services.cli.commands import approvals, kpi, status
 from services.cli.commands.approvals import Approval
-from services.cli.commands.goal_view import _format_live, print_outcome
+from services.cli.commands.goal_view import _format_live, print_outcome, show_progress
 from services.cli.commands.mail import Mail, _print_list
 from services.cli.output.console import clean, clean_block, shorten, wrap
 from services.cli.queries.metrics import Metrics, PolicyMetrics, Velocity
@@ -183,6 +184,25 @@ def test_who_waits_for_a_person_says_where_to_answer() -> None:
     )
     shown = live(Progress(goal=goal_with(task, status=TaskStatus.IN_PROGRESS), states={"g1-review": waiting}))
     assert shown[0].startswith("waits for you: mailroom approvals list, 0 of 1 tasks ended, ")
+
+
+async def test_off_a_terminal_lines_are_in_the_order_of_what_happens() -> None:
+    reviewing = goal_with(LOOK, status=TaskStatus.REVIEW, reviews=1)
+    ended = goal_with(LOOK, status=TaskStatus.COMPLETED, ended_at="2026-01-02T03:04:09Z")
+
+    async def changes() -> AsyncIterator[Progress]:
+        for goal in (goal_with(LOOK, status=TaskStatus.IN_PROGRESS), reviewing, ended):
+            yield Progress(goal=goal)
+
+    shown = io.StringIO()
+    await show_progress(changes(), Console(file=shown, width=200))
+    lines = [line.partition(" ")[2].strip() for line in shown.getvalue().splitlines()]
+    assert lines == [
+        "look (scout) completed in 2.0 s: 12 documents read",
+        "working",
+        "under review",
+        "review (critic) pending",
+    ]
 
 
 def test_the_end_is_said_once() -> None:

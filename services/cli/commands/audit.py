@@ -33,6 +33,7 @@ from services.cli.queries.audit_log import (
     read_audit_log,
     verify_copies,
 )
+from services.cli.queries.goals import expand_goal_id
 from shared import subjects
 from shared.bus import Bus
 
@@ -97,6 +98,8 @@ async def _tail(
 ) -> None:
     console = open_console()
     async with connect() as bus:
+        goal = await expand_goal_id(bus, message_filter.goal) if message_filter.goal else ""
+        message_filter = msgspec.structs.replace(message_filter, goal=goal)
         messages = read_audit_log(bus, since) if no_follow else AuditFollower(bus).follow(since)
         async with aclosing(messages) as items:
             shown = 0

@@ -10,7 +10,9 @@ from rich.text import Text
 
 from services.cli.output.console import clean, clean_block, format_status, print_block, shorten
 from services.cli.output.times import format_clock, format_span, seconds_between
+from services.cli.queries.outcomes import format_headline
 from services.cli.queries.progress import Progress
+from services.cli.queries.results import GoalResults
 from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
 from shared.text.phrases import count
 
@@ -20,10 +22,9 @@ MIN_LINES = 20
 """Lines of a report that are printed at least."""
 
 
-def print_outcome(goal: Goal, console: Console) -> None:
-    """Print status, reason, answer, and the path and the first screen of the report."""
-    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
-    console.print(Text.assemble(format_status(str(goal.status)), f" in {took}"))
+def print_outcome(goal: Goal, console: Console, results: GoalResults | None = None) -> None:
+    """Print outcome, reason, answer, and the path and the first screen of the report."""
+    console.print(format_headline(goal, results), soft_wrap=True)
     if goal.reason and not _is_in_answer(goal.reason, goal.answer):
         print_block(f"Reason: {clean(goal.reason)}", console)
     if goal.answer:
@@ -31,6 +32,9 @@ def print_outcome(goal: Goal, console: Console) -> None:
     if goal.report_path:
         console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
         _print_first_screen(goal, console)
+    if results and results.patches:
+        console.print(f"\nThe patch:   mailroom diff {goal.goal_id}", soft_wrap=True)
+        console.print(f"To apply it: mailroom apply {goal.goal_id}", soft_wrap=True)
 
 
 def _is_in_answer(reason: str, answer: str) -> bool:
@@ -178,15 +182,15 @@ async def _show_lines(changes: AsyncIterator[Progress], console: Console) -> Goa
         goal = progress.goal
         if goal is None:
             continue
-        for task in progress.tasks:
-            line = _format_line(progress, task)
-            if printed.get(task.task_id) != line:
-                printed[task.task_id] = line
+        review = progress.tasks[len(goal.tasks) :]
+        lines = {task.task_id: _format_line(progress, task) for task in goal.tasks}
+        if not goal.status.final:
+            lines[""] = _format_headline(progress)
+        lines |= {task.task_id: _format_line(progress, task) for task in review}
+        for key, line in lines.items():
+            if printed.get(key) != line:
+                printed[key] = line
                 _print_line(console, line)
-        headline = _format_headline(progress)
-        if not goal.status.final and printed.get("") != headline:
-            printed[""] = headline
-            _print_line(console, headline)
     return goal
 
 

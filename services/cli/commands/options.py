@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from services.cli.output.times import SPAN, format_utc, parse_span, parse_time
+from services.cli.queries.outcomes import FAIL_ON
 from shared.contracts import MAX_TEXT, Contract
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -99,17 +100,23 @@ def read_stdin() -> str:
 
 
 def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """``key=value`` pairs of an option as a dictionary; JSON objects and lists are decoded."""
+    """The pairs of an option as a dictionary.
+
+    ``key=text`` is text, or a JSON object or list; ``key:=3`` is any JSON, such as a number or true.
+    """
     context = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
+        is_json = key.endswith(":")
+        key = key.removesuffix(":")
         if not key or not equals:
             raise click.BadParameter(f"{pair!r} is not of the form key=value", ctx, param)
         try:
-            context[key] = json.loads(value) if value.startswith(("{", "[")) else value
+            context[key] = json.loads(value) if is_json or value.startswith(("{", "[")) else value
         except ValueError as error:
-            message = f"{pair[:60]!r} begins like JSON, but is not valid: {error}"
-            raise click.BadParameter(message, ctx, param) from None
+            fault = "is not JSON" if is_json else "begins like JSON, but is not valid"
+            cure = f"; text is given as {key}={value[:40]}" if is_json else ""
+            raise click.BadParameter(f"{pair[:60]!r} {fault}: {error}{cure}", ctx, param) from None
     return context
 
 
@@ -136,6 +143,12 @@ def combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+fail_on_option = click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    help="Exit with 3 if tests fail, or if there are high findings, medium ones, or any at all; each "
+    "includes those before it.",
+)
 since_option = click.option(
     "--since",
     type=TimeType(),

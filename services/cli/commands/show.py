@@ -5,11 +5,15 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from services.cli.commands.options import json_option
+from services.cli.commands.options import fail_on_option, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, format_status, open_console, print_json, status_style
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between
+from services.cli.queries.goals import expand_goal_id
+from services.cli.queries.outcomes import exit_code, format_headline
+from services.cli.queries.results import GoalResults, read_results
 from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
+from shared.bus import Bus
 from shared.text.phrases import count
 
 Row = TaskTimeline | TimelineEntry
@@ -17,25 +21,36 @@ Row = TaskTimeline | TimelineEntry
 
 @click.command()
 @click.argument("name", metavar="ID")
+@fail_on_option
 @json_option
-def show(name: str, as_json: bool) -> None:
+def show(name: str, fail_on: str | None, as_json: bool) -> None:
     """Show everything about a goal or a task.
 
-    Prints a tree of its tasks and messages, with senders, recipients, times and durations.
+    Prints a tree of its tasks and messages, with senders, recipients, times and durations. With --fail-on
+    the exit code is that of 'mailroom checkup'.
     """
-    timeline = run_connected(lambda bus: read_timeline(bus, name))
+    timeline, results = run_connected(lambda bus: _read(bus, name))
     console = open_console()
     if as_json:
         print_json(timeline)
     elif isinstance(timeline, GoalTimeline):
-        _print_goal(timeline, console)
+        _print_goal(timeline, results, console)
     else:
         _print_task(timeline, console)
+    if fail_on and isinstance(timeline, GoalTimeline):
+        raise SystemExit(exit_code(timeline.goal, results, fail_on))
 
 
-def _print_goal(timeline: GoalTimeline, console: Console) -> None:
+async def _read(bus: Bus, name: str) -> tuple[GoalTimeline | TaskTimeline, GoalResults]:
+    timeline = await read_timeline(bus, await expand_goal_id(bus, name))
+    if isinstance(timeline, TaskTimeline):
+        return timeline, GoalResults()
+    return timeline, await read_results(bus, timeline.goal)
+
+
+def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) -> None:
     goal = timeline.goal
-    head = Text.assemble((goal.goal_id, "bold"), "  ", format_status(str(goal.status)))
+    head = Text.assemble((goal.goal_id, "bold"), "  ", format_headline(goal, results))
     console.print(head, soft_wrap=True)
     console.print(clean(goal.text))
     facts = {

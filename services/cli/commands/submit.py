@@ -2,26 +2,41 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 import msgspec
+from rich.console import Console
 
 from services.cli.commands.goal_view import print_outcome, show_progress
-from services.cli.commands.options import TextType, TimeType, json_option, parse_context
+from services.cli.commands.options import (
+    TextType,
+    TimeType,
+    fail_on_option,
+    json_option,
+    parse_context,
+)
+from services.cli.commands.paths import Resolved, format_resolved, resolve_context, resolve_text
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result, shorten
 from services.cli.output.times import format_utc
+from services.cli.queries.outcomes import exit_code
 from services.cli.queries.progress import GoalFollower, Progress
 from services.cli.queries.records import read_goal
+from services.cli.queries.results import GoalResults, read_results
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, TaskPriority, TaskStatus, generate_id, generate_task_id
+from shared.contracts import Goal, TaskPriority, generate_id, generate_task_id
 from shared.errors import BusError, Refused
 from shared.tasks.said import names_something, strings_in
 
+T = TypeVar("T")
+Ended = tuple[Goal, GoalResults]
+"""A goal that has ended, and the results of its tasks."""
 GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 """The ids that the conductor takes."""
 PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
@@ -35,15 +50,16 @@ def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | No
 
 @click.command()
 @click.argument("text", type=TextType())
-@click.option("--wait", is_flag=True, help="Show the progress until the goal ends; exit with 1 if it fails.")
+@click.option("--wait", is_flag=True, help="Show the progress until the goal ends.")
+@fail_on_option
 @click.option(
     "-c",
     "--context",
     metavar="KEY=VALUE",
     multiple=True,
     callback=parse_context,
-    help="Context for the work, such as repo=PATH. A JSON object or list is decoded, so a number goes into "
-    "params='{\"limit\": 3}'. Repeatable.",
+    help="Context for the work, such as repo=PATH. KEY:=JSON is a number, true, a list or an object, such "
+    "as limit:=3. Repeatable.",
 )
 @click.option(
     "--priority", type=click.Choice(PRIORITIES, case_sensitive=False), help="Priority (default: medium)."
@@ -62,6 +78,7 @@ def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | No
 def submit(
     text: str,
     wait: bool,
+    fail_on: str | None,
     goal_id: str | None,
     context: dict[str, Any],
     priority: str | None,
@@ -70,29 +87,49 @@ def submit(
 ) -> None:
     """Submit a goal.
 
-    TEXT is the goal in your own words; '-' reads it from standard input.
+    TEXT is the goal in your own words; '-' reads it from standard input. Relative paths in it, such as
+    './x' or '.', and repo=PATH are made absolute.
+
+    With --wait it exits with 0 if the goal is done, 1 if it failed or could not be checked, 3 if it is done
+    with findings that --fail-on names.
     """
-    body = {
-        "text": text,
-        "goal_id": goal_id or generate_task_id("goal"),
-        "requester": subjects.USER,
-        "context": context,
-    }
+    if fail_on and not wait:
+        raise click.UsageError("--fail-on needs --wait: without it nothing has been found yet")
+    text, resolved = resolve_text(text)
+    context, more = resolve_context(context)
+    _print_resolved(resolved | more)
+    body = make_body(text, context, goal_id)
     if priority:
         body["priority"] = TaskPriority(priority)
     if deadline:
         body["deadline"] = format_utc(deadline)
     if wait:
-        _print_goal(_submit_and_wait(body, as_json), as_json)
-        return
-    known = run_connected(lambda bus: _submit_once(bus, body))
+        goal, results = run_watched(partial(submit_and_watch, body=body), as_json)
+        raise SystemExit(print_goal(goal, results, fail_on, as_json))
+    known = run_connected(lambda bus: submit_once(bus, body))
     goal_id = str(body["goal_id"])
     said = f"Submitted before; it is {known.status}" if known else f"Submitted as {goal_id}"
     status = str(known.status) if known else "submitted"
-    print_result({"goal_id": goal_id, "status": status}, f"{said}\n{_format_hint(goal_id)}", as_json)
+    print_result({"goal_id": goal_id, "status": status}, f"{said}\n{format_hint(goal_id)}", as_json)
 
 
-def _format_hint(goal_id: str) -> str:
+def make_body(text: str, context: dict[str, Any], goal_id: str | None = None) -> dict[str, Any]:
+    """A submission of the person."""
+    return {
+        "text": text,
+        "goal_id": goal_id or generate_task_id("goal"),
+        "requester": subjects.USER,
+        "context": context,
+    }
+
+
+def _print_resolved(resolved: Resolved) -> None:
+    for line in format_resolved(resolved):
+        click.echo(line, err=True)
+
+
+def format_hint(goal_id: str) -> str:
+    """How to follow a goal."""
     return f"Follow it: mailroom tail --since 1h --goal {goal_id}\nStatus:    mailroom show {goal_id}"
 
 
@@ -104,7 +141,7 @@ async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Pr
     return follower.follow(0 if known else await _publish(bus, body))
 
 
-async def _submit_once(bus: Bus, body: dict[str, Any]) -> Goal | None:
+async def submit_once(bus: Bus, body: dict[str, Any]) -> Goal | None:
     """Submit a goal, unless it was submitted before under its id: then that goal is returned."""
     known = await _find_known(bus, body)
     if known is None:
@@ -145,33 +182,49 @@ async def _publish(bus: Bus, body: dict[str, Any]) -> int:
     return int(stored["seq"])
 
 
-def _submit_and_wait(body: dict[str, Any], as_json: bool) -> Goal:
+def run_watched(
+    follow: Callable[[Bus, Console], Awaitable[T]],
+    as_json: bool,
+    open_bus: Callable[[], AbstractAsyncContextManager[Bus]] = connect,
+) -> T:
+    """Run what follows goals, with a connection and a console for the progress; Ctrl-C exits with 1."""
+    console = open_console(stderr=as_json)
+    console.quiet = as_json and not console.is_terminal
+
+    async def connected() -> T:
+        async with open_bus() as bus:
+            return await follow(bus, console)
+
     try:
-        return asyncio.run(_submit_and_watch(body, as_json))
+        return asyncio.run(connected())
     except KeyboardInterrupt:
         raise SystemExit(1) from None
 
 
-async def _submit_and_watch(body: dict[str, Any], as_json: bool) -> Goal:
-    goal_id = str(body["goal_id"])
-    console = open_console(stderr=as_json)
-    console.quiet = as_json and not console.is_terminal
-    async with connect() as bus:
-        changes = await submit_and_follow(bus, body)
-        console.print(f"Submitted as {goal_id}", soft_wrap=True)
-        try:
-            goal = await show_progress(changes, console)
-        except asyncio.CancelledError:
-            click.echo(f"\nDetached; the goal keeps running.\n{_format_hint(goal_id)}", err=True)
-            raise
+async def submit_and_watch(bus: Bus, console: Console, body: dict[str, Any]) -> Ended:
+    """Submit a goal and show its progress; returns it once it has ended, with its results."""
+    changes = await submit_and_follow(bus, body)
+    return await watch(bus, console, str(body["goal_id"]), changes, "Submitted as")
+
+
+async def watch(
+    bus: Bus, console: Console, goal_id: str, changes: AsyncIterator[Progress], heading: str
+) -> Ended:
+    """Show the progress of a goal to its end; says how to go on if it is interrupted."""
+    console.print(f"{heading} {goal_id}", soft_wrap=True)
+    try:
+        goal = await show_progress(changes, console)
+    except asyncio.CancelledError:
+        click.echo(f"\nDetached; the goal keeps running.\n{format_hint(goal_id)}", err=True)
+        raise
     assert goal is not None
-    return goal
+    return goal, await read_results(bus, goal)
 
 
-def _print_goal(goal: Goal, as_json: bool) -> None:
+def print_goal(goal: Goal, results: GoalResults, fail_on: str | None, as_json: bool) -> int:
+    """Print a goal that has ended; returns the exit code."""
     if as_json:
         print_json(goal)
     else:
-        print_outcome(goal, open_console())
-    if goal.status is not TaskStatus.COMPLETED:
-        raise SystemExit(1)
+        print_outcome(goal, open_console(), results)
+    return exit_code(goal, results, fail_on)

@@ -19,11 +19,13 @@ from services.cli.output.console import (
     shorten,
 )
 from services.cli.output.times import format_span, parse_time, seconds_between
+from services.cli.queries.goals import find_goal
+from services.cli.queries.outcomes import format_headline
 from services.cli.queries.progress import GoalFollower
-from services.cli.queries.records import read_goal, read_goals
+from services.cli.queries.records import read_goals
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import TOKEN, CancelGoal, Goal, GoalTask
+from shared.contracts import CancelGoal, Goal, GoalTask
 from shared.errors import MailroomError
 
 RECENT = timedelta(hours=24)
@@ -57,8 +59,7 @@ def _is_current(goal: Goal) -> bool:
 
 
 def _print_goal(goal: Goal, console: Console) -> None:
-    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
-    head = Text.assemble((goal.goal_id, "bold"), "  ", format_status(str(goal.status)), f"  {took}")
+    head = Text.assemble((goal.goal_id, "bold"), "  ", format_headline(goal))
     console.print(head, soft_wrap=True)
     print_line(Text(f"  {clean(goal.text)}"), console)
     for task in goal.tasks:
@@ -85,15 +86,18 @@ def _format_task(task: GoalTask) -> Text:
 def cancel(goal_id: str, reason: str, as_json: bool) -> None:
     """Cancel the goal ID and its open tasks."""
     goal = run_connected(lambda bus: _cancel(bus, goal_id, reason))
-    text = f"Requested; the conductor has not acted on it yet: mailroom show {goal_id}"
+    text = f"Requested; the conductor has not acted on it yet: mailroom show {goal.goal_id}"
     if goal.status.final:
-        text = f"{goal_id} ended: {goal.status}"
-    print_result({"goal_id": goal_id, "status": goal.status, "reason": goal.reason}, text, as_json)
+        text = f"{goal.goal_id} ended: {goal.status}"
+    print_result({"goal_id": goal.goal_id, "status": goal.status, "reason": goal.reason}, text, as_json)
 
 
 async def _cancel(bus: Bus, goal_id: str, reason: str) -> Goal:
     """Request the cancellation; returns the goal as it ended, or as it is after CANCEL_TIMEOUT."""
-    goal = await _find_open(bus, goal_id)
+    goal = await find_goal(bus, goal_id)
+    goal_id = goal.goal_id
+    if goal.status.final:
+        raise MailroomError(f"The goal {goal_id} has ended already: {goal.status}")
     request = CancelGoal(
         sender=subjects.USER,
         recipient=subjects.CONDUCTOR,
@@ -111,12 +115,3 @@ async def _cancel(bus: Bus, goal_id: str, reason: str) -> Goal:
     except TimeoutError:
         pass
     return goal
-
-
-async def _find_open(bus: Bus, goal_id: str) -> Goal:
-    found = await read_goal(bus, goal_id) if TOKEN.fullmatch(goal_id) else None
-    if found is None:
-        raise MailroomError(f"There is no goal {goal_id[:130]!r}", "'mailroom tasks' lists them")
-    if found[0].status.final:
-        raise MailroomError(f"The goal {goal_id} has ended already: {found[0].status}")
-    return found[0]

@@ -1,0 +1,115 @@
+"""``mailroom checkup``: check up on folders, and print what was found."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from services.cli.commands.goal_view import print_outcome
+from services.cli.commands.office import office_for_command
+from services.cli.commands.options import fail_on_option, json_option
+from services.cli.commands.paths import FolderType, quote
+from services.cli.commands.submit import (
+    Ended,
+    format_hint,
+    make_body,
+    run_watched,
+    submit_and_follow,
+    submit_once,
+    watch,
+)
+from services.cli.commands.up import EXAMPLE
+from services.cli.connection import connect, run_connected
+from services.cli.output.console import open_console, print_json, print_result
+from services.cli.queries.outcomes import FAILED, CheckUp, exit_code
+from shared.bus import Bus
+
+REQUESTS = {
+    "tests": "Run the tests of {}",
+    "lint": "Lint {}",
+    "secrets": "Are there passwords or keys committed in {}?",
+    "drift": "Does the code in {} still follow its ARCHITECTURE.md?",
+    "history": "Show the branch, the changes and the latest commits of {}",
+}
+"""What is submitted for each value of ``--only``."""
+CONTEXTS = {"history": {"assignee": "engineer", "action": "read_history"}}
+
+
+@click.command()
+@click.argument("folders", metavar="[PATH]...", nargs=-1, type=FolderType())
+@click.option("--only", type=click.Choice(list(REQUESTS)), help="Only this part.")
+@click.option("--no-wait", is_flag=True, help="Submit it and return.")
+@click.option("--office", is_flag=True, help="Start the office if it is not running, and stop it afterwards.")
+@fail_on_option
+@json_option
+def checkup(
+    folders: tuple[Path, ...],
+    only: str | None,
+    no_wait: bool,
+    office: bool,
+    fail_on: str | None,
+    as_json: bool,
+) -> None:
+    """Check up on projects: tests, lint, secrets, drift, history.
+
+    PATH is the folder of a project (default: the current one). Nothing in it is changed.
+
+    Exits with 0 if it is done, 1 if it failed or could not be checked, 3 if it is done with findings that
+    --fail-on names.
+    """
+    places = list(dict.fromkeys(folders or (Path.cwd().resolve(),)))
+    bodies = [_make_body(folder, only) for folder in places]
+    if no_wait:
+        if office or fail_on:
+            raise click.UsageError("--no-wait goes with neither --office nor --fail-on")
+        _submit(bodies, as_json)
+        return
+    ended = run_watched(
+        lambda bus, console: _check_up(bus, console, bodies),
+        as_json,
+        office_for_command if office else connect,
+    )
+    codes = [exit_code(*each, fail_on) for each in ended]
+    found = [
+        CheckUp.of(*each, str(folder), code) for each, folder, code in zip(ended, places, codes, strict=True)
+    ]
+    if as_json:
+        print_json(found[0] if len(found) == 1 else {"checkups": found})
+    else:
+        _print(ended, places)
+    raise SystemExit(FAILED if FAILED in codes else max(codes))
+
+
+def _make_body(folder: Path, only: str | None) -> dict[str, Any]:
+    text = (REQUESTS[only] if only else f"{EXAMPLE} {{}}").format(quote(str(folder)))
+    return make_body(text, {"repo": str(folder), **CONTEXTS.get(only or "", {})})
+
+
+def _submit(bodies: list[dict[str, Any]], as_json: bool) -> None:
+    async def submit(bus: Bus) -> None:
+        for body in bodies:
+            await submit_once(bus, body)
+
+    run_connected(submit)
+    ids = [str(body["goal_id"]) for body in bodies]
+    text = "\n".join(f"Submitted as {goal_id}\n{format_hint(goal_id)}" for goal_id in ids)
+    submitted = [{"goal_id": goal_id, "status": "submitted"} for goal_id in ids]
+    print_result(submitted[0] if len(ids) == 1 else {"checkups": submitted}, text, as_json)
+
+
+async def _check_up(bus: Bus, console: Console, bodies: list[dict[str, Any]]) -> list[Ended]:
+    """Submit all, then follow one after the other."""
+    changes = [await submit_and_follow(bus, body) for body in bodies]
+    return [
+        await watch(bus, console, str(body["goal_id"]), each, f"{body['context']['repo']}:")
+        for body, each in zip(bodies, changes, strict=True)
+    ]
+
+
+def _print(ended: list[Ended], places: list[Path]) -> None:
+    console = open_console()
+    for (goal, results), folder in zip(ended, places, strict=True):
+        if len(places) > 1:
+            click.secho(f"\n== {folder}\n", bold=True)
+        print_outcome(goal, console, results)

@@ -1,0 +1,136 @@
+"""What a goal came to: its headline, its exit code, and the object that ``--json`` prints."""
+
+from typing import Any, Self
+
+import msgspec
+from rich.text import Text
+
+from services.cli.output.console import clean, format_status
+from services.cli.output.times import format_span, seconds_between
+from services.cli.queries.results import GoalResults
+from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestRun
+from shared.text.phrases import count
+
+FAIL_ON = ("tests", "high", "medium", "any")
+"""What ``--fail-on`` takes: failing tests, then findings of so many SEVERITIES as well."""
+SEVERITIES = ("high", "medium", "low")
+FAILED, FOUND = 1, 3
+"""Exit codes: failed, refused or not checked; done with findings that ``--fail-on`` names."""
+_SIGNS = {
+    ResultOutcome.FAILED: ("✗ failed", "red"),
+    ResultOutcome.DONE: ("✓ done", "green"),
+    ResultOutcome.FINDINGS: ("! done with findings", "yellow"),
+    ResultOutcome.NOT_CHECKED: ("? not checked", "magenta"),
+}
+
+
+def outcome_of(goal: Goal) -> ResultOutcome:
+    """What a goal came to; in records of earlier versions its status says it."""
+    if goal.outcome or not goal.status.final:
+        return goal.outcome
+    return ResultOutcome.DONE if goal.status is TaskStatus.COMPLETED else ResultOutcome.FAILED
+
+
+def exit_code(goal: Goal, results: GoalResults, fail_on: str | None = None) -> int:
+    """0 done, 1 failed or not checked, 3 done with findings of the level ``fail_on`` (one of FAIL_ON)."""
+    outcome = outcome_of(goal)
+    if goal.status is not TaskStatus.COMPLETED or outcome is ResultOutcome.FAILED:
+        return FAILED
+    if fail_on and _reaches(results, fail_on):
+        return FOUND
+    # Who asks for an exit code by findings must not take what nobody looked at for clean.
+    if outcome is ResultOutcome.NOT_CHECKED or (fail_on and results.unchecked):
+        return FAILED
+    return 0
+
+
+def _reaches(results: GoalResults, level: str) -> bool:
+    severities = SEVERITIES[: FAIL_ON.index(level)]
+    return results.failing > 0 or any(each.severity in severities for each in results.findings)
+
+
+def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:
+    """``! done with findings in 4.3 s: 2 tests fail, 1 high finding``; a status if it has not ended."""
+    took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
+    if goal.status is not TaskStatus.COMPLETED:
+        text = f" in {took}" if goal.status.final else f", {took} so far"
+        return Text.assemble(format_status(str(goal.status)), text)
+    details = _format_details(goal, results) if results else ""
+    return Text.assemble(_SIGNS[outcome_of(goal)], f" in {took}: {details}" if details else f" in {took}")
+
+
+def _format_details(goal: Goal, results: GoalResults) -> str:
+    outcome = outcome_of(goal)
+    if outcome is ResultOutcome.NOT_CHECKED and results.not_checked:
+        first = results.not_checked[0]
+        return clean(f"{first.what}: {first.why}")
+    if outcome is not ResultOutcome.FINDINGS:
+        return ""
+    failing = results.failing
+    high = sum(each.severity == "high" for each in results.findings)
+    parts = [f"{count(failing, 'test')} {'fails' if failing == 1 else 'fail'}"] if failing else []
+    parts += [count(high, "high finding")] if high else []
+    return ", ".join(parts)
+
+
+class TestCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The sums of all test runs; None if nothing was counted."""
+
+    __test__ = False
+
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    errors: int | None = None
+    command: str = ""
+    interpreter: str = ""
+
+    @classmethod
+    def of(cls, runs: tuple[TestRun, ...]) -> Self:
+        """The counts, commands and interpreters of these runs."""
+        counted = [run for run in runs if run.passed >= 0]
+        sums: dict[str, Any] = {
+            name: sum(max(getattr(run, name), 0) for run in counted) if counted else None
+            for name in ("passed", "failed", "skipped", "errors")
+        }
+        suites = [suite for run in runs for suite in (run.suites or (run,))]
+        for name in ("command", "interpreter"):
+            sums[name] = "; ".join(dict.fromkeys(filter(None, (getattr(each, name) for each in suites))))
+        return cls(**sums)
+
+
+class CheckUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A check-up as ``--json`` prints it; ``exit_code`` is the command's, ``report`` a path."""
+
+    goal_id: str
+    folder: str
+    status: TaskStatus
+    outcome: ResultOutcome
+    exit_code: int
+    tests: TestCounts
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...]
+    patches: tuple[str, ...]
+    answer: str
+    reason: str
+    report: str
+    seconds: float
+
+    @classmethod
+    def of(cls, goal: Goal, results: GoalResults, folder: str, code: int) -> Self:
+        """The check-up of ``folder`` that was ``goal``."""
+        return cls(
+            goal_id=goal.goal_id,
+            folder=folder,
+            status=goal.status,
+            outcome=outcome_of(goal),
+            exit_code=code,
+            tests=TestCounts.of(results.tests),
+            findings=results.findings,
+            not_checked=results.not_checked,
+            patches=results.patches,
+            answer=goal.answer,
+            reason=goal.reason,
+            report=goal.report_path,
+            seconds=round(seconds_between(goal.submitted_at, goal.ended_at), 3),
+        )

@@ -1,0 +1,105 @@
+"""What a goal's tasks found and delivered: test runs, findings, what was not checked, patches."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from services.cli.queries.records import read_tasks
+from shared.bus import Bus
+from shared.contracts import (
+    Finding,
+    Goal,
+    Inspection,
+    NotChecked,
+    ResultOutcome,
+    TaskResult,
+    TaskStatus,
+    TestRun,
+)
+from shared.contracts.base import Contract
+
+C = TypeVar("C", bound=Contract)
+
+
+class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of a goal's tasks by their names; ``findings`` are those of tools and broken rules."""
+
+    tests: tuple[TestRun, ...] = ()
+    inspections: tuple[Inspection, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
+    patches: tuple[str, ...] = ()
+    unchecked: bool = False
+    """Whether a task could not do what it was asked for."""
+
+    @property
+    def failing(self) -> int:
+        """How many tests fail or end with an error."""
+        return sum(max(run.failed, 0) + max(run.errors, 0) for run in self.tests)
+
+
+async def read_results(bus: Bus, goal: Goal) -> GoalResults:
+    """The results of a goal's tasks."""
+    states = await read_tasks(bus, [task for task in goal.tasks if task.issued])
+    results = {
+        task.name: state.result
+        for task in goal.tasks
+        if (state := states.get(task.task_id)) and state.result is not None
+    }
+    return collect_results(goal, results)
+
+
+def collect_results(goal: Goal, results: dict[str, TaskResult]) -> GoalResults:
+    """The same from the results by the names of the tasks."""
+    tests = tuple(_decode(results.values(), "tests", TestRun))
+    inspections = tuple(_decode(results.values(), "inspection", Inspection))
+    broken = [task for task in goal.tasks if task.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)]
+    return GoalResults(
+        tests=tests,
+        inspections=inspections,
+        findings=tuple(finding for each in inspections for finding in _findings(each)),
+        not_checked=(
+            *(NotChecked(what=task.name, why=task.summary or str(task.status)) for task in broken),
+            *(each for run in tests for each in _not_run(run)),
+            *(each for inspection in inspections for each in _not_inspected(inspection)),
+        ),
+        patches=tuple(
+            str(path) for result in results.values() for path in result.metadata.get("patches") or ()
+        ),
+        unchecked=any(result.outcome is ResultOutcome.NOT_CHECKED for result in results.values()),
+    )
+
+
+def _decode(results: Iterable[TaskResult], key: str, kind: type[C]) -> Iterator[C]:
+    for result in results:
+        value = result.metadata.get(key)
+        if isinstance(value, dict):
+            try:
+                yield kind.from_dict(value)
+            except ValueError:
+                continue  # of another version, or a model's own
+
+
+def _findings(inspection: Inspection) -> list[Finding]:
+    """All findings, the worst first."""
+    broken = [violation for rule in inspection.drift for violation in rule.violations]
+    order = ("high", "medium", "low")
+    return sorted((*inspection.findings, *broken), key=lambda each: order.index(each.severity))
+
+
+def _not_run(run: TestRun) -> Iterator[NotChecked]:
+    if run.problem:
+        yield NotChecked(what="tests", why=run.problem, cure=run.cure)
+    yield from run.not_run
+
+
+def _not_inspected(inspection: Inspection) -> Iterator[NotChecked]:
+    yield from inspection.not_checked
+    named = {each.what for each in inspection.not_checked}
+    for tool in inspection.tools:
+        if tool.problem and tool.name not in named:
+            yield NotChecked(what=tool.name, why=tool.problem)
+    for rule in inspection.drift:
+        if rule.not_checked and rule.rule not in named:
+            yield NotChecked(what=f"{rule.rule} ({rule.source})", why=rule.not_checked)
