@@ -18,7 +18,7 @@ from shared.contracts import (
     ToolRun,
     Verdict,
 )
-from shared.text.phrases import count
+from shared.text.phrases import count, format_list
 
 MAX_ROWS = 25
 """Rows of the table of findings: nobody reads more at once."""
@@ -107,8 +107,11 @@ def _tests(tests: TestRun | None, why: str) -> list[str]:
 def _findings(inspection: Inspection | None, why: str) -> list[str]:
     if inspection is None:
         return [f"Not inspected: {prose(why)}."]
+    gaps = [f"- Not checked, {prose(gap.what)}: {prose(gap.why)}" for gap in inspection.not_checked]
+    gaps = ["", *gaps] if gaps else []
     if not inspection.findings:
-        return ["The tools that ran found nothing."]
+        looked = f"Nothing was found in {prose(format_list(inspection.checked, 12))}."
+        return [looked if inspection.checked else "Nothing was checked.", *gaps]
     groups = _grouped(inspection.findings)
     worse = [group for group in groups if group[0].severity != "low"]
     shown = [*worse, *groups[len(worse) : max(FEW_ROWS, len(worse))]][:MAX_ROWS]
@@ -120,7 +123,7 @@ def _findings(inspection: Inspection | None, why: str) -> list[str]:
         rest += [f"{count(len(hidden) - 12, 'other rule')}"] if len(hidden) > 12 else []
         rest += [f"{unlisted:,} that were counted but not listed"] if unlisted else []
         rows += ["", f"Not shown, and of no greater weight: {', '.join(rest)}."]
-    return rows
+    return [*rows, *gaps]
 
 
 def _grouped(findings: Iterable[Finding]) -> list[list[Finding]]:

@@ -1,26 +1,24 @@
 """Critic: checks code and results."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from services.critic import inspection
+from services.critic.checkers import TOPICS, Topic
 from services.critic.claims import find_named_folder
-from services.critic.drift import check_drift
-from services.critic.findings import Check, clean
+from services.critic.findings import clean
 from services.critic.model_review import judge_results
 from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, is_all_own, refuse, review
-from services.critic.scans import lint, scan_secrets, scan_security
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
 from shared.errors import ModelError
 from shared.skills.workspace import require_readable
-from shared.source.tree import Tree, read_tree
 from shared.tasks.actions import Outcome, register_action
 
 REPO = {"repo": "Absolute path of the repository"}
@@ -38,27 +36,27 @@ class Critic(Agent):
     )
     async def inspect_repository(self, repo: str) -> Outcome:
         """The Inspection in data key ``inspection``."""
-        found = await inspection.inspect_repository(Path(repo), timeout=self.context.settings.command_timeout)
-        return Outcome(
-            output=inspection.format_inspection(found),
-            data={"inspection": found.to_dict()},
-            evidence_refs=inspection.list_sources(found.findings, found.drift),
-        )
+        return await self._inspect(repo, TOPICS, drift=True)
 
-    @register_action("Lint the Python code of a repository", REPO)
+    @register_action("Lint the code of a repository", REPO)
     async def lint(self, repo: str) -> Outcome:
-        """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return await self._scan(lint, repo)
+        """The Inspection in data key ``inspection``, for lint alone; so are the others named below."""
+        return await self._inspect(repo, ["lint"])
 
-    @register_action("Scan the Python code of a repository for vulnerabilities", REPO)
+    @register_action("Scan the code and the workflows of a repository for vulnerabilities", REPO)
     async def scan_security(self, repo: str) -> Outcome:
-        """The findings in data key ``findings``, the tool's run in ``tool``."""
-        return await self._scan(scan_security, repo)
+        """What may be attacked in its own code; its dependencies are looked up by scan_dependencies."""
+        return await self._inspect(repo, ["security"])
 
     @register_action("Scan the files of a repository for secrets", REPO)
     async def scan_secrets(self, repo: str) -> Outcome:
-        """The findings in data key ``findings``, never a secret itself, the tool's run in ``tool``."""
-        return await self._scan(scan_secrets, repo)
+        """Where secrets are, never a secret itself."""
+        return await self._inspect(repo, ["secrets"])
+
+    @register_action("Look up known vulnerabilities of the dependencies that a repository locks", REPO)
+    async def scan_dependencies(self, repo: str) -> Outcome:
+        """Needs a host that knows them; without one it says which can be granted."""
+        return await self._inspect(repo, ["dependencies"])
 
     @register_action(
         "Read a text file of a repository, whole or some of its lines",
@@ -80,13 +78,8 @@ class Critic(Agent):
 
     @register_action("Check a repository's imports against the rules that it states about itself", REPO)
     async def check_drift(self, repo: str) -> Outcome:
-        """The rules with their violations in data key ``drift``, what was not checked in ``note``."""
-        drift = await asyncio.to_thread(check_drift, await _tree(repo))
-        return Outcome(
-            output=inspection.format_drift(drift.rules, drift.note),
-            data={"drift": msgspec.to_builtins(drift.rules), "note": drift.note},
-            evidence_refs=inspection.list_sources((), drift.rules),
-        )
+        """The rules with their violations, and what was not checked."""
+        return await self._inspect(repo, [], drift=True)
 
     @register_action(
         "Review the results of a goal's tasks: approve them, or name those to be done again",
@@ -124,12 +117,11 @@ class Critic(Agent):
             data={"verdict": verdict.to_dict(), "runs": list(rerun.runs)},
         )
 
-    async def _scan(self, scan: Callable[..., Awaitable[Check]], repo: str) -> Outcome:
-        check = await scan(await _tree(repo), timeout=self.context.settings.command_timeout)
-        found, total = check.findings[:100], len(check.findings)
-        data = {"findings": msgspec.to_builtins(found), "tool": check.tool.to_dict(), "total": total}
-        places = inspection.list_sources(found)
-        return Outcome(output=inspection.format_check(check), data=data, evidence_refs=places)
+    async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
+        found = await inspection.inspect_repository(
+            Path(repo), timeout=self.context.settings.command_timeout, topics=topics, drift=drift
+        )
+        return inspection.conclude(found)
 
     async def _judge_content(
         self, results: dict[str, Any], goal: str, verdict: Verdict, root: Path | None
@@ -141,10 +133,6 @@ class Critic(Agent):
         except ModelError as error:
             unread = f"The content was not judged: {error}"
             return msgspec.structs.replace(verdict, reasons=(*verdict.reasons, clean(unread)))
-
-
-async def _tree(repo: str) -> Tree:
-    return await asyncio.to_thread(read_tree, Path(repo))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from shared.contracts.checkup import Finding, Severity, ToolRun
+from shared.contracts.checkup import Finding, NotChecked, Severity, ToolRun
 from shared.source.places import is_shown, is_test
 from shared.text.shorten import flatten
 
@@ -21,10 +21,11 @@ TOOLS = ("secrets", "bandit", "ruff")
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool's run and all it found."""
+    """One tool's run, all it found, and what it was to look at and did not."""
 
     tool: ToolRun
     findings: tuple[Finding, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
 
 
 def clean(text: str, limit: int = LONGEST) -> str:
@@ -44,13 +45,13 @@ def make_finding(tool: str, rule: str, severity: Severity, file: str, line: int,
     )
 
 
-def completed_check(name: str, version: str, findings: Iterable[Finding], problem: str = "") -> Check:
-    """The check of a tool that ran: its findings ranked and counted."""
+def completed_check(
+    name: str, version: str, findings: Iterable[Finding], problem: str = "", *, files: int = 0
+) -> Check:
+    """The check of a tool that ran over ``files``: its findings ranked and counted."""
     ranked = rank(findings)
-    return Check(
-        tool=ToolRun(name=name, version=version, findings=len(ranked), problem=clean(problem)),
-        findings=ranked,
-    )
+    run = ToolRun(name=name, version=version, findings=len(ranked), problem=clean(problem), files=files)
+    return Check(tool=run, findings=ranked)
 
 
 def skipped_check(name: str, problem: str) -> Check:

@@ -2,22 +2,27 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
+from services.critic.checkers import TOPICS, Checked, Topic, run_checkers
 from services.critic.drift import Drift, check_drift
-from services.critic.findings import Check, clean, rank, skipped_check
-from services.critic.scans import lint, scan_secrets, scan_security
-from shared.contracts.checkup import DriftRule, Finding, Inspection, ToolRun
+from services.critic.findings import WEIGHT, rank
+from services.critic.kinds import sort_files
+from shared.contracts import ResultOutcome
+from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
-from shared.source.places import is_vendored
-from shared.source.tree import Tree, read_tree
+from shared.source.tree import read_tree
 from shared.tasks.actions import Outcome
-from shared.text.phrases import count
+from shared.text.phrases import count, format_list
 
 MAX_FINDINGS = 100
 """Findings that are handed on; the rest is counted. Nobody reads more, and a result must fit an envelope."""
+
+NO_FILES = "There are no files that a checker could look at"
+HABIT = 10
+"""Places of one rule that are listed before those of other rules of the same severity."""
 
 MAX_SOURCE = 2_000_000
 """The most bytes of a file that is read."""
@@ -25,79 +30,109 @@ MAX_LINES = 500
 LONGEST_LINE = 400
 """The most characters of a line that are shown."""
 
-UNLINTED = {
-    "JavaScript": (".js", ".mjs", ".cjs", ".jsx"),
-    "TypeScript": (".ts", ".mts", ".cts", ".tsx"),
-    "Go": (".go",),
-    "Rust": (".rs",),
-    "Java": (".java",),
-    "Kotlin": (".kt",),
-    "C and C++": (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp"),
-    "C#": (".cs",),
-    "Ruby": (".rb",),
-    "PHP": (".php",),
-    "Swift": (".swift",),
-    "Shell": (".sh", ".bash"),
-}
-"""Languages that no tool here checks."""
 
+async def inspect_repository(
+    root: Path, *, timeout: float, topics: Collection[Topic] = TOPICS, drift: bool = True
+) -> Inspection:
+    """Run the checkers of ``topics`` over ``root``, each for at most ``timeout`` seconds; check ``drift``.
 
-async def inspect_repository(root: Path, *, timeout: float) -> Inspection:
-    """Run every tool over the folder ``root``, each for at most ``timeout`` seconds; nothing is changed.
-
-    Raises ActionError unless ``root`` is the absolute path of a readable folder.
+    Nothing is changed. Raises ActionError unless ``root`` is the absolute path of a readable folder.
     """
-    tree = await asyncio.to_thread(read_tree, root)
-    *checks, drift = await asyncio.gather(
-        _guard("ruff", lint(tree, timeout=timeout)),
-        _guard("bandit", scan_security(tree, timeout=timeout)),
-        _guard("secret scan", scan_secrets(tree, timeout=timeout)),
-        asyncio.to_thread(check_drift, tree),
+    sources = await asyncio.to_thread(lambda: sort_files(read_tree(root)))
+    checked, stated = await asyncio.gather(
+        run_checkers(sources, topics, timeout=timeout),
+        asyncio.to_thread(check_drift, sources.tree) if drift else _no_drift(),
     )
-    return merge([check for check in checks if isinstance(check, Check)], drift, unlinted(tree), tree.cut)
+    return merge(checked, stated)
 
 
-def merge(checks: list[Check], drift: Drift, others: list[ToolRun], cut: str = "") -> Inspection:
+async def _no_drift() -> Drift:
+    return Drift()
+
+
+def merge(checked: Checked, drift: Drift) -> Inspection:
     """One inspection of what the tools found: worst first, each once, at most MAX_FINDINGS."""
-    ranked = rank(finding for check in checks for finding in check.findings)
-    unread = [ToolRun(name="reading", problem=cut)] if cut else []
+    ranked = rank(finding for check in checked.checks for finding in check.findings)
     return Inspection(
-        findings=ranked[:MAX_FINDINGS],
+        findings=_select(ranked),
         total=len(ranked),
-        tools=(*(check.tool for check in checks), *others, *unread),
+        tools=tuple(check.tool for check in checked.checks),
         drift=drift.rules,
         drift_note=drift.note,
+        checked=checked.looked_at,
+        not_checked=checked.not_checked,
     )
 
 
-def unlinted(tree: Tree) -> list[ToolRun]:
-    """What is in the repository that no tool here checks, largest first."""
-    suffixes = Counter(PurePosixPath(path).suffix.lower() for path in tree.files if not is_vendored(path))
-    counts = {language: sum(suffixes[suffix] for suffix in found) for language, found in UNLINTED.items()}
-    ordered = sorted(counts.items(), key=lambda item: -item[1])
-    problem = "Mailroom has none; {} not linted"
-    return [
-        ToolRun(name=f"a linter for {language}", problem=problem.format(count(number, "file")))
-        for language, number in ordered
-        if number
-    ]
+def _select(ranked: Sequence[Finding]) -> tuple[Finding, ...]:
+    """At most MAX_FINDINGS in their order: a rule that is broken everywhere does not push out the others."""
+    seen: Counter[tuple[str, str]] = Counter()
+    places = []
+    for place, finding in enumerate(ranked):
+        often = seen[finding.tool, finding.rule]
+        seen[finding.tool, finding.rule] += 1
+        places.append((WEIGHT[finding.severity], often >= HABIT, place))
+    kept = sorted(place for _, _, place in sorted(places)[:MAX_FINDINGS])
+    return tuple(ranked[place] for place in kept)
+
+
+def judge(inspection: Inspection) -> ResultOutcome:
+    """Findings if one is high or a rule is violated, not checked if nothing could be looked at, else done."""
+    rules = [rule for rule in inspection.drift if not rule.not_checked]
+    if any(finding.severity == "high" for finding in inspection.findings):
+        return ResultOutcome.FINDINGS
+    if any(rule.violations for rule in rules):
+        return ResultOutcome.FINDINGS
+    return ResultOutcome.DONE if inspection.checked or rules else ResultOutcome.NOT_CHECKED
+
+
+def conclude(found: Inspection) -> Outcome:
+    """The outcome of an action that inspected."""
+    return Outcome(
+        output=format_inspection(found),
+        data={"inspection": found.to_dict()},
+        evidence_refs=list_sources(found.findings, found.drift),
+        outcome=judge(found),
+    )
 
 
 def format_inspection(inspection: Inspection) -> str:
-    """The inspection as plain text: what people see as the result of the task."""
-    counts = Counter(finding.severity for finding in inspection.findings)
-    shown = ", ".join(f"{counts[kind]} {kind}" for kind in ("high", "medium", "low") if counts[kind])
-    head = f"{count(inspection.total, 'finding')}{f' (of those listed: {shown})' if shown else ''}"
+    """The inspection as plain text: the answer first, then the findings, the tools, the drift."""
     rows = _format_findings(inspection.findings, inspection.total, 20)
     tools = [_format_tool(tool) for tool in inspection.tools]
-    drift = format_drift(inspection.drift, inspection.drift_note, limit=5)
-    return "\n".join([head, *rows, "", *tools, "", drift])
+    gaps = [f"- {format_gap(gap)}" for gap in inspection.not_checked]
+    parts = [
+        [format_headline(inspection), *rows],
+        ["Not checked:", *gaps] if gaps else [],
+        tools,
+        [format_drift(inspection.drift, inspection.drift_note, limit=5)] if inspection.drift_note else [],
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def format_check(check: Check) -> str:
-    """One tool's findings as plain text."""
-    rows = _format_findings(check.findings, len(check.findings), 50)
-    return "\n".join([_format_tool(check.tool), *rows])
+def format_headline(inspection: Inspection) -> str:
+    """``3 findings (1 high, 2 low) in 41 Python files; not checked: 12 Go files (there is no go here)``."""
+    counts = Counter(finding.severity for finding in inspection.findings)
+    shown = ", ".join(f"{counts[kind]} {kind}" for kind in ("high", "medium", "low") if counts[kind])
+    listed = "" if inspection.total == len(inspection.findings) else "of those listed: "
+    head = f"{count(inspection.total, 'finding')}{f' ({listed}{shown})' if shown else ''}"
+    looked = f" in {format_list(inspection.checked, 12)}" if inspection.checked else ""
+    if not looked and not inspection.findings:
+        asked = inspection.tools or inspection.not_checked
+        head = "Nothing was checked for findings" if asked else "" if inspection.drift else NO_FILES
+    head += looked
+    if inspection.drift:
+        broken = sum(bool(rule.violations) for rule in inspection.drift)
+        head += f"{'; ' * bool(head)}{broken} of {count(len(inspection.drift), 'stated rule')} broken"
+    gaps = "; ".join(map(format_gap, inspection.not_checked[:3]))
+    more = len(inspection.not_checked) - 3
+    gaps += f"; and {more} more" if more > 0 else ""
+    return f"{head}{f'. Not checked: {gaps}' if gaps else ''}."
+
+
+def format_gap(gap: NotChecked) -> str:
+    """``12 Go files: there is no go on this machine (apt install golang-go)``."""
+    return f"{gap.what}: {gap.why}{f' ({gap.cure})' if gap.cure else ''}"
 
 
 def format_drift(rules: Sequence[DriftRule], note: str, *, limit: int | None = None) -> str:
@@ -116,27 +151,28 @@ def list_sources(findings: Iterable[Finding], rules: Iterable[DriftRule] = ()) -
     return tuple(dict.fromkeys(places))[:50]
 
 
-async def _guard(name: str, work: Awaitable[Check]) -> Check:
-    """A tool that cannot be started is reported; it does not end the others."""
-    try:
-        return await work
-    except ActionError as error:
-        return skipped_check(name, clean(str(error)))
-
-
 def _format_findings(findings: Sequence[Finding], total: int, limit: int) -> list[str]:
+    """A row for each rule and severity: where it is broken first, and in how many places more."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for number, found in enumerate(findings):
+        alone = str(number) if found.severity == "high" else ""
+        groups.setdefault((found.tool, found.rule, found.severity, alone), []).append(found)
+    shown = list(groups.values())[:limit]
     rows = [
-        f"- {found.severity}: {found.message} ({found.tool} {found.rule}) [{found.source}]"
-        for found in findings[:limit]
+        f"- {group[0].severity}: {group[0].message} ({group[0].tool} {group[0].rule}) [{group[0].source}]"
+        f"{f' and {len(group) - 1:,} more places' if len(group) > 1 else ''}"
+        for group in shown
     ]
-    return [*rows, f"- and {total - limit:,} more"] if total > limit else rows
+    left = total - sum(map(len, shown))
+    return [*rows, f"- and {left:,} more"] if left > 0 else rows
 
 
 def _format_tool(tool: ToolRun) -> str:
     head = f"{tool.name} {tool.version}".rstrip()
     if not tool.version:
         return f"{head}: not run, {tool.problem}"
-    return f"{head}: {count(tool.findings, 'finding')}{f'; {tool.problem}' if tool.problem else ''}"
+    where = f" in {count(tool.files, 'file')}" if tool.files else ""
+    return f"{head}: {count(tool.findings, 'finding')}{where}{f'; {tool.problem}' if tool.problem else ''}"
 
 
 def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:

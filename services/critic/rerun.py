@@ -9,6 +9,7 @@ from typing import Any
 
 from services.critic import rerun_checks as checks
 from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
+from services.critic.kinds import sort_files
 from services.critic.scans import lint
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
@@ -140,7 +141,8 @@ class Rerunner:
         if claim.linted < 0 or repo is None:
             self._record.skip(claim.task, "it is the critic's own, which it does not vouch for")
             return
-        again = await lint(await asyncio.to_thread(read_tree, repo), timeout=self._record.timeout)
+        sources = await asyncio.to_thread(lambda: sort_files(read_tree(repo)))
+        again = await lint(sources, timeout=self._record.timeout)
         self._record.add_run(claim.task, "ruff", findings=again.tool.findings)
         if again.tool.version and again.tool.findings != claim.linted:
             counts = f"{claim.linted} findings of ruff are claimed, {again.tool.findings} were made again"

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from services.critic import secret_scan
+from services.critic.claims import as_list
 from services.critic.findings import (
     Check,
     clean,
@@ -20,6 +21,7 @@ from services.critic.findings import (
     milder,
     skipped_check,
 )
+from services.critic.kinds import ANY, Sources
 from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import CommandResult, run_command
 from shared.source.places import is_shown, is_test, is_vendored
@@ -91,16 +93,18 @@ class _RuffLine(msgspec.Struct):
     location: _RuffPlace | None = None
 
 
-async def lint(tree: Tree, *, timeout: float) -> Check:
-    """Run ruff over the Python files of ``tree`` for at most ``timeout`` seconds; it writes nothing there."""
-    if not any(path.endswith((".py", ".pyi")) for path in tree.files):
+async def lint(sources: Sources, *, timeout: float) -> Check:
+    """Run ruff over the Python files for at most ``timeout`` seconds; it writes nothing there."""
+    tree, files = sources.tree, sources.files(["Python"])
+    if not files:
         return skipped_check("ruff", "there are no Python files")
     problem = ""
     config, options = own_config(tree)
     if config:
-        result, findings = await _run_ruff(tree, options, timeout)
+        result, findings = await _run_ruff(tree, files, options, timeout)
         if result.exit_code in (0, 1) and not result.timed_out:
-            return completed_check("ruff", f"{installed_version('ruff')} as {config} says", findings)
+            version = f"{installed_version('ruff')} as {config} says"
+            return completed_check("ruff", version, findings, files=len(files))
         reason = _ruff_reason(result, timeout)
         problem = f"what {config} says cannot be used ({reason}), so Mailroom's own rules were"
     chosen = [
@@ -113,11 +117,11 @@ async def lint(tree: Tree, *, timeout: float) -> Check:
         "__init__.py:F401",
     ]
     chosen += ["--target-version", _oldest_python(tree)]
-    result, findings = await _run_ruff(tree, chosen, timeout)
+    result, findings = await _run_ruff(tree, files, chosen, timeout)
     if result.exit_code not in (0, 1) or result.timed_out:
         return skipped_check("ruff", f"it did not finish: {_ruff_reason(result, timeout)}")
     version = f"{installed_version('ruff')} with Mailroom's selection of likely bugs"
-    return completed_check("ruff", version, findings, problem)
+    return completed_check("ruff", version, findings, problem, files=len(files))
 
 
 def own_config(tree: Tree) -> tuple[str, list[str]]:
@@ -139,12 +143,20 @@ def own_config(tree: Tree) -> tuple[str, list[str]]:
     return "", []
 
 
-async def _run_ruff(tree: Tree, options: list[str], timeout: float) -> tuple[CommandResult, list[Finding]]:
+async def _run_ruff(
+    tree: Tree, files: list[str], options: list[str], timeout: float
+) -> tuple[CommandResult, list[Finding]]:
     # A project's configuration may ask ruff to repair the files: these flags override it.
     safe = ["--no-fix", "--no-fix-only", "--no-unsafe-fixes", "--no-cache", "--no-show-fixes"]
-    form = ["--extend-exclude", "*.ipynb", "--output-format", "json-lines", "--output-file"]
+    # The files by name, since the folder may hold large ones; what a project excludes stays excluded.
+    form = ["--force-exclude", "--output-format", "json-lines", "--output-file"]
     ruff = [sys.executable, "-I", "-m", "ruff", "check", *safe, *options, *form]
-    result, report = await _run_tool(tree, lambda folder: [*ruff, str(folder / "report"), "."], timeout)
+    result, report = await _run_tool(
+        tree,
+        lambda folder: [*ruff, str(folder / "report"), f"@{folder / 'files'}"],
+        timeout,
+        files="\n".join(f"./{path}" for path in files),
+    )
     return result, list(_parse_ruff(tree, report))
 
 
@@ -157,7 +169,7 @@ def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
             continue
         path = Path(line.filename)
         file = str(path.relative_to(tree.root)) if path.is_relative_to(tree.root) else line.filename
-        if file in files and not is_vendored(file):
+        if file in files and not is_vendored(file) and line.code != "E902":  # it cannot be read
             code = line.code or "invalid-syntax"
             number = line.location.row if line.location else 0
             yield make_finding("ruff", code, _ruff_severity(code, file), file, number, line.message)
@@ -165,7 +177,7 @@ def _parse_ruff(tree: Tree, report: bytes) -> Iterator[Finding]:
 
 def _ruff_severity(code: str, file: str) -> Severity:
     aside = is_test(file) or is_shown(file)
-    if code in ("invalid-syntax", "E902") or code.startswith("E9"):
+    if code == "invalid-syntax" or code.startswith("E9"):
         return "low" if aside else "high"  # tests keep broken files on purpose
     if re.match(r"F7|F82|F50|F52|F63|PLE", code):
         return "medium" if aside else "high"
@@ -205,14 +217,23 @@ class _BanditOutput(msgspec.Struct):
     results: list[_BanditIssue] = []
 
 
-async def scan_security(tree: Tree, *, timeout: float) -> Check:
-    """Run bandit over the Python files of ``tree`` for at most ``timeout`` seconds in all.
+async def scan_security(sources: Sources, *, timeout: float) -> Check:
+    """Run bandit over the Python files for at most ``timeout`` seconds in all.
 
     Severity is bandit's own, one step milder if its confidence is low and in tests and examples. The
-    project's own list of skipped rules in pyproject.toml holds; no other configuration is read, because
-    it could name a file to be written.
+    project's own lists of skipped rules and folders in pyproject.toml hold; no other configuration is read,
+    because it could name a file to be written.
     """
-    files = [path for path in tree.files if path.endswith(".py") and not is_vendored(path)]
+    tree = sources.tree
+    own = read_toml_table(tree, "pyproject.toml", "tool", "bandit")
+    excluded = tuple(
+        f"{str(name).removeprefix('./').rstrip('/')}/" for name in as_list(own.get("exclude_dirs"))
+    )
+    files = [
+        path
+        for path in sources.files(["Python"])
+        if not path.endswith(".pyi") and not path.startswith(excluded)
+    ]
     if not files:
         return skipped_check("bandit", "there are no Python files")
     findings: list[Finding] = []
@@ -223,7 +244,8 @@ async def scan_security(tree: Tree, *, timeout: float) -> Check:
         found, problem = await _run_bandit(tree, files[start : start + BATCH], left)
         findings += found
         problems += [problem] if problem else []
-    return completed_check("bandit", installed_version("bandit"), findings, problems[0] if problems else "")
+    version = f"{installed_version('bandit')}{' as pyproject.toml says' if own else ''}"
+    return completed_check("bandit", version, findings, problems[0] if problems else "", files=len(files))
 
 
 async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[list[Finding], str]:
@@ -259,13 +281,14 @@ def _rate_issue(issue: _BanditIssue) -> Finding | None:
     )
 
 
-async def scan_secrets(tree: Tree, *, timeout: float) -> Check:
-    """Scan the text files of ``tree`` for at most ``timeout`` seconds.
+async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
+    """Scan the text files for at most ``timeout`` seconds.
 
     A token of a known form is of high severity, a random value with a telling name of medium; both are one
     step milder in tests and examples. Nothing is sent anywhere to be verified.
     """
-    files = [path for path in tree.files if _may_hold_secrets(path)]
+    tree = sources.tree
+    files = [path for path in sources.files([ANY]) if _may_hold_secrets(path)]
     if not files:
         return skipped_check("secret scan", "there are no files to scan")
     # -I, and a path instead of -m: nothing of the scanned repository can be imported
@@ -283,14 +306,13 @@ async def scan_secrets(tree: Tree, *, timeout: float) -> Check:
     elif result.exit_code:
         problem = f"the scan ended with exit code {result.exit_code}"
     version = f"detect-secrets {installed_version('detect-secrets')} and forms of our own"
-    return completed_check(
-        "secret scan", version, [_parse_secret(row) for row in report.splitlines()], problem
-    )
+    found = [_parse_secret(row) for row in report.splitlines()]
+    return completed_check("secret scan", version, found, problem, files=len(files))
 
 
 def _may_hold_secrets(path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
-    return name not in LOCKS and not name.lower().endswith(DATA) and not is_vendored(path)
+    return name not in LOCKS and not name.lower().endswith(DATA)
 
 
 def _parse_secret(row: bytes) -> Finding:

@@ -1,4 +1,4 @@
-"""Looks for secrets in files: a script that secrets.py runs in a process of its own.
+"""Looks for secrets in files: a script that scans.py runs in a process of its own.
 
     python -I secret_scan.py ROOT LIST OUTPUT
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FILE_LIMIT = 1_000_000
+FILE_LIMIT = 2_000_000
 """Bytes of a file that are read; what is longer is data or was generated."""
 LINE_LIMIT = 4_000
 """Characters of a line that are read; longer ones were generated."""

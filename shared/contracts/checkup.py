@@ -164,12 +164,13 @@ class TestRun(TestSuite, frozen=True, kw_only=True):
 
 
 class ToolRun(Contract, frozen=True, kw_only=True):
-    """A checking tool that was run over a repository, or why it was not (``problem``)."""
+    """A checking tool that was run over ``files`` of a repository, or why it was not (``problem``)."""
 
     name: str
     version: str = ""
     findings: int = 0
     problem: str = ""
+    files: int = 0
 
 
 class DriftRule(Contract, frozen=True, kw_only=True):
@@ -187,7 +188,8 @@ class DriftRule(Contract, frozen=True, kw_only=True):
 class Inspection(Contract, frozen=True, kw_only=True):
     """The findings of the critic's tools, worst first, and violations of the repository's own rules.
 
-    ``findings`` holds the worst; ``total`` counts all. ``not_checked`` is what no tool looked at.
+    ``findings`` holds the worst; ``total`` counts all. ``checked`` is what tools looked at (``41 Python
+    files``), ``not_checked`` what they did not.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -196,6 +198,7 @@ class Inspection(Contract, frozen=True, kw_only=True):
     drift: tuple[DriftRule, ...] = ()
     drift_note: str = ""
     not_checked: tuple[NotChecked, ...] = ()
+    checked: tuple[str, ...] = ()
 
 
 class Verdict(Contract, frozen=True, kw_only=True):

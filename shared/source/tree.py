@@ -5,7 +5,6 @@ import stat
 import time
 import tomllib
 from collections import deque
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,11 +35,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
-    """The regular files beneath ``root`` as sorted relative paths; ``cut`` says why some are missing."""
+    """The regular files beneath ``root`` as sorted relative paths; ``cut`` says why some are missing.
+
+    ``unreadable`` are the folders that could not be listed, ``unnamed`` counts the files and folders left out
+    because their names cannot be shown (line ends, bytes that are no UTF-8, more than 1,000 characters).
+    """
 
     root: Path
     files: tuple[str, ...] = ()
     cut: str = ""
+    unreadable: tuple[str, ...] = ()
+    unnamed: int = 0
 
 
 def read_tree(root: Path, limits: Limits | None = None) -> Tree:
@@ -52,23 +57,35 @@ def read_tree(root: Path, limits: Limits | None = None) -> Tree:
     limits = limits or Limits()
     root = _require_folder(root)
     files: list[str] = []
-    cut = ""
+    unreadable: list[str] = []
+    cut, unnamed = "", 0
     ends = time.monotonic() + limits.seconds
     waiting: deque[tuple[str, int, Rules]] = deque([("", 0, ())])
     while waiting and not cut:
         folder, depth, rules = waiting.popleft()
         rules = _rules_of(root, folder, rules)
-        for entry in _entries(root / folder, limits.files):
+        entries = _entries(root / folder, limits.files)
+        if entries is None:
+            unreadable.append(folder)
+        for entry in entries or ():
             path = f"{folder}/{entry.name}" if folder else entry.name
             cut = _over(files, ends, limits)
             if cut:
                 break
-            if _is_ours(entry, path, rules):
+            if not _is_named(path):
+                unnamed += 1
+            elif _is_ours(entry, path, rules):
                 if not entry.is_dir(follow_symlinks=False):
                     files.append(path)
                 elif depth < limits.depth:
                     waiting.append((path, depth + 1, rules))
-    return Tree(root=root, files=tuple(sorted(files)), cut=cut)
+    return Tree(
+        root=root,
+        files=tuple(sorted(files)),
+        cut=cut,
+        unreadable=tuple(sorted(unreadable)),
+        unnamed=unnamed,
+    )
 
 
 def read_text(root: Path, path: str, limit: int = 512_000) -> str:
@@ -111,12 +128,13 @@ def _require_folder(root: Path) -> Path:
     return root.resolve()
 
 
-def _entries(folder: Path, limit: int) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: Path, limit: int) -> list[os.DirEntry[str]] | None:
+    """The sorted entries of a folder; None if it cannot be read."""
     try:
         with os.scandir(folder) as found:
-            yield from sorted(islice(found, limit + 1), key=lambda entry: entry.name)
+            return sorted(islice(found, limit + 1), key=lambda entry: entry.name)
     except OSError:
-        return
+        return None
 
 
 def _over(files: list[str], ends: float, limits: Limits) -> str:
@@ -127,10 +145,12 @@ def _over(files: list[str], ends: float, limits: Limits) -> str:
     return ""
 
 
-def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:
+def _is_named(path: str) -> bool:
     # a name that is not UTF-8 cannot travel in JSON, and one this long cannot stand as a source
-    if len(path) > 1_000 or not path.isprintable():
-        return False
+    return len(path) <= 1_000 and path.isprintable()
+
+
+def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:
     try:
         folder = entry.is_dir(follow_symlinks=False)
         if not folder:
@@ -139,7 +159,8 @@ def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:
         return False
     if entry.name in SKIPPED or entry.name.endswith((".egg-info", ".dist-info")):
         return False
-    return not Path(entry.path, "pyvenv.cfg").exists() and not _is_ignored(path, True, rules)
+    is_environment = os.path.exists(f"{entry.path}/pyvenv.cfg")  # noqa: PTH110 - Path.exists raises if unreadable
+    return not is_environment and not _is_ignored(path, True, rules)
 
 
 def _rules_of(root: Path, folder: str, rules: Rules) -> Rules:

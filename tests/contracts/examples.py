@@ -213,7 +213,9 @@ STEP = c.TaskStep(
     success_criteria="Passwords are hashed",
     context={"action": "write_file"},
 )
-TOOL_RUN = c.ToolRun(name="bandit", version="1.9.4", findings=1, problem="2 files could not be parsed")
+TOOL_RUN = c.ToolRun(
+    name="bandit", version="1.9.4", findings=1, problem="2 files could not be parsed", files=41
+)
 TEST_FAILURE = c.TestFailure(test="test_login", message="assert 401 == 200", source="tests/test_login.py:40")
 NOT_CHECKED = c.NotChecked(what="main.go", why="There is no Go here", cure="Install it: apt install golang")
 COMMAND_RECORD = c.CommandRecord(command="uv sync", exit_code=1, seconds=2.5)
@@ -486,6 +488,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         drift=(DRIFT_RULE,),
         drift_note="One rule could be read",
         not_checked=(NOT_CHECKED,),
+        checked=("41 Python files",),
     ),
     c.Verdict(approved=False, score=4, reasons=("The tests were not run",), redo=("tests",)),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),

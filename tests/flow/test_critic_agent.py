@@ -45,9 +45,11 @@ async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tm
     assert Verdict.from_dict(again.metadata["verdict"]).redo == ("inspection",)
 
     linted = await team.perform("critic", "lint", repo=repo)
-    assert linted.metadata["tool"]["name"] == "ruff"
+    assert {tool["name"] for tool in linted.metadata["inspection"]["tools"]} == {"ruff"}
     scanned = await team.perform("critic", "scan_security", repo=repo)
-    assert (scanned.metadata["total"], scanned.metadata["tool"]["version"] > "") == (0, True)
+    assert [(tool["name"], tool["files"]) for tool in scanned.metadata["inspection"]["tools"]] == [
+        ("bandit", 1)
+    ]
     leaks = await team.perform("critic", "scan_secrets", repo=repo)
     assert leaks.evidence_refs == ("db.py:2",)
     drift = await team.perform("critic", "check_drift", repo=repo)

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from services.critic.findings import make_finding, rank
-from services.critic.inspection import format_inspection, inspect_repository, list_sources
+from services.critic.inspection import format_gap, format_inspection, inspect_repository, judge, list_sources
+from services.critic.kinds import Sources, sort_files
 from services.critic.scans import lint, scan_secrets, scan_security
-from shared.contracts import Finding, Inspection
+from shared.contracts import Finding, Inspection, ResultOutcome
 from shared.errors import ActionError
-from shared.source.tree import Tree, read_tree
+from shared.source.tree import read_tree
 from tests.unit.test_source_tree import plant
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -53,8 +54,8 @@ def told(findings: Iterable[Finding]) -> set[tuple[str, str, str]]:
     return {(finding.severity, finding.rule.split(" ")[0], finding.source) for finding in findings}
 
 
-def tree(root: Path, files: dict[str, str | bytes]) -> Tree:
-    return read_tree(plant(root, files))
+def tree(root: Path, files: dict[str, str | bytes]) -> Sources:
+    return sort_files(read_tree(plant(root, files)))
 
 
 async def test_ruff_finds_likely_bugs_where_a_project_has_no_rules(tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ async def test_a_whole_inspection(tmp_path: Path) -> None:
         "ruff": False,
         "bandit": False,
         "secret scan": False,
-        "a linter for JavaScript": True,
+        "oxlint": False,
     }
     assert [(rule.source, [v.source for v in rule.violations]) for rule in found.drift] == [
         ("ARCHITECTURE.md:3", ["app/db.py:1"])
@@ -274,23 +275,34 @@ async def test_a_whole_inspection(tmp_path: Path) -> None:
     assert Inspection.from_json(found.to_json()) == found
     text = format_inspection(found)
     assert GITHUB not in text
-    assert "a linter for JavaScript: not run, Mailroom has none; 1 file not linted" in text
+    assert (
+        " in 8 Python files, 1 JavaScript file and 14 files searched for secrets; 1 of 1 stated rule" in text
+    )
+    assert found.not_checked == ()
     assert {"app/web.py:7", "app/db.py:1", "ARCHITECTURE.md:3"} <= set(
         list_sources(found.findings, found.drift)
     )
 
 
-async def test_other_languages_and_empty_folders_say_what_did_not_apply(tmp_path: Path) -> None:
-    script = await inspect_repository(
-        plant(tmp_path / "js", {"a.ts": "x", "b.rs": "y", "c.ts": "z"}), timeout=60
+async def test_what_no_checker_looks_at_is_named(tmp_path: Path) -> None:
+    files = {"a.java": "x", "b.java": "y", "c.kt": "z", "vendor/d.rb": "z"}
+    found = await inspect_repository(plant(tmp_path / "jvm", files), timeout=60)
+    gap = "2 Java files and 1 Kotlin file: Mailroom has no checker for them"
+    assert [format_gap(each) for each in found.not_checked] == [gap]
+    assert format_inspection(found).startswith(
+        f"0 findings in 3 files searched for secrets. Not checked: {gap}."
     )
-    problems = {tool.name: tool.problem for tool in script.tools}
-    assert problems["ruff"] == problems["bandit"] == "there are no Python files"
-    assert list(problems)[-2:] == ["a linter for TypeScript", "a linter for Rust"]
-    (tmp_path / "none").mkdir()
-    empty = await inspect_repository(tmp_path / "none", timeout=60)
-    assert (empty.total, empty.findings) == (0, ())
-    assert {tool.name for tool in empty.tools if tool.problem} == {"ruff", "bandit", "secret scan"}
+    assert judge(found) is ResultOutcome.DONE
+    secrets = await inspect_repository(tmp_path / "jvm", timeout=60, topics=["secrets"], drift=False)
+    assert format_inspection(secrets).startswith("0 findings in 3 files searched for secrets.\n")
+    assert (secrets.not_checked, secrets.drift_note) == ((), "")
+
+
+async def test_an_empty_folder_is_not_checked(tmp_path: Path) -> None:
+    empty = await inspect_repository(tmp_path, timeout=60)
+    assert (empty.total, empty.findings, empty.tools, empty.checked) == (0, (), (), ())
+    assert judge(empty) is ResultOutcome.NOT_CHECKED
+    assert format_inspection(empty).startswith("There are no files that a checker could look at.")
     assert (
         empty.drift_note
         == "No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
