@@ -47,6 +47,17 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 """For each runner the patterns of how many tests passed, failed and were skipped; a word counts as one."""
 
 
+PREFACE = """# Public repositories
+
+How the tests of public repositories run by hand and by Mailroom: `make bench-repositories DATA=FOLDER
+ARGS="--write docs/repositories.md"` writes this page, where FOLDER holds a clone of each (its name is the last
+part of the repository's). Counts are passed / failed / skipped. By hand means a fresh copy, an empty home and
+the commands in tests/bench/repositories.toml. "Again" is a second run: by hand of the test command alone.
+Seconds by Mailroom are those of the whole goal, from its submission to the report. The caches of both were empty
+at the start.
+"""
+
+
 class Counts(msgspec.Struct, frozen=True):
     """How many tests passed, failed (or could not be run), and were skipped."""
 
@@ -96,7 +107,7 @@ def main() -> None:
     found = asyncio.run(measure(args.folder.resolve(), rows))
     print(table := format_table(found))
     if args.write:
-        args.write.write_text(table)
+        args.write.write_text(f"{PREFACE}\n{table}")
     result = {**machine.describe(), "right": sum(one.is_right for one in found), "of": len(found)}
     print(json.dumps({**result, "repositories": msgspec.to_builtins(found)}))
 
@@ -143,8 +154,9 @@ def _by_hand(place: Path, clone: Path, row: Mapping[str, Any]) -> tuple[Counts |
     home.mkdir(parents=True, exist_ok=True)
     shutil.copytree(clone, copy, symlinks=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAILROOM_")}
-    environment |= {"HOME": str(home), "CI": "true", "NO_COLOR": "1", "XDG_CACHE_HOME": str(home / "cache")}
-    environment.pop("VIRTUAL_ENV", None)
+    environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    for name in ("VIRTUAL_ENV", "NO_COLOR", "FORCE_COLOR", "TERM"):
+        environment.pop(name, None)
     begun = time.monotonic()
     prepared = _run(row["prepare"], copy, environment)
     output = _run(row["test"], copy, environment) if prepared is not None else None
