@@ -49,12 +49,12 @@ PATTERNS: Mapping[str, Sequence[str]] = {
 
 PREFACE = """# Public repositories
 
-How the tests of public repositories run by hand and by Mailroom. This page is written by
-`make bench-repositories DATA=FOLDER ARGS="--write docs/repositories.md"`, where FOLDER holds a clone of each; the
-name of a clone is the last part of the repository's. Counts are passed / failed / skipped. By hand means a fresh
-copy, an empty home and the commands in tests/bench/repositories.toml. "Again" is a second run: by hand of the
-test command alone. Seconds by Mailroom are those of the whole goal, from its submission to the report. The caches
-of both were empty at the start.
+How the tests of public repositories run by hand and by Mailroom. This page is written by `make
+bench-repositories DATA=FOLDER ARGS="--write docs/repositories.md"`, where FOLDER holds a clone of each; the
+name of a clone is the last part of the repository's. Counts are passed / failed / skipped. By hand means a
+fresh copy, an empty home and the commands in tests/bench/repositories.toml. "Again" is a second run: by
+hand of the test command alone. Seconds by Mailroom are those of the whole goal, from its submission to the
+report. The caches of both were empty at the start.
 """
 
 
