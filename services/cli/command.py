@@ -24,6 +24,8 @@ COMMANDS = {
     "reminders": "services.cli.commands.reminders:reminders",
     "tasks": "services.cli.commands.tasks:tasks",
     "show": "services.cli.commands.show:show",
+    "diff": "services.cli.commands.patches:diff",
+    "apply": "services.cli.commands.patches:apply",
     "cancel": "services.cli.commands.tasks:cancel",
     "tail": "services.cli.commands.audit:tail",
     "status": "services.cli.commands.status:status",

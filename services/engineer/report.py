@@ -119,6 +119,11 @@ def report_delivery(
             **outcome.data,
             "commands": [msgspec.to_builtins(each) for each in commands[-MAX_COMMANDS:]],
             "patches": list(delivery.patches),
+            "patch_targets": [
+                {"path": path, "folder": str(source)}
+                for path in delivery.patches
+                if (source := origin(Path(path).stem)) is not None
+            ],
             "workspace": str(workspace),
         },
         evidence_refs=_join(outcome.evidence_refs, (each.log for each in listed if each.log)),

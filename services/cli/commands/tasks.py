@@ -94,7 +94,7 @@ def cancel(goal_id: str, reason: str, as_json: bool) -> None:
 
 async def _cancel(bus: Bus, goal_id: str, reason: str) -> Goal:
     """Request the cancellation; returns the goal as it ended, or as it is after CANCEL_TIMEOUT."""
-    goal = await find_goal(bus, goal_id)
+    goal, _ = await find_goal(bus, goal_id)
     goal_id = goal.goal_id
     if goal.status.final:
         raise MailroomError(f"The goal {goal_id} has ended already: {goal.status}")

@@ -18,12 +18,15 @@ class _Submission(msgspec.Struct):
     resume: str = ""
 
 
-async def find_goal(bus: Bus, name: str) -> Goal:
-    """The goal that ``name`` means; raises MailroomError if there is none, or several."""
+async def find_goal(bus: Bus, name: str) -> tuple[Goal, int]:
+    """The goal that ``name`` means, and the sequence of its record.
+
+    Raises MailroomError if there is none, or several.
+    """
     found = await read_goal(bus, await expand_goal_id(bus, name)) if _is_name(name) else None
     if found is None:
         raise MailroomError(f"There is no goal {name[:130]!r}", CURE)
-    return found[0]
+    return found
 
 
 async def expand_goal_id(bus: Bus, name: str) -> str:

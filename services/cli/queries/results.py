@@ -1,11 +1,15 @@
 """What a goal's tasks found and delivered: test runs, findings, what was not checked, patches."""
 
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from pathlib import PurePath
 from typing import TypeVar
 
 import msgspec
 
-from services.cli.queries.records import read_tasks
+from services.cli.output.times import parse_time
+from services.cli.queries.records import read_tasks, scan
+from shared import subjects
 from shared.bus import Bus
 from shared.contracts import (
     Finding,
@@ -20,6 +24,8 @@ from shared.contracts import (
 from shared.contracts.base import Contract
 
 C = TypeVar("C", bound=Contract)
+MARGIN = timedelta(seconds=1)
+"""Patches are searched from this much before the submission: the clocks of processes differ."""
 
 
 class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +54,48 @@ async def read_results(bus: Bus, goal: Goal) -> GoalResults:
         if (state := states.get(task.task_id)) and state.result is not None
     }
     return collect_results(goal, results)
+
+
+class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch that an agent delivered, and the folder it was made for; empty if that was not recorded."""
+
+    path: str
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the project."""
+        return PurePath(self.path).stem
+
+
+async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
+    """The patches of a goal, those of delegated tasks included; ``end`` is the sequence of its record.
+
+    Of several for one folder only the last counts: it has what the earlier ones have, since the tasks of a
+    goal share a workspace.
+    """
+    ended = subjects.task("*", "*", "*", subjects.ENDED)
+    since, until = parse_time(goal.submitted_at) - MARGIN, end + subjects.MAX_BATCH
+    found: dict[str, DeliveredPatch] = {}
+    async for stored in scan(bus, subjects.OFFICE, ended, since=since, until=until):
+        if goal.goal_id.encode() not in stored.data:
+            continue
+        try:
+            result = TaskResult.from_json(stored.data)
+        except ValueError:
+            continue
+        if result.goal_id == goal.goal_id:
+            found |= {each.folder or each.path: each for each in _patches_of(result)}
+    return list(found.values())
+
+
+def _patches_of(result: TaskResult) -> list[DeliveredPatch]:
+    targets = result.metadata.get("patch_targets") or ()
+    folders = {each["path"]: each["folder"] for each in targets if {"path", "folder"} <= each.keys()}
+    return [
+        DeliveredPatch(path=str(path), folder=str(folders.get(path, "")))
+        for path in result.metadata.get("patches") or ()
+    ]
 
 
 def collect_results(goal: Goal, results: dict[str, TaskResult]) -> GoalResults:
