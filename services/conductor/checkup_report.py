@@ -196,10 +196,21 @@ def _method(
             f"- Task {code(task.name)} by {task.assignee}: {task.status}{f' in {took:.1f} s' if took else ''}"
         )
     if verdict:
-        head = "The review approved" if verdict.approved else "The review did not approve"
-        reasons = "; ".join(prose(reason.rstrip(".")) for reason in verdict.reasons)
-        rows.append(f"- {head} ({verdict.score} of 10){f': {reasons}' if reasons else ''}")
+        rows.append(f"- {format_decision(verdict)}")
     return [*rows, *format_goal(goal)]
+
+
+DECISIONS = {
+    "approved": "The critic found that what the results say holds",
+    "sent_back": "The critic did not find that what the results say holds",
+    "not_checked": "The critic could not find out whether what the results say holds",
+}
+
+
+def format_decision(verdict: Verdict) -> str:
+    """What the critic found, and what that rests on."""
+    reasons = "; ".join(prose(reason.rstrip(".")) for reason in verdict.reasons)
+    return f"{DECISIONS[verdict.decision]}{f': {reasons}' if reasons else ''}"
 
 
 def _tool(tool: ToolRun) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from services.conductor.goal_store import GoalStore, StoredGoal
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
+from services.conductor.outcome import format_undone
 from services.conductor.planner import Roster
 from services.conductor.playbook import Playbook
 from services.conductor.report import Reporter, report_mail
@@ -24,11 +25,10 @@ from services.conductor.state_machine import (
     all_ended,
     ask_model_about,
     end,
-    format_undone,
     is_overdue,
-    outcome_of,
     record_result,
     review_needs_repair,
+    status_of,
     task_for,
 )
 from shared import subjects
@@ -113,11 +113,10 @@ class GoalRunner:
     async def finish(self, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """End the goal as its tasks ended, with a report on disk and one by mail to its requester."""
         if not goal.status.final:
-            status, reason = outcome_of(goal)
+            status, reason = status_of(goal)
             if status is TaskStatus.FAILED and is_overdue(goal, datetime.now(UTC)):
                 status, reason = TaskStatus.TIMEOUT, OVERDUE  # its tasks have the same deadline
-            undone = format_undone(goal) if goal.playbook == BY_MODEL else ""
-            goal = end(goal, status, reason or "; ".join(filter(None, (undone, goal.reason))))
+            goal = end(goal, status, reason or "; ".join(filter(None, (format_undone(goal), goal.reason))))
         goal = await self._report(goal)
         return [self._store.entry(goal, stored), _mail(goal)]
 
@@ -168,7 +167,11 @@ class GoalRunner:
     async def _review(self, goal: Goal) -> Task:
         critic = (await self._roster.pages()).get(subjects.CRITIC) if goal.playbook == BY_MODEL else None
         with_goal = critic is not None and critic.offers(REVIEW, "goal")
-        return review_task(goal, await self._store.results(goal), with_goal=with_goal)
+        results = await self._store.results(goal)
+        for task in goal.tasks:
+            if results[task.name].get("metadata", {}).get("tests"):  # so that the critic need not run them
+                results[task.name] = {**results[task.name], "journal": await self._store.journal(task)}
+        return review_task(goal, results, with_goal=with_goal)
 
     def _learn(self, goal: Goal, result: TaskResult) -> list[Entry]:
         task = next(task for task in goal.tasks if task.task_id == result.task_id)

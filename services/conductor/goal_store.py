@@ -5,12 +5,22 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
+
 from services.conductor.state_machine import state_change
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import cancelling_entry, read_record, read_submitted, read_task_state
-from shared.contracts import Goal, GoalDue, GoalTask, OfficeState, StateChanged, TaskStatus
+from shared.contracts import (
+    Goal,
+    GoalDue,
+    GoalTask,
+    OfficeState,
+    StateChanged,
+    TaskChanged,
+    TaskStatus,
+)
 from shared.errors import BusError
 
 THINKING = "thinking"
@@ -118,6 +128,12 @@ class GoalStore:
             return {"status": str(task.status), "output": "", "error_message": task.summary}
         values = state.result.to_dict()
         return {"agent": task.assignee, **{name: values[name] for name in RESULT_FIELDS}}
+
+    async def journal(self, task: GoalTask) -> list[Any]:
+        """The effects that a task's assignee noted before and after they happened, as its trail has them."""
+        subject = subjects.task(task.assignee, subjects.CONDUCTOR, task.task_id, subjects.NOTED)
+        noted = await read_record(self._bus, subject, TaskChanged)
+        return msgspec.to_builtins(noted.value.journal) if noted else []
 
     async def cancel_task(self, task: GoalTask, status: TaskStatus, reason: str) -> Entry | None:
         """The entry that ends a task with ``status``; None if it has ended already, or was never assigned."""

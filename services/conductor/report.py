@@ -23,6 +23,7 @@ from shared.contracts import (
     Node,
     Relation,
     RepositoryReading,
+    ResultOutcome,
     Source,
     TaskStatus,
     TestFailure,
@@ -76,7 +77,11 @@ class Reporter:
         except OSError as error:
             reason = f"the report could not be written to {path}: {error.strerror}"
             reported = msgspec.structs.replace(
-                goal, status=TaskStatus.FAILED, reason=reason, answer=text[:50_000]
+                goal,
+                status=TaskStatus.FAILED,
+                outcome=ResultOutcome.FAILED,
+                reason=reason,
+                answer=text[:50_000],
             )
         await remembering
         return reported
@@ -124,7 +129,7 @@ def report_mail(goal: Goal) -> AgentReport:
         report_type="goal" if goal.playbook in ("", BY_MODEL) else goal.playbook,
         summary=goal.answer or goal.reason or f"The goal ended: {goal.status}",
         output_paths=(goal.report_path,) if goal.report_path else (),
-        metadata={"status": str(goal.status), "text": goal.text[:500]},
+        metadata={"status": str(goal.status), "outcome": str(goal.outcome), "text": goal.text[:500]},
     )
 
 

@@ -7,10 +7,23 @@ import msgspec
 
 from services.conductor.state_machine import REVIEW, all_ended, skip_blocked
 from shared import subjects
-from shared.contracts import Goal, Task, TaskPriority, TaskResult, TaskStatus, Verdict
+from shared.contracts import (
+    Goal,
+    GoalTask,
+    ResultOutcome,
+    Task,
+    TaskPriority,
+    TaskResult,
+    TaskStatus,
+    Verdict,
+)
 
 MAX_REVIEWS = 3
 """How often the critic is asked about one goal; its last verdict is reported and not acted upon."""
+MAX_WORDS = 2_000
+"""Characters of a task's text that go with its result to the review."""
+REPOSITORY = ("repo", "folder", "path")
+"""The names under which parameters and context have a folder, the most telling first."""
 
 REVIEW_PRIORITY = {
     TaskPriority.LOW: TaskPriority.HIGH,
@@ -22,8 +35,24 @@ REVIEW_PRIORITY = {
 
 
 def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = False) -> Task:
-    """The task that asks the critic whether the results hold; ``with_goal`` passes the goal's text too."""
-    params = {"results": dict(results), "repo": str(goal.parameters.get("repo", ""))}
+    """The task that asks the critic whether the results hold; ``with_goal`` passes the goal's text too.
+
+    Each result has the repository that its task is about, where its parameters, the goal's or the goal's
+    context name one, and the task's words, which may.
+    """
+    tasks = {task.name: task for task in goal.tasks}
+    told = {
+        name: {
+            **result,
+            "repo": repository_of(goal, tasks[name]),
+            "task": tasks[name].text[:MAX_WORDS],
+        }
+        if name in tasks
+        else result
+        for name, result in results.items()
+    }
+    named = {repository_of(goal, task) for task in goal.tasks}
+    params = {"results": told, "repo": named.pop() if len(named) == 1 else ""}
     if with_goal:
         params["goal"] = goal.text
     return Task(
@@ -40,6 +69,17 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
     )
 
 
+def repository_of(goal: Goal, task: GoalTask) -> str:
+    """The repository that a task of ``goal`` is about, as parameters or context name it; empty for none."""
+    context = goal.context.get("params")
+    places = (task.params, goal.parameters, goal.context, context if isinstance(context, Mapping) else {})
+    return next((path for place in places for key in REPOSITORY if (path := _absolute(place.get(key)))), "")
+
+
+def _absolute(value: Any) -> str:
+    return value if isinstance(value, str) and value.startswith("/") else ""
+
+
 def read_verdict(result: TaskResult) -> Verdict | str:
     """The critic's verdict, or why there is none."""
     verdict = result.metadata.get("verdict")
@@ -54,14 +94,15 @@ def read_verdict(result: TaskResult) -> Verdict | str:
 def apply_verdict(goal: Goal, verdict: Verdict) -> Goal:
     """``goal`` after a review: with tasks to be done again, or with all of them ended.
 
-    They stay ended if the critic approves, if it was asked for the last time, and if nothing it names can be
-    done again.
+    They stay ended unless the critic sends something back, if it was asked for the last time, and if nothing
+    it names can be done again.
     """
-    if not verdict.approved and goal.reviews < MAX_REVIEWS:
+    sent_back = verdict.decision == "sent_back"
+    if sent_back and goal.reviews < MAX_REVIEWS:
         again = send_back(goal, verdict)
         if not all_ended(again):
             return again
-    reason = goal.reason if verdict.approved else f"the review did not approve: {'; '.join(verdict.reasons)}"
+    reason = f"the review did not approve: {'; '.join(verdict.reasons)}" if sent_back else goal.reason
     return msgspec.structs.replace(goal, verdict=verdict.to_dict(), reason=reason[:2_000])
 
 
@@ -81,6 +122,7 @@ def send_back(goal: Goal, verdict: Verdict) -> Goal:
             started_at="",
             ended_at="",
             summary="",
+            outcome=ResultOutcome.NONE,
         )
         if task.name in again
         else task

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from services.conductor.outcome import decision_of, outcome_of_goal, outcome_of_result
 from shared import subjects
 from shared.contracts import (
     Goal,
     GoalTask,
     OfficeState,
+    ResultOutcome,
     StateChanged,
     Task,
     TaskResult,
@@ -73,7 +75,10 @@ def record_result(goal: Goal, result: TaskResult) -> Goal:
     if not ours or not result.status.final:
         return goal
     summary = (result.error_message or result.output).strip().partition("\n")[0]
-    tasks = [_end(task, result.status, summary) if task in ours else task for task in goal.tasks]
+    tasks = [
+        _end(task, result.status, summary, outcome_of_result(result)) if task in ours else task
+        for task in goal.tasks
+    ]
     return msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
 
 
@@ -150,20 +155,23 @@ def ask_for_review(goal: Goal) -> Goal:
 
 
 def end(goal: Goal, status: TaskStatus, reason: str = "", **changes: Any) -> Goal:
-    """``goal`` ended; its open tasks are cancelled."""
+    """``goal`` ended, with what it came to; its open tasks are cancelled."""
     now = generate_iso_timestamp()
     tasks = tuple(
         task if task.status.final else _end(task, TaskStatus.CANCELLED, reason) for task in goal.tasks
     )
-    return msgspec.structs.replace(goal, status=status, reason=reason, ended_at=now, tasks=tasks, **changes)
+    ended = msgspec.structs.replace(goal, status=status, reason=reason, ended_at=now, tasks=tasks, **changes)
+    return msgspec.structs.replace(ended, outcome=outcome_of_goal(ended))
 
 
-def _end(task: GoalTask, status: TaskStatus, summary: str) -> GoalTask:
+def _end(
+    task: GoalTask, status: TaskStatus, summary: str, outcome: ResultOutcome = ResultOutcome.FAILED
+) -> GoalTask:
     now = generate_iso_timestamp()
-    return msgspec.structs.replace(task, status=status, ended_at=now, summary=summary[:200])
+    return msgspec.structs.replace(task, status=status, ended_at=now, summary=summary[:200], outcome=outcome)
 
 
-def outcome_of(goal: Goal) -> tuple[TaskStatus, str]:
+def status_of(goal: Goal) -> tuple[TaskStatus, str]:
     """The status and reason of a goal whose tasks have ended: it failed if no task completed."""
     failed = [task for task in goal.tasks if task.status is not TaskStatus.COMPLETED]
     if len(failed) < len(goal.tasks):
@@ -220,8 +228,8 @@ def needs_repair(goal: Goal) -> bool:
 
 
 def review_needs_repair(goal: Goal) -> bool:
-    """Whether the critic did not approve, and nothing that it names can be done again."""
-    return may_repair(goal) and goal.verdict.get("approved") is False and all_ended(goal)
+    """Whether the critic sent something back, and nothing that it names can be done again."""
+    return may_repair(goal) and decision_of(goal) == "sent_back" and all_ended(goal)
 
 
 def apply_plan(goal: Goal, tasks: Sequence[GoalTask]) -> Goal:
@@ -248,9 +256,3 @@ def give_up_repair(goal: Goal, reason: str) -> Goal:
 def apply_answer(goal: Goal, answer: str) -> Goal:
     """``goal`` with its answer; if it is empty the report's headline becomes the answer."""
     return msgspec.structs.replace(goal, thinking="", answer=answer)
-
-
-def format_undone(goal: Goal) -> str:
-    """Which tasks did not complete, in a sentence; empty for none."""
-    left = [task for task in goal.tasks if task.status is not TaskStatus.COMPLETED]
-    return "; ".join(f"{task.name} was not done: {task.summary or task.status}" for task in left)[:2_000]

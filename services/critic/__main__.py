@@ -9,11 +9,12 @@ import msgspec
 
 from services.critic import inspection
 from services.critic.checkers import TOPICS, Topic
-from services.critic.claims import find_named_folder
+from services.critic.claims import Rerun
 from services.critic.findings import clean
 from services.critic.model_review import judge_results
+from services.critic.recorded_runs import find_recorded_runs
 from services.critic.rerun import Rerunner, clean_review_folders
-from services.critic.review import add_reruns, is_all_own, refuse, review
+from services.critic.review import add_reruns, by_repository, format_verdict, leave_open, review
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
@@ -84,7 +85,8 @@ class Critic(Agent):
     @register_action(
         "Review the results of a goal's tasks: approve them, or name those to be done again",
         {
-            "results": "The results by the task's name, each with status, output, metadata and evidence_refs",
+            "results": "The results by task name, each with status, output, metadata and evidence_refs; "
+            "perhaps repo, task (the words) and journal of the task",
             "repo": "Absolute path of the repository they are about, to look up and run what they claim",
             "goal": "What was asked for",
         },
@@ -95,27 +97,29 @@ class Critic(Agent):
         Claims are looked up, and run again in the jail if possible; the verdict says what could not be run.
         With a model the content is judged too. The critic approves nothing at its own request.
         """
-        settings, own = self.context.settings, self.context.profile.name
+        own = self.context.profile.name
         root = Path(repo) if repo else None
         asked = goal or self.context.task.text
-        named = root if root and root.is_absolute() and root.is_dir() else None
-        place = named or await asyncio.to_thread(find_named_folder, asked)
-        if place is not None:  # else there is little to look up, which takes no time
-            await self.context.progress("looks up what is claimed, and runs it again")
-        folders = (settings.outputs, settings.workspaces, *((root,) if root else ()))
-        rerunner = Rerunner(settings, self.context.judge_command, own_name=own)
-        rerun = await rerunner.run(results, place, folders, is_target_sure=named is not None)
+        recorded = await asyncio.to_thread(find_recorded_runs, results)
+        rerun = Rerun()
+        for place, sure, group in await asyncio.to_thread(by_repository, results, root, asked):
+            rerun = rerun.plus(await self._rerun(group, place, recorded, is_target_sure=sure))
         verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
         verdict = await self._judge_content(results, asked, verdict, root)
-        if is_all_own(results, own) and rerun.unrun:
-            verdict = refuse(verdict, f"it is all {own}'s own work, and could not be run again")
         if self.context.task.requester == own:
-            verdict = refuse(verdict, f"{own} asks for it itself, and approves nothing of its own")
-        head = f"{'Approved' if verdict.approved else 'Sent back'}, {verdict.score} of 10."
-        return Outcome(
-            output="\n".join([head, *(f"- {reason}" for reason in verdict.reasons)]),
-            data={"verdict": verdict.to_dict(), "runs": list(rerun.runs)},
-        )
+            verdict = leave_open(verdict, f"{own} asks for it itself, and approves nothing of its own")
+        data = {"verdict": verdict.to_dict(), "runs": list(rerun.runs)}
+        return Outcome(output=format_verdict(verdict), data=data)
+
+    async def _rerun(
+        self, results: dict[str, Any], place: Path | None, recorded: dict[str, str], *, is_target_sure: bool
+    ) -> Rerun:
+        settings = self.context.settings
+        if place is not None:  # else there is little to look up, which takes no time
+            await self.context.progress("looks up what is claimed, and runs it again")
+        folders = (settings.outputs, settings.workspaces, *((place,) if place and is_target_sure else ()))
+        rerunner = Rerunner(settings, self.context.judge_command, own_name=self.context.profile.name)
+        return await rerunner.run(results, place, folders, is_target_sure=is_target_sure, recorded=recorded)
 
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
         found = await inspection.inspect_repository(

@@ -39,7 +39,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     """What one task's result claims: the ``tests`` command that passed, patches as text, files of code.
 
     ``found`` says where the command was found, ``seconds`` how long it took, ``missing`` which files are not
-    there, ``linted`` how many findings ruff is said to have made (-1: nothing is said).
+    there. An inspection (``inspected``) claims how many findings its ``tools`` made, and how many rules of
+    the repository are broken (-1: nothing is said).
     """
 
     task: str
@@ -50,7 +51,9 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     patches: tuple[str, ...] = ()
     files: tuple[NamedFile, ...] = ()
     missing: tuple[str, ...] = ()
-    linted: int = -1
+    inspected: bool = False
+    tools: dict[str, int] = {}
+    broken_rules: int = -1
 
 
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
@@ -69,7 +72,9 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         patches=(*_inline_patches(metadata), *_patch_files(there)),
         files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         missing=missing,
-        linted=_linted(metadata),
+        inspected="inspection" in metadata,
+        tools=_tools(metadata),
+        broken_rules=_broken_rules(metadata),
     )
 
 
@@ -120,14 +125,20 @@ def read_file(file: NamedFile) -> bytes:
         return confined.read(file.name, MAX_FILE)
 
 
-def _linted(metadata: Mapping[str, Any]) -> int:
-    """How many findings ruff is said to have made over the repository; -1 if it is not said."""
-    inspection = as_mapping(metadata.get("inspection"))
-    for tool in map(as_mapping, as_list(inspection.get("tools"))):
-        if tool.get("name") == "ruff" and tool.get("version"):
-            found = tool.get("findings")
-            return found if isinstance(found, int) else -1
-    return -1
+def _tools(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """How many findings the tools are said to have made that ran over the repository."""
+    tools = map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("tools")))
+    return {
+        str(tool.get("name")): tool["findings"]
+        for tool in tools
+        if tool.get("version") and isinstance(tool.get("findings"), int)
+    }
+
+
+def _broken_rules(metadata: Mapping[str, Any]) -> int:
+    """How many rules of the repository are said to be broken; -1 if none were checked."""
+    rules = list(map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("drift"))))
+    return sum(bool(rule.get("violations")) for rule in rules) if rules else -1
 
 
 def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFile], tuple[str, ...]]:
@@ -165,11 +176,19 @@ def as_texts(value: Any) -> list[str]:
 
 
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
-    """What running claims again showed, by task: ``faults`` refute one, ``unrun`` say why one was not."""
+    """What checking claims again showed, by task.
+
+    ``faults`` refute one, ``unrun`` say why one was not run, ``confirmed`` what bears one out.
+    """
 
     faults: tuple[tuple[str, str], ...] = ()
     unrun: tuple[tuple[str, str], ...] = ()
+    confirmed: tuple[tuple[str, str], ...] = ()
     runs: tuple[dict[str, Any], ...] = ()
+
+    def plus(self, other: "Rerun") -> "Rerun":
+        """Both in one."""
+        return Rerun(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
 
 class ReviewRecord:
@@ -179,6 +198,7 @@ class ReviewRecord:
         self.timeout = timeout
         self._faults: list[tuple[str, str]] = []
         self._unrun: list[tuple[str, str]] = []
+        self._confirmed: list[tuple[str, str]] = []
         self._runs: list[dict[str, Any]] = []
 
     def refute(self, task: str, why: str) -> None:
@@ -188,6 +208,10 @@ class ReviewRecord:
     def skip(self, task: str, why: str) -> None:
         """Note that a claim of ``task`` was not run, or that its run shows nothing."""
         self._unrun.append((task, clean(why)))
+
+    def confirm(self, task: str, what: str) -> None:
+        """Note what bears out a claim of ``task``."""
+        self._confirmed.append((task, clean(what)))
 
     @property
     def skipped(self) -> int:
@@ -223,7 +247,12 @@ class ReviewRecord:
 
     def result(self) -> Rerun:
         """Everything that was noted."""
-        return Rerun(faults=tuple(self._faults), unrun=tuple(self._unrun), runs=tuple(self._runs))
+        return Rerun(
+            faults=tuple(self._faults),
+            unrun=tuple(self._unrun),
+            confirmed=tuple(self._confirmed),
+            runs=tuple(self._runs),
+        )
 
 
 def last_line(result: CommandResult) -> str:

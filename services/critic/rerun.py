@@ -5,12 +5,14 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from services.critic import rerun_checks as checks
 from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
-from services.critic.kinds import sort_files
-from services.critic.scans import lint
+from services.critic.own_work import repeat_inspection
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
 from shared.sandbox import is_older, remove_tree
@@ -19,6 +21,7 @@ from shared.settings import Settings
 from shared.skills.workspace import goal_folder
 from shared.source.tree import read_tree
 
+NO_RECORDS: Mapping[str, str] = MappingProxyType({})
 PREFIX = "review-"
 STALE = 86_400.0
 """Seconds after which a folder that a crash left is removed: longer than a review lasts."""
@@ -42,22 +45,27 @@ class Rerunner:
         folders: tuple[Path, ...],
         *,
         is_target_sure: bool = True,
+        recorded: Mapping[str, str] = NO_RECORDS,
     ) -> Rerun:
         """Run again what the completed among ``results`` claim; the record says what could not be run.
 
         Files count if they lie beneath ``folders``; without a ``repo`` no test and no patch is run. A patch
         that does not apply refutes its claim only if it ``is_target_sure`` that it was made for ``repo``.
+        Tests whose run is ``recorded``, by task, are not run again unless something was changed.
         """
         claims = [
             await asyncio.to_thread(read_claims, name, result, folders)
             for name, result in results.items()
             if isinstance(result, Mapping) and result.get("status") == TaskStatus.COMPLETED
         ]
+        alone = all(claim.author == self._own_name for claim in claims)
         for claim in claims:
             for path in claim.missing:
                 self._record.refute(claim.task, f"it names a file that is not there: {path}")
             if claim.author == self._own_name:
-                await self._rerun_own(claim, repo)
+                await repeat_inspection(self._record, claim, repo, alone=alone)
+        if not any(claim.patches for claim in claims):
+            claims = [self._accept_record(claim, recorded) for claim in claims]
         try:
             if any(claim.tests or claim.patches or claim.files for claim in claims):
                 async with review_folder(self._settings.workspaces) as folder:
@@ -65,6 +73,12 @@ class Rerunner:
         except ActionError as error:
             self._skip(claims, str(error))
         return self._record.result()
+
+    def _accept_record(self, claim: Claims, recorded: Mapping[str, str]) -> Claims:
+        if claim.task not in recorded:
+            return claim
+        self._record.confirm(claim.task, recorded[claim.task])
+        return msgspec.structs.replace(claim, tests=())
 
     def _skip(self, claims: Sequence[Claims], why: str) -> None:
         """Note that nothing could be run of the claims that need a repository."""
@@ -111,6 +125,7 @@ class Rerunner:
                 note = self._record.refute if is_target_sure else self._record.skip
                 note(task, f"its patch does not apply: {problem}")
             elif problem is not None:
+                self._record.confirm(task, "its patch applies")
                 names = [name for name in checks.changed_files(patch) if (copy / name).is_file()]
                 await checks.check_code(self._record, task, copy, names)
             after = await asyncio.to_thread(checks.find_violations, copy)
@@ -135,18 +150,6 @@ class Rerunner:
         if result is None:
             return copy, None
         return copy, last_line(result) if result.exit_code else ""
-
-    async def _rerun_own(self, claim: Claims, repo: Path | None) -> None:
-        """The critic's own work is not believed either: its lint is done again and counted."""
-        if claim.linted < 0 or repo is None:
-            self._record.skip(claim.task, "it is the critic's own, which it does not vouch for")
-            return
-        sources = await asyncio.to_thread(lambda: sort_files(read_tree(repo)))
-        again = await lint(sources, timeout=self._record.timeout)
-        self._record.add_run(claim.task, "ruff", findings=again.tool.findings)
-        if again.tool.version and again.tool.findings != claim.linted:
-            counts = f"{claim.linted} findings of ruff are claimed, {again.tool.findings} were made again"
-            self._record.refute(claim.task, counts)
 
 
 @asynccontextmanager

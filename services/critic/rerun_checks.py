@@ -30,6 +30,9 @@ SLACK = 60.0
 """Seconds beyond twice what the tests took before that they may take again."""
 NOT_RUN = (4, 5, 126, 127)
 """Exit codes of commands that ran no test: pytest's usage error and nothing found, a shell's not found."""
+COUNTS = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b")
+COUNTED_LINES = 5
+"""The last lines of a runner's output, in which it counts."""
 MISSING_MODULE = re.compile(r"No module named '?([\w.]+)")
 
 Judge = Callable[[str], Awaitable["Ruling"]]
@@ -103,7 +106,10 @@ async def rerun_tests(record: ReviewRecord, claim: Claims, judge: Judge, repo: P
     if result is not None and result.exit_code and (inner := _named_folder(claim.found, copy)):
         folder = inner
         result = await _run_tests(record, claim, repo, copy, folder)
-    if result is None or result.exit_code == 0:
+    if result is None:
+        return
+    if result.exit_code == 0:
+        record.confirm(claim.task, f"its tests were run again: {_format_counts(result)}")
         return
     if why := _missing_here(result, copy):
         record.skip(claim.task, f"{line}: it does not run here ({why})")
@@ -114,6 +120,13 @@ async def rerun_tests(record: ReviewRecord, claim: Claims, judge: Judge, repo: P
         return
     ended = f"run again, {line} ended with exit code {result.exit_code}: {last_line(result)}"
     record.refute(claim.task, f"the tests are said to pass; {ended}")
+
+
+def _format_counts(result: CommandResult) -> str:
+    """The counts in the last lines of a runner's output, and its exit code."""
+    lines = result.output.strip().splitlines()[-COUNTED_LINES:]
+    counts = next((found for line in reversed(lines) if (found := COUNTS.findall(line))), [])
+    return ", ".join([*counts, f"exit code {result.exit_code}"])
 
 
 async def _run_tests(

@@ -7,59 +7,83 @@ from typing import Any
 
 import msgspec
 
-from services.critic.claims import Rerun, as_list, as_mapping, as_texts
+from services.critic.claims import Rerun, as_list, as_mapping, as_texts, find_named_folder
 from services.critic.findings import clean
-from shared.contracts.checkup import Inspection, TestRun, Verdict
+from shared.contracts.checkup import Decision, Inspection, TestRun, Verdict
 from shared.contracts.task import TaskStatus
+from shared.tasks.evidence import find_unproved
 
 PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
 SHOWN = 3
 """Sources that cannot be found which a reason names; the rest is counted."""
 
-CODER = "engineer"
-PASSING = re.compile(
-    r"\btests?(?: suite| cases?)?\b[^.;\n]{0,40}?\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?)\b",
-    re.IGNORECASE,
-)
-DOUBT = re.compile(
-    r"\b(?:no|none|not|never|nor|cannot|could|would|should|may|might|must|if|once|when|until|unless|make|get|"
-    r"so that|\d+ failed|fails?|failed|failing|failures?|errors?)\b|n't\b|\?",
-    re.IGNORECASE,
-)
-"""A sentence with one of these does not claim that the tests pass."""
-TESTING = re.compile(
-    r"\b(?:pytest|py\.test|unittest|nosetests|tox|nox|ctest|jest|vitest|mocha|phpunit|rspec)\b|"
-    r"\b(?:npm|yarn|pnpm|cargo|go|make|just|mvn|gradle|gradlew|dotnet|mix|rake|bazel|swift|deno|bun)\b.*\btest|"
-    r"\btest_\w+\.py\b",
-)
-"""Commands that run tests."""
+
+HEADS = {
+    "approved": "Approved: what the results say holds.",
+    "sent_back": "Sent back: not everything that the results say holds.",
+    "not_checked": "Not checked: whether what the results say holds could not be found out.",
+}
 
 
 def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     """Judge the results of a goal's tasks by name; each is a dict as a TaskResult travels.
 
     Approved if every task ended, none that completed is empty, every ``file:line`` it names exists beneath
-    ``repo`` (not checked without one), counts agree with exit codes, and tests that are said to pass were
-    run. A task that failed and says why is accepted as a finding. The score starts at 10: each failed task
-    costs 2, each fault 3.
+    its ``repo`` (not checked without one), counts agree with exit codes, and what is said to have been run
+    is on record. A task that failed and says why is no fault; without any that completed there is nothing to
+    approve.
     """
     if not results:
-        return Verdict(approved=False, score=1, reasons=("There are no results to review.",))
+        return Verdict(approved=False, decision="not_checked", reasons=("There are no results to review.",))
     reasons: list[str] = []
     redo: list[str] = []
-    score = 10
     for name, result in results.items():
-        faults, note = _judge(as_mapping(result), repo)
+        faults, note = _judge(as_mapping(result), repository_of(result) or repo)
         reasons += [f"{name}: {words}" for words in (*faults, *filter(None, [note]))]
         redo += [name] if faults else []
-        score -= 3 * len(faults) + 2 * bool(note)
     if not reasons:
         many = f"All {len(results)} tasks ended, and what they claim"
         one = "The task ended, and what it claims"
         reasons = [f"{one if len(results) == 1 else many} can be looked up."]
-    cleaned = tuple(map(clean, reasons))
-    return Verdict(approved=not redo, score=max(1, score), reasons=cleaned, redo=tuple(redo))
+    completed = any(as_mapping(each).get("status") == TaskStatus.COMPLETED for each in results.values())
+    decision: Decision = "sent_back" if redo else "approved" if completed else "not_checked"
+    return Verdict(
+        approved=decision == "approved",
+        decision=decision,
+        reasons=tuple(map(clean, reasons)),
+        redo=tuple(redo),
+    )
+
+
+def repository_of(result: Any) -> Path | None:
+    """The repository that the requester says a result is about, if it is there."""
+    named = as_mapping(result).get("repo")
+    path = Path(named) if isinstance(named, str) and named else None
+    return path if path and path.is_absolute() and path.is_dir() else None
+
+
+def by_repository(
+    results: Mapping[str, Any], repo: Path | None, goal: str
+) -> list[tuple[Path | None, bool, dict[str, Any]]]:
+    """The results by the repository they are about, and whether that is sure.
+
+    It is the result's own ``repo``, else ``repo``; else the folder that the task's words name, or the goal's,
+    which may be another one than is meant.
+    """
+    given = repo if repo and repo.is_absolute() and repo.is_dir() else None
+    groups: dict[tuple[Path | None, bool], dict[str, Any]] = {}
+    for name, result in results.items():
+        sure = repository_of(result) or given
+        words = str(as_mapping(result).get("task") or "")
+        place = sure or find_named_folder(words) or find_named_folder(goal)
+        groups.setdefault((place, sure is not None), {})[name] = result
+    return [(place, sure, group) for (place, sure), group in groups.items()]
+
+
+def format_verdict(verdict: Verdict) -> str:
+    """A verdict in words: the decision, and what it rests on."""
+    return "\n".join([HEADS[verdict.decision], *(f"- {reason}" for reason in verdict.reasons)])
 
 
 def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str]:
@@ -81,7 +105,9 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str
     doubtful = [as_mapping(failure).get("source") for failure in failures]
     claimed = [*as_texts(result.get("evidence_refs")), *_sources(metadata)]
     unfound = _unfound([claim for claim in claimed if claim not in doubtful], repo)
-    return [*unfound, *_miscounted(metadata), *filter(None, [find_untested_claim(result)])], ""
+    paths = as_texts(result.get("output_paths"))
+    unproved = find_unproved(output, metadata, str(result.get("agent") or ""), paths)
+    return [*unfound, *_miscounted(metadata), *unproved], ""
 
 
 def _sources(value: Any, depth: int = 0) -> Iterator[str]:
@@ -122,29 +148,32 @@ def is_found(source: str, repo: Path | None) -> bool:
 
 
 def add_reruns(verdict: Verdict, rerun: Rerun) -> Verdict:
-    """``verdict`` with what running claims again showed: a fault costs 3, what was not run 1."""
+    """``verdict`` with what checking again showed: a fault sends back, what was not run leaves open."""
     reasons = [f"{task}: {words}" for task, words in rerun.faults]
     reasons += [f"{task}: not run: {words}" for task, words in rerun.unrun]
+    reasons += [f"{task}: {words}" for task, words in rerun.confirmed]
     if not reasons:
         return verdict
-    redo = tuple(dict.fromkeys((*verdict.redo, *(task for task, _ in rerun.faults))))
-    kept = () if verdict.approved and verdict.score == 10 else verdict.reasons
+    decision = verdict.decision
+    if rerun.faults:
+        decision = "sent_back"
+    elif rerun.unrun and decision == "approved":
+        decision = "not_checked"
+    filler = len(verdict.reasons) == 1 and verdict.reasons[0].endswith("can be looked up.")
     return Verdict(
-        approved=verdict.approved and not rerun.faults,
-        score=max(1, verdict.score - 3 * len(rerun.faults) - len(rerun.unrun)),
-        reasons=(*kept, *(clean(reason, 600) for reason in reasons)),
-        redo=redo,
+        approved=decision == "approved",
+        decision=decision,
+        reasons=(*(() if filler else verdict.reasons), *(clean(reason, 600) for reason in reasons)),
+        redo=tuple(dict.fromkeys((*verdict.redo, *(task for task, _ in rerun.faults)))),
     )
 
 
-def refuse(verdict: Verdict, reason: str) -> Verdict:
-    """``verdict`` that does not approve, whatever it says, for ``reason``."""
-    return Verdict(approved=False, score=1, reasons=(clean(reason), *verdict.reasons), redo=verdict.redo)
-
-
-def is_all_own(results: Mapping[str, Any], own_name: str) -> bool:
-    """Whether every result is by the agent of that name."""
-    return {result.get("agent") for result in results.values() if isinstance(result, Mapping)} == {own_name}
+def leave_open(verdict: Verdict, reason: str) -> Verdict:
+    """``verdict`` that approves nothing, for ``reason``; what it sends back, it still does."""
+    decision: Decision = "sent_back" if verdict.decision == "sent_back" else "not_checked"
+    return Verdict(
+        approved=False, decision=decision, reasons=(clean(reason), *verdict.reasons), redo=verdict.redo
+    )
 
 
 def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool:
@@ -201,33 +230,3 @@ def _miscounted_findings(found: Inspection) -> Iterator[str]:
         yield f"{len(found.findings)} findings are listed, but {found.total} are counted"
     if found.total > sum(tool.findings for tool in found.tools):
         yield f"{found.total} findings are counted, but the tools report fewer"
-
-
-def find_untested_claim(result: Mapping[str, Any]) -> str:
-    """Why a result that says its tests pass is not believed; empty if it is, or says no such thing.
-
-    Checked are results of thinking by agents that change code: the engineer, and those with a record of
-    commands. The last run by an action is in the metadata as ``tests``; that it passed is rerun elsewhere.
-    """
-    metadata = as_mapping(result.get("metadata"))
-    changes_code = "commands" in metadata or ("steps" in metadata and result.get("agent") == CODER)
-    said = next(_test_claims(str(result.get("output") or "")), "") if changes_code else ""
-    if not said:
-        return ""
-    tests = as_mapping(metadata.get("tests"))
-    if "exit_code" in tests:
-        ended = tests["exit_code"]
-        return f"it says {said!r}, but its last run of them ended with exit code {ended}" if ended else ""
-    commands = map(as_mapping, as_list(metadata.get("commands")))
-    runs = [run for run in commands if TESTING.search(str(run.get("command", "")))]
-    if not runs:
-        return f"it says {said!r}, and no run of them is on record"
-    command, ended = str(runs[-1]["command"])[:120], runs[-1].get("exit_code")
-    return f"it says {said!r}, but {command} ended with exit code {ended}" if ended else ""
-
-
-def _test_claims(output: str) -> Iterator[str]:
-    own = output.partition("\n\nCommands that were run:")[0]
-    for sentence in re.split(r"(?<=[.!?;])\s+|\n+", own):
-        if (found := PASSING.search(sentence)) and not DOUBT.search(sentence):
-            yield found[0][:80]

@@ -98,6 +98,8 @@ from shared.contracts.records import (
     Goal,
     GoalDue,
     GoalTask,
+    Instruction,
+    Instructions,
     OfficeState,
     Presence,
     Reminder,

@@ -2,6 +2,8 @@
 
 from typing import Annotated, Literal
 
+import msgspec
+
 from shared.contracts.base import Contract, Text, between, text_up_to
 
 Severity = Literal["high", "medium", "low"]
@@ -201,10 +203,26 @@ class Inspection(Contract, frozen=True, kw_only=True):
     checked: tuple[str, ...] = ()
 
 
+Decision = Literal["", "approved", "sent_back", "not_checked"]
+
+
 class Verdict(Contract, frozen=True, kw_only=True):
-    """The critic's judgement: ``score`` 1 to 10, ``redo`` the names of tasks to be done again."""
+    """The critic's judgement: whether what the results say is true.
+
+    ``decision`` is approved, sent_back (a claim does not hold; ``redo`` names the tasks to be done again) or
+    not_checked (it could not be found out; the reasons say what); records of earlier versions have
+    ``approved`` alone, which follows from it. ``score`` is theirs too: 1 to 10, and 0 for none.
+    """
 
     approved: bool
-    score: Annotated[int, between(1, 10)]
+    score: Annotated[int, between(0, 10)] = 0
     reasons: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
+    decision: Decision = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.decision:
+            decision = "approved" if self.approved else "sent_back"
+            msgspec.structs.force_setattr(self, "decision", decision)
+        msgspec.structs.force_setattr(self, "approved", self.decision == "approved")

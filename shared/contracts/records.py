@@ -11,9 +11,11 @@ from shared.contracts.base import (
     Count,
     Envelope,
     OptionalTimestamp,
+    OptionalToken,
     Text,
     Timestamp,
     Token,
+    at_most,
     generate_iso_timestamp,
     require_token,
     text_up_to,
@@ -71,7 +73,10 @@ class OfficeState(StrEnum):
 
 
 class GoalTask(Contract, frozen=True, kw_only=True):
-    """One task of a goal's plan; ``depends_on`` are names of other tasks of the plan."""
+    """One task of a goal's plan; ``depends_on`` are names of other tasks of the plan.
+
+    ``outcome`` is what it came to, once it has ended.
+    """
 
     name: Token
     task_id: Token
@@ -85,6 +90,19 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     started_at: str = ""
     ended_at: str = ""
     summary: str = ""
+    outcome: ResultOutcome = ResultOutcome.NONE
+
+
+MAX_INSTRUCTION = 20_000
+"""The most characters of one instruction."""
+
+
+class Instruction(Contract, frozen=True, kw_only=True):
+    """What a person said about a goal after it was submitted; ``id`` is that of the request."""
+
+    id: Token
+    text: Annotated[str, at_most(MAX_INSTRUCTION)] = ""
+    given_at: Timestamp
 
 
 class Goal(Contract, frozen=True, kw_only=True):
@@ -93,7 +111,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     ``status`` is the goal's own, ``reviews`` how often the critic was asked, ``verdict`` its last
     one, ``report_path`` the path of the report once there is one. ``thinking`` is what a model is being asked
     for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, ``earlier`` the tasks that a
-    later plan replaced, ``traceparent`` its trace, ``outcome`` what it came to.
+    later plan replaced, ``traceparent`` its trace, ``outcome`` what it came to, ``retry_of`` the goal that
+    it repeats, ``instructions`` what people added to it.
     """
 
     goal_id: Token
@@ -120,6 +139,15 @@ class Goal(Contract, frozen=True, kw_only=True):
     traceparent: str = ""
     said: Said | None = None
     outcome: ResultOutcome = ResultOutcome.NONE
+    retry_of: OptionalToken = ""
+    instructions: tuple[Instruction, ...] = ()
+
+
+class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):
+    """What people added to a goal, for the agents at work on it, who read it between two steps."""
+
+    instructions: tuple[Instruction, ...] = ()
+    said: Said | None = None
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):

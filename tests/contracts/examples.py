@@ -107,6 +107,7 @@ REMINDER = c.Reminder(
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
 )
+INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT)
 GOAL = c.Goal(
     goal_id=GOAL_ID,
     text="Check up on the repository at /srv/project",
@@ -130,11 +131,12 @@ GOAL = c.Goal(
             started_at=AT,
             ended_at=LATER,
             summary="11 passed, 1 failed",
+            outcome=c.ResultOutcome.FINDINGS,
         ),
     ),
     review_task_id="critic_20260102_144000_000000_1b4f0e98",
     reviews=2,
-    verdict={"approved": False, "score": 4},
+    verdict={"approved": False, "decision": "sent_back"},
     report_path="outputs/checkup.md",
     answer="The report is written",
     reason="One test failed",
@@ -144,6 +146,8 @@ GOAL = c.Goal(
     traceparent=TRACE,
     thinking="answer",
     plans=2,
+    retry_of="goal_20260101_144000_000000_7",
+    instructions=(INSTRUCTION,),
     earlier=(
         c.GoalTask(
             name="tests",
@@ -356,6 +360,11 @@ EXAMPLES: tuple[c.Contract, ...] = (
         journal=(EFFECT,),
         result=TASK_RESULT,
     ),
+    c.Instructions(
+        **header(60, "conductor", "engineer"),
+        instructions=(INSTRUCTION,),
+        said=SAID,
+    ),
     c.StateChanged(
         **header(13, "conductor", "user"),
         state=c.OfficeState.REVIEW,
@@ -490,12 +499,19 @@ EXAMPLES: tuple[c.Contract, ...] = (
         not_checked=(NOT_CHECKED,),
         checked=("41 Python files",),
     ),
-    c.Verdict(approved=False, score=4, reasons=("The tests were not run",), redo=("tests",)),
+    c.Verdict(
+        approved=False,
+        score=4,
+        reasons=("The tests were not run",),
+        redo=("tests",),
+        decision="not_checked",
+    ),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
     CONTEXT_ITEM,
     CONTEXT_PACKET,
     EFFECT,
     GOAL.tasks[0],
+    INSTRUCTION,
     GOAL,
     SOURCE,
     NODE,

@@ -38,7 +38,7 @@ REQUIRED = {
     **dict.fromkeys(("ids", "retire", "anchors"), st.lists(tokens, max_size=2)),
     "accessed": st.dictionaries(tokens, counts, max_size=2),
     **dict.fromkeys(("approval_id", "session_id", "reminder_id"), tokens),
-    **dict.fromkeys(("expires_at", "due_at"), moments),
+    **dict.fromkeys(("expires_at", "due_at", "given_at"), moments),
     **dict.fromkeys(("original_sender", "person"), names),
     "check": names,
     "depth": st.integers(1, 20),
@@ -54,7 +54,7 @@ REQUIRED = {
 """What a field of this name holds, wherever it is."""
 
 OPTIONAL = {
-    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to"), tokens),
+    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to", "retry_of"), tokens),
     **dict.fromkeys(("sender", "recipient"), names),
     **dict.fromkeys(
         ("deadline", "since", "until", "updated_at", "last_accessed_at", "valid_from", "valid_to"),

@@ -26,7 +26,11 @@ NEEDED = {
     ("MemoryWrite", "nodes"),
 }
 """Fields with a default that these instances are not valid with."""
-FILLED_IN = {("Task", "sender"): "conductor", ("Task", "recipient"): "engineer"}
+FILLED_IN = {
+    ("Task", "sender"): "conductor",
+    ("Task", "recipient"): "engineer",
+    ("Verdict", "decision"): "sent_back",
+}
 """Fields that are taken from others where they are missing."""
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)

@@ -39,7 +39,7 @@ from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
 
-APPROVE = Verdict(approved=True, score=9)
+APPROVE = Verdict(approved=True)
 PLANS = {
     "one": {"a": ()},
     "two": {"a": (), "b": ()},
@@ -181,7 +181,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 
 def refuse(*redo: str, why: str = "too short") -> Verdict:
-    return Verdict(approved=False, score=2, reasons=(why,), redo=redo)
+    return Verdict(approved=False, reasons=(why,), redo=redo)
 
 
 def fail(reason: str) -> Callable[[], Outcome]:
@@ -203,7 +203,7 @@ async def test_a_goal_is_planned_done_reviewed_and_reported(stage: Stage) -> Non
     letter = await stage.letter("g1")
     assert letter.output_paths == (str(report),)
     assert letter.summary == goal.answer == "x is done"
-    assert letter.metadata == {"status": "completed", "text": "do it"}
+    assert letter.metadata == {"status": "completed", "outcome": "done", "text": "do it"}
     assert stage.judge.asked[0]["task"]["output"] == "x is done"
 
 

@@ -8,6 +8,7 @@ import pytest
 from services.critic.__main__ import Critic
 from shared.contracts import Inspection, TaskStatus, Verdict
 from shared.tasks.profile import load_profile
+from shared.text.phrases import count
 from tests.flow.test_critic_checks import AWS, BUGGY
 from tests.support.team import Team, open_team
 from tests.unit.test_source_tree import plant
@@ -38,8 +39,13 @@ async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tm
     results = {"inspection": result.to_dict(), "tests": {"status": "failed", "error_message": "no runner"}}
     reviewed = await team.perform("critic", "review", results=results, repo=repo)
     verdict = Verdict.from_dict(reviewed.metadata["verdict"])
-    assert (verdict.approved, verdict.score) == (True, 8)
-    assert reviewed.output == "Approved, 8 of 10.\n- tests: it ended as failed: no runner"
+    assert verdict.decision == "approved"
+    head, *_, again = reviewed.output.splitlines()
+    assert head == "Approved: what the results say holds."
+    ran = ", ".join(f"{tool.name} ({count(tool.findings, 'finding')})" for tool in inspection.tools)
+    assert again == (
+        f"- inspection: run again with the same result: {ran}, the repository's own rules (1 broken)"
+    )
     (tmp_path / "shop" / "web.py").unlink()
     again = await team.perform("critic", "review", results=results, repo=repo)
     assert Verdict.from_dict(again.metadata["verdict"]).redo == ("inspection",)

@@ -15,11 +15,11 @@ from services.conductor.model_decisions import (
     quote_results,
     tasks_of,
 )
+from services.conductor.outcome import format_undone
 from services.conductor.state_machine import (
     BY_MODEL,
     MAX_REPAIRS,
     apply_plan,
-    format_undone,
     give_up_repair,
     may_repair,
     needs_repair,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.conductor.outcome import outcome_of_goal
 from services.conductor.review import MAX_REVIEWS, apply_verdict, review_task, send_back
 from services.conductor.state_machine import (
     ALLOWED,
@@ -16,15 +17,24 @@ from services.conductor.state_machine import (
     all_ended,
     end,
     mark_issued,
-    outcome_of,
     ready_tasks,
     record_result,
     skip_blocked,
     state_of,
+    status_of,
     task_for,
 )
 from shared import subjects
-from shared.contracts import Goal, GoalTask, OfficeState, TaskPriority, TaskResult, TaskStatus, Verdict
+from shared.contracts import (
+    Goal,
+    GoalTask,
+    OfficeState,
+    ResultOutcome,
+    TaskPriority,
+    TaskResult,
+    TaskStatus,
+    Verdict,
+)
 
 COMPLETED, FAILED, TIMEOUT, CANCELLED = (
     TaskStatus.COMPLETED,
@@ -177,7 +187,50 @@ def test_a_review_names_the_results_and_the_repository() -> None:
     review = review_task(msgspec.structs.replace(asked, parameters={"repo": "/r"}), {"a": {"output": "x"}})
     assert review.task_id == "g-review-1"
     assert review.assignee == "critic"
-    assert review.context == {"action": "review", "params": {"results": {"a": {"output": "x"}}, "repo": "/r"}}
+    told = {"output": "x", "repo": "/r", "task": "a"}
+    assert review.context == {"action": "review", "params": {"results": {"a": told}, "repo": "/r"}}
+
+
+def test_a_review_gets_the_repository_of_each_task() -> None:
+    asked = advance(finish(finish(advance(goal(a="", b="")).goal, "a"), "b")).goal
+    first, second = asked.tasks
+    tasks = (msgspec.structs.replace(first, params={"repo": "/a"}), second)
+    results = {"a": {}, "b": {}}
+    for context in ({"repo": "/b"}, {"params": {"folder": "/b", "repo": "relative"}}):
+        params = review_task(msgspec.structs.replace(asked, tasks=tasks, context=context), results).context[
+            "params"
+        ]
+        assert [result["repo"] for result in params["results"].values()] == ["/a", "/b"]
+        assert params["repo"] == ""
+
+
+def test_what_a_goal_came_to_follows_from_its_tasks_and_the_verdict() -> None:
+    def came_to(decision: str = "approved", playbook: str = "", **tasks: str) -> str:
+        ended = [
+            GoalTask(
+                name=name,
+                task_id=name,
+                text="x",
+                assignee="worker",
+                status=FAILED if outcome == "failed" else COMPLETED,
+                outcome=ResultOutcome(outcome),
+            )
+            for name, outcome in tasks.items()
+        ]
+        verdict = {"approved": decision == "approved", "decision": decision} if decision else {}
+        plan = msgspec.structs.replace(goal(a=""), tasks=tuple(ended), verdict=verdict, playbook=playbook)
+        return str(end(plan, *status_of(plan)).outcome)
+
+    assert came_to(a="done", b="") == "done"
+    assert came_to(a="done", b="not_checked") == "not_checked"
+    assert came_to(a="done_with_findings", b="not_checked") == "done_with_findings"
+    assert came_to(a="done", b="failed") == "failed"
+    assert came_to(a="failed") == "failed"
+    assert came_to(a="done", b="failed", playbook="checkup") == "not_checked"
+    assert came_to("not_checked", a="done") == "not_checked"
+    assert came_to("", a="done") == "not_checked"
+    assert came_to("sent_back", a="done_with_findings") == "failed"
+    assert outcome_of_goal(goal(a="")) == ""
 
 
 # --- verdicts ------------------------------------------------------------------------------------
@@ -238,7 +291,7 @@ def test_the_last_refusal_is_told_and_not_acted_upon() -> None:
         plan = apply_verdict(on_desk, refuse("a"))
     assert all_ended(plan)
     assert plan.verdict["approved"] is False
-    assert outcome_of(plan) == (COMPLETED, "")
+    assert status_of(plan) == (COMPLETED, "")
 
 
 # --- the end -------------------------------------------------------------------------------------
@@ -247,10 +300,10 @@ def test_the_last_refusal_is_told_and_not_acted_upon() -> None:
 def test_a_goal_fails_where_nothing_of_it_was_done() -> None:
     issued = advance(goal(a="", b="a", c="")).goal
     lost = finish(finish(issued, "a", FAILED), "c", TIMEOUT)
-    status, reason = outcome_of(lost)
+    status, reason = status_of(lost)
     assert status is FAILED
     assert reason == "a: it broke; b: skipped: it needs 'a', which ended as failed; c: it broke"
-    assert outcome_of(finish(finish(issued, "a", FAILED), "c")) == (COMPLETED, "")
+    assert status_of(finish(finish(issued, "a", FAILED), "c")) == (COMPLETED, "")
 
 
 def test_ending_closes_what_is_open_and_keeps_what_is_done() -> None:
@@ -356,7 +409,7 @@ class Run:
             assert self.done[needed.task_id] is COMPLETED
 
     def finish(self) -> None:
-        status, reason = outcome_of(self.goal)
+        status, reason = status_of(self.goal)
         self.move(end(self.goal, status, reason))
 
     def move(self, goal: Goal) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.critic.claims import NamedFile, Rerun, find_named_folder, read_claims
-from services.critic.review import add_reruns, is_found, refuse, review
+from services.critic.review import add_reruns, by_repository, format_verdict, is_found, leave_open, review
 from shared.contracts import Finding, Inspection, RepositoryReading, Statement, TestFailure, TestRun, ToolRun
 from tests.unit.test_source_tree import plant
 
@@ -65,6 +65,10 @@ def by_hand(output: str, *commands: tuple[str, int], **metadata: Any) -> dict[st
             by_hand("The tests succeed.", tests={"exit_code": 1}),
             "its last run of them ended with exit code 1",
         ),
+        (by_hand("I ran `npm run build`."), "it says that it ran 'npm run build', which is not on record"),
+        (by_hand("Then I also ran pytest on it."), "it says that it ran 'pytest', which is not on record"),
+        (by_hand("I fixed the parser."), "it says 'I fixed', and there is neither a patch nor a file"),
+        (by_hand("The patch is attached."), "and there is neither a patch nor a file"),
     ],
 )
 def test_tests_said_to_pass_must_have_been_run(result: dict[str, Any], reason: str) -> None:
@@ -81,6 +85,11 @@ def test_tests_said_to_pass_must_have_been_run(result: dict[str, Any], reason: s
         by_hand("Tests: 3 passed, 1 error in 0.1 seconds.", tests={"exit_code": 1}),
         done(output="abc tests pass again", metadata={"history": {}}, agent="engineer"),
         by_hand("I could not make the tests pass."),
+        by_hand("I ran `npm run build`.", ("cd web && npm run  build", 0)),
+        by_hand("I ran `test_changes` and `pytest -q`.", tests={"exit_code": 0, "command": "tox"}),
+        by_hand("I have not run `npm test`, nor changed anything."),
+        {**by_hand("I fixed the parser."), "output_paths": ["/o/shop.patch"]},
+        by_hand("I could not find out what the maintainers changed."),
         by_hand("2 tests passed, 1 failed.", ("pytest", 1)),
         by_hand("Would the tests pass? They were not run."),
         by_hand("It reads a file and passes it on. Nothing was tested."),
@@ -119,7 +128,7 @@ def test_what_holds_is_approved(repo: Path) -> None:
         ),
     }
     verdict = review(results, repo)
-    assert (verdict.approved, verdict.score, verdict.redo) == (True, 10, ())
+    assert (verdict.approved, verdict.decision, verdict.redo) == (True, "approved", ())
     assert verdict.reasons == ("All 4 tasks ended, and what they claim can be looked up.",)
     assert review({"only": done()}, None).reasons == ("The task ended, and what it claims can be looked up.",)
 
@@ -172,17 +181,18 @@ def test_what_does_not_hold_is_sent_back(repo: Path, result: Any, reason: str) -
     verdict = review({"good": done(), "bad": result}, repo)
     assert verdict.redo == ("bad",)
     assert verdict.reasons == (f"bad: {reason}",)
-    assert not verdict.approved
-    assert verdict.score == 7
+    assert (verdict.approved, verdict.decision) == (False, "sent_back")
 
 
 @pytest.mark.parametrize("status", ["failed", "timeout", "cancelled"])
 def test_an_honest_failure_is_a_finding_and_not_sent_back(status: str) -> None:
-    verdict = review(
-        {"good": done(), "tests": done(status=status, output="", error_message="There is no Python here.")}
-    )
-    assert (verdict.approved, verdict.redo, verdict.score) == (True, (), 8)
+    failed = done(status=status, output="", error_message="There is no Python here.")
+    verdict = review({"good": done(), "tests": failed})
+    assert (verdict.decision, verdict.redo) == ("approved", ())
     assert verdict.reasons == (f"tests: it ended as {status}: There is no Python here.",)
+    alone = review({"tests": failed})
+    assert (alone.approved, alone.decision, alone.reasons) == (False, "not_checked", verdict.reasons)
+    assert "of 10" not in format_verdict(alone)
 
 
 @pytest.mark.parametrize(
@@ -220,26 +230,46 @@ def test_names_of_tests_are_no_places(repo: Path) -> None:
 
 def test_nothing_to_review_is_not_approved() -> None:
     verdict = review({})
-    assert (verdict.approved, verdict.score) == (False, 1)
+    assert (verdict.approved, verdict.decision) == (False, "not_checked")
 
 
-def test_the_score_has_a_floor_and_the_same_results_the_same_verdict(repo: Path) -> None:
+def test_the_same_results_get_the_same_verdict(repo: Path) -> None:
     results = {str(number): done(output="") for number in range(9)}
     assert review(results, repo) == review(results, repo)
-    assert review(results, repo).score == 1
 
 
 def test_running_again_outweighs_what_was_looked_up(repo: Path) -> None:
     good = review({"a": done(), "b": done()}, repo)
     assert add_reruns(good, Rerun()) == good
     unrun = add_reruns(good, Rerun(unrun=(("a", "no runner"),)))
-    assert (unrun.approved, unrun.score, unrun.reasons) == (True, 9, ("a: not run: no runner",))
+    assert (unrun.approved, unrun.decision) == (False, "not_checked")
+    assert unrun.reasons == ("a: not run: no runner",)
+    held = add_reruns(good, Rerun(confirmed=(("a", "3 passed"),)))
+    assert (held.decision, held.reasons) == ("approved", ("a: 3 passed",))
     refuted = add_reruns(good, Rerun(faults=(("b", "it fails"),), unrun=(("a", "no runner"),)))
-    assert (refuted.approved, refuted.score, refuted.redo) == (False, 6, ("b",))
-    worst = add_reruns(refuted, Rerun(faults=(("b", "x"),) * 9))
-    assert (worst.score, worst.redo) == (1, ("b",))
-    refused = refuse(good, "its own")
-    assert (refused.approved, refused.score, refused.reasons[0]) == (False, 1, "its own")
+    assert (refuted.approved, refuted.decision, refuted.redo) == (False, "sent_back", ("b",))
+    open_ = leave_open(good, "its own")
+    assert (open_.approved, open_.decision, open_.reasons[0]) == (False, "not_checked", "its own")
+    assert leave_open(refuted, "its own").decision == "sent_back"
+
+
+def test_each_result_is_held_against_its_own_repository(repo: Path, tmp_path: Path) -> None:
+    other = plant(tmp_path / "other", {"b.py": "x\n"})
+    results = {
+        "a": done(evidence_refs=["src/a.py:1"], repo=str(repo)),
+        "b": done(evidence_refs=["b.py:1"], repo=str(other)),
+        "c": done(task=f"Look at {other}"),
+        "d": done(repo="/no/such/place"),
+    }
+    assert review(results).approved
+    swapped = {**results, "b": {**results["b"], "repo": str(repo)}}
+    assert review(swapped).redo == ("b",)
+    assert by_repository(results, None, "Look") == [
+        (repo, True, {"a": results["a"]}),
+        (other, True, {"b": results["b"]}),
+        (other, False, {"c": results["c"]}),
+        (None, False, {"d": results["d"]}),
+    ]
 
 
 def test_places_a_model_may_cite(repo: Path) -> None:
@@ -262,7 +292,7 @@ def test_claims_of_odd_shapes_are_none(tmp_path: Path) -> None:
     for result in odd:
         claims = read_claims("t", result, (tmp_path,))
         assert (claims.tests, claims.patches, claims.files, claims.missing) == ((), (), (), ()), result
-        assert claims.linted == -1
+        assert (claims.tools, claims.broken_rules) == ({}, -1)
 
 
 def test_files_that_are_or_lie_behind_a_link_are_not_looked_at(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_whole_report() -> None:
         "- bandit 1.9: 2 findings",
         "- a linter for Shell: not run, Mailroom has none",
         "- Task `tests` by engineer: completed in 2.5 s",
-        "- The review approved (9 of 10): All is well",
+        "- The critic found that what the results say holds: All is well",
         "- Goal `goal_1`, submitted 2026-03-04 05:06:07 UTC by user",
         "- Repository: `/home/x/kettle`",
     ):
