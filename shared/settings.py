@@ -178,6 +178,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The only addresses that agents may send mail to."""
     http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
+    reach: tuple[str, ...] = ()
+    """What commands may reach without asking: registries (``python``) and hosts (``git.example.org:8443``,
+    ``*.example.org``), which may have private addresses."""
     private_hosts: tuple[str, ...] = ()
     """host:port pairs on private addresses that fetches may reach nevertheless."""
 
@@ -328,7 +331,7 @@ def _parse(name: str, text: str) -> Any:
     if name == "replicas":
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
-    if name in ("feeds", "private_hosts", "briefed_agents", "smtp_recipients"):
+    if name in ("feeds", "private_hosts", "reach", "briefed_agents", "smtp_recipients"):
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
 

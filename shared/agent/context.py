@@ -1,15 +1,18 @@
 """What an agent's handlers, actions and skills use: bus, memory, models, mail, approvals, current task."""
 
 import asyncio
+import shlex
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from shared import subjects
+from shared.agent.reach import covering, reach_entries, select_reach
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.contracts import CommandJudged, CommandVerdict, Task
-from shared.errors import ActionError
+from shared.contracts import CommandConnected, CommandJudged, CommandVerdict, Connection, Task
+from shared.errors import ActionError, BusError
+from shared.gate.registries import Registry, open_reach
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.memory import Memory
@@ -92,10 +95,53 @@ class AgentContext:
         return self.current_task.effect(what, repeatable=repeatable)
 
     async def judge_command(self, command: str, workspace: str = "") -> "Ruling":
-        """The policy's verdict on a shell command; any verdict but ``allow`` is published as an event."""
+        """The policy's verdict on a shell command; any verdict but ``allow`` is published as an event.
+
+        Reach that the settings, the profile or a person's earlier grant allow is not asked about.
+        """
         from shared import policy
 
-        return await self._record(await asyncio.to_thread(policy.judge, command, workspace=workspace))
+        judge: Any = policy.judge
+        ruling = await asyncio.to_thread(judge, command, workspace=workspace)
+        if reach := _reach(ruling):
+            granted = covering(reach, await self.granted_reach())
+            ruling = await asyncio.to_thread(judge, command, workspace=workspace, granted=granted)
+        return await self._record(ruling)
+
+    def allowed_reach(self) -> tuple[str, ...]:
+        """The reach that the settings and the profile allow every command: see Settings.reach."""
+        return reach_entries((*self.settings.reach, *self.profile.options.get("reach", ())))
+
+    async def granted_reach(self) -> frozenset[str]:
+        """The reach of commands of the current task: what is allowed beforehand, and what people granted."""
+        return frozenset(self.allowed_reach()) | await self.approvals.granted_reach()
+
+    async def open_reach(self, ruling: "Ruling", opened: Collection[str] = ()) -> Registry | None:
+        """What a command gets that the policy ruled on; ``opened`` is what a person granted for it alone.
+
+        None if it needs no network. Raises ActionError if the person's settings name a malformed host.
+        """
+        reach = _reach(ruling)
+        if not reach:
+            return None
+        granted = frozenset(opened) | await self.granted_reach()
+        trusted = [entry.removeprefix("host:") for entry in self.allowed_reach()]
+        return await asyncio.to_thread(open_reach, select_reach(reach, granted), trusted=trusted)
+
+    async def record_connections(self, argv: Sequence[str], connections: Sequence[Connection]) -> None:
+        """Publish the connections of a command as an event."""
+        task = current_task.get()
+        connected = CommandConnected(
+            sender=self.bus.name,
+            goal_id=task.task.goal_id if task else "",
+            task_id=task.task.task_id if task else "",
+            command=shlex.join(argv)[:MAX_RECORDED_COMMAND],
+            connections=tuple(connections),
+        )
+        try:
+            await self.bus.commit([seal(subjects.event(self.bus.name, "command_connected"), connected)])
+        except BusError as error:
+            self.log.warning("connections_not_recorded", reason=str(error))
 
     async def judge_read(self, path: str, *, deep: bool = False, workspace: str = "") -> "Ruling":
         """The policy's verdict on reading a file, or with ``deep`` on copying a folder; as judge_command."""
@@ -115,6 +161,7 @@ class AgentContext:
                 verdict=ruling.verdict,
                 rule=ruling.rule,
                 why=ruling.why,
+                reach=_reach(ruling),
             )
             await self.bus.commit([seal(subjects.event(self.bus.name, "command_judged"), judged)])
         return ruling
@@ -182,3 +229,7 @@ class AgentContext:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self.log.error("background_failed", exc_info=error)
+
+
+def _reach(ruling: "Ruling") -> tuple[str, ...]:
+    return getattr(ruling, "reach", ())

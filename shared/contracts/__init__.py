@@ -91,6 +91,7 @@ from shared.contracts.queries import (
 from shared.contracts.records import (
     ApprovalAnswer,
     ApprovalRequest,
+    CommandConnected,
     CommandJudged,
     CommandVerdict,
     DeadLetter,

@@ -20,6 +20,7 @@ from shared.contracts.base import (
     require_token,
     text_up_to,
 )
+from shared.contracts.checkup import Connection
 from shared.contracts.task import ResultOutcome, Said, Task, TaskPriority, TaskResult, TaskStatus
 
 
@@ -233,6 +234,14 @@ class CommandJudged(Envelope, frozen=True, kw_only=True, tag="command_judged.v1"
     task_id: str = ""
 
 
+class CommandConnected(Envelope, frozen=True, kw_only=True, tag="command_connected.v1"):
+    """The connections that a command asked the gate for, refused ones too."""
+
+    command: Text
+    connections: tuple[Connection, ...]
+    task_id: str = ""
+
+
 class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request.v1"):
     """An agent's request for permission; without an answer by ``expires_at`` it is refused.
 
@@ -251,12 +260,16 @@ class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request
 
 
 class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v1"):
-    """A person's answer; ``note`` is for the agent, ``scope`` how far a grant of reach goes."""
+    """A person's answer; ``note`` is for the agent, ``scope`` how far a grant of reach goes.
+
+    ``hosts`` are opened beside what was requested.
+    """
 
     approval_id: Token
     granted: bool
     note: str = ""
     scope: Literal["command", "task", "goal"] = "command"
+    hosts: tuple[str, ...] = ()
 
 
 class ReminderStatus(StrEnum):

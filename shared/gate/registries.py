@@ -56,6 +56,14 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     readable: tuple[Path, ...] = ()
     named: tuple[str, ...] = ()
 
+    def join(self, other: "Registry") -> "Registry":
+        """What either needs."""
+        return Registry(
+            reach=self.reach.join(other.reach),
+            environment={**self.environment, **other.environment},
+            readable=tuple(dict.fromkeys((*self.readable, *other.readable))),
+        )
+
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses (URLs or folders) that settings name, and what makes tools use them."""
@@ -82,6 +90,23 @@ def registry_reach(ecosystem: str, repo: Path | None = None) -> Registry:
         readable=tuple(folders),
         named=tuple(host for host in _find_named(repo) if host not in hosts) if repo else (),
     )
+
+
+def open_reach(entries: Iterable[str], *, trusted: Iterable[str] = ()) -> Registry:
+    """What a command gets for ``entries``: registries (keys of PUBLIC), and hosts as ``host:NAME``.
+
+    Hosts among ``trusted`` may have private addresses. Raises ActionError if one is malformed.
+    """
+    opened = Registry(reach=Reach())
+    private = set(trusted)
+    for entry in entries:
+        kind, _, name = entry.partition(":")
+        if kind == "host":
+            named = Reach(hosts=(name,), allow_private=(name,) if name in private else ())
+            opened = opened.join(Registry(reach=named))
+        elif kind in PUBLIC:
+            opened = opened.join(registry_reach(kind))
+    return opened
 
 
 def _find_named(repo: Path) -> list[str]:

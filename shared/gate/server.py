@@ -62,6 +62,7 @@ async def _serve_session(session: Session, entrance: int, control: int) -> None:
         proxy = Proxy(session)
         serving = asyncio.ensure_future(_serve_command(proxy, door))
         try:
+            await asyncio.get_running_loop().sock_sendall(caller, b".")
             # Nothing is sent there: what can be read is its end.
             await asyncio.get_running_loop().sock_recv(caller, 1)
             serving.cancel()

@@ -1,6 +1,7 @@
 """Approvals by people: requested on the bus, valid for one goal, refused if no answer comes in time."""
 
 import asyncio
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 
 from shared import subjects
@@ -11,9 +12,11 @@ from shared.bus.records import read_record
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
 from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.log import logger
-from shared.tasks.context import TaskContext, require_current_task
+from shared.tasks.context import TaskContext, current_task, require_current_task
 from shared.text.shorten import flatten
 
+MAX_REACH_REQUESTS = 100
+"""The most requests of one agent for reach in one goal."""
 POLL = 0.5
 """Seconds between two checks for an answer."""
 
@@ -27,23 +30,25 @@ class Approvals:
         self._bus = bus
         self._timeout = timeout
 
-    async def require(self, what: str, *, rule: str = "", why: str = "") -> None:
-        """Wait until a person grants ``what`` for the goal of the current task.
+    async def require(
+        self, what: str, *, rule: str = "", why: str = "", reach: Collection[str] = ()
+    ) -> frozenset[str]:
+        """Wait until a person grants ``what`` for the goal of the current task; returns the reach it opens.
 
-        Raises NotApproved if a person refuses it or the request expires. One request is made for a goal, and
-        its answer holds for this agent and the rest of the goal, if the conductor or a person submitted the
-        task. A task from another agent may name any goal, so there it holds for that task alone. An answer
-        stored after the request expired does not count. Request and answer survive a restart.
+        That is ``reach``, and the hosts that the person named beside it. Raises NotApproved if a person
+        refuses it or the request expires. One request is made for a goal, and its answer holds for this agent
+        and the rest of the goal, if the conductor or a person submitted the task. A task from another agent
+        may name any goal, so there it holds for that task alone. An answer stored after the request expired
+        does not count. Request and answer survive a restart.
         """
         task = require_current_task()
-        approval_id = self._bus.derive_id("approval", *_scope(task.task), what)
-        request = await self._request(approval_id, task, what, rule, why)
+        request = await self._ask(task, what, rule, why, tuple(reach))
         expires = datetime.fromisoformat(request.expires_at)
-        answer = await self._answer(approval_id, expires)
+        answer = await self._answer(request.approval_id, expires)
         if answer is None and datetime.now(UTC) < expires:
-            await task.progress(f"waits for approval {approval_id[:8]}: {flatten(what, 200)}")
+            await task.progress(f"waits for approval {request.approval_id[:8]}: {flatten(what, 200)}")
             async with yield_slot():
-                answer = await self._await(approval_id, expires)
+                answer = await self._await(request.approval_id, expires)
         if answer is None:
             raise NotApproved(
                 f"Nobody approved it in time: {flatten(what, 200)}",
@@ -52,6 +57,48 @@ class Approvals:
         if not answer.granted:
             note = f" ({answer.note[:200]})" if answer.note else ""
             raise NotApproved(f"A person refused it{note}: {flatten(what, 200)}")
+        return _opened(request, answer)
+
+    async def granted_reach(self) -> frozenset[str]:
+        """The reach that people granted for the current task or its goal; nothing outside of a task."""
+        task = current_task.get()
+        opened: frozenset[str] = frozenset()
+        for approval_id in self._numbered(task.task) if task else ():
+            request = await self._read_request(approval_id)
+            if request is None or task is None:
+                break
+            answer = await self._answer(approval_id, datetime.fromisoformat(request.expires_at))
+            same_task = request.task_id == task.task.task_id
+            if (
+                answer
+                and answer.granted
+                and (answer.scope == "goal" or (answer.scope == "task" and same_task))
+            ):
+                opened |= _opened(request, answer)
+        return opened
+
+    def _numbered(self, task: Task) -> Iterator[str]:
+        """The ids of the requests for reach in a goal, in order: a later command finds the earlier ones."""
+        return (self._bus.derive_id("reach", *_scope(task), str(n)) for n in range(MAX_REACH_REQUESTS))
+
+    async def _ask(
+        self, task: TaskContext, what: str, rule: str, why: str, reach: tuple[str, ...]
+    ) -> ApprovalRequest:
+        """The request for ``what``, which was stored before or is stored now."""
+        ids = (
+            self._numbered(task.task)
+            if reach
+            else [self._bus.derive_id("approval", *_scope(task.task), what)]
+        )
+        for approval_id in ids:
+            request = await self._read_request(approval_id) if reach else None
+            request = request or await self._request(approval_id, task, what, rule, why, reach)
+            if request.what == what:
+                return request
+        raise NotApproved(
+            f"A person was asked {MAX_REACH_REQUESTS} times for this goal: {flatten(what, 200)}",
+            "Name what commands may reach beforehand, as 'reach' in the settings",
+        )
 
     async def _await(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
         """The answer, or None once the request expired; while the server is away, it goes on waiting."""
@@ -65,7 +112,13 @@ class Approvals:
             await asyncio.sleep(POLL)
 
     async def _request(
-        self, approval_id: str, parent: TaskContext, what: str, rule: str, why: str
+        self,
+        approval_id: str,
+        parent: TaskContext,
+        what: str,
+        rule: str,
+        why: str,
+        reach: tuple[str, ...],
     ) -> ApprovalRequest:
         """The stored request; it is stored now if it was not before."""
         subject = subjects.approval_asked(self._bus.name, approval_id)
@@ -79,16 +132,22 @@ class Approvals:
             what=what,
             rule=rule,
             why=why,
+            reach=reach,
             expires_at=(datetime.now(UTC) + timedelta(seconds=self._timeout)).isoformat(),
         )
         try:
             await self._bus.commit([seal(subject, request, expect=0)])
         except Conflict:
-            record = await read_record(self._bus, subject, ApprovalRequest)
-            if record is None:
+            stored = await self._read_request(approval_id)
+            if stored is None:
                 raise
-            return record.value
+            return stored
         return request
+
+    async def _read_request(self, approval_id: str) -> ApprovalRequest | None:
+        subject = subjects.approval_asked(self._bus.name, approval_id)
+        record = await read_record(self._bus, subject, ApprovalRequest)
+        return record.value if record else None
 
     async def _answer(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
         subject = subjects.approval_answered(self._bus.name, approval_id)
@@ -104,3 +163,7 @@ def _scope(task: Task) -> tuple[str, ...]:
     if task.goal_id and task.requester in (subjects.CONDUCTOR, subjects.USER):
         return ("goal", task.goal_id)
     return ("task", task.requester, task.task_id)
+
+
+def _opened(request: ApprovalRequest, answer: ApprovalAnswer) -> frozenset[str]:
+    return frozenset((*request.reach, *(f"host:{host}" for host in answer.hosts)))

@@ -1,23 +1,29 @@
 """The only place where Mailroom runs a program, and always in the jail."""
 
-import contextlib
 import math
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
 import msgspec
 
 from shared.contracts import Connection
 from shared.errors import ActionError
-from shared.sandbox.execution import OutputCapture, execute, open_log
+from shared.jailer import JailSpec
+from shared.sandbox.execution import Ending, OutputCapture, execute, open_log
 from shared.sandbox.gate_client import gate, launch, proxy_environment
 from shared.sandbox.jail import Limits, compose_spec
 from shared.sandbox.reach import Reach
 from shared.sandbox.self_test import check_jail
 from shared.sandbox.visible_files import HOME, TEMPORARY, manager_homes, search_path, visible_mounts
+
+connection_observer: ContextVar[Callable[[Sequence[str], Sequence[Connection]], Awaitable[None]] | None] = (
+    ContextVar("connection_observer", default=None)
+)
+"""What is called with a command and its connections after it ended."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,25 +77,26 @@ async def run_command(
     Raises ActionError if the jail does not work here, if the program or a folder does not exist or may not be
     shown, or if no process can be started.
     """
+    reach = reach if reach and reach.hosts else None
     if reason := await check_jail():
         raise ActionError(f"Commands are refused, because the jail does not work here: {reason}")
-    is_open = reach is not None and bool(reach.hosts)
-    environment = {**_clean_environment(), **(proxy_environment() if is_open else {}), **(env or {})}
+    environment = {**_clean_environment(), **(proxy_environment() if reach else {}), **(env or {})}
     _require_runnable(argv, cwd, environment["PATH"])
-    mounts = visible_mounts(cwd, writable, readable, argv[0])
+    seconds = math.ceil(timeout * (os.cpu_count() or 1)) + 1
+    spec = compose_spec(
+        launch(argv) if reach else argv,
+        cwd=Path(os.path.abspath(cwd)),  # noqa: PTH100 - links are followed inside the jail
+        mounts=visible_mounts(cwd, writable, readable, argv[0]),
+        environment=environment,
+        limits=limits or Limits(cpu_seconds=seconds),
+        stop_signal=stop_signal,
+    )
     with open_log(log_path) as log:
         output = OutputCapture(output_limit, log)
         errors = OutputCapture(output_limit, log) if separate_errors else None
-        async with gate.open(reach) if reach and reach.hosts else contextlib.nullcontext() as passage:
-            spec = compose_spec(
-                launch(argv) if passage else argv,
-                cwd=Path(os.path.abspath(cwd)),  # noqa: PTH100 - links are followed inside the jail
-                mounts=[*mounts, passage.mount] if passage else mounts,
-                environment=environment,
-                limits=limits or Limits(cpu_seconds=math.ceil(timeout * (os.cpu_count() or 1)) + 1),
-                stop_signal=stop_signal,
-            )
-            ending = await execute(spec, timeout, output, errors)
+        ending, connections = await _execute(spec, timeout, output, errors, reach)
+    if connections and (observe := connection_observer.get()):
+        await observe(argv, connections)
     return CommandResult(
         argv=tuple(argv),
         exit_code=ending.exit_code,
@@ -99,8 +106,18 @@ async def run_command(
         timed_out=ending.timed_out,
         truncated=bool(output.cut or (errors and errors.cut)),
         problem=ending.problem,
-        connections=passage.connections if passage else (),
+        connections=connections,
     )
+
+
+async def _execute(
+    spec: JailSpec, timeout: float, output: OutputCapture, errors: OutputCapture | None, reach: Reach | None
+) -> tuple[Ending, tuple[Connection, ...]]:
+    if reach is None:
+        return await execute(spec, timeout, output, errors), ()
+    async with gate.open(reach) as passage:
+        ending = await execute(spec._replace(mounts=[*spec.mounts, passage.mount]), timeout, output, errors)
+    return ending, passage.connections
 
 
 def _clean_environment() -> dict[str, str]:

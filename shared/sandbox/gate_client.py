@@ -27,7 +27,7 @@ log = logger(__name__)
 
 PREFIX = "mailroom-gate-"
 SEND_SECONDS = 5.0
-"""Seconds until a gate that takes no message counts as frozen."""
+"""Seconds until a gate that does not confirm a message counts as frozen."""
 REPORT_SECONDS = 2.0
 """Seconds it has to report the connections after the end of a command."""
 START = """
@@ -104,17 +104,14 @@ class GateClient:
 
         Raises ActionError if it cannot be opened.
         """
-        control, theirs = socket.socketpair()
-        with control:
-            control.setblocking(False)
-            with theirs:
-                path, asked = await asyncio.to_thread(self._ask, reach, theirs)
-            try:
+        control, path, asked = await asyncio.to_thread(self._ask, reach)
+        try:
+            with control:
                 passage = Passage(Mount(str(path), SOCKET, False))
                 yield passage
                 passage.connections = await self._read_report(control, asked)
-            finally:
-                path.unlink(missing_ok=True)
+        finally:
+            path.unlink(missing_ok=True)
 
     async def _read_report(
         self, control: socket.socket, asked: subprocess.Popen[bytes] | None
@@ -126,32 +123,41 @@ class GateClient:
                 while more := await asyncio.get_running_loop().sock_recv(control, 65_536):
                     words += more
         except TimeoutError:
-            self.give_up(asked)
+            await asyncio.to_thread(self.give_up, asked)
         except OSError:
             pass  # the gate was killed
         if not words:
             log.warning("gate_without_report", reason="it was killed, or does not answer")
         return tuple(msgspec.convert(each, Connection) for each in decode_report(words))
 
-    def _ask(self, reach: Reach, control: socket.socket) -> tuple[Path, subprocess.Popen[bytes] | None]:
-        session = Session(list(reach.hosts), list(reach.allow_private), reach.max_bytes)
+    def _ask(self, reach: Reach) -> tuple[socket.socket, Path, subprocess.Popen[bytes] | None]:
+        session = encode_session(Session(list(reach.hosts), list(reach.allow_private), reach.max_bytes))
         with self.lock:
             for _ in range(2):
                 try:
-                    requests = self._open()
-                    path = self.folder / str(next(self.numbers))
-                    with socket.socket(socket.AF_UNIX) as door:
-                        door.bind(str(path))
-                        path.chmod(0o666)  # its folder is closed; in the jail it is another user's
-                        door.listen(8)
-                        socket.send_fds(
-                            requests, [encode_session(session)], [door.fileno(), control.fileno()]
-                        )
-                    return path, self.process
+                    return *self._send(session), self.process
                 except OSError as error:  # the process was killed, or is frozen
                     self._end()
                     problem = error.strerror or "it does not answer"
         raise ActionError(f"The gate to the network cannot be opened: {problem}", "Try again")
+
+    def _send(self, session: bytes) -> tuple[socket.socket, Path]:
+        requests = self._open()
+        path = self.folder / str(next(self.numbers))
+        with contextlib.ExitStack() as ours, socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(path))
+            path.chmod(0o666)  # its folder is closed; in the jail it is another user's
+            door.listen(8)
+            control, theirs = socket.socketpair()
+            ours.callback(control.close)
+            with theirs:
+                socket.send_fds(requests, [session], [door.fileno(), theirs.fileno()])
+            control.settimeout(SEND_SECONDS)
+            if not control.recv(1):
+                raise ConnectionError
+            control.setblocking(False)
+            ours.pop_all()
+        return control, path
 
     def _open(self) -> socket.socket:
         if self.requests is not None and self.owner == os.getpid():

@@ -11,6 +11,7 @@ import msgspec
 from shared.agent.context import AgentContext
 from shared.contracts import Task, generate_iso_timestamp
 from shared.errors import ActionError
+from shared.gate.registries import Registry
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.snapshot import Snapshots
 from shared.settings import Settings
@@ -24,6 +25,8 @@ from shared.tasks.workspaces import workspace_name, workspace_path
 
 LONGEST_NOTE = 300
 """Characters of a command in the journal; a longer one is cut and gets a digest."""
+SHOWN_REFUSALS = 5
+"""How many different refusals of the gate are named in the outcome."""
 OUTPUT_LIMIT = 60_000
 """Bytes of a command's output in the outcome, for a model to read; the log has all of it."""
 
@@ -98,11 +101,13 @@ async def run_recorded(
     timeout: float = 0.0,
     readable: tuple[Path, ...] = (),
     env: dict[str, str] | None = None,
+    network: Registry | None = None,
 ) -> Outcome:
     """Run a program in the jail with the workspace as all it can change, and keep a record of it.
 
     ``shown`` is the command for people; ``timeout`` is at most, and by default, the setting
-    ``command_timeout``. A failure is part of the outcome; the log is among its output paths.
+    ``command_timeout``; ``network`` is what it may reach, by default nothing. A failure is part of the
+    outcome; the log is among its output paths.
     """
     longest = context.settings.command_timeout
     workspace = open_workspace(context)
@@ -115,8 +120,9 @@ async def run_recorded(
         cwd=cwd,
         timeout=min(timeout or longest, longest),
         writable=[workspace],
-        readable=list(readable),
-        env=env,
+        readable=[*readable, *(network.readable if network else ())],
+        env={**(network.environment if network else {}), **(env or {})},
+        reach=network.reach if network else None,
         output_limit=OUTPUT_LIMIT,
         log_path=log,
     )
@@ -140,6 +146,8 @@ def _outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome
         end = f"stopped, because {result.problem}"
     elif ran.exit_code < 0:
         end = f"ended by signal {-ran.exit_code}"
+    refused = dict.fromkeys(each.why for each in result.connections if not each.allowed)
+    end = "; the gate: ".join([end, *list(refused)[:SHOWN_REFUSALS]])
     output = result.output.strip("\n")
     return Outcome(
         output=f"$ {ran.command}\n{output}{chr(10) if output else ''}[{end}]",

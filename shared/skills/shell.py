@@ -14,10 +14,10 @@ LONGEST_COMMAND = 20_000
 
 
 class ShellSkill(Skill):
-    """Runs commands that can read the system, change the workspace, and reach nothing else."""
+    """Runs commands that can read the system, change the workspace, and reach the hosts they were granted."""
 
     @register_action(
-        "Run a shell command in the workspace, without network; what changes files can be undone",
+        "Run a shell command in the workspace; what changes files can be undone, a network has to be granted",
         {
             "command": "The command, as for bash -c",
             "timeout": "Seconds it may take; 0 for the most that is allowed",
@@ -30,17 +30,20 @@ class ShellSkill(Skill):
         """
         _require_command(command, timeout)
         ruling = await self.context.judge_command(command, str(open_workspace(self.context)))
-        await require_allowed(
+        opened = await require_allowed(
             self.context,
             ruling,
             f"run in the workspace: {command}",
             denied="this command",
             cure="Do it another way, or not at all",
         )
+        network = await self.context.open_reach(ruling, opened)
         async with changing(self.context, f"run: {command}") as workspace:
             await self.context.progress(f"runs {shorten(command)}")
             argv = [shutil.which("bash") or "sh", "-c", command]
-            return await run_recorded(self.context, argv, command, cwd=workspace, timeout=timeout)
+            return await run_recorded(
+                self.context, argv, command, cwd=workspace, timeout=timeout, network=network
+            )
 
     @register_action(
         "Undo the last change of the workspace; called again, the change before it",

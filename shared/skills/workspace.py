@@ -181,12 +181,16 @@ def _lies_in(file: Path, folders: tuple[Path, ...]) -> bool:
 
 async def require_allowed(
     context: AgentContext, ruling: "Ruling", what: str, *, denied: str = "", cure: str = ""
-) -> None:
-    """Ask a person to approve ``what`` if the policy's ``ruling`` says so; raises NotApproved.
+) -> frozenset[str]:
+    """Ask a person to approve ``what`` if the policy's ``ruling`` says so; returns the reach that this opens.
+
+    Raises NotApproved.
 
     ``denied`` is what the policy denies, if that is not "to ``what``".
     """
     if ruling.verdict == CommandVerdict.DENY:
         raise NotApproved(f"The policy denies {denied or f'to {what}'} ({ruling.rule}): {ruling.why}", cure)
     if ruling.verdict != CommandVerdict.ALLOW:
-        await context.approvals.require(what, rule=ruling.rule, why=ruling.why)
+        reach = getattr(ruling, "reach", ())
+        return await context.approvals.require(what, rule=ruling.rule, why=ruling.why, reach=reach)
+    return frozenset()

@@ -602,6 +602,22 @@ EXAMPLES: tuple[c.Contract, ...] = (
         evaluation={"is_complete": False, "confidence": 0.5},
         answer="The session cookie is not set.",
     ),
+    c.CommandConnected(
+        **header(52, "engineer", "user"),
+        command="pip install structlog",
+        connections=(
+            c.Connection(
+                host="pypi.org",
+                port=443,
+                allowed=False,
+                why="pypi.org cannot be resolved",
+                sent=12,
+                received=34,
+                seconds=0.5,
+            ),
+        ),
+        task_id=TASK_ID,
+    ),
     c.CommandJudged(
         **header(40, "engineer", "user"),
         command="git push --force",
@@ -627,6 +643,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         granted=True,
         note="Go ahead",
         scope="goal",
+        hosts=("git.example.org",),
     ),
     c.TaskSession(
         **header(43, "engineer", "engineer"),

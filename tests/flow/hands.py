@@ -59,8 +59,9 @@ class Hand:
     async def _judge_read(self, path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
         return await self._judge(path, workspace)
 
-    async def _ask(self, what: str, *, rule: str = "", why: str = "") -> None:
+    async def _ask(self, what: str, *, rule: str = "", why: str = "", reach: object = ()) -> frozenset[str]:
         self.asked.append(what)
+        return frozenset()
 
     async def call(self, name: str, **params: Any) -> Outcome:
         """Perform an action as a task's."""

@@ -254,7 +254,7 @@ async def test_what_needs_a_person_is_asked_for_first(hand: Hand) -> None:
     assert hand.asked == ["run in the workspace: touch ran"]
     assert (hand.workspace / "ran").exists()
 
-    async def refuse(what: str, *, rule: str = "", why: str = "") -> None:
+    async def refuse(what: str, **_: object) -> None:
         raise NotApproved("A person refused it")
 
     hand.agent.context.approvals.require = refuse  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
 """``mailroom approvals``: listing and answering the agents' requests for approval."""
 
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 from rich.console import Console
@@ -18,8 +18,13 @@ from shared.bus import Bus, Stored
 from shared.bus.entry import seal
 from shared.contracts import ApprovalAnswer, ApprovalRequest, StateChanged
 from shared.errors import Conflict, MailroomError
+from shared.gate.registries import PUBLIC
+from shared.sandbox import Reach
 
 STYLES = {"waiting": "yellow", "granted": "green", "refused": "red", "expired": "dim", "over": "dim"}
+
+
+Scope = Literal["command", "task", "goal"]
 
 
 class Approval(NamedTuple):
@@ -92,12 +97,17 @@ def _parse_answer(stored: Stored | None) -> ApprovalAnswer | None:
         return None  # the agent ignores it as well
 
 
-async def answer_request(bus: Bus, prefix: str, granted: bool, note: str) -> ApprovalRequest:
+async def answer_request(
+    bus: Bus, prefix: str, granted: bool, note: str, scope: Scope = "command", hosts: tuple[str, ...] = ()
+) -> ApprovalRequest:
     """Answer the request whose id begins with ``prefix``; returns it.
 
-    Raises MailroomError if none or several match, and if it is answered, expired or over.
+    ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was requested. Raises
+    MailroomError if none or several match, and if it is answered, expired or over.
     """
     request = _require_waiting(await read_approvals(bus), prefix)
+    if granted:
+        _require_reach(request, scope, hosts)
     subject = subjects.approval_answered(request.sender, request.approval_id)
     before = await bus.last(subjects.OFFICE, subject)
     answer = ApprovalAnswer(
@@ -108,6 +118,8 @@ async def answer_request(bus: Bus, prefix: str, granted: bool, note: str) -> App
         approval_id=request.approval_id,
         granted=granted,
         note=note[:2_000],
+        scope=scope,
+        hosts=hosts,
     )
     try:
         if _parse_answer(before) is None:
@@ -116,6 +128,19 @@ async def answer_request(bus: Bus, prefix: str, granted: bool, note: str) -> App
     except Conflict:
         pass
     raise _already_answered(_require_one(await read_approvals(bus), prefix))
+
+
+def _require_reach(request: ApprovalRequest, scope: Scope, hosts: tuple[str, ...]) -> None:
+    """Raise MailroomError if the options of a grant do not fit the request."""
+    Reach(hosts=hosts)
+    short = request.approval_id[:12]
+    if not request.reach and (scope != "command" or hosts):
+        raise MailroomError(f"The request {short} asks for no network", "Leave out --for and --host")
+    if "network" in request.reach and not hosts:
+        raise MailroomError(
+            f"Which hosts the request {short} needs is not known beforehand",
+            f"Name them: mailroom approvals grant {short} --host example.org",
+        )
 
 
 def _require_waiting(approvals: list[Approval], prefix: str) -> ApprovalRequest:
@@ -199,9 +224,29 @@ def _print_approval(approval: Approval, console: Console) -> None:
         print_block(f"{'':4}{reason}", console, hang=4)
     if approval.answer is not None and approval.answer.note:
         _print_padded(f"Note: {clean(approval.answer.note)}", console)
+    if request.reach:
+        _print_padded(f"Opens {clean(describe_reach(request.reach))}", console)
+        if approval.state == "waiting":
+            host = " --host NAME" if "network" in request.reach else ""
+            command = f"mailroom approvals grant {request.approval_id[:12]} --for command|task|goal{host}"
+            _print_padded(command, console)
     if request.goal_id:
         _print_padded(Text(f"goal {clean(request.goal_id)}", style="dim"), console)
     console.print()
+
+
+def describe_reach(reach: tuple[str, ...]) -> str:
+    """What a grant of ``reach`` opens, for people."""
+    shown = []
+    for entry in reach:
+        kind, _, name = entry.partition(":")
+        named = (
+            f"the {kind} registry ({', '.join(PUBLIC[kind])})"
+            if kind in PUBLIC
+            else "the hosts that you name"
+        )
+        shown.append(name if kind == "host" else named)
+    return ", ".join(shown)
 
 
 def _print_padded(text: str | Text, console: Console) -> None:
@@ -221,13 +266,25 @@ note_option = click.option("--note", default="", help="A note to the agent, kept
 @approvals.command()
 @id_argument
 @note_option
+@click.option(
+    "--for",
+    "scope",
+    type=click.Choice(["command", "task", "goal"]),
+    default="command",
+    show_default=True,
+    help="Which commands may reach what it asks of the network: this one, all of its task, or of its goal.",
+)
+@click.option(
+    "--host", "hosts", multiple=True, metavar="NAME", help="A further host to open; may be repeated."
+)
 @json_option
-def grant(approval_id: str, note: str, as_json: bool) -> None:
+def grant(approval_id: str, note: str, scope: Scope, hosts: tuple[str, ...], as_json: bool) -> None:
     """Grant the request ID, for its goal.
 
-    ID may be shortened as long as it is unique.
+    ID may be shortened as long as it is unique. A host's NAME is example.org or *.example.org, if
+    needed with a port. With --for task or goal, later commands that need no more are not asked about.
     """
-    _answer(approval_id, True, note, as_json)
+    _answer(approval_id, True, note, as_json, scope, hosts)
 
 
 @approvals.command()
@@ -242,9 +299,23 @@ def refuse(approval_id: str, note: str, as_json: bool) -> None:
     _answer(approval_id, False, note, as_json)
 
 
-def _answer(approval_id: str, granted: bool, note: str, as_json: bool) -> None:
-    request = run_connected(lambda bus: answer_request(bus, approval_id, granted, note))
+def _answer(
+    approval_id: str,
+    granted: bool,
+    note: str,
+    as_json: bool,
+    scope: Scope = "command",
+    hosts: tuple[str, ...] = (),
+) -> None:
+    request = run_connected(lambda bus: answer_request(bus, approval_id, granted, note, scope, hosts))
     word, may = ("granted", "may") if granted else ("refused", "may not")
-    value = {"approval_id": request.approval_id, "agent": request.sender, "state": word, "note": note}
+    value: dict[str, Any] = {
+        "approval_id": request.approval_id,
+        "agent": request.sender,
+        "state": word,
+        "note": note,
+    }
+    if request.reach:
+        value |= {"reach": request.reach, "scope": scope, "hosts": hosts}
     text = f"{request.approval_id[:12]} {word}: {request.sender} {may} {clean(request.what)[:500]}"
     print_result(value, text, as_json)

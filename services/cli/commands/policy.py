@@ -35,7 +35,7 @@ def check(file: str, text: str | None, workspace: str) -> None:
 
     '-' reads them from standard input. The character U+2424 stands for a newline within a command; empty
     lines are skipped. Prints a line of JSON per command: command, verdict (allow, ask or deny), rule and
-    why. No command is run.
+    why, and in reach what it needs of the network: registries and hosts. No command is run.
 
     Exit codes: 0 all were checked, 1 FILE cannot be read, 2 usage error. With --command the exit code is
     the verdict: 0 allow, 3 ask, 4 deny.
@@ -73,6 +73,12 @@ def _print(command: str, workspace: str) -> str:
     from shared.policy import judge
 
     ruling = judge(command.replace(NEWLINE, "\n"), workspace=workspace)
-    shown = {"command": command, "verdict": ruling.verdict, "rule": ruling.rule, "why": ruling.why}
+    shown = {
+        "command": command,
+        "verdict": ruling.verdict,
+        "reach": getattr(ruling, "reach", ()),
+        "rule": ruling.rule,
+        "why": ruling.why,
+    }
     click.echo(msgspec.json.encode(shown))
     return ruling.verdict.value

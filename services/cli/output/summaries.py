@@ -11,6 +11,8 @@ from shared import contracts, subjects
 from shared.contracts import Envelope, Goal, TaskChanged, TaskRecordV1, TaskStatus, decode
 from shared.text.phrases import count
 
+SHOWN_CONNECTIONS = 4
+"""How many connections of a command are shown."""
 MAX_SUMMARY = 400
 """The most characters of a message's text."""
 
@@ -185,6 +187,17 @@ def _judged(judged: contracts.CommandJudged) -> str:
     return f"{verdict} ({judged.rule}): {judged.command}"
 
 
+def _connected(event: contracts.CommandConnected) -> str:
+    shown = [
+        f"{each.host}:{each.port} {each.received:,} bytes"
+        if each.allowed
+        else f"{each.host}:{each.port} refused"
+        for each in event.connections[:SHOWN_CONNECTIONS]
+    ]
+    more = len(event.connections) - len(shown)
+    return f"{', '.join(shown)}{f' and {more} more' if more else ''}: {event.command}"
+
+
 def _answered(answer: contracts.ApprovalAnswer) -> str:
     text = f"{'granted' if answer.granted else 'refused'} {answer.approval_id[:8]}"
     return f"{text}: {answer.note}" if answer.note else text
@@ -242,6 +255,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
         lambda e: f"graph version {e.version}, {count(len(e.ids), 'node')} touched",
     ),
     contracts.Briefing: ("briefing", lambda e: f"for {e.agent} at graph version {e.version}"),
+    contracts.CommandConnected: ("gate", _connected),
     contracts.CommandJudged: ("policy", _judged),
     contracts.ApprovalRequest: ("approval", lambda e: f"may I? {e.what} ({e.approval_id[:8]})"),
     contracts.ApprovalAnswer: ("approval", _answered),
