@@ -150,9 +150,14 @@ def _drift(inspection: Inspection | None, why: str) -> list[str]:
     if inspection is None:
         return [f"Not checked: {prose(why)}."]
     broken = [rule for rule in inspection.drift if rule.violations]
-    kept = [rule for rule in inspection.drift if not rule.violations]
+    kept = [rule for rule in inspection.drift if not rule.violations and not rule.not_checked]
+    unread = [rule for rule in inspection.drift if rule.not_checked]
     rows = [row for rule in broken for row in _broken_rule(rule)]
     rows += [f"- Kept: {prose(rule.rule)} ({place(rule.source)})" for rule in kept]
+    rows += [
+        f"- Not checked, {prose(rule.not_checked)}: {prose(rule.rule)} ({place(rule.source)})"
+        for rule in unread
+    ]
     return [
         *rows,
         *([""] if rows else []),

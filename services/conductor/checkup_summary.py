@@ -13,7 +13,7 @@ from services.conductor.markdown import (
     severities,
     short,
 )
-from shared.contracts import Inspection, RepositoryReading, TestRun
+from shared.contracts import DriftRule, Inspection, RepositoryReading, TestRun
 from shared.text.phrases import count
 
 
@@ -50,7 +50,7 @@ def _summarise_inspection(inspection: Inspection) -> tuple[str, list[str]]:
     found = f"{listed} {noun}" if worse else "no finding of high or medium severity"
     broken = [rule for rule in inspection.drift if rule.violations]
     if broken:
-        found += f"; {len(broken)} of {count(len(inspection.drift), 'import rule')} broken"
+        found += f"; {len(broken)} of {count(len(_checked(inspection)), 'stated rule')} broken"
     worst = "; ".join(brief(finding) for finding in inspection.findings[:2] if finding.severity != "low")
     return found, [
         f"- Findings: {inspection.total:,} in all{f', the worst: {worst}' if worst else ''}.",
@@ -94,14 +94,17 @@ def _counted(tests: TestRun | None) -> str:
 
 
 def _kept(inspection: Inspection) -> str:
-    if inspection.drift:
-        number = len(inspection.drift)
-        return (
-            f"all {number} stated import rules are kept"
-            if number > 1
-            else "the one stated import rule is kept"
-        )
+    checked = len(_checked(inspection))
+    if checked:
+        unread = len(inspection.drift) - checked
+        more = f", {unread} not checked" if unread else ""
+        kept = f"all {checked} checked rules are kept" if checked > 1 else "the one checked rule is kept"
+        return f"{kept}{more}"
     return inspection.drift_note.rstrip(".") or "no rule was checked"
+
+
+def _checked(inspection: Inspection) -> list[DriftRule]:
+    return [rule for rule in inspection.drift if not rule.not_checked]
 
 
 def _advice(reading: RepositoryReading | None, tests: TestRun | None, inspection: Inspection | None) -> str:

@@ -10,7 +10,21 @@ from services.critic.rules import THIRD_PARTY
 from shared.source.tree import Tree, read_text
 from shared.text.markdown import read_blocks
 
-DOCUMENT = re.compile(r"(?:(?:docs?|\.github)/)?architecture\.(?:md|markdown)", re.IGNORECASE)
+DOCUMENT = re.compile(
+    r"(?:(?:docs?|\.github|doc/[\w-]+|docs/[\w-]+)/)?(?:[^/]*(?:architecture|contributing|conventions?|guidelines?"
+    r"|coding[-_ ]?(?:style|standards?)|style[-_ ]?guide|code[-_ ]?style|design|development|developing"
+    r"|hacking|rules|principles|layers|layering|agents|claude|copilot-instructions))\.(?:md|markdown|mdx)"
+    r"|(?:docs?/)?(?:adr|adrs|decisions|architecture)/[^/]+\.(?:md|markdown)",
+    re.IGNORECASE,
+)
+"""Documents that are about how the code is to be, by their names."""
+GENERAL = re.compile(r"readme(?:\.(?:md|markdown))?|docs?/[^/]+\.(?:md|markdown)", re.IGNORECASE)
+"""Documents of which only what stands below a heading about that is read."""
+ABOUT_RULES = re.compile(
+    r"architect|contribut|convention|style|\brules?\b|guideline|design|principle|layer|standards\b|develop"
+    r"|constraint|invariant|boundar|dependenc",
+    re.IGNORECASE,
+)
 SENTENCE = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)\s+(?=\S)|;\s+|\n{2,}")
 LISTED = re.compile(
     r"^([\s│├└─|`+-]*)([\w@.-]+(?:/[\w@.-]+)*/?)((?:<\w+>/?)?)(?:\s{2,}|\s+[#—–-]\s+|:\s+)(\S.*)$"
@@ -45,12 +59,16 @@ NAME = re.compile(r"[@\w][\w./*@-]*", re.ASCII)
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence or a part of one; ``about`` is what the list, table or heading says it is about."""
+    """A sentence or a part of one; ``about`` is what the list or table says it is about.
+
+    ``heading`` has the headings above it.
+    """
 
     text: str
     line: int
     about: str = ""
     fenced: bool = False
+    heading: str = ""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,15 +86,20 @@ def parse_document(text: str) -> tuple[list[Passage], list[Row]]:
     for block in read_blocks(text, inline=False):
         line = block.start + 1
         if block.kind == "paragraph":
-            passages += _sentences(block.text, line)
+            passages += _under(block.path, _sentences(block.text, line))
         elif block.kind == "code" and block.info in PLAIN:
-            passages += _listing(block.text, line + block.fenced)
+            passages += _under(block.path, _listing(block.text, line + block.fenced))
         elif block.kind == "row" and block.is_header:
             headings = [cell.text.lower() for cell in block.cells]
         elif block.kind == "row":
             cells = zip(headings, (cell.text for cell in block.cells), strict=False)
             rows.append(Row(cells=tuple(cells), line=line))
     return passages, rows
+
+
+def _under(path: tuple[str, ...], passages: Iterable[Passage]) -> Iterator[Passage]:
+    for passage in passages:
+        yield msgspec.structs.replace(passage, heading=" / ".join(path))
 
 
 def _sentences(content: str, line: int) -> Iterator[Passage]:

@@ -1,69 +1,138 @@
-"""Drift: imports that break the rules a repository states, in ARCHITECTURE.md or for import-linter.
+"""Drift: where code breaks the rules that a repository states, in its documents or for a checker."""
 
-import-linter itself is not run: it would import what a configuration names as a contract type, and so run the
-project's code.
-"""
-
-import configparser
-import itertools
-import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from services.critic.claims import as_list, as_mapping
-from services.critic.document import DOCUMENT, ModuleNames, declared_packages, parse_document
+from services.critic.code_phrases import parse_code_rule, sounds_like_a_rule
+from services.critic.code_rules import CODE, CodeRule, SourceFile, read_file
+from services.critic.contracts import (
+    CONTRACT_FILES,
+    SETTING_FILES,
+    list_settings,
+    read_contracts,
+    unknown_contracts,
+)
+from services.critic.document import (
+    ABOUT_RULES,
+    DOCUMENT,
+    GENERAL,
+    ModuleNames,
+    Passage,
+    declared_packages,
+    parse_document,
+)
 from services.critic.findings import clean, make_finding
 from services.critic.imports import Graph, Import, read_imports
-from services.critic.phrases import parse_rules
-from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern, is_broken_by
+from services.critic.phrases import ABOUT_IMPORTS, BINDING, Sentence, parse_table
+from services.critic.rules import AnyRule, is_broken_by
 from shared.contracts.checkup import DriftRule, Finding
-from shared.source.tree import Tree, read_text, read_toml_table
+from shared.source.places import is_vendored
+from shared.source.tree import Tree, read_text
+from shared.text.phrases import count, format_list
 
-TABLE = ("tool", "importlinter")
-CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
-NO_RULES = "No rule to check: there is neither an ARCHITECTURE.md nor a contract of import-linter"
+NO_RULES = "No rule to check: no document about the code and no contract of a checker states one"
+NOT_READ = "no checker here reads a rule of this form"
 MAX_VIOLATIONS = 50
 """Violations of one rule that are listed; a rule broken more often than that is no rule any more."""
+MAX_UNREAD = 40
+"""Rules that are named as not checked; the others are counted."""
+MAX_DOCUMENTS = 40
+SECONDS = 20.0
+"""How long files are read for rules about code."""
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules that were found, each with what breaks it, and a note on what was and was not checked."""
+    """The rules that were found, each with what breaks it or why it was not checked, and a note on it all."""
 
     rules: tuple[DriftRule, ...] = ()
     note: str = ""
 
 
-def check_drift(tree: Tree) -> Drift:
-    """Find the stated rules and check every import against them; tests are not held to them."""
-    documents = [path for path in tree.files if DOCUMENT.fullmatch(path)]
-    configured = (read_text(tree.root, path) for path in CONTRACT_FILES if path in tree.files)
-    if not documents and not any("importlinter" in text for text in configured):
+class Stated(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules that documents and settings state: about imports, about code, and those not understood."""
+
+    imports: tuple[AnyRule, ...] = ()
+    code: tuple[CodeRule, ...] = ()
+    unread: tuple[DriftRule, ...] = ()
+    documents: tuple[str, ...] = ()
+
+
+def check_drift(tree: Tree, more: Sequence[Passage] = ()) -> Drift:
+    """Find the stated rules and check the code against them; tests are not held to rules about imports.
+
+    ``more`` are rules that a model found, put in a plain form; ``about`` of each is its place.
+    """
+    documents = list_documents(tree)
+    if not documents and not any(path in tree.files for path in (*CONTRACT_FILES, *SETTING_FILES)):
         return Drift(note=NO_RULES)
     graph = read_imports(tree)
     names = ModuleNames(graph, declared_packages(tree))
-    rules: list[AnyRule] = []
-    unread: list[str] = []
+    stated = _read_rules(tree, documents, graph, names)
+    rules = [_check(rule, graph) for rule in _distinct_rules(stated.imports)]
+    rules += _check_code(tree, _distinct_rules(stated.code), graph)
+    rules += _distinct(stated.unread)
+    return Drift(rules=_bound(rules), note=_note(graph, stated, rules))
+
+
+def list_documents(tree: Tree) -> list[str]:
+    """The documents that may state rules about the code, the most telling ones first."""
+    telling = [path for path in tree.files if DOCUMENT.fullmatch(path)]
+    general = [path for path in tree.files if GENERAL.fullmatch(path.lower()) and path not in telling]
+    return [*telling, *general][:MAX_DOCUMENTS]
+
+
+def _read_rules(tree: Tree, documents: Sequence[str], graph: Graph, names: ModuleNames) -> Stated:
+    imports: list[AnyRule] = []
+    code: list[CodeRule] = []
+    unread: list[DriftRule] = []
     for path in documents:
         passages, rows = parse_document(read_text(tree.root, path))
-        found, missed = parse_rules(passages, rows, path, names)
-        rules += found
-        unread += missed
-    rules += read_contracts(tree, graph.names)
-    return Drift(
-        rules=tuple(_check(rule, graph) for rule in _distinct_rules(rules)),
-        note=_note(graph, documents, rules, unread),
-    )
+        imports += parse_table(rows, path, names)
+        for passage in passages:
+            if not DOCUMENT.fullmatch(path) and not ABOUT_RULES.search(passage.heading):
+                continue
+            sentence = Sentence(passage, path, names)
+            if found := sentence.parse():
+                imports += found
+            elif rule := parse_code_rule(passage.text, sentence.source, sentence.stated["text"], names):
+                code.append(rule)
+            elif _is_unread(passage):
+                text = sentence.stated["text"]
+                unread.append(DriftRule(rule=text, source=sentence.source, not_checked=NOT_READ))
+    imports += read_contracts(tree, graph.names)
+    unread += [
+        DriftRule(rule=name, source=source, not_checked="it is a contract of a kind of its own")
+        for name, source in unknown_contracts(tree)
+    ]
+    unread += list_settings(tree)
+    return Stated(imports=tuple(imports), code=tuple(code), unread=tuple(unread), documents=tuple(documents))
 
 
-def _distinct_rules(rules: list[AnyRule]) -> list[AnyRule]:
-    """Each rule as it is first stated."""
-    bare = {msgspec.structs.replace(rule, text="", source="", typing=False): rule for rule in reversed(rules)}
-    return sorted(bare.values(), key=rules.index)
+def _is_unread(passage: Passage) -> bool:
+    about_imports = ABOUT_IMPORTS.search(passage.text) and BINDING.search(passage.text)
+    return bool(about_imports) or (not passage.fenced and sounds_like_a_rule(passage.text))
+
+
+def _distinct_rules(rules: Sequence[Any]) -> list[Any]:
+    """Each rule as it is first stated; ``typing`` is no difference."""
+    bare: dict[Any, Any] = {}
+    for rule in rules:
+        same = {"text": "", "source": ""} | ({"typing": False} if hasattr(rule, "typing") else {})
+        bare.setdefault(msgspec.structs.replace(rule, **same), rule)
+    return list(bare.values())
+
+
+def _distinct(rules: Iterable[DriftRule]) -> list[DriftRule]:
+    return list({(rule.rule, rule.source): rule for rule in rules}.values())
 
 
 def _check(rule: AnyRule, graph: Graph) -> DriftRule:
+    if not graph.modules:
+        why = "there is no code here whose imports can be read"
+        return DriftRule(rule=rule.text, source=rule.source, not_checked=why)
     broken = [found for found in graph.imports if is_broken_by(rule, found)]
     seen = {(found.file, found.line): found for found in reversed(broken)}
     places = sorted(seen.values(), key=lambda found: (found.file, found.line))
@@ -76,104 +145,56 @@ def _violation(rule: AnyRule, found: Import) -> Finding:
     return make_finding("drift", rule.source, "medium", found.file, found.line, message)
 
 
-def _note(graph: Graph, documents: list[str], rules: list[AnyRule], unread: list[str]) -> str:
-    where = ", ".join(documents) or "the configuration of import-linter"
-    if not graph.modules:
-        return f"{where} may state rules, but there is no Python, JavaScript, TypeScript or Go code to check"
-    if rules:
-        checked = f"{len(graph.imports):,} imports of {len(graph.modules):,} modules"
-        note = f"{checked} were checked, direct ones, tests left out"
-    else:
-        note = f"{where} states no rule about imports that was understood"
-    if unread:
-        more = f" and {len(unread) - 5} more" if len(unread) > 5 else ""
-        note += f"; not understood, though about imports: {', '.join(unread[:5])}{more}"
-    return f"{note}; {graph.cut}" if graph.cut else note
-
-
-def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
-    """The contracts of the kinds layers, forbidden, independence and protected; others are left out."""
-    rules: list[AnyRule] = []
-    for path in (path for path in CONTRACT_FILES if path in tree.files):
-        text = read_text(tree.root, path)
-        settings = read_toml_table(tree, path, *TABLE) if path.endswith(".toml") else _parse_ini(text)
-        typing = str(settings.get("exclude_type_checking_imports", False)).lower() != "true"
-        for contract in map(as_mapping, as_list(settings.get("contracts"))):
-            rules += _read_contract(contract, _contract_place(path, text, contract), typing, known)
-    return rules
-
-
-def _parse_ini(text: str) -> dict[str, Any]:
-    """The settings of an INI file, as a TOML file would hold them."""
-    parser = configparser.RawConfigParser(strict=False)
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return {}
-    names = [name for name in parser.sections() if name.startswith("importlinter:contract:")]
-    settings = dict(parser["importlinter"]) if parser.has_section("importlinter") else {}
-    return {**settings, "contracts": [dict(parser[name]) for name in names]}
-
-
-def _contract_place(path: str, text: str, contract: Mapping[str, Any]) -> str:
-    name = str(contract.get("name", ""))
-    line = next((number for number, row in enumerate(text.splitlines(), start=1) if name and name in row), 1)
-    return f"{path}:{line}"
-
-
-def _read_contract(
-    contract: Mapping[str, Any], source: str, typing: bool, known: frozenset[str]
-) -> list[AnyRule]:
-    kind = contract.get("type")
-    ignored = tuple(
-        (left.strip(), right.strip())
-        for left, arrow, right in (each.partition("->") for each in _values(contract, "ignore_imports"))
-        if arrow
-    )
-    common: dict[str, Any] = {
-        "text": clean(f"{contract.get('name') or kind} (a contract of import-linter)"),
-        "source": source,
-        "typing": typing,
-        "ignored": ignored,
-    }
-
-    def modules(key: str) -> tuple[str, ...]:
-        return _expand(_values(contract, key), known)
-
-    if kind == "layers":
-        return _layers(contract, common)
-    if kind == "forbidden":
-        subjects, objects = modules("source_modules"), modules("forbidden_modules")
-        return [Forbidden(**common, subjects=subjects, objects=objects)] if subjects and objects else []
-    if kind == "independence":
-        members = modules("modules")
-        return [Layers(**common, levels=(members,), closed=frozenset({0}))] if members else []
-    if kind == "protected" and (objects := modules("protected_modules")):
-        return [Protected(**common, subjects=modules("allowed_importers"), objects=objects)]
-    return []
-
-
-def _layers(contract: Mapping[str, Any], common: dict[str, Any]) -> list[AnyRule]:
-    rows = _values(contract, "layers")
-    closed = frozenset(at for at, row in enumerate(rows) if "|" in row)
-    levels = [[name.strip(" ()") for name in re.split(r"[|:]", row)] for row in rows]
-    return [
-        Layers(
-            **common, levels=tuple(tuple(above + name for name in level) for level in levels), closed=closed
+def _check_code(tree: Tree, rules: Sequence[CodeRule], graph: Graph) -> Iterator[DriftRule]:
+    """Every rule held against every file that it applies to, within SECONDS."""
+    places: list[list[Finding]] = [[] for _ in rules]
+    looked = [0] * len(rules)
+    ends = time.monotonic() + SECONDS
+    cut = ""
+    for file in _files(tree) if rules else ():
+        if time.monotonic() > ends:
+            cut = f"only {count(max(looked), 'file')} could be read within {SECONDS:g} s"
+            break
+        for at, rule in enumerate(rules):
+            if rule.applies(file):
+                looked[at] += 1
+                places[at] += [
+                    make_finding("drift", rule.source, "medium", path, line, message)
+                    for path, line, message in rule.find(file, graph)
+                ]
+    for rule, found, number in zip(rules, places, looked, strict=True):
+        why = cut or (
+            "" if number else f"there is no {'Python ' if rule.python else ''}code that it is about"
         )
-        for above in [f"{container}." for container in _values(contract, "containers")] or [""]
-    ]
+        yield DriftRule(
+            rule=rule.text, source=rule.source, violations=tuple(found[:MAX_VIOLATIONS]), not_checked=why
+        )
 
 
-def _values(contract: Mapping[str, Any], key: str) -> list[str]:
-    value = contract.get(key, [])
-    rows = value.split("\n") if isinstance(value, str) else value
-    return [str(row).strip() for row in rows if str(row).strip()] if isinstance(rows, list) else []
+def _files(tree: Tree) -> Iterator[SourceFile]:
+    for path in tree.files:
+        if path.endswith(CODE) and not is_vendored(path):
+            yield read_file(path, read_text(tree.root, path, 2_000_000))
 
 
-def _expand(names: list[str], known: frozenset[str]) -> tuple[str, ...]:
-    """The modules that patterns such as ``services.*`` stand for."""
-    found = (
-        sorted(filter(compile_pattern(name).fullmatch, known)) if "*" in name else [name] for name in names
-    )
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
+def _bound(rules: Sequence[DriftRule]) -> tuple[DriftRule, ...]:
+    checked = [rule for rule in rules if not rule.not_checked]
+    return (*checked, *[rule for rule in rules if rule.not_checked][:MAX_UNREAD])
+
+
+def _note(graph: Graph, stated: Stated, rules: Sequence[DriftRule]) -> str:
+    where = format_list(stated.documents, 3)
+    if not rules and not where:
+        return NO_RULES
+    if not rules:
+        return f"No rule to check: {where} states none that was recognised"
+    unread = sum(bool(rule.not_checked) for rule in rules)
+    done = len(rules) - unread
+    note = f"{count(done, 'stated rule')} checked"
+    if done:
+        modules = f"{len(graph.imports):,} imports of {len(graph.modules):,} modules"
+        note += f" against {modules}, direct ones, tests left out" if stated.imports else ""
+    if unread:
+        note += f"; {count(unread, 'stated rule')} not checked"
+        note += f" ({unread - MAX_UNREAD} of them not listed)" if unread > MAX_UNREAD else ""
+    return clean(f"{note}; {graph.cut}" if graph.cut else note)

@@ -1,10 +1,11 @@
-"""Which module imports which: read from Python, JavaScript, TypeScript and Go; nothing is imported."""
+"""Which module imports which: read from Python, JavaScript, TypeScript, Go, Rust, Java and Kotlin as text."""
 
 import ast
 import posixpath
 import re
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import PurePosixPath
 
 import msgspec
@@ -26,6 +27,11 @@ SCRIPT_IMPORT = re.compile(
 GO_BLOCK = re.compile(
     r"^import\s*\((.*?)^\)|^import\s+(?:[\w.]+\s+)?\"([^\"\n]+)\"", re.MULTILINE | re.DOTALL
 )
+JVM = (".java", ".kt", ".scala")
+JVM_ROOT = re.compile(r"^(?:.*/)?src/(?:main|test)/(?:java|kotlin|scala)/")
+JVM_IMPORT = re.compile(r"^\s*import\s+(?:static\s+)?([\w.]+)", re.MULTILINE)
+RUST_USE = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:use|extern crate)\s+([^;]+);", re.MULTILINE)
+RUST_PATH = re.compile(r"\b(crate(?:::\w+)+)")
 GO_NAME = re.compile(r'^\s*(?:[\w.]+\s+)?"([^"\n]+)"', re.MULTILINE)
 
 
@@ -43,7 +49,7 @@ class Import(msgspec.Struct, frozen=True, kw_only=True):
     typing: bool = False
 
 
-class Graph(msgspec.Struct, frozen=True, kw_only=True):
+class Graph(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The modules of a repository by dotted name (tests left out), folders included, and their imports."""
 
     modules: dict[str, str] = {}
@@ -56,10 +62,32 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
         """Every module and folder of modules."""
         return self.folders | frozenset(self.modules)
 
+    @cached_property
+    def by_file(self) -> dict[str, list[Import]]:
+        """The imports of each file."""
+        found: dict[str, list[Import]] = {}
+        for each in self.imports:
+            found.setdefault(each.file, []).append(each)
+        return found
+
+    @cached_property
+    def circles(self) -> tuple[frozenset[str], ...]:
+        """The groups of modules that import each other in a circle; a type checker's imports do not count."""
+        import rustworkx
+
+        inner = [found for found in self.imports if found.internal and not found.typing]
+        names = sorted({name for found in inner for name in (found.importer, found.imported)})
+        numbers = {name: number for number, name in enumerate(names)}
+        digraph: rustworkx.PyDiGraph[str, None] = rustworkx.PyDiGraph()
+        digraph.add_nodes_from(names)
+        digraph.add_edges_from_no_data([(numbers[each.importer], numbers[each.imported]) for each in inner])
+        groups = rustworkx.strongly_connected_components(digraph)
+        return tuple(frozenset(names[number] for number in group) for group in groups if len(group) > 1)
+
 
 def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
-    """Read the imports of Python, JavaScript, TypeScript and Go files, for at most ``seconds``."""
-    read = (path for path in tree.files if path.endswith((".py", ".go", *SCRIPTS)))
+    """Read the imports of all files of a language that is known, for at most ``seconds``."""
+    read = (path for path in tree.files if path.endswith((".py", ".go", ".rs", *JVM, *SCRIPTS)))
     files = [path for path in read if not is_test(path) and not is_vendored(path)]
     index = _index(files)
     module_path = read_text(tree.root, "go.mod", 20_000) if "go.mod" in tree.files else ""
@@ -75,6 +103,10 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
             found += _read_python(path, text, index)
         elif path.endswith(".go"):
             found += [_resolved(path, name, line, index) for line, name in _go_imports(text, module_path)]
+        elif path.endswith(".rs"):
+            found += [_resolved(path, name, line, index) for line, name in _rust_imports(path, text)]
+        elif path.endswith(JVM):
+            found += [_resolved(path, name, line, index) for line, name in _matches(JVM_IMPORT, text)]
         else:
             found += [_resolved(path, name, line, index) for line, name in _script_imports(path, text)]
     modules = {module_name(path): path for path in files}
@@ -83,7 +115,9 @@ def read_imports(tree: Tree, *, seconds: float = 20.0) -> Graph:
 
 def module_name(path: str) -> str:
     """The dotted name of a file: ``src/pkg/mod.py`` is ``pkg.mod``, ``pkg/__init__.py`` is ``pkg``."""
-    parts = list(PurePosixPath(path).with_suffix("").parts)
+    parts = list(PurePosixPath(JVM_ROOT.sub("", path)).with_suffix("").parts)
+    if path.endswith("/mod.rs"):
+        parts = parts[:-1]
     if len(parts) > 1 and parts[0] in ROOTS and parts[1] not in ("__init__", "index"):
         parts = parts[1:]
     if len(parts) > 1 and parts[-1] in ("__init__", "index"):
@@ -110,6 +144,9 @@ def _index(files: list[str]) -> dict[str, str]:
         top = PurePosixPath(path).parent
         while str(top) in packages and str(top.parent) in packages:
             top = top.parent
+        if path.endswith(".rs") and "src" in PurePosixPath(path).parts[1:]:
+            crate, _, module = name.partition(".src.")  # another crate knows it so
+            index.setdefault(f"{crate.rsplit('.', 1)[-1].replace('-', '_')}.{module}", name)
         if str(top) in packages and path.endswith(".py"):
             inner = PurePosixPath(path).relative_to(top.parent).with_suffix("").parts
             index.setdefault(".".join(inner[:-1] if inner[-1] == "__init__" else inner), name)
@@ -192,3 +229,30 @@ def _go_imports(text: str, go_mod: str) -> Iterator[tuple[int, str]]:
         for start, name in found:
             inner = name.removeprefix(prefix)
             yield text.count("\n", 0, start) + 1, inner.replace("/", ".") if inner != name else name
+
+
+def _matches(form: re.Pattern[str], text: str) -> Iterator[tuple[int, str]]:
+    for match in form.finditer(text):
+        yield text.count("\n", 0, match.start(1)) + 1, match[1]
+
+
+def _rust_imports(path: str, text: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each path that is used: ``crate::`` is the crate's own folder, braces are unfolded."""
+    parts = PurePosixPath(path).parts
+    above = parts[: parts.index("src")] if "src" in parts else ()
+    own = ".".join([*above, "src"]) if above else ""
+    module = module_name(path)
+    for line, words in [*_matches(RUST_USE, text), *_matches(RUST_PATH, text)]:
+        head, _, inner = " ".join(words.split()).partition("{")
+        tails = (
+            [tail.partition(" as ")[0].strip() for tail in inner.rstrip("} ").split(",")] if inner else [""]
+        )
+        for tail in tails:
+            names = [name for name in f"{head}{tail}".partition(" as ")[0].strip().split("::") if name]
+            if names and names[0] == "crate":
+                names = [*filter(None, [own]), *names[1:]]
+            elif names and names[0] in ("self", "super"):
+                base = module.split(".")[: -1 if names[0] == "super" else None]
+                names = [*base, *names[1:]]
+            if names:
+                yield line, ".".join(names)

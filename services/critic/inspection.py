@@ -121,9 +121,12 @@ def format_headline(inspection: Inspection) -> str:
         asked = inspection.tools or inspection.not_checked
         head = "Nothing was checked for findings" if asked else "" if inspection.drift else NO_FILES
     head += looked
-    if inspection.drift:
-        broken = sum(bool(rule.violations) for rule in inspection.drift)
-        head += f"{'; ' * bool(head)}{broken} of {count(len(inspection.drift), 'stated rule')} broken"
+    rules = [rule for rule in inspection.drift if not rule.not_checked]
+    if rules:
+        broken = sum(bool(rule.violations) for rule in rules)
+        head += f"{'; ' * bool(head)}{broken} of {count(len(rules), 'stated rule')} broken"
+    if unread := len(inspection.drift) - len(rules):
+        head += f"{'; ' * bool(head)}{count(unread, 'stated rule')} not checked"
     gaps = "; ".join(map(format_gap, inspection.not_checked[:3]))
     more = len(inspection.not_checked) - 3
     gaps += f"; and {more} more" if more > 0 else ""
@@ -138,8 +141,10 @@ def format_gap(gap: NotChecked) -> str:
 def format_drift(rules: Sequence[DriftRule], note: str, *, limit: int | None = None) -> str:
     """The rules with their violations as plain text, at most ``limit`` of each."""
     rows = [f"Drift: {note}"]
+    rules = sorted(rules, key=lambda rule: (bool(rule.not_checked), not rule.violations))
     for rule in rules:
-        rows.append(f"- {rule.rule} [{rule.source}]: {count(len(rule.violations), 'violation')}")
+        state = f"not checked, {rule.not_checked}" if rule.not_checked else ""
+        rows.append(f"- {rule.rule} [{rule.source}]: {state or count(len(rule.violations), 'violation')}")
         rows += [f"  - {finding.message} [{finding.source}]" for finding in rule.violations[:limit]]
     return "\n".join(rows)
 

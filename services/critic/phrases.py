@@ -8,7 +8,12 @@ from services.critic.document import ModuleNames, NamedModules, Passage, Row, ou
 from services.critic.findings import clean
 from services.critic.rules import AllowedOnly, AnyRule, Forbidden, Layers, Protected
 
-VERB = "(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows? about|reach(?:es)? into)"
+VERB = (
+    "(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows?(?: (?:about|of))?|reach(?:es)? into"
+    "|uses?|calls?(?: into)?|access(?:es)?|touch(?:es)?|talks? to|needs?|sees?|includes?)"
+)
+STRICT = re.compile(r"\b(?:imports?|depends?|rel(?:y|ies)|references?)\b", re.IGNORECASE)
+"""Verbs that are about modules alone; what others are said of has to be a module that is known."""
 MAY = "(?:(?:may|can|must|should|shall|will|is allowed to|are allowed to) )?"
 NOT = (
     "(?:(?:must|may|can|should|shall|do|does|will|is|are) ?(?:not|never|n't|n’t)|cannot|never"
@@ -33,6 +38,7 @@ ABOUT_IMPORTS = re.compile(r"\bimport(?:s|ed|ing|ers?)?\b(?!-)", re.IGNORECASE)
 BINDING = re.compile(
     r"\b(?:only|sole|never|not|nothing|nobody|must|may|cannot|forbidden|allowed)\b|n['’]t\b", re.IGNORECASE
 )
+ARROW = r"\s*(?:→|⟶|⇒|[-=]{1,2}>)\s*|\s>\s"
 LAYERED = re.compile(r"layer|import|depend", re.IGNORECASE)
 
 
@@ -42,9 +48,11 @@ class Sentence:
     def __init__(self, passage: Passage, path: str, names: ModuleNames) -> None:
         self.passage = passage
         self.names = names
+        self.lenient = bool(STRICT.search(passage.text))
         about = f"{passage.about}: " if passage.fenced and passage.about else ""
         self.source = f"{path}:{passage.line}"
-        self.stated: dict[str, Any] = {"text": clean(about + passage.text), "source": self.source}
+        text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", passage.text)  # a link as it is read
+        self.stated: dict[str, Any] = {"text": clean(about + text), "source": self.source}
 
     def parse(self) -> list[AnyRule]:
         """The rules it states; empty if it states none that is understood."""
@@ -63,7 +71,7 @@ class Sentence:
 
     def protected(self, found: dict[str, str]) -> list[AnyRule]:
         """Only x imports y."""
-        subject, target = self._subject(found["x"]), self.names.look_up(found["y"], lenient=True)
+        subject, target = self._subject(found["x"]), self.names.look_up(found["y"], lenient=self.lenient)
         if subject is None or target is None:
             return []
         return [Protected(**self.stated, subjects=subject, objects=target.every)]
@@ -72,7 +80,7 @@ class Sentence:
         """Nothing but x, or what the passage is about, imports y; or nothing at all does."""
         if found["x"] or found["else"]:
             return self.protected(found)
-        target = self.names.look_up(found["y"], lenient=True)
+        target = self.names.look_up(found["y"], lenient=self.lenient)
         return [Protected(**self.stated, subjects=(), objects=target.every)] if target else []
 
     def allowed_only(self, found: dict[str, str]) -> list[AnyRule]:
@@ -80,7 +88,7 @@ class Sentence:
         first, *never = re.split(r",?\s+(?:and\s+|but\s+)?(?:never|not)\s+", found["y"], maxsplit=1)
         subject = self._subject(found["x"])
         nothing = re.fullmatch(r"(?:nothing|none|-|–|—)?", first.strip(" ."), re.IGNORECASE)
-        target = NamedModules() if nothing else self.names.look_up(first, lenient=True)
+        target = NamedModules() if nothing else self.names.look_up(first, lenient=self.lenient)
         if subject is None or target is None:
             return []
         outside = bool(target.external)
@@ -98,7 +106,7 @@ class Sentence:
         if OTHERS.match(found["y"]):
             return self._independent(subject)
         wanted, *excepted = EXCEPT.split(found["y"], maxsplit=1)
-        target = self.names.look_up(wanted, lenient=True)
+        target = self.names.look_up(wanted, lenient=self.lenient)
         exceptions = self.names.look_up(excepted[0]) if excepted else NamedModules()
         if target is None or exceptions is None:
             return []
@@ -133,9 +141,12 @@ class Sentence:
 
     def _chain(self, words: str) -> Layers | None:
         """``services > shared > contracts``: layers, the upper ones import the lower ones."""
-        parts = re.split(r"\s(?:>|→|⟶)\s", words)
-        layered = LAYERED.search(words)
-        if len(parts) < (2 if layered else 3) or (re.search("[→⟶]", words) and not layered):
+        parts = re.split(ARROW, words)
+        layered = LAYERED.search(f"{words} {self.passage.heading}")
+        bare = all(re.fullmatch(r"`?[\w./-]+`?", part.strip()) for part in parts)
+        if len(parts) < (2 if layered else 3) or (
+            re.search("[→⟶⇒]|[-=]>", words) and not layered and not bare
+        ):
             return None
         parts[0] = re.split(r":\s+|\b(?:are|is)\s+", parts[0])[-1]
         parts[-1] = re.split(r"[.;(](?:\s|$)", parts[-1])[0]
@@ -176,7 +187,7 @@ FORMS = (
     ),
     _form(
         f"(?P<y>.+?) (?:may be|must be|can be|should be|is|are) imported (?:only {WITHIN}|{WITHIN} only"
-        "|nowhere (?:else )?but (?:in )?) (?P<x>.+)",
+        "|nowhere (?:else )?but(?: in| by| from)?) (?P<x>.+)",
         Sentence.protected,
     ),
     _form(
@@ -195,21 +206,9 @@ FORMS = (
 """The forms, the more specific ones first; x is who imports, y what is imported or not."""
 
 
-def parse_rules(
-    passages: Sequence[Passage], rows: Sequence[Row], path: str, names: ModuleNames
-) -> tuple[list[AnyRule], list[str]]:
-    """The rules that a document states, and where it mentions imports without being understood."""
-    rules: list[AnyRule] = []
-    unread: list[str] = []
-    for passage in passages:
-        sentence = Sentence(passage, path, names)
-        found = sentence.parse()
-        rules += found
-        if not found and ABOUT_IMPORTS.search(passage.text) and BINDING.search(passage.text):
-            unread.append(sentence.source)
-    for row in rows:
-        rules += _read_row(row, path, names)
-    return rules, unread
+def parse_table(rows: Sequence[Row], path: str, names: ModuleNames) -> list[AnyRule]:
+    """The rules that the tables of a document state."""
+    return [rule for row in rows for rule in _read_row(row, path, names)]
 
 
 def _read_row(row: Row, path: str, names: ModuleNames) -> list[AnyRule]:
