@@ -105,7 +105,7 @@ class Preparation(Contract, frozen=True, kw_only=True):
     to the repository, ``tool`` and ``interpreter`` what was used, with versions (``uv 0.9.5``, ``CPython
     3.12.1``), ``read`` the files it was made from, ``cached`` whether an earlier one was used. ``problem`` is
     why it failed, in one sentence, empty if it did not; ``cure`` what to do then; ``refused`` the hosts that
-    were asked for and not reachable.
+    were asked for and not reachable. ``notes`` say what was decided where the manifests say nothing.
     """
 
     ecosystem: str
@@ -120,6 +120,7 @@ class Preparation(Contract, frozen=True, kw_only=True):
     cure: str = ""
     refused: tuple[str, ...] = ()
     log_path: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class TestSuite(Contract, frozen=True, kw_only=True):

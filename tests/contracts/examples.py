@@ -239,6 +239,7 @@ PREPARATION = c.Preparation(
     cure="Install gfortran",
     refused=("example.org",),
     log_path="outputs/prepare.log",
+    notes=("pytest was installed as well",),
 )
 TEST_SUITE = c.TestSuite(
     command="pytest -q",

@@ -19,7 +19,8 @@ class Request(BaseHTTPRequestHandler):
     def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Send a whole answer."""
         self.start_response(status, {"Content-Length": str(len(body)), **headers})
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def start_response(self, status: int, headers: Mapping[str, str]) -> None:
         """Send what comes before the body."""
@@ -31,7 +32,7 @@ class Request(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.answer(self)
 
-    do_POST = do_GET
+    do_POST = do_HEAD = do_GET
 
     def log_message(self, *_: object) -> None:
         """Log nothing."""

@@ -1,0 +1,258 @@
+"""Prepares a JavaScript project: its packages are installed in the working copy by the manager it names."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shared.contracts import Preparation
+from shared.errors import ActionError
+from shared.projects.environment import Environment, Request, format_path
+from shared.projects.installed_modules import copy_modules, find_fault
+from shared.projects.made_files import keep_made, list_files, restore_made
+from shared.projects.manifests import get_table, read_json
+from shared.projects.node_managers import Manager, Program, choose_manager, find_manager
+from shared.projects.node_versions import fits_engines
+from shared.projects.steps import StepFailedError, Steps
+from shared.projects.store import Record, Slot, hold, measure
+from shared.projects.toolchains import find_program, format_package
+
+STALE = 7 * 86_400.0
+"""Seconds after which an installation without a lock is made again: newer versions may be out."""
+SCRIPTS = ("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare")
+"""Scripts of the project that an installation runs: what they build depends on all of its sources."""
+HARMLESS = re.compile(
+    r"(husky|lefthook|simple-git-hooks|is-ci|node_modules/\.bin/husky|patch-package|\|\||&&|\s|-\w+)+"
+)
+"""Scripts of the project that build nothing."""
+READ = (
+    *("package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"),
+    *(
+        "bun.lockb",
+        "pnpm-workspace.yaml",
+        ".npmrc",
+        ".yarnrc",
+        ".yarnrc.yml",
+        "lerna.json",
+        ".node-version",
+        ".nvmrc",
+    ),
+)
+QUIET = {
+    "HUSKY": "0",
+    "ADBLOCK": "1",
+    "DISABLE_OPENCOLLECTIVE": "1",
+    "npm_config_audit": "false",
+    "npm_config_fund": "false",
+    "npm_config_progress": "false",
+    "npm_config_update_notifier": "false",
+    "YARN_ENABLE_TELEMETRY": "0",
+    "YARN_ENABLE_GLOBAL_CACHE": "false",
+    "YARN_ENABLE_PROGRESS_BARS": "false",
+    # Browsers come from other hosts than packages, and no jail could show one.
+    "PUPPETEER_SKIP_DOWNLOAD": "1",
+    "PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD": "1",
+    "CYPRESS_INSTALL_BINARY": "0",
+    "ELECTRON_SKIP_BINARY_DOWNLOAD": "1",
+    "CHROMEDRIVER_SKIP_DOWNLOAD": "true",
+}
+
+
+async def prepare_javascript(request: Request, steps: Steps) -> Environment:
+    """The environment of a JavaScript project; raises ActionError if none can be made."""
+    manifest = read_json(request.place / "package.json")
+    manager = choose_manager(request.place, manifest)
+    node = await _ask_node(steps)
+    read = await asyncio.to_thread(_list_read, request.place)
+    _note_engines(steps, manifest, node)
+    if not _has_dependencies(request.place, manifest):
+        steps.notes.append("The project has no dependencies")
+        program = await find_manager(steps, manager)
+        return _describe(request, manager, program, node, read, cached=True)
+    slot = request.slot(
+        (*read, *_list_sources(request.place, manifest)), (node, manager.name, manager.version)
+    )
+    async with hold(slot):
+        record = slot.read()
+        if record and not (not manager.lock and slot.is_older(STALE)):
+            cached = await asyncio.to_thread(restore_made, slot.folder / "made", request.root, record.made)
+        else:
+            cached = False
+        program = await find_manager(steps, manager)
+        if cached and record:
+            steps.notes[:] = record.notes
+        else:
+            await _make(request, steps, manager, program, slot)
+    return _describe(request, manager, program, node, read, cached=cached)
+
+
+async def _ask_node(steps: Steps) -> str:
+    if not find_program("node"):
+        raise ActionError("node is not installed, which the project needs", format_package("node"))
+    result = await steps.run(["node", "--version"], online=False, doing="asks node for its version")
+    steps.records.pop()
+    return result.output.strip().removeprefix("v")
+
+
+def _note_engines(steps: Steps, manifest: Mapping[str, Any], node: str) -> None:
+    wanted = get_table(manifest, "engines").get("node")
+    if isinstance(wanted, str) and not fits_engines(node, wanted):
+        steps.notes.append(
+            f"The project asks for Node {wanted}, and Node {node} is here; tests may fail for that"
+        )
+
+
+def _has_dependencies(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    names = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+    return (
+        any(manifest.get(name) for name in (*names, "workspaces"))
+        or (folder / "pnpm-workspace.yaml").is_file()
+    )
+
+
+def _list_read(folder: Path) -> tuple[str, ...]:
+    """The manifests and locks, those of the members of a workspace too, and patches of packages."""
+    files = list_files(folder)
+    own = [name for name in READ if name in files]
+    nested = [
+        name for name in sorted(files) if name.endswith("/package.json") and "node_modules/" not in name
+    ]
+    patches = [name for name in sorted(files) if re.match(r"(\.yarn/)?patches/", name)]
+    return (*own, *nested[:500], *patches)
+
+
+def _list_sources(folder: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """All files, if the project builds something when it is installed."""
+    scripts = get_table(manifest, "scripts")
+    built = [script for name in SCRIPTS if (script := str(scripts.get(name) or ""))]
+    if all(HARMLESS.fullmatch(script) for script in built):
+        return ()
+    return tuple(sorted(name for name in list_files(folder) if "node_modules/" not in name))
+
+
+async def _make(request: Request, steps: Steps, manager: Manager, program: Program, slot: Slot) -> None:
+    await asyncio.to_thread(slot.begin)
+    fault = await asyncio.to_thread(find_fault, request.origin, manager)
+    before = {
+        name: details
+        for name, details in (await asyncio.to_thread(list_files, request.root)).items()
+        if "node_modules" not in name.split("/")
+    }
+    if fault:
+        if fault != "-":
+            steps.notes.append(f"The node_modules that are there are not used: {fault}")
+        await asyncio.to_thread(_remove_modules, request)
+        await _install(request, steps, manager, program, slot)
+    else:
+        await asyncio.to_thread(copy_modules, request.origin, request.place)
+        steps.notes.append("The node_modules that are there fit the lock, and are used")
+    made = await asyncio.to_thread(keep_made, request.root, before, slot.folder / "made")
+    size = await asyncio.to_thread(measure, slot.folder)
+    slot.complete(Record(root=str(request.root), size=size, made=made, notes=tuple(steps.notes)))
+
+
+def _remove_modules(request: Request) -> None:
+    from shared.sandbox import remove_tree
+
+    modules = request.place / "node_modules"
+    if modules.is_symlink():
+        modules.unlink()
+    elif modules.is_dir():
+        remove_tree(modules)
+
+
+async def _install(request: Request, steps: Steps, manager: Manager, program: Program, slot: Slot) -> None:
+    """Install; npm once more as its users do if packages disagree on their peers, or a script failed."""
+    words = _list_words(manager)
+    try:
+        await _run(request, steps, program, slot, words, manager)
+    except StepFailedError as error:
+        if "ERESOLVE" in error.output:
+            await _run(request, steps, program, slot, [*words, "--legacy-peer-deps"], manager)
+            steps.notes.append("Packages disagree on their peers: installed with --legacy-peer-deps")
+        elif manager.name == "npm" and "can only install packages when" in error.output:
+            await _run(request, steps, program, slot, ["install", *words[1:]], manager)
+            steps.notes.append(f"{manager.lock} does not fit package.json: npm install was used for npm ci")
+        elif _failed_in_script(error.output):
+            await asyncio.to_thread(_remove_modules, request)
+            await _run(request, steps, program, slot, [*words, *_without_scripts(manager)], manager)
+            steps.notes.append(f"Installed without the packages' scripts, because one failed: {error.cause}")
+        else:
+            raise
+
+
+def _failed_in_script(output: str) -> bool:
+    """Whether a script of a package failed, and not the installation itself."""
+    return bool(
+        re.search(
+            r"npm (error|ERR!) command (failed|sh -c)|ELIFECYCLE|Command failed\.|couldn't be built", output
+        )
+    )
+
+
+def _without_scripts(manager: Manager) -> list[str]:
+    return ["--mode=skip-build"] if manager.is_berry else ["--ignore-scripts"]
+
+
+def _list_words(manager: Manager) -> list[str]:
+    """The words after the manager's name that install exactly what the lock says."""
+    if manager.name == "npm":
+        return ["ci"] if manager.lock else ["install", "--no-package-lock"]
+    if manager.name == "yarn":
+        return (
+            ["install", "--immutable"]
+            if manager.is_berry
+            else ["install", "--frozen-lockfile", "--non-interactive"]
+        )
+    return ["install", "--frozen-lockfile"] if manager.lock else ["install"]
+
+
+async def _run(
+    request: Request, steps: Steps, program: Program, slot: Slot, words: list[str], manager: Manager
+) -> None:
+    downloads = slot.downloads
+    headers = Path(find_program("node")).resolve().parents[1]
+    env = {
+        **QUIET,
+        "PATH": format_path(*program.path),
+        "npm_config_cache": str(downloads / "npm"),
+        "npm_config_store_dir": str(downloads / "pnpm"),
+        "YARN_CACHE_FOLDER": ".yarn/cache" if manager.is_berry else str(downloads / "yarn"),
+        "BUN_INSTALL_CACHE_DIR": str(downloads / "bun"),
+    }
+    if (headers / "include/node/node.h").is_file():
+        env["npm_config_nodedir"] = str(headers)  # node-gyp fetches them from another host otherwise
+    await steps.run(
+        [*program.words, *words],
+        writable=[request.root, slot.folder, downloads],
+        readable=[program.folder] if program.folder else [],
+        env=env,
+        doing=f"installs {manager.lock or 'package.json'} with {manager.name}",
+    )
+
+
+def _describe(
+    request: Request, manager: Manager, program: Program, node: str, read: tuple[str, ...], *, cached: bool
+) -> Environment:
+    path = (request.place / "node_modules/.bin", *program.path)
+    return Environment(
+        preparation=Preparation(
+            ecosystem="javascript",
+            folder=request.folder,
+            tool=f"{manager.name} {program.version}".strip(),
+            interpreter=f"Node {node}",
+            read=read,
+            cached=cached,
+        ),
+        folder=request.folder,
+        ecosystem="javascript",
+        env={
+            "PATH": format_path(*path),
+            "npm_config_update_notifier": "false",
+            "COREPACK_ENABLE_STRICT": "0",
+            "YARN_ENABLE_TELEMETRY": "0",
+        },
+        path=path,
+        readable=(program.folder,) if program.folder else (),
+    )

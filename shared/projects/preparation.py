@@ -1,0 +1,108 @@
+"""Prepares every project of a repository: what it says it needs is installed in an environment of its own."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+
+import msgspec
+
+from shared.contracts import Preparation
+from shared.errors import ActionError
+from shared.projects.diagnosis import CURES
+from shared.projects.environment import Environment, Note, Request, format_path
+from shared.projects.recognition import Project, find_projects
+from shared.projects.steps import Steps
+from shared.projects.store import LIMIT, clean
+
+Preparer = Callable[[Request, Steps], Awaitable[Environment]]
+
+
+async def prepare(
+    root: Path,
+    *,
+    source: Path,
+    cache: Path,
+    note: Note,
+    timeout: float,
+    log: Path,
+    folders: Collection[str] | None = None,
+    limit: int = LIMIT,
+) -> tuple[Environment, ...]:
+    """The environments of the projects in ``root``, a working copy of ``source``; ``cache`` keeps them.
+
+    ``folders`` (relative to the repository) bounds which. What is being done goes to ``note``, what the
+    steps print to ``log``. All together have ``timeout`` seconds, the caches afterwards ``limit`` bytes at
+    most. What an ecosystem installs in place is installed in ``root``; a virtual environment is put beside
+    it. A failure is in the preparation's ``problem``.
+    """
+    root, source = root.resolve(), source.resolve()
+    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")
+    deadline = time.monotonic() + timeout
+    projects = await asyncio.to_thread(find_projects, root)
+    environments = []
+    for project in projects:
+        if folders is None or project.folder in folders:
+            request = Request(
+                root=root,
+                source=source,
+                folder=project.folder,
+                cache=cache,
+                note=note,
+                deadline=deadline,
+                log=log,
+            )
+            environments.append(await _prepare_one(project, request))
+    if any(not each.preparation.cached for each in environments):
+        await asyncio.to_thread(clean, cache, limit)
+    return tuple(environments)
+
+
+async def _prepare_one(project: Project, request: Request) -> Environment:
+    started = time.monotonic()
+    steps = Steps(request, project.ecosystem)
+    try:
+        environment = await _find_preparer(project)(request, steps)
+    except ActionError as error:
+        environment = _report_failure(project, steps, error)
+    except OSError as error:
+        environment = _report_failure(project, steps, ActionError(f"The environment cannot be made: {error}"))
+    preparation = msgspec.structs.replace(
+        environment.preparation,
+        steps=tuple(steps.records),
+        refused=steps.refused,
+        notes=tuple(steps.notes),
+        seconds=round(time.monotonic() - started, 3),
+        log_path=str(request.log) if request.log.stat().st_size else "",
+    )
+    return msgspec.structs.replace(environment, preparation=preparation)
+
+
+def _report_failure(project: Project, steps: Steps, error: ActionError) -> Environment:
+    cure = error.cure or (CURES.get(project.ecosystem, "") if steps.refused else "")
+    preparation = Preparation(
+        ecosystem=project.ecosystem, folder=project.folder, problem=error.cause, cure=cure
+    )
+    return Environment(
+        preparation=preparation,
+        folder=project.folder,
+        ecosystem=project.ecosystem,
+        env={"PATH": format_path()},
+    )
+
+
+def _find_preparer(project: Project) -> Preparer:
+    """The preparer of a kind, imported when it is needed."""
+    if project.kind == "python":
+        from shared.projects.python import prepare_python
+
+        return prepare_python
+    if project.kind == "javascript":
+        from shared.projects.javascript import prepare_javascript
+
+        return prepare_javascript
+    from shared.projects.others import prepare_other
+
+    return lambda request, steps: prepare_other(request, steps, project)

@@ -1,0 +1,292 @@
+"""Prepares a Python project: a virtual environment with what its tests need, and the project itself."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import uv
+
+from shared.contracts import Preparation
+from shared.errors import ActionError
+from shared.projects.environment import Environment, Request, format_path
+from shared.projects.existing import find_existing
+from shared.projects.interpreters import Interpreter, choose_interpreter, format_version
+from shared.projects.made_files import keep_made, list_files, restore_made
+from shared.projects.python_manifest import REBUILT, PythonPlan, normalise, read_python
+from shared.projects.steps import StepFailedError, Steps
+from shared.projects.store import Record, Slot, hold, measure
+from shared.projects.test_packages import list_plugins, needs_pytest
+from shared.projects.versions import find_version
+from shared.projects.virtual_environment import list_installed, make_view
+
+STALE = 7 * 86_400.0
+"""Seconds after which an environment without a lock is made again: newer versions may be out."""
+BUILD_TOOLS = {
+    "pkg_resources": "setuptools<81",
+    "setuptools": "setuptools",
+    "Cython": "cython",
+    "wheel": "wheel",
+}
+"""Modules that a setup.py imports although no manifest names them, by the package that has them."""
+
+
+async def prepare_python(request: Request, steps: Steps) -> Environment:
+    """The environment of a Python project; raises ActionError if none can be made."""
+    plan = await asyncio.to_thread(read_python, request.place)
+    existing, why = await find_existing(request, plan)
+    if existing:
+        return _show(request, plan, existing, request.source, f"CPython in {existing}", cached=True)
+    interpreter, remark = await asyncio.to_thread(
+        choose_interpreter, plan.requires_python, plan.wanted_python
+    )
+    steps.notes += [note for note in (why, remark) if note]
+    version = find_version(request.source)
+    slot = await asyncio.to_thread(_find_slot, request, plan, interpreter, version)
+    async with hold(slot):
+        record = await asyncio.to_thread(_reuse, request, plan, slot)
+        cached = record is not None
+        if record is None:
+            record = await _Installation(request, plan, steps, slot, interpreter, version).run()
+    steps.notes = list(record.notes)
+    kept, root = slot.folder / "venv", Path(record.root)
+    return _show(request, plan, kept, root, record.interpreter, cached=cached, prefix=interpreter.prefix)
+
+
+def _find_slot(request: Request, plan: PythonPlan, interpreter: Interpreter, version: str) -> Slot:
+    # What is compiled, and what is not installed in place, is made again when a source changes.
+    sources = plan.sources if plan.is_package else ()
+    if plan.backend.startswith(REBUILT):
+        sources = tuple(sorted(list_files(request.place)))
+    return request.slot((*plan.read, *sources), (format_version(interpreter), str(interpreter.path), version))
+
+
+def _reuse(request: Request, plan: PythonPlan, slot: Slot) -> Record | None:
+    record = slot.read()
+    if not record or (not plan.lock and slot.is_older(STALE)):
+        return None
+    return record if restore_made(slot.folder / "made", request.root, record.made) else None
+
+
+def _show(
+    request: Request,
+    plan: PythonPlan,
+    kept: Path,
+    old: Path,
+    interpreter: str,
+    *,
+    cached: bool,
+    prefix: Path | None = None,
+) -> Environment:
+    """The environment ``kept``, seen from the working copy."""
+    place = request.folder.replace("/", "-").strip(".")
+    view = request.root.with_name(f".{request.root.name}{f'-{place}' if place else ''}-python")
+    make_view(kept, view, old, request.root)
+    prefix = prefix or (kept / "bin/python").resolve().parents[1]
+    preparation = Preparation(
+        ecosystem="python",
+        folder=request.folder,
+        tool=f"uv {_uv_version()}",
+        interpreter=interpreter,
+        read=plan.read,
+        cached=cached,
+    )
+    return Environment(
+        preparation=preparation,
+        folder=request.folder,
+        ecosystem="python",
+        env={"VIRTUAL_ENV": str(view), "PATH": format_path(view / "bin"), "PYTHONNOUSERSITE": "1"},
+        path=(view / "bin",),
+        readable=tuple(dict.fromkeys((view, kept, prefix))),
+        python=str(view / "bin/python"),
+    )
+
+
+def _uv_version() -> str:
+    from importlib.metadata import version
+
+    return version("uv")
+
+
+class _Installation:
+    """Makes one environment in its slot."""
+
+    def __init__(
+        self,
+        request: Request,
+        plan: PythonPlan,
+        steps: Steps,
+        slot: Slot,
+        interpreter: Interpreter,
+        version: str,
+    ) -> None:
+        self.request = request
+        self.plan = plan
+        self.steps = steps
+        self.slot = slot
+        self.interpreter = interpreter
+        self.version = version
+        self.venv = slot.folder / "venv"
+        self.editable = not plan.backend.startswith(REBUILT)
+
+    async def run(self) -> Record:
+        """Install everything; raises ActionError."""
+        request, plan = self.request, self.plan
+        await asyncio.to_thread(self.slot.begin)
+        before = await asyncio.to_thread(list_files, request.root)
+        await self._uv(
+            "venv", "--python", str(self.interpreter.path), "--no-project", str(self.venv), online=False
+        )
+        if plan.is_package:
+            await self._tag()
+        if plan.lock == "uv.lock":
+            await self._sync()
+        await self._install_rest()
+        await self._add_missing()
+        made = await asyncio.to_thread(keep_made, request.root, before, self.slot.folder / "made")
+        record = Record(
+            root=str(request.root),
+            size=await asyncio.to_thread(measure, self.slot.folder),
+            made=made,
+            interpreter=await self._ask_version(),
+            notes=tuple(self.steps.notes),
+        )
+        self.slot.complete(record)
+        return record
+
+    async def _ask_version(self) -> str:
+        code = "import platform; print(platform.python_implementation(), platform.python_version())"
+        result = await self.steps.run(
+            [str(self.venv / "bin/python"), "-I", "-c", code],
+            readable=[self.venv, self.interpreter.prefix],
+            online=False,
+            doing="asks the interpreter for its version",
+        )
+        self.steps.records.pop()
+        return result.output.strip()[:80]
+
+    async def _tag(self) -> None:
+        """Have tools that take the version from git find the latest one of the project's own repository.
+
+        The working copy has a history of one commit.
+        """
+        if (self.request.root / ".git").is_dir():
+            git = [
+                "git",
+                "-c",
+                "safe.directory=*",
+                "-c",
+                "core.hooksPath=/dev/null",
+                "tag",
+                "--force",
+                self.version,
+            ]
+            try:
+                await self.steps.run(git, cwd=self.request.root, writable=[self.request.root], online=False)
+            except ActionError:
+                self.steps.notes.append("The version of the project could not be set by a tag")
+            else:
+                self.steps.records.pop()
+
+    async def _sync(self) -> None:
+        named = [word for name in self.plan.groups for word in ("--group", name)]
+        named += [word for name in self.plan.extras for word in ("--extra", name)]
+        members = (
+            ["--all-packages"] if "workspace" in (self.request.place / "pyproject.toml").read_text() else []
+        )
+        # A group for tests holds what they need; the default groups have linters and documentation.
+        named += ["--no-default-groups"] if self.plan.groups else []
+        editable = [] if self.editable else ["--no-editable"]
+        await self._uv("sync", "--frozen", "--inexact", *members, *named, *editable, doing="installs uv.lock")
+
+    async def _install_rest(self) -> None:
+        """Install what no lock of uv's covers: the project, its extras and groups, and requirement files."""
+        plan = self.plan
+        words: list[str] = []
+        if plan.lock != "uv.lock":
+            target = f".[{','.join(plan.extras)}]" if plan.extras else "."
+            words += [*(["--editable"] if self.editable else []), target] if plan.is_package else []
+            words += [word for name in plan.groups for word in ("--group", name)]
+        words += [word for name in plan.files for word in ("--requirements", name)]
+        if plan.requirements:
+            words += ["--requirements", self._write("requirements.txt", plan.requirements)]
+        if not words:
+            return
+        if plan.constraints:
+            words += ["--constraints", self._write("constraints.txt", plan.constraints)]
+        optional = [word for name in plan.optional for word in ("--requirements", name)]
+        doing = f"installs {', '.join(self._name_sources()) or 'the project'}"
+        try:
+            await self._install(*words, *optional, doing=doing)
+        except StepFailedError:
+            if not optional:
+                raise
+            await self._install(*words, doing=doing)
+            left_out = ", ".join(plan.optional)
+            self.steps.notes.append(f"{left_out} was left out: it could not be installed with the rest")
+
+    def _name_sources(self) -> Iterator[str]:
+        plan = self.plan
+        yield from (plan.lock or "pyproject.toml",) if plan.lock or "pyproject.toml" in plan.read else ()
+        yield from plan.files
+
+    async def _install(self, *words: str, doing: str, tries: int = 3) -> None:
+        """Install; a setup.py that imports what it does not declare gets that, as pip's users have to do."""
+        isolated: list[str] = []
+        while True:
+            try:
+                await self._uv("pip", "install", *isolated, *words, doing=doing)
+                return
+            except StepFailedError as error:
+                module = re.search(r"ModuleNotFoundError: No module named '(\w+)'", error.output)
+                tries -= 1
+                if not module or not tries or not (self.request.place / "setup.py").is_file():
+                    raise
+                package = BUILD_TOOLS.get(module[1], module[1])
+                self.steps.notes.append(
+                    f"setup.py imports {module[1]}, which nothing declares: {package} was installed"
+                )
+                await self._uv(
+                    "pip", "install", "setuptools<81", "wheel", package, doing=f"installs {package}"
+                )
+                isolated = ["--no-build-isolation"]
+
+    async def _add_missing(self) -> None:
+        """Install pytest and its plugins if the tests need them and no manifest names them."""
+        folder = self.request.place
+        if not await asyncio.to_thread(needs_pytest, folder):
+            return
+        installed = list_installed(self.venv)
+        lacking = [name for name in ("pytest", *list_plugins(folder)) if normalise(name) not in installed]
+        if lacking:
+            names = ", ".join(lacking)
+            self.steps.notes.append(f"The tests need {names}, which no manifest names: installed as well")
+            await self._install(*lacking, doing=f"installs {names}")
+
+    def _write(self, name: str, lines: tuple[str, ...]) -> str:
+        path = self.slot.folder / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return str(path)
+
+    async def _uv(self, *words: str, doing: str = "", online: bool = True) -> None:
+        env = {
+            "UV_CACHE_DIR": str(self.slot.downloads / "uv"),
+            "UV_COMPILE_BYTECODE": "1",
+            "UV_LINK_MODE": "copy",
+            "UV_NO_PROGRESS": "1",
+            "UV_PROJECT_ENVIRONMENT": str(self.venv),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "VIRTUAL_ENV": str(self.venv),
+            "PATH": format_path(self.venv / "bin"),
+            "PYTHONNOUSERSITE": "1",
+        }
+        if not (self.request.root / ".git").is_dir():
+            env["SETUPTOOLS_SCM_PRETEND_VERSION"] = env["PBR_VERSION"] = self.version
+        await self.steps.run(
+            [uv.find_uv_bin(), *words],
+            writable=[self.request.root, self.slot.folder, self.slot.downloads],
+            readable=[self.interpreter.prefix],
+            env=env,
+            online=online,
+            doing=doing,
+        )

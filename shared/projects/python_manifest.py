@@ -1,0 +1,282 @@
+"""What a Python project says it needs for its tests."""
+
+import ast
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shared.projects.manifests import get_table, list_texts, parse_ini, read_text, read_toml
+from shared.projects.python_locks import convert_version, read_lock, read_poetry, read_workspace_lock
+from shared.projects.test_environments import TestNeeds, read_nox, read_tox
+
+TESTS = frozenset(
+    "test tests testing pytest unittest unittests unit-test unit-tests test-deps tests-require"
+    " test-requirements test-dependencies testing-deps test-requires".split()
+)
+"""Names of extras and groups with what tests need, normalised."""
+DEVELOPMENT = frozenset("dev devel develop development dev-dependencies devs all-dev ci".split())
+"""The same for development as a whole; used if there is none for tests."""
+FILES = (
+    *("requirements-test.txt", "requirements-tests.txt", "requirements-testing.txt", "test-requirements.txt"),
+    *("tests-requirements.txt", "requirements_test.txt", "requirements_tests.txt", "test_requirements.txt"),
+    *(
+        "requirements/test.txt",
+        "requirements/tests.txt",
+        "requirements/testing.txt",
+        "tests/requirements.txt",
+    ),
+    *("test/requirements.txt", "requirements.test.txt", "requirements/requirements-test.txt"),
+)
+"""Requirement files with what tests need; all that are there are installed."""
+DEVELOPMENT_FILES = (
+    *("requirements-dev.txt", "requirements_dev.txt", "dev-requirements.txt", "dev_requirements.txt"),
+    *(
+        "requirements/dev.txt",
+        "requirements/development.txt",
+        "requirements/local.txt",
+        "requirements.dev.txt",
+    ),
+    *("requirements-develop.txt", "requirements-ci.txt", "requirements/ci.txt"),
+)
+"""The same for development; the first is installed if there is none for tests."""
+NATIVE = frozenset(".c .cc .cpp .cxx .h .hh .hpp .pyx .pxd .pxi .rs .f .f90 .f95 .zig .cu .m .mm .S".split())
+"""Suffixes of sources that are compiled when the project is installed."""
+REBUILT = ("mesonpy", "scikit_build_core", "skbuild")
+"""Build backends whose editable installs refer to a folder of build products at a fixed place."""
+
+
+class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is installed for a Python project.
+
+    ``lock`` is the lock that is followed, ``is_package`` whether the project itself is installed. Extras
+    and groups are names, ``requirements`` lines as in a requirements file, ``files`` such files, relative to
+    the project, ``constraints`` bound the versions. ``optional`` files are left out if they contradict the
+    rest. ``sources`` are compiled.
+    """
+
+    name: str = ""
+    lock: str = ""
+    is_package: bool = False
+    backend: str = ""
+    requires_python: str = ""
+    wanted_python: str = ""
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+def read_python(folder: Path) -> PythonPlan:
+    """What the project in ``folder`` says it needs."""
+    tables = read_toml(folder / "pyproject.toml")
+    setup = _read_setup(folder)
+    stated = _read_stated(folder, tables, setup)
+    lock = read_lock(folder, tables)
+    project = get_table(tables, "project")
+    poetry = get_table(tables, "tool", "poetry")
+    is_package = _is_package(folder, tables)
+    requirements = (*stated.requirements, *lock.requirements)
+    if not is_package:
+        requirements = (*list_texts(project.get("dependencies")), *read_poetry(poetry), *requirements)
+    files, optional = _choose_files(folder, stated, is_package=is_package)
+    return PythonPlan(
+        name=str(project.get("name") or poetry.get("name") or setup.get("name") or ""),
+        lock=lock.name,
+        is_package=is_package,
+        backend=str(get_table(tables, "build-system").get("build-backend") or ""),
+        requires_python=_find_requirement(project, poetry, setup, lock.requires_python),
+        wanted_python=_find_wanted(folder),
+        extras=stated.extras,
+        groups=stated.groups,
+        requirements=tuple(dict.fromkeys(requirements)),
+        files=files if lock.name not in ("uv.lock", "Pipfile.lock") else stated.files,
+        optional=optional if not lock.name else (),
+        constraints=lock.constraints,
+        read=_list_read(folder, (*files, *optional)),
+        sources=tuple(_list_native(folder)),
+    )
+
+
+def _is_package(folder: Path, tables: Mapping[str, Any]) -> bool:
+    if get_table(tables, "tool", "uv").get("package") is False:
+        return False
+    poetry = get_table(tables, "tool", "poetry")
+    if poetry and poetry.get("package-mode", True) is False:
+        return False
+    if (folder / "setup.py").is_file() or "build-system" in tables:
+        return True
+    setup = parse_ini(read_text(folder / "setup.cfg"))
+    if "project" in tables:
+        # Without a build system uv treats a project as a set of dependencies, unless its files can be found.
+        name = re.sub(r"[-_.]+", "_", str(get_table(tables, "project").get("name", "")))
+        return (folder / "src").is_dir() or (folder / name / "__init__.py").is_file()
+    return bool(poetry) or ("metadata" in setup and "name" in setup["metadata"])
+
+
+def normalise(name: str) -> str:
+    """A name of a package, an extra or a group as it is compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _read_stated(folder: Path, tables: Mapping[str, Any], setup: Mapping[str, Any]) -> TestNeeds:
+    """What tox or nox install for the tests, and the extras and groups that are for tests by their names."""
+    environment = read_tox(folder, tables)
+    extras = [*get_table(tables, "project", "optional-dependencies"), *get_table(setup, "extras")]
+    extras += list(get_table(tables, "tool", "poetry", "extras"))
+    groups = list(get_table(tables, "dependency-groups"))
+    for_tests = TestNeeds(
+        extras=tuple(name for name in extras if normalise(name) in TESTS),
+        groups=tuple(name for name in groups if normalise(name) in TESTS),
+        requirements=tuple(_list_groups(tables, TESTS)) + list_texts(setup.get("tests_require")),
+    )
+    if not environment and not for_tests:
+        environment = read_nox(folder)
+    needs = environment.join(for_tests)
+    if needs or any((folder / name).is_file() for name in FILES):
+        return needs.keep(extras, groups)
+    return TestNeeds(
+        extras=tuple(name for name in extras if normalise(name) in DEVELOPMENT),
+        groups=tuple(name for name in groups if normalise(name) in DEVELOPMENT),
+        requirements=tuple(_list_groups(tables, DEVELOPMENT)),
+    )
+
+
+def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:
+    """What the groups of Poetry, PDM, Hatch and uv's older form hold that have one of ``names``."""
+    poetry = get_table(tables, "tool", "poetry")
+    for name, group in get_table(poetry, "group").items():
+        if normalise(name) in names:
+            yield from read_poetry({"dependencies": get_table(group, "dependencies")})
+    if "dev" in names or "test" in names:
+        # Poetry's and uv's older form knows one group only.
+        yield from read_poetry({"dependencies": get_table(poetry, "dev-dependencies")})
+        yield from list_texts(get_table(tables, "tool", "uv").get("dev-dependencies"))
+    for name, lines in get_table(tables, "tool", "pdm", "dev-dependencies").items():
+        if normalise(name) in names:
+            yield from (line for line in list_texts(lines) if not line.startswith("-e"))
+    for name, environment in get_table(tables, "tool", "hatch", "envs").items():
+        if normalise(name) in names or name in ("default", "hatch-test"):
+            listed = (environment.get(key) for key in ("dependencies", "extra-dependencies"))
+            yield from (line for lines in listed for line in list_texts(lines) if "{" not in line)
+
+
+def _choose_files(
+    folder: Path, stated: TestNeeds, *, is_package: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The requirement files to be installed, and those to be tried with them."""
+    there = [name for name in FILES if (folder / name).is_file()]
+    chosen = list(dict.fromkeys([*stated.files, *there]))
+    if not chosen and not stated:
+        chosen = [name for name in DEVELOPMENT_FILES if (folder / name).is_file()][:1]
+    base = [name for name in ("requirements.txt", "requirements/base.txt") if (folder / name).is_file()][:1]
+    if not base and not chosen and not is_package:
+        base = [path.name for path in sorted(folder.glob("requirements*.txt"))[:1]]
+    base = [name for name in base if name not in chosen]
+    return (tuple(chosen), tuple(base)) if is_package else ((*base, *chosen), ())
+
+
+def _find_requirement(
+    project: Mapping[str, Any], poetry: Mapping[str, Any], setup: Mapping[str, Any], locked: str
+) -> str:
+    own = get_table(poetry, "dependencies").get("python")
+    stated = project.get("requires-python") or setup.get("requires_python") or locked
+    if not stated and isinstance(own, str):
+        stated = convert_version(own)
+    return str(stated or "")
+
+
+def _find_wanted(folder: Path) -> str:
+    """The version in .python-version (the first), runtime.txt or .tool-versions; empty if there is none."""
+    for line in read_text(folder / ".python-version").splitlines():
+        if match := re.match(r"(?:cpython-|python-)?(\d+\.\d+(?:\.\d+)?)$", line.strip()):
+            return match[1]
+    for name in ("runtime.txt", ".tool-versions"):
+        if match := re.search(r"(?m)^python[- ](\d+\.\d+(?:\.\d+)?)", read_text(folder / name)):
+            return match[1]
+    wanted = get_table(read_toml(folder / "Pipfile"), "requires")
+    return str(wanted.get("python_full_version") or wanted.get("python_version") or "")
+
+
+def _read_setup(folder: Path) -> dict[str, Any]:
+    """What setup.cfg and setup.py say, as far as it is written out in them."""
+    sections = parse_ini(read_text(folder / "setup.cfg"))
+    options = sections.get("options", {})
+    found: dict[str, Any] = {
+        "name": sections.get("metadata", {}).get("name", ""),
+        "requires_python": options.get("python_requires", ""),
+        "tests_require": [line for line in options.get("tests_require", "").splitlines() if line.strip()],
+        "extras": dict.fromkeys(sections.get("options.extras_require", {}), ""),
+    }
+    return found | {name: value for name, value in _read_setup_call(folder).items() if value}
+
+
+def _read_setup_call(folder: Path) -> dict[str, Any]:
+    try:
+        tree = ast.parse(read_text(folder / "setup.py"))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    constants = {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    keywords: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "setup":
+            keywords |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+    values = {name: constants.get(getattr(value, "id", ""), value) for name, value in keywords.items()}
+    extras = values.get("extras_require")
+    names = extras.keys if isinstance(extras, ast.Dict) else []
+    return {
+        "name": _evaluate(values.get("name")),
+        "requires_python": _evaluate(values.get("python_requires")),
+        "tests_require": _evaluate(values.get("tests_require")),
+        "extras": {name.value: "" for name in names if isinstance(name, ast.Constant)},
+    }
+
+
+def _evaluate(node: ast.expr | None) -> Any:
+    try:
+        return ast.literal_eval(node) if node else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _list_read(folder: Path, files: Iterable[str]) -> tuple[str, ...]:
+    names = (
+        *("pyproject.toml", "uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile", "Pipfile.lock"),
+        *("setup.py", "setup.cfg", "tox.ini", "tox.toml", "noxfile.py", ".python-version", "runtime.txt"),
+        *(
+            "uv.toml",
+            "MANIFEST.in",
+            "pytest.ini",
+            "meson.build",
+            "CMakeLists.txt",
+            "Cargo.toml",
+            "Cargo.lock",
+        ),
+    )
+    listed = [name for name in dict.fromkeys((*names, *files)) if (folder / name).is_file()]
+    # Requirement files refer to others beside them.
+    listed += [str(path.relative_to(folder)) for path in sorted(folder.glob("requirements*/*.txt"))]
+    listed += [path.name for path in sorted(folder.glob("*requirements*.txt"))]
+    if not (folder / "uv.lock").is_file() and (above := read_workspace_lock(folder)):
+        listed.append(str(above))
+    return tuple(dict.fromkeys(listed))
+
+
+def _list_native(folder: Path) -> Iterator[str]:
+    for parent, folders, files in os.walk(folder):
+        hidden = {"node_modules", "build", "target", "tests", "test", "docs"}
+        folders[:] = sorted(name for name in folders if name not in hidden and not name.startswith("."))
+        for name in sorted(files):
+            if Path(name).suffix in NATIVE:
+                yield str(Path(parent, name).relative_to(folder))

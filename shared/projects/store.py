@@ -1,0 +1,165 @@
+"""Where prepared environments are kept: found by what they were made from, whole or not at all, and bounded.
+
+    <cache>/<project>/downloads      what the package manager keeps of its downloads, for this project alone
+    <cache>/<project>/<key>          an environment
+    <cache>/<project>/<key>.json     says that it is complete; written last
+    <cache>/<project>/<key>.lock     held while it is made
+
+While an environment is made, code of the project can write in that folder and in ``downloads``, and nowhere
+else. No folder is writable for two projects: package managers trust what they have unpacked before.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import msgspec
+
+from shared.files import write_atomically
+from shared.sandbox import remove_tree
+
+LIMIT = 10 << 30
+"""The default of the most bytes that all environments and downloads may have together."""
+IN_USE = 3 * 3600.0
+"""Seconds after its last use in which an environment is not removed: tests may be running with it."""
+FORMAT = "1"
+"""Part of every key; another one makes all environments again."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a complete environment: the folder of the working copy it was made in, its size."""
+
+    root: str
+    size: int = 0
+    made: str = ""
+    tool: str = ""
+    interpreter: str = ""
+    notes: tuple[str, ...] = ()
+    details: dict[str, str] = {}
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of one environment."""
+
+    folder: Path
+
+    @property
+    def downloads(self) -> Path:
+        """Where the package manager keeps its downloads."""
+        return self.folder.parent / "downloads"
+
+    @property
+    def mark(self) -> Path:
+        """The file that says the environment is complete."""
+        return self.folder.with_name(f"{self.folder.name}.json")
+
+    def read(self) -> Record | None:
+        """The record of the environment, if it is complete; it counts as used now."""
+        try:
+            record = msgspec.json.decode(self.mark.read_bytes(), type=Record)
+            os.utime(self.mark)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return record
+
+    def is_older(self, seconds: float) -> bool:
+        """Whether it was made more than ``seconds`` ago."""
+        try:
+            return time.time() - self.folder.stat().st_mtime > seconds
+        except OSError:
+            return True
+
+    def begin(self) -> None:
+        """Make the empty folders, whatever was left there."""
+        self.discard()
+        self.folder.mkdir(parents=True, mode=0o700)
+        self.downloads.mkdir(exist_ok=True, mode=0o700)
+
+    def complete(self, record: Record) -> None:
+        """Say that the environment is complete."""
+        os.utime(self.folder)
+        write_atomically(self.mark, msgspec.json.encode(record))
+
+    def discard(self) -> None:
+        """Remove the environment."""
+        self.mark.unlink(missing_ok=True)
+        if self.folder.exists():
+            remove_tree(self.folder)
+
+
+def open_slot(cache: Path, source: Path, place: str, parts: Iterable[str | bytes]) -> Slot:
+    """The place of the environment of the project in ``place`` of ``source`` that is made from ``parts``."""
+    digest = hashlib.sha256(FORMAT.encode())
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "big") + data)
+    project = hashlib.sha256(os.fsencode(source / place)).hexdigest()[:16]
+    return Slot(folder=cache / project / digest.hexdigest()[:32])
+
+
+@contextlib.asynccontextmanager
+async def hold(slot: Slot) -> AsyncIterator[None]:
+    """Hold the lock of ``slot``: only one process makes an environment. A process that dies releases it."""
+    slot.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with slot.folder.with_name(f"{slot.folder.name}.lock").open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(0.1)
+        yield
+
+
+def clean(cache: Path, limit: int) -> None:
+    """Remove the least recently used environments, until all have ``limit`` bytes at most.
+
+    Those in use (IN_USE) stay. A project that has no environment left loses its downloads.
+    """
+    found = []
+    for mark in cache.glob("*/*.json"):
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            record = msgspec.json.decode(mark.read_bytes(), type=Record)
+            found.append((mark.stat().st_mtime, record.size, Slot(folder=mark.with_suffix(""))))
+    downloads = {slot.downloads: measure(slot.downloads) for _, _, slot in found}
+    total = sum(size for _, size, _ in found) + sum(downloads.values())
+    for used, size, slot in sorted(found, key=lambda each: each[0]):
+        if total <= limit:
+            return
+        # The downloads only make the next environment of the project quicker.
+        total -= downloads.pop(slot.downloads, 0)
+        _remove_unless_held(slot, slot.downloads)
+        if total > limit and time.time() - used > IN_USE:
+            _remove_unless_held(slot, slot.folder)
+            total -= size
+
+
+def _remove_unless_held(slot: Slot, folder: Path) -> None:
+    with (
+        slot.folder.with_name(f"{slot.folder.name}.lock").open("w") as file,
+        contextlib.suppress(BlockingIOError),
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if folder == slot.folder:
+            slot.discard()
+        elif folder.exists():
+            remove_tree(folder)
+
+
+def measure(folder: Path) -> int:
+    """The bytes on the disk of everything beneath ``folder``; no link is followed."""
+    size, waiting = 0, [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as listing:
+            for entry in listing:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    else:
+                        size += entry.stat(follow_symlinks=False).st_blocks * 512
+    return size

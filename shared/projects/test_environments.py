@@ -1,0 +1,144 @@
+"""What tox and nox install for a project's tests."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shared.projects.manifests import get_table, list_texts, parse_ini, read_text, read_toml
+
+NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
+"""Sections of tox.ini that describe the tests; the first that installs something counts."""
+FACTORS = re.compile(r"^([\w!.,{}-]+):\s+(.*)$")
+ABOUT_TESTS = re.compile(r"(?<![\w!])(py\d*|tests?|pytest|unit|default)(?!\w)")
+"""Factors whose lines are taken: those of the tests themselves, not of variants of the environment."""
+
+
+class TestNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What tests need: names of extras and groups, requirement lines, and requirement files."""
+
+    __test__ = False
+
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.extras or self.groups or self.requirements or self.files)
+
+    def join(self, other: "TestNeeds") -> "TestNeeds":
+        """What either needs."""
+        return TestNeeds(
+            **{
+                name: tuple(dict.fromkeys((*getattr(self, name), *getattr(other, name))))
+                for name in self.__struct_fields__
+            }
+        )
+
+    def keep(self, extras: Sequence[str], groups: Sequence[str]) -> "TestNeeds":
+        """These needs without the extras and groups that the project does not have."""
+        return msgspec.structs.replace(
+            self,
+            extras=tuple(name for name in self.extras if name in extras),
+            groups=tuple(name for name in self.groups if name in groups),
+        )
+
+
+def read_tox(folder: Path, tables: Mapping[str, Any]) -> TestNeeds:
+    """What tox installs in the environment of the tests."""
+    tox = get_table(tables, "tool", "tox")
+    native = read_toml(folder / "tox.toml") or {
+        key: value for key, value in tox.items() if key != "legacy_tox_ini"
+    }
+    for names in (("env_run_base",), ("env", "test"), ("env", "tests"), ("env", "py")):
+        table = get_table(native, *names)
+        needs = TestNeeds(
+            extras=list_texts(table.get("extras")), groups=list_texts(table.get("dependency_groups"))
+        ).join(_sort(folder, list_texts(table.get("deps"))))
+        if needs:
+            return needs
+    text = read_text(folder / "tox.ini") or str(tox.get("legacy_tox_ini") or "")
+    sections = parse_ini(text) or parse_ini(read_text(folder / "setup.cfg"))
+    for name in NAMES:
+        section = sections.get(name, {})
+        listed = {
+            key: list(_list_lines(sections, section.get(key, ""))) for key in ("extras", "dependency_groups")
+        }
+        needs = TestNeeds(
+            extras=tuple(word for line in listed["extras"] for word in re.split(r"[,\s]+", line) if word),
+            groups=tuple(
+                word for line in listed["dependency_groups"] for word in re.split(r"[,\s]+", line) if word
+            ),
+        ).join(_sort(folder, list(_list_lines(sections, section.get("deps", "")))))
+        if needs:
+            return needs
+    return TestNeeds()
+
+
+def _list_lines(sections: Mapping[str, Mapping[str, str]], value: str, depth: int = 0) -> Iterator[str]:
+    """The lines of a value that apply to the tests, with references to other sections filled in."""
+    for line in value.splitlines():
+        line = line.strip()
+        if match := FACTORS.match(line):
+            if not ABOUT_TESTS.search(match[1]):
+                continue
+            line = match[2].strip()
+        if reference := re.fullmatch(r"\{\[([^\]]+)\](\w+)\}", line):
+            if depth < 5:
+                yield from _list_lines(
+                    sections, sections.get(reference[1], {}).get(reference[2], ""), depth + 1
+                )
+        elif line and not line.startswith("#"):
+            yield re.sub(r"\{(toxinidir|tox_root)\}/?|\{/\}", "", line)
+
+
+def _sort(folder: Path, lines: Sequence[str]) -> TestNeeds:
+    """Lines as pip takes them, sorted into requirements, requirement files and extras of the project."""
+    requirements, files, extras = [], [], []
+    for line in lines:
+        line = re.sub(r"\s+#.*$", "", line).strip()
+        if match := re.match(r"(?:-r|--requirement)[ =]?\s*(\S+)$", line):
+            name = match[1].removeprefix("./")
+            if (folder / name).is_file() and ".." not in Path(name).parts:
+                files.append(name)
+        elif match := re.match(r"(?:-e\s*)?\.(?:\[([^\]]+)\])?$", line):
+            extras += [name.strip() for name in (match[1] or "").split(",") if name.strip()]
+        elif re.match(r"[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\])?\s*([<>=!~;@,(]|$)", line) and not re.search(
+            r"[{}]", line
+        ):
+            requirements.append(line)
+    return TestNeeds(requirements=tuple(requirements), files=tuple(files), extras=tuple(extras))
+
+
+def read_nox(folder: Path) -> TestNeeds:
+    """What the nox session for tests installs, as far as it is written out in noxfile.py."""
+    try:
+        tree = ast.parse(read_text(folder / "noxfile.py"))
+    except (SyntaxError, ValueError, RecursionError):
+        return TestNeeds()
+    needs = TestNeeds()
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        if not re.fullmatch(r"(unit_?)?tests?|pytest|unit", function.name):
+            continue
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            name = getattr(call.func, "attr", "")
+            words = [str(word.value) for word in call.args if isinstance(word, ast.Constant)]
+            if name in ("install", "run_install"):
+                needs = needs.join(_sort(folder, _join_options(words)))
+            elif name == "dependency_groups":
+                needs = needs.join(TestNeeds(groups=tuple(words)))
+    return needs
+
+
+def _join_options(words: Sequence[str]) -> list[str]:
+    lines: list[str] = []
+    for word in words:
+        if lines and lines[-1] in ("-r", "-e", "-c", "--requirement", "--constraint"):
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
