@@ -118,6 +118,8 @@ def _find_reason(output: str) -> Iterator[str]:
         return
     if causes := re.findall(r"(?m)^\s*cause: (.+)$", output):
         yield _shorten(causes[-1])
+        if raised := re.findall(r"(?m)^\s+([\w.]+(?:Error|Exception|Exit): .+)$", output):
+            yield _shorten(raised[-1])
         return
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     marked = [

@@ -13,7 +13,7 @@ from shared.projects import Environment, prepare
 from shared.sandbox import CommandResult, run_command
 from tests.support.registries import NodeRegistry, PythonIndex, write_files
 
-BACKEND = """
+BACKEND = r"""
 import os, zipfile
 from pathlib import Path
 
